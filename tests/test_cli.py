@@ -29,7 +29,7 @@ from tests.ledgers import made_up
 from tests.tiny import tiny_bert
 
 COMMANDS = [
-    *("grid", "plan", "status", "results", "report", "search"),
+    *("grid", "plan", "status", "results", "report", "search", "show", "diff"),
     *("pairs", "aer", "align", "evaluate", "export"),
     *("init", "list", "ui", "sync", "doctor", "gc"),
 ]

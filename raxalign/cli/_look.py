@@ -27,9 +27,9 @@ def show(
     """
     import json
 
-    from raxalign.report.details import details
-    from raxalign.report.details_text import as_text
-    from raxalign.report.lookup import look_up
+    from raxalign.report.terminal.details import details
+    from raxalign.report.terminal.details_text import as_text
+    from raxalign.report.terminal.lookup import look_up
     from raxalign.single.place import local_folder, storage_of
     from raxalign.tracking.lookup import run_of
 
@@ -59,8 +59,8 @@ def diff(
     Values of grid files are those of their storages. Exit code: 0 where nothing differs (values
     within 1e-6 count as equal), 1 where something does, 2 where it cannot be compared.
     """
-    from raxalign.report.differences import differences, read_side
-    from raxalign.report.differences_text import as_json, as_text
+    from raxalign.report.terminal.differences import differences, read_side
+    from raxalign.report.terminal.differences_text import as_json, as_text
 
     sides = read_side(first, storage), read_side(second, storage)
     found = differences(*sides)

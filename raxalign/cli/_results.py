@@ -22,7 +22,7 @@ from raxalign.printing import to_stderr as tell
 
 if TYPE_CHECKING:
     from raxalign.plan.load import Opened
-    from raxalign.report.selection import Selection
+    from raxalign.report.terminal.selection import Selection
 
 _Several = list[str] | None
 _COMPARE = (
@@ -77,7 +77,7 @@ def results(
     """
     from raxalign.plan.load import open_grid
     from raxalign.plan.remarks import chosen_in_report, remarks
-    from raxalign.report.selection import Selection
+    from raxalign.report.terminal.selection import Selection
     from raxalign.store.ledger import Ledger
 
     if compare is not None and (per_seed or transpose):
@@ -85,8 +85,8 @@ def results(
     opened = open_grid(file, storage=storage)
     records: dict[str, dict[str, Any]] = {}
     rows = rows_as_read(opened.plan, Ledger(opened.root), records)
-    asked = (tuple(names or ()) for names in (task, metric, lang, split))
-    selection = Selection(*asked, every=every)
+    tasks, metrics, langs, splits = (tuple(names or ()) for names in (task, metric, lang, split))
+    selection = Selection(tasks, metrics, langs, splits, every)
     if best:
         print_best(opened, list(rows))
         return
@@ -135,7 +135,7 @@ def _print_comparisons(
     from raxalign.report import compared, tables
     from raxalign.report.answer import answer
     from raxalign.report.cells.results import Results
-    from raxalign.report.fit import paragraph
+    from raxalign.report.terminal.fit import paragraph
     from raxalign.store.ledger import Ledger
 
     plan = opened.plan

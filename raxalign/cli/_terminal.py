@@ -177,7 +177,7 @@ def print_rows(
     every: bool = False,
 ) -> None:
     from raxalign.report import tables
-    from raxalign.report.selection import Selection
+    from raxalign.report.terminal.selection import Selection
 
     if format is Format.json:
         print_out(tables.as_json(rows))

@@ -84,7 +84,7 @@ def _by_importance(plan: Plan, key: str, metrics: Mapping[str, object]) -> Itera
     """Yield the metrics that are worth a table, the main one of the task first."""
     stage = plan.stages.get(key)
     kind = catalog("tasks").get(stage.maker) if stage is not None else None
-    main = getattr(kind, "main_metric", None)
-    if main in metrics:
+    main: str | None = getattr(kind, "main_metric", None)
+    if main is not None and main in metrics:
         yield main
     yield from (metric for metric in metrics if is_main(metric) and metric != main)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.plan.comparisons import Compared
 from raxalign.plan.names import cell_name
 from raxalign.report.cells.numbers import Unit, metric_unit
-from raxalign.report.fit import Texts, fitted, paragraph
+from raxalign.report.terminal.fit import Texts, fitted, paragraph
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan

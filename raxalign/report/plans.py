@@ -35,7 +35,6 @@ def as_json(plan: Plan, root: str, run: RunConfig) -> str:
     """
     store, there, records = ArtifactStore(root), stored_keys(plan, root), Tombstones(root).all()
     sizes = measured_sizes(plan, root, there, records)
-    times = _time(plan, root, there, records, run)
     disk = estimate_disk(plan, sizes.bytes, run.concurrency)
     stages = [
         {
@@ -59,17 +58,16 @@ def as_json(plan: Plan, root: str, run: RunConfig) -> str:
         "missing": plan.missing,
         "warnings": plan.warnings,
         "unknown_depths": plan.unknown_depths,
-        "time": {
-            "seconds": times.total,
-            "kinds": times.kinds,
-            "unknown": times.unknown,
-            "measured": times.measured,
-            "workers": at_once(run),
-        },
+        "time": {**_as_json(_time(plan, root, there, records, run)), "workers": at_once(run)},
         "disk": {"keep": run.keep, **asdict(disk)},
         **({"studies": studies.as_json(plan, root)} if plan.studies else {}),
     }
     return json.dumps(data, ensure_ascii=False, indent=1)
+
+
+def _as_json(times: Forecast) -> dict[str, Any]:
+    facts = {"kinds": times.kinds, "unknown": times.unknown, "measured": times.measured}
+    return {"seconds": times.total, **facts}
 
 
 def _trial(trial: Trial) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from raxalign.analysis.cells import MEANS, Cell, Name, Value, cells, languages_o
 from raxalign.plan.names import cell_name
 from raxalign.report.cells.numbers import FEW, Unit, metric_unit
 from raxalign.report.cells.untouched import UNTOUCHED, idle_cells, why
-from raxalign.report.fit import Texts, fitted, paragraph
-from raxalign.report.selection import Selection
+from raxalign.report.terminal.fit import Texts, fitted, paragraph
+from raxalign.report.terminal.selection import Selection
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan

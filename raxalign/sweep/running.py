@@ -280,6 +280,6 @@ def steps_of(
         own = [key for key in closure if key not in shared and plan.stages[key].kind in TRAINED]
         needs = Needs.GROUP if job.workers > 1 and plan.trains(trial) else Needs.WORKER
         parts = tuple(dict.fromkeys([*own, *evaluations]))
-        total, inputs = math.fsum(map(cost, parts)), frozenset(shared.intersection(closure))
-        found.append(Step(trial.key, True, inputs, total, needs, parts))
+        total, read = math.fsum(map(cost, parts)), frozenset(shared.intersection(closure))
+        found.append(Step(trial.key, True, read, total, needs, parts))
     return found

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+import lazy_loader as lazy
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy.load("torch")
 
 
 class TokenRate:

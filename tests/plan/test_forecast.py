@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from raxalign.config.grid import load
 from raxalign.plan.expand import expand
 from raxalign.plan.forecast import forecast
 from raxalign.plan.plan import Plan
-from raxalign.plan.speed import Speed, core_speed
+from raxalign.plan.speed import GPU, Speed, core_speed, worker_speed
 from raxalign.plan.work import TOKENS, Work
 from tests.grids import write_grid
 
@@ -116,10 +115,11 @@ def test_data_of_unknown_size_has_no_time_and_is_named(tmp_path: Path) -> None:
     assert forecast(plan, {one: 5.0}, others, SPEED).total == 5.0 * len(others)
 
 
-def test_the_speed_of_the_machine_is_measured_once(tmp_path: Path) -> None:
-    file = tmp_path / "speed.json"
-    speed = core_speed(file)
-    assert speed > 1e8
-    assert json.loads(file.read_text(encoding="utf-8")) == {"operations": speed}
-    file.write_text('{"operations": 5.0}', encoding="utf-8")
-    assert core_speed(file) == 5.0
+def test_the_speed_is_that_of_additions_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    for tick, speed in ((0.01, 4650 * 5e5), (0.005, 4650 * 1.5e6)):
+        clock = (tick * number for number in range(100))
+        monkeypatch.setattr("raxalign.plan.speed.time.thread_time", lambda clock=clock: next(clock))
+        assert core_speed() == pytest.approx(speed)
+    monkeypatch.setattr("raxalign.plan.speed.core_speed", lambda: 3.0)
+    assert worker_speed(2, gpu=False) == Speed(6.0, 3.0)
+    assert worker_speed(2, gpu=True) == Speed(GPU, 3.0)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from raxalign.errors import RaxalignError
-from raxalign.report.differences import differences, read_side
-from raxalign.report.differences_text import as_json, as_text
+from raxalign.report.terminal.differences import differences, read_side
+from raxalign.report.terminal.differences_text import as_json, as_text
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import write_plan
 from tests.grids import write_grid

@@ -15,7 +15,6 @@ import pytest
 from raxalign.cli._terminal import print_parts
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
-from raxalign.report.selection import Selection
 from raxalign.report.tables import (
     FIELDS,
     as_csv,
@@ -25,6 +24,7 @@ from raxalign.report.tables import (
     csv_parts,
     json_parts,
 )
+from raxalign.report.terminal.selection import Selection
 
 PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})
 

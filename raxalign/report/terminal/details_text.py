@@ -12,7 +12,7 @@ from raxalign.analysis.metrics import is_main
 from raxalign.plan.cost import duration, volume
 from raxalign.plan.names import plain
 from raxalign.report.cells.numbers import metric_unit, number
-from raxalign.report.fit import Texts, fitted, paragraph
+from raxalign.report.terminal.fit import Texts, fitted, paragraph
 
 _BARS = "▁▂▃▄▅▆▇█"
 _POINTS = 40  # of a drawn curve

@@ -11,7 +11,7 @@ from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.plan.predictions import Predictions
 from raxalign.plan.results import read_records, trial_rows
 from raxalign.plan.trial import Trial
-from raxalign.report.lookup import Match
+from raxalign.report.terminal.lookup import Match
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.manifest import Manifest

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from raxalign.plan.names import trial_name
 from raxalign.plan.results import metric_name
 from raxalign.report.cells.numbers import signed
-from raxalign.report.differences import NEAR, Differences, Place, Side
-from raxalign.report.fit import paragraph
+from raxalign.report.terminal.differences import NEAR, Differences, Place, Side
+from raxalign.report.terminal.fit import paragraph
 
 _MOST = 10  # lines of one sort
 
