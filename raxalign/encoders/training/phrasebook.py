@@ -96,8 +96,9 @@ def monolingual(count: int) -> dict[str, list[list[str]]]:
 
 
 def translations(count: int) -> Dictionary:
-    """Return the translations of each word into all other languages, at most one per language: the
-    word that is linked to it most often in `count` sentences.
+    """Return the translations of each word, one per pair of languages: the word that is linked to
+    it most often in `count` sentences. A word that two languages spell alike has the translations
+    of both; a word that is its own translation has none there.
     """
     found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for number in range(FIRST, FIRST + count):
@@ -128,8 +129,8 @@ def _pairs(
 class Alternating(Pretraining):
     """Predicts masked pieces. At some of the masked places the encoder reads a translation.
 
-    `translations` (vocabulary, languages - 1) has the translations of each piece in its row,
-    repeated until the row is full; a piece without one has -1 there.
+    `translations` (vocabulary, languages - 1) has in its row the first translations of each piece,
+    repeated until the row is full; a piece without a translation has -1 there.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ def make(folder: Path, recipe: Recipe, runtime: Runtime) -> Fitted:
 
     Args:
         folder: The folder that takes model and tokenizer.
-        recipe: What it is made from.
+        recipe: Its options and numbers of sentences.
         runtime: The place of checkpoints.
 
     Returns:

@@ -5,13 +5,19 @@ sums.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
+import lazy_loader as lazy
 
 from raxalign.measured import Measured
 
-Counts = Mapping[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = lazy.load("numpy")
+
+Counts = Mapping[str, tuple["npt.NDArray[np.int64]", "npt.NDArray[np.int64]"]]
 """For each metric two numbers per sentence; the metric is the sum of the first ones divided by that
 of the second ones.
 """
