@@ -25,7 +25,7 @@ VIEW = _VIEWS + CELLS
 LIST = "#/experiments?workflowType=machine_learning"
 _LONGEST = 4900  # characters of a tag; MLflow takes 5,000
 _COLUMNS = 24
-_WIDE = 260  # pixels, so that the name of a metric is not cut
+_WIDE, _NARROW = 260, 120  # pixels: the name of a metric is not cut
 
 
 class Page:
@@ -128,6 +128,7 @@ def _view(
 ) -> str:
     """A named view of the runs of one kind, as MLflow keeps those that its users save."""
     columns = [*(f"params.`{param}`" for param in params), *(f"metrics.`{m}`" for m in metrics)]
+    columns = columns[:_COLUMNS]
     state = {
         "searchFilter": f"tags.`raxalign.kind` = '{kind}'",
         "orderByKey": f"metrics.`{order}`" if order else "attributes.start_time",
@@ -136,7 +137,8 @@ def _view(
         "lifecycleFilter": "Active",
         "modelVersionFilter": "All Runs",
         "datasetsFilter": [],
-        "selectedColumns": columns[:_COLUMNS],
-        "columnWidths": {name: _WIDE for name in columns[:_COLUMNS] if name.startswith("metrics.")},
+        "selectedColumns": columns,
+        "columnOrder": columns,
+        "columnWidths": {column: _WIDE if "metrics." in column else _NARROW for column in columns},
     }
     return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state)})

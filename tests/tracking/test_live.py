@@ -1,0 +1,124 @@
+"""What a driver copies while a grid runs: several events in one turn, each trial once, with few
+requests. MLflow and its database are real.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from raxalign.plan.load import open_grid
+from raxalign.plan.trial import Searched
+from raxalign.tracking.recorder import Event, Recorder
+from tests.grids import write_grid
+from tests.test_tracking import fill, target
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}",))
+    return open_grid(path, storage=str(tmp_path)).plan
+
+
+@pytest.fixture
+def site(tmp_path, plan):
+    fill(tmp_path, plan)
+    recorder = Recorder(plan, target(tmp_path))
+    recorder.open()
+    return plan, recorder
+
+
+def runs(recorder: Recorder) -> dict[str, object]:
+    return recorder._runs.all()
+
+
+def run_of(recorder: Recorder, trial):
+    return runs(recorder)[f"trial:{trial.key}"]
+
+
+def test_what_began_and_ended_since_the_last_turn_is_there_whole(site) -> None:
+    plan, recorder = site
+    one, other = plan.trials
+    recorder.take([Event(one), Event(other), Event(one, ended=True)])
+    first, second = run_of(recorder, one), run_of(recorder, other)
+    assert (first.status, second.status) == ("FINISHED", "RUNNING")
+    assert first.tags["raxalign.attempt"] == second.tags["raxalign.attempt"] == "1"
+    assert first.metrics["retrieval/de-en/accuracy"] == 0.5
+    assert first.metrics["train/loss"] == pytest.approx(1 / 3)
+    assert second.metrics == {}
+    cell = next(run for key, run in runs(recorder).items() if key.startswith("cell:"))
+    assert {run.tags["mlflow.parentRunId"] for run in (first, second)} == {cell.id}
+    assert list(recorder._mine) == [other.key]
+
+
+def test_a_trial_takes_three_requests_and_none_to_look_for_it(site, monkeypatch) -> None:
+    plan, recorder = site
+    recorder.take([Event(plan.trials[0], ended=True)])  # makes the cell of both
+    asked: Counter[str] = Counter()
+    names = ("create_run", "log_batch", "set_terminated", "update_run", "search_runs", "get_run")
+    for name in names:
+        real = getattr(recorder._client, name)
+
+        def counted(*args, _real=real, _name=name, **kwargs):
+            asked[_name] += 1
+            return _real(*args, **kwargs)
+
+        monkeypatch.setattr(recorder._client, name, counted)
+    recorder.take([Event(plan.trials[1]), Event(plan.trials[1], ended=True)])
+    assert asked == {"get_run": 1, "create_run": 1, "log_batch": 1, "set_terminated": 1}
+
+
+def test_attempts_are_counted_and_an_error_goes_when_the_trial_succeeds(site) -> None:
+    plan, recorder = site
+    trial = plan.trials[0]
+    recorder.take([Event(trial)])
+    recorder.take([Event(trial), Event(trial, ended=True, error="it broke")])
+    failed = run_of(recorder, trial)
+    assert (failed.status, failed.tags["raxalign.error"]) == ("FAILED", "it broke")
+    assert failed.tags["raxalign.attempt"] == "2"
+    recorder.take([Event(trial), Event(trial, ended=True)])
+    done = run_of(recorder, trial)
+    assert (done.status, done.tags["raxalign.attempt"]) == ("FINISHED", "3")
+    assert "raxalign.error" not in done.tags
+
+
+def test_a_trial_that_a_search_suggested_is_below_the_run_of_the_grid(site) -> None:
+    plan, recorder = site
+    suggested = replace(plan.trials[0], searched=Searched("study", 0))
+    recorder.take([Event(suggested)])
+    found = runs(recorder)
+    grid = found["grid:small"]
+    assert found[f"trial:{suggested.key}"].tags["mlflow.parentRunId"] == grid.id
+    assert not [key for key in found if key.startswith("cell:")]
+
+
+def test_a_trial_that_another_driver_has_brought_is_not_made_again(site, tmp_path) -> None:
+    plan, recorder = site
+    other = Recorder(plan, target(tmp_path))
+    other._driver = other._known._driver = replace(other._driver, host="elsewhere")
+    other.open()
+    other.take([Event(plan.trials[0], ended=True)])
+    recorder.take([Event(plan.trials[0]), Event(plan.trials[0], ended=True)])
+    found = recorder._client.search_runs([recorder._runs._experiment], max_results=100)
+    kinds = Counter(run.data.tags["raxalign.kind"] for run in found)
+    assert kinds == {"grid": 1, "cell": 1, "trial": 1}
+    history = recorder._client.get_metric_history(
+        run_of(recorder, plan.trials[0]).id, "retrieval/de-en/accuracy"
+    )
+    assert len(history) == 1
+
+
+def test_runs_of_an_older_layout_are_folded_below_their_cells_at_the_end(site) -> None:
+    plan, recorder = site
+    recorder.take([Event(plan.trials[0], ended=True)])
+    trial = run_of(recorder, plan.trials[0])
+    grid = runs(recorder)["grid:small"]
+    recorder._client.set_tag(trial.id, "mlflow.parentRunId", grid.id)
+    recorder.close()
+    found = runs(recorder)
+    (cell,) = (run for key, run in found.items() if key.startswith("cell:"))
+    assert found[f"trial:{plan.trials[0].key}"].tags["mlflow.parentRunId"] == cell.id
