@@ -111,8 +111,9 @@ class Progress(Observer):
         """Expect these steps."""
         self._left.workers = max(workers, 1)
         self._left.add(steps)
-        if (left := self._time_left()) and not self._done + self._failed:
-            self._say(f"{left.removeprefix(', ')}, as far as the size of the work says")
+        left = self._left.all(time.monotonic())
+        if left is not None and not self._done + self._failed + self._stages_done:
+            self._say(f"about {duration(left)} from now, by the size of the work")
 
     def waits_changed(self, waits: Waits) -> None:
         """Show what waits; a line is printed where all that could run begins to wait for nodes."""

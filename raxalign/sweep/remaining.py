@@ -99,8 +99,8 @@ class Remaining:
         return max(self._expectation(self._steps[key], now) - (now - since), 0.0)
 
     def all(self, now: float) -> float | None:
-        """Return the seconds until all steps have ended; None before anything is known of it."""
-        if not self._steps or not (self._since or any(g.ended for g in self._groups.values())):
+        """Return the seconds until all steps have ended; None where there are none."""
+        if not self._steps:
             return None
         if len(self._steps) <= _MANY:
             return self._simulated(now)

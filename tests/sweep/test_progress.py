@@ -184,7 +184,7 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
     assert "best on dev: 31.2 %" in shown.get()
 
 
-def test_what_runs_is_shown_with_its_speed_and_time_left(progress, plan, monkeypatch) -> None:
+def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, monkeypatch) -> None:
     clock = [100.0]
     monkeypatch.setattr("raxalign.sweep.progress.time.monotonic", lambda: clock[0])
     one, other = plan.trials
@@ -197,6 +197,7 @@ def test_what_runs_is_shown_with_its_speed_and_time_left(progress, plan, monkeyp
         ],
         2,
     )
+    assert lines(out) == ["about 80 s from now, by the size of the work"]
     progress.stage_started(stage)
     clock[0] += 20
     progress.stage_advanced(stage, Advance(18.0, 90, {"encoder/loss": 3.0}))

@@ -70,7 +70,7 @@ def test_chains_are_followed_and_workers_share_what_is_left() -> None:
             *(Expected(f"{n}", "trial", 10.0, frozenset({"encoder"})) for n in range(3)),
         ]
     )
-    assert remaining.all(0.0) is None  # nothing has begun
+    assert remaining.all(0.0) == 60 + 20  # nothing has begun
     remaining.started("encoder", 0.0)
     assert remaining.all(0.0) == 60 + 20
     assert remaining.all(30.0) == 30 + 20
