@@ -84,7 +84,10 @@ class Workshop(Bench):
         clear(self.store.root, name)
 
     def _report_wait(self, stage: Stage, holder: str) -> None:
-        self.tell(f"waiting for {holder}, which makes the same {stage.kind} {stage.key[:12]}")
+        self.tell(
+            f"waits for {holder}, which holds the lock of the same {stage.kind} {stage.key[:12]},"
+            " until it is done or shows no sign of life for a minute or more"
+        )
 
     def _ensure_together(self, stage: Stage, build: Callable[[Path], Mapping[str, Any]]) -> Path:
         """Do what `ensure` does in a group of workers: all take part in training, and the first one

@@ -26,6 +26,7 @@ _ENVIRONMENT = {
     "TUNE_FUNCTION_THREAD_TIMEOUT_S": "600",  # a slow end of a trial must not lose its actor
     "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # what it would restore is in the ledger
     "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # it gets only what there is room for
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # a loss is one line of the display, not a traceback
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 

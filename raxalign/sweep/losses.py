@@ -6,7 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from ray import cloudpickle
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
@@ -95,10 +98,21 @@ class Recoveries:
             Losses(self._job.max_failures, lambda: progress_of(self._job, plan, key)),
         )
         if losses.another():
-            self._tell(key, describe_retry(trial.get_error()))
+            self._tell(key, describe_retry(cause_of(trial)))
         else:
-            trial.config[GIVEN_UP] = describe_loss(trial.get_error(), losses.count)
+            trial.config[GIVEN_UP] = describe_loss(cause_of(trial), losses.count)
             trial.max_failures = trial.run_metadata.num_failures
+
+
+def cause_of(trial: Any) -> object:
+    """Return the error that ended one of Tune's trials. Tune writes it on this machine first, and
+    later to its storage, where `get_error` looks.
+    """
+    name = getattr(trial, "pickled_error_file", None)
+    if name and Path(name).exists():
+        error: object = cloudpickle.loads(Path(name).read_bytes())
+        return error
+    return trial.get_error()
 
 
 def describe_retry(cause: object, what: str = "worker") -> str:

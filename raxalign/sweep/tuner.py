@@ -20,7 +20,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.sweep.cluster import connect
 from raxalign.sweep.idle import keep_idle_workers
 from raxalign.sweep.job import Job
-from raxalign.sweep.losses import GIVEN_UP, Recoveries, describe_loss
+from raxalign.sweep.losses import GIVEN_UP, Recoveries, cause_of, describe_loss
 from raxalign.sweep.nodes import find_nodes, refuse_impossible, wait_for_named
 from raxalign.sweep.observer import Observer
 from raxalign.sweep.order import Needs
@@ -218,7 +218,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         self._waits.look()
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
-        cause = trial.get_error()
+        cause = cause_of(trial)
         message = trial.config.get(GIVEN_UP) or describe_loss(cause, 1)
         self._sweep.ended(trial.config, message, str(cause or ""))
         if "trial" in trial.config:

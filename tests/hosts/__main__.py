@@ -94,6 +94,7 @@ class Player:
         if name != "whole":
             self.lab.base.copy(place)
             forget(site, trained(site)[-1 if len(losses) > 2 else 0])
+        self.cluster.wait()
         workers, clock = 1 if inline or name == "whole" else 2, time.time()
         run = Run(self.cluster, site, workers, crowded=inline and bool(losses))
         run.start()
@@ -173,9 +174,7 @@ def main() -> int:
     if asked.scenarios != ["table"]:
         with hosts_up(folder / "hosts", private=[folder / "own"], variables=log) as hosts:
             cluster = Cluster(hosts, folder, folder / "site", folder / "storage")
-            failed = Player(lab, cluster).play_all(
-                (folder / "more").read_text().split() or asked.scenarios or SCENARIOS
-            )
+            failed = Player(lab, cluster).play_all(asked.scenarios or SCENARIOS)
     print(lab.table(), *(f"never ended: {name}" for name in failed), sep="\n")
     return 1 if failed else 0
 

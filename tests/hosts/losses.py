@@ -6,17 +6,18 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from tests.hosts.cluster import GROUP, HEAD, INLINE
 from tests.hosts.run import Run
 
 CUT = 60.0  # seconds without a network
 Repair = Callable[[], None]
-"""What is done once the run goes on: a loss may leave a cluster with a host less."""
+"""What a person does once the run goes on. Ray's autoscaler does the rest."""
 
 
 def nothing() -> None:
-    """Leave the cluster as it is: it is whole."""
+    """Leave the cluster as it is."""
 
 
 def worker(run: Run) -> Repair:
@@ -30,12 +31,7 @@ def host(run: Run) -> Repair:
     """Cut the power of a host that trains; it is switched on again once the run goes on."""
     _, number = run.cluster.training(_kind(run))[0]
     run.cluster.hosts.kill(number)
-
-    def repair() -> None:
-        run.cluster.hosts.boot(number)
-        run.cluster.wait()
-
-    return repair
+    return partial(run.cluster.hosts.boot, number)
 
 
 def hosts(run: Run) -> Repair:
@@ -46,7 +42,7 @@ def hosts(run: Run) -> Repair:
     time.sleep(CUT / 2)
     for number in others:
         run.cluster.hosts.boot(number)
-    return run.cluster.wait
+    return nothing
 
 
 def driver(run: Run) -> Repair:
@@ -66,7 +62,7 @@ def head(run: Run) -> Repair:
     run.cluster.up()
     run.note("the head is up again")
     run.start()
-    return run.cluster.wait
+    return nothing
 
 
 def network(run: Run) -> Repair:
@@ -76,7 +72,7 @@ def network(run: Run) -> Repair:
     time.sleep(CUT)
     run.cluster.hosts.mend(number)
     run.note("the network is mended")
-    return run.cluster.wait
+    return nothing
 
 
 LOSSES: Mapping[str, Callable[[Run], Repair]] = {

@@ -8,14 +8,22 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ray import tune
+from ray import cloudpickle, tune
 
 from raxalign.errors import TransientError
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import tuner
 from raxalign.sweep.job import Job, read_plan
-from raxalign.sweep.losses import GIVEN_UP, Losses, Recoveries, describe_loss, progress_of
+from raxalign.sweep.losses import (
+    GIVEN_UP,
+    Losses,
+    Recoveries,
+    cause_of,
+    describe_loss,
+    describe_retry,
+    progress_of,
+)
 from raxalign.sweep.stage import run_stage
 from raxalign.sweep.tuner import run_grid
 
@@ -97,6 +105,14 @@ def test_each_new_try_is_reported_and_giving_up_is_not(plan, job) -> None:
         "its worker was lost (killed); it is tried again, from its last checkpoint where it has one"
     )
     assert told == [(trial.config["trial"], line)]
+
+
+def test_the_cause_is_known_before_it_is_in_the_storage(plan, job, tmp_path) -> None:
+    trial = TuneTrial(plan.trials[1].key, None)
+    trial.pickled_error_file = str(tmp_path / "error.pkl")
+    assert cause_of(trial) is None
+    Path(trial.pickled_error_file).write_bytes(cloudpickle.dumps(RuntimeError("node died\nat 3")))
+    assert describe_retry(cause_of(trial)).startswith("its worker was lost (node died); it is")
 
 
 def die(config: dict[str, object], job: Job) -> None:
