@@ -75,12 +75,12 @@ def _family(root: int) -> Iterator[tuple[int, str, list[str]]]:
 def _kind(pid: int, name: str) -> str:
     """Name a process by what it does: Ray's own ones are Python too."""
     try:
-        command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+        command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip() or name
     except OSError:
-        return name
+        command = name
     if command.startswith("ray::"):
         word = command.split()[0].removeprefix("ray::")
-        return "worker" if word.startswith(("_run_step", "ImplicitFunc", "IDLE")) else word
+        return "worker" if word.startswith(("_run_step", "ImplicitFu", "IDLE")) else word
     for known in ("raylet", "gcs_server", "dashboard", "log_monitor", "monitor", "runtime_env"):
         if known in command:
             return known
