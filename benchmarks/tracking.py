@@ -1,7 +1,7 @@
 """Trials per second that reach MLflow: 20 metrics, params, tags and a curve of 50 points each.
 
-Three paths: `close` brings a whole grid after the fact, as `raxalign sync` does; the live path
-brings what began and ended since its last turn, as a driver does; `one by one` is the live path of
+Three paths: `close` copies a whole grid after the fact, as `raxalign sync` does; the live path
+copies what began and ended since its last turn, as a driver does; `one by one` is the live path of
 trials so long that each begins and ends alone. With `--server` a real MLflow server on SQLite takes
 them, else the database itself. Run it in two checkouts to compare two versions.
 """
@@ -104,8 +104,8 @@ def _bring(path: str, plan: Plan, target: Target) -> None:
 
 @contextmanager
 def _store(folder: Path, *, server: bool) -> Iterator[str]:
-    """Yield the address of a tracking store, which is a server on this machine where one is
-    wanted.
+    """Yield the address of a tracking store, which is a server on this machine where that was
+    chosen.
     """
     database = f"sqlite:///{folder}/mlflow.db"
     if not server:

@@ -18,15 +18,15 @@ from raxalign.plan.dev_values import dev_mean
 from raxalign.plan.remarks import remarks
 from raxalign.plan.trial import Trial
 from raxalign.printing import printable
-from raxalign.sweep.advance import Advance
 from raxalign.sweep.observer import Observer, Waits
 from raxalign.sweep.remaining import Expected, Remaining
-from raxalign.train.runtime import TOKENS
+from raxalign.sweep.speed import Speeds
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
     from raxalign.store.ledger import Ledger
+    from raxalign.sweep.advance import Advance
     from raxalign.sweep.observer import Wait
 
 _STEPPING, _SILENT = (
@@ -76,7 +76,7 @@ class Progress(Observer):
         self._best: tuple[float, str] | None = None  # on dev
         self._remarked: set[str] = set()
         self._advances: dict[str, str] = {}  # of the stages and trials that run
-        self._steps: dict[str, tuple[Advance, str]] = {}  # as they last were, and their rate
+        self._speeds = Speeds()
         self._waits = Waits()
         self._said: dict[str, tuple[int, float]] = {}  # stage -> step and seconds of its last line
         self._groups_waiting: dict[str, str] = {}  # trial -> what its group waits for
@@ -245,7 +245,7 @@ class Progress(Observer):
     def _forget(self, key: str, seconds: float | None) -> None:
         """End a step that was shown as running."""
         self._advances.pop(key, None)
-        self._steps.pop(key, None)
+        self._speeds.drop(key)
         self._left.ended(key, time.monotonic(), seconds)
 
     def _time_left(self) -> str:
@@ -256,7 +256,7 @@ class Progress(Observer):
         """Describe how far a step is: its training step, speed and loss where it trains, its time,
         and the time that it has left.
         """
-        rate = self._rate(key, advance)
+        rate = self._speeds.of(key, advance)
         losses = [value for name, value in advance.values.items() if name.endswith("loss")]
         training = ""
         if key in self._running:  # a trial has several trainings
@@ -266,18 +266,6 @@ class Progress(Observer):
         left = self._left.of(key, time.monotonic())
         rest = "" if left is None else f", about {duration(left)} left"
         return f"{step}{rate}{loss}{advance.seconds:.0f} s so far{rest}"
-
-    def _rate(self, key: str, advance: Advance) -> str:
-        """Describe how fast a training is: its tokens per second, or steps where it has none."""
-        before, rate = self._steps.get(key, (Advance(0.0), ""))
-        if advance.step > before.step and advance.seconds > before.seconds:
-            speed = (advance.step - before.step) / (advance.seconds - before.seconds)
-            tokens = [v for name, v in advance.values.items() if name.endswith(TOKENS)]
-            steps = f"{speed:.3g} steps/s, " if before.step else ""
-            rate = f"{tokens[0]:,.0f} tokens/s, " if tokens else steps
-        if advance.step != before.step or key not in self._steps:
-            self._steps[key] = (advance, rate)
-        return rate
 
     def _say(self, line: str) -> None:
         self._console.print(Text(printable(line)), soft_wrap=True)

@@ -17,7 +17,7 @@ from raxalign.tracking.client import Target, unanswered
 from raxalign.tracking.recorder import Event, Recorder
 
 BEAT = 60.0  # seconds between two signs of life
-MOST = 100  # events that are brought in one turn, while which other drivers wait
+MOST = 100  # events that are copied in one turn, during which other drivers wait
 
 
 class Tracker(Observer):

@@ -76,5 +76,5 @@ class Known:
         return entry
 
     def drop(self, key: str) -> None:
-        """Forget what is in a run: it is read again where it is wanted again."""
+        """Forget what is in a run: it is read again where it is needed."""
         self._entries.pop(key, None)

@@ -14,7 +14,7 @@ from raxalign.plan.tried import StudyRecord, Tried
 from raxalign.report.figures import search_panels as panels
 from raxalign.report.figures.drawing import draw, opened_canvas
 from raxalign.report.figures.labels import wrapped
-from raxalign.report.figures.search_panels import Seen
+from raxalign.report.figures.seen_search import Seen
 
 SPACES = (
     Space("lambda", "log_uniform", 1e-4, 1.0),

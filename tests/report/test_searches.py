@@ -10,7 +10,8 @@ from raxalign.plan.load import Opened, reopened
 from raxalign.plan.results import rows
 from raxalign.plan.tried import read_record
 from raxalign.report.compose import compose
-from raxalign.report.figures.search_panels import Seen, expectations, history
+from raxalign.report.figures.search_panels import expectations, history
+from raxalign.report.figures.seen_search import Seen
 from raxalign.report.studies import best_lines, plan_lines, status_lines
 from raxalign.store.ledger import Ledger
 from raxalign.tracking.runs import trial_metrics, trial_run
@@ -79,7 +80,7 @@ def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> Non
     (line,) = part.tables[0].lines
     ended = len(record.pruned)
     assert 0 < ended < 8
-    assert line.entries[4].text == f"{8 - ended}, {ended} pruned"
+    assert line.entries[3].text == f"{8 - ended}, {ended} more pruned"
     assert f"{ended} of 8 trials pruned, which saved " in part.tables[0].caption
 
 

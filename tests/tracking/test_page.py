@@ -21,7 +21,7 @@ VIEW = "mlflow.sharedViewState."
 
 
 @pytest.fixture(scope="module")
-def brought(tmp_path_factory):
+def copied(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     methods = ("none: {}", "finetune: {lambda: [0.1, 1.0]}")
     path = write_grid(folder, size=300, sentences="[100]", methods=methods)
@@ -35,8 +35,8 @@ def tags(where) -> dict[str, str]:
     return dict(connect(where.uri).get_experiment_by_name("small").tags)
 
 
-def test_the_first_view_is_one_row_per_cell_and_the_files_of_the_grid(brought):
-    plan, where = brought
+def test_the_first_view_is_one_row_per_cell_and_the_files_of_the_grid(copied):
+    plan, where = copied
     runs = {run["id"]: run for run in tracked(where.uri, "small")}
     top = [run for run in runs.values() if "mlflow.parentRunId" not in run["tags"]]
     names = sorted(run["tags"]["mlflow.runName"] for run in top)
@@ -50,17 +50,17 @@ def test_the_first_view_is_one_row_per_cell_and_the_files_of_the_grid(brought):
         assert cell["params"].items() <= run["params"].items()
 
 
-def test_lambda_and_learning_rate_are_params_whether_or_not_they_are_axes(brought):
+def test_lambda_and_learning_rate_are_params_whether_or_not_they_are_axes(copied):
     cells = [
-        run for run in tracked(brought[1].uri, "small") if run["tags"]["raxalign.kind"] == "cell"
+        run for run in tracked(copied[1].uri, "small") if run["tags"]["raxalign.kind"] == "cell"
     ]
     assert sorted(run["params"].get("lambda", "") for run in cells) == ["", "0.1", "1.0"]
     tuned = [run["params"] for run in cells if run["params"]["method"] == "finetune"]
     assert all(float(params["learning_rate"]) > 0 for params in tuned)
 
 
-def test_the_experiment_is_one_of_model_training_with_views_of_cells_and_trials(brought):
-    found = tags(brought[1])
+def test_the_experiment_is_one_of_model_training_with_views_of_cells_and_trials(copied):
+    found = tags(copied[1])
     assert found["mlflow.experimentKind"] == "custom_model_development"
     assert found["mlflow.experiment.primaryMetric.name"] == "retrieval/avg/accuracy"
     envelope = json.loads(found[VIEW + "cells"])
@@ -74,16 +74,16 @@ def test_the_experiment_is_one_of_model_training_with_views_of_cells_and_trials(
     assert "params.`seed`" in trials["selectedColumns"]
 
 
-def test_the_views_filter_is_one_that_the_store_understands(brought):
-    client, found = connect(brought[1].uri), tags(brought[1])
+def test_the_views_filter_is_one_that_the_store_understands(copied):
+    client, found = connect(copied[1].uri), tags(copied[1])
     state = json.loads(json.loads(found[VIEW + "cells"])["state"])
     experiment = client.get_experiment_by_name("small").experiment_id
     order = f"{state['orderByKey']} DESC"
     assert len(client.search_runs([experiment], state["searchFilter"], order_by=[order])) == 3
 
 
-def test_the_description_is_the_answer_with_links_and_a_persons_own_stays(brought):
-    plan, where = brought
+def test_the_description_is_the_answer_with_links_and_a_persons_own_stays(copied):
+    plan, where = copied
     describe(plan, where, "finetune beats none.")
     first = tags(where)["mlflow.note.content"]
     assert first.startswith("finetune beats none.\n\n[One row per cell](#/experiments/1/runs?")
@@ -98,8 +98,8 @@ def test_the_description_is_the_answer_with_links_and_a_persons_own_stays(brough
     assert tags(where)["mlflow.note.content"] == "my own words"
 
 
-def test_a_cell_names_the_data_that_its_trials_learn_from_and_are_evaluated_on(brought):
-    plan, where = brought
+def test_a_cell_names_the_data_that_its_trials_learn_from_and_are_evaluated_on(copied):
+    plan, where = copied
     sync(plan, where)
     client = connect(where.uri)
     (cell,) = client.search_runs(["1"], "tags.`raxalign.kind` = 'cell' AND params.lambda = '1.0'")
@@ -114,8 +114,8 @@ def test_a_cell_names_the_data_that_its_trials_learn_from_and_are_evaluated_on(b
     assert len(cell.inputs.dataset_inputs) == len(found)
 
 
-def test_the_metric_of_a_task_is_that_of_its_plug_in_without_the_pivot(brought):
-    plan = brought[0]
+def test_the_metric_of_a_task_is_that_of_its_plug_in_without_the_pivot(copied):
+    plan = copied[0]
     names = [
         ("retrieval", lang, metric, "test")
         for metric in ("sentence_accuracy", "contextual_accuracy", "contextual_accuracy_pairs")
@@ -125,11 +125,11 @@ def test_the_metric_of_a_task_is_that_of_its_plug_in_without_the_pivot(brought):
     assert main_metrics(plan, names[:1]) == ["retrieval/de-en/sentence_accuracy"]
 
 
-def test_an_experiment_without_results_has_its_kind_and_no_views(tmp_path, brought):
+def test_an_experiment_without_results_has_its_kind_and_no_views(tmp_path, copied):
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     client = connect(uri)
     experiment = client.create_experiment("empty")
-    Page(client, experiment).show(brought[0], [])
+    Page(client, experiment).show(copied[0], [])
     found = client.get_experiment(experiment).tags
     assert found["mlflow.experimentKind"] == "custom_model_development"
     assert not [name for name in found if name.startswith(VIEW)]

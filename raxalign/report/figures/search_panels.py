@@ -8,75 +8,19 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Literal
 
-from raxalign.analysis.effort import best_so_far, expected_best, expected_best_interval
-from raxalign.analysis.metrics import spoken
+from raxalign.analysis.effort import best_so_far
 from raxalign.config.spaces import Space, Value
-from raxalign.plan.study import Study
-from raxalign.plan.tried import StudyRecord, Tried
 from raxalign.report.cells.names import symbol
 from raxalign.report.figures.panels import Bars, Curve, Heat, Panel, Points
+from raxalign.report.figures.seen_search import Seen
 
 _BINS = 5
-_MEANS = {"avg": "mean", "avg_zero_shot": "zero-shot mean"}
 FEW = 3
 """Trials below which a search has no figures."""
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A study with what it tried, and its place among the methods (which gives its colour)."""
-
-    study: Study
-    record: StudyRecord
-    colour: int
-
-    def scores(self, objective: int = 0) -> list[float]:
-        """Return the scores of all points that are done, in their order; shares in percent."""
-        return [self.shown(entry, objective) for entry in self.record.done]
-
-    def shown(self, entry: Tried, objective: int = 0) -> float:
-        """Return a score of a point, in percent where all are shares."""
-        return entry.scores[objective] * self._factor(objective)
-
-    def spent(self) -> list[tuple[Tried, float]]:
-        """Return the points that are done or pruned, in their order, each with its score. That of a
-        pruned one is its last: at least that much it was worth.
-        """
-        last = [(entry, entry.stopped.score) for entry in self.record.pruned if entry.stopped]
-        points = [*((entry, entry.scores[0]) for entry in self.record.done), *last]
-        points.sort(key=lambda point: point[0].number)
-        return [(entry, score * self._factor(0)) for entry, score in points]
-
-    def _factor(self, objective: int) -> float:
-        every = [abs(other.scores[objective]) for other in self.record.done]
-        return 100 if max(every) <= 1 else 1
-
-    def signed(self, values: Sequence[float], objective: int = 0) -> list[float]:
-        """Return values with the sign that makes larger ones better."""
-        return [-v if self.study.objectives[objective].lower else v for v in values]
-
-    def expected(self) -> tuple[list[float], list[tuple[float, float]]]:
-        """Return the expected best of 1, 2, ... trials by the first objective, and the ends of its
-        95 % intervals, the lower one first.
-        """
-        scores = self.signed([score for _, score in self.spent()])
-        low, high = (self.signed(ends) for ends in expected_best_interval(scores))
-        pairs = [(min(ends), max(ends)) for ends in zip(low, high, strict=True)]
-        return self.signed(expected_best(scores)), pairs
-
-    def named(self, objective: int = 0) -> str:
-        """Return the name of an objective: ``xnli accuracy, zero-shot mean``."""
-        entry = self.study.objectives[objective]
-        return f"{entry.task} {spoken(entry.metric)}, {_MEANS.get(entry.lang, entry.lang)}"
-
-    def axis(self, objective: int = 0) -> str:
-        """Return the name of an objective on an axis: ``xnli accuracy, en, dev (%)``."""
-        percent = " (%)" if self._factor(objective) == 100 else ""
-        return f"{self.named(objective)}, dev{percent}"
 
 
 def history(seen: Sequence[Seen]) -> list[Panel]:

@@ -20,7 +20,7 @@ from raxalign.report.cells.numbers import Unit, metric_unit
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.figures import search_panels as panels
 from raxalign.report.figures.drawn import Sketch, drawn
-from raxalign.report.figures.search_panels import Seen
+from raxalign.report.figures.seen_search import Seen
 from raxalign.report.sections.base import Material, Section
 from raxalign.report.studies import confirming
 
