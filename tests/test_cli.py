@@ -49,6 +49,7 @@ def run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAXALIGN_STORAGE", str(tmp_path / "storage"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)  # which some library sets
     # what killed drivers of other tests left in the machine's own folder is not of this test
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))

@@ -110,17 +110,24 @@ def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:
     Raises:
         KeyboardInterrupt: this process was told to end; no process of the server is left.
     """
+    server: subprocess.Popen[bytes] | None = None
+    told = False
 
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise KeyboardInterrupt
+        nonlocal told
+        told = True
+        if server is not None:  # else it is about to start, and ends as soon as it is known
+            raise KeyboardInterrupt
 
-    server = None
-    before = signal.signal(signal.SIGTERM, end)  # First: a signal may come as the server starts.
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         server = subprocess.Popen(command, env=environment, start_new_session=True)
+        if told:
+            raise KeyboardInterrupt
         return server.wait()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         if server is not None:
             with suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGTERM)

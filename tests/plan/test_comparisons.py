@@ -323,9 +323,9 @@ def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path:
 def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(
     made: tuple[Opened, Ledger], found: list[Compared]
 ) -> None:
-    entry = one(found, made[0], "finetune", "retrieval", "de-en")
+    entry = one(found, made[0], "finetune", "retrieval", "avg")
     metrics = cell_metrics(entry.cell, found)
-    name, comparison = "retrieval/de-en/contextual_accuracy", entry.comparison
+    name, comparison = "retrieval/avg/contextual_accuracy", entry.comparison
     assert comparison is not None
     assert entry.interval is not None
     wanted: dict[str, float | None] = {
@@ -341,6 +341,7 @@ def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(
     }
     assert {suffix: metrics[f"{name}{suffix}"] for suffix in wanted} == wanted
     assert f"{name}_pairs" not in metrics
-    base = cell_metrics(one(found, made[0], "none", "retrieval", "de-en").cell, found)
+    assert "retrieval/de-en/contextual_accuracy_low" not in metrics
+    base = cell_metrics(one(found, made[0], "none", "retrieval", "avg").cell, found)
     assert f"{name}_low" in base
     assert f"{name}_difference" not in base

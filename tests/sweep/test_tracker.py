@@ -43,10 +43,9 @@ class Store:
         self._ask("open")
 
     def take(self, events: Sequence[Event]) -> None:
-        self._ask(" ".join("finish" if event.ended else "start" for event in events))
-
-    def prune(self, trial: object, where: str) -> None:
-        self._ask(where)
+        self._ask(
+            " ".join(event.pruned or ("finish" if event.ended else "start") for event in events)
+        )
 
     def close(self) -> int:
         self._ask("close")
@@ -85,11 +84,13 @@ def test_one_turn_takes_no_more_events_than_others_can_wait_for(store, plan) -> 
 
 
 def test_a_pruned_trial_is_brought_with_its_place(store, plan) -> None:
+    store.gate.clear()
     logger = Tracker(plan, TARGET)
     logger.trial_started(plan.trials[0])
     logger.trial_pruned(plan.trials[0], "pruned at step 5 of 15")
+    store.gate.set()
     assert logger.close() is None
-    assert store.asked == ["open", "start", "pruned at step 5 of 15", "close"]
+    assert store.asked == ["open", "start pruned at step 5 of 15", "close"]
 
 
 def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan) -> None:
