@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -99,6 +99,7 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
             done[stage.kind] += key in sizes.stored
             dropped[stage.kind] += key in sizes.dropped
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
+    uncounted = " (without the trials of searches)" if plan.studies else ""
     lines = [
         (
             f"{plan.name}: {plan.points} points, {len(plan.trials)} trials ({plan.cached(there)}"
@@ -114,17 +115,19 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
         *plan_lines(plan, root),
         f"storage: {root}",
-        _time(plan, root, there, records, run).told(at_once(run)),
-        estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep),
+        _time(plan, root, there, records, run).told(at_once(run)) + uncounted,
+        estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep) + uncounted,
         made_again(plan, there, sizes.stored, records) or "",
     ]
+    return "\n".join(line for line in (*lines, *_open(plan)) if line)
+
+
+def _open(plan: Plan) -> Iterator[str]:
+    """Yield what is not known or not there, and the plan's remarks."""
     if plan.unresolved:
-        lines.append(
-            "unresolved until `raxalign grid` has fetched it: " + ", ".join(plan.unresolved)
-        )
-    lines += [f"missing: {path} (`raxalign grid` needs it)" for path in plan.missing]
-    lines += [f"note: {remark}" for remark in plan.remarks()]
-    return "\n".join(line for line in lines if line)
+        yield "unresolved until `raxalign grid` has fetched it: " + ", ".join(plan.unresolved)
+    yield from (f"missing: {path} (`raxalign grid` needs it)" for path in plan.missing)
+    yield from (f"note: {remark}" for remark in plan.remarks())
 
 
 def at_once(run: RunConfig) -> int:

@@ -12,6 +12,7 @@ from raxalign.plan.tried import read_record
 from raxalign.report.compose import compose
 from raxalign.report.figures.search_panels import expectations, history
 from raxalign.report.figures.seen_search import Seen
+from raxalign.report.plans import as_text
 from raxalign.report.studies import best_lines, plan_lines, status_lines
 from raxalign.store.ledger import Ledger
 from raxalign.tracking.runs import trial_metrics, trial_run
@@ -107,6 +108,12 @@ def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path: Path) -> N
     (line,) = plan_lines(reopened(opened).plan, opened.root)
     assert "at most 6 trials, 2 tried, then" in line
     assert "about 60 s of worker time" in line  # four trials and two seeds, 10 s each
+
+
+def test_a_plan_of_searches_alone_does_not_end_with_nothing_to_run(tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 6, confirm: 2"))
+    lines = as_text(opened.plan, opened.root, opened.grid.run).splitlines()
+    assert "nothing is left to run (without the trials of searches)" in lines
 
 
 def test_status_and_best_say_how_far_and_how_good(searched: Opened) -> None:
