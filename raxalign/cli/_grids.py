@@ -58,7 +58,7 @@ def grid(
 ) -> None:
     """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again."""
     from raxalign.api import run
-    from raxalign.plan.load import open_grid
+    from raxalign.plan.load import open_grid, reopened
     from raxalign.plan.parts import choose
 
     opened = open_grid(
@@ -73,7 +73,7 @@ def grid(
         _print_plan(opened, choose(opened.plan, only=only, shard=shard, limit=limit)[0])
         return
     finished = run(opened, only=only, shard=shard, limit=limit, tell=tell)
-    _tell_answer(opened)
+    _tell_answer(reopened(opened) if opened.plan.studies else opened)  # with what was suggested
     _tell_end(finished, file)
 
 
