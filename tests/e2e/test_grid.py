@@ -49,7 +49,7 @@ def test_every_evaluation_is_in_the_ledger_and_in_mlflow(finished):
 
 def test_nothing_but_the_progress_and_the_answer_is_said(finished):
     lines = (finished.storage.parent / "stderr").read_text().splitlines()
-    expected = ("small: ", "[", "results: ")
+    expected = ("small: ", "[", "about ", "results: ", "note: waiting for workers")
     others = [line for line in lines if not (line.startswith(expected) or line[:1].isdigit())]
     assert len(others) == 1, others
     assert "none in retrieval (contextual accuracy)" in others[0]
