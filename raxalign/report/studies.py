@@ -162,4 +162,7 @@ def _confirmed(plan: Plan, study: Study, entry: Tried, rows: Sequence[Mapping[st
             found = over_runs(values)
             spread = f" ± {found.sd:.4f}" if found.sd is not None else ""
             told.append(f"{objective.name} {found.mean:.4f}{spread} on test over {found.n} seeds")
-    return f"confirmed: {', '.join(told)}" if told else "not confirmed yet"
+    if told:
+        return f"confirmed: {', '.join(told)}"
+    ran = any(row["trial"] in asked for row in rows)
+    return "confirmed on dev alone: its data has no test values" if ran else "not confirmed yet"

@@ -133,7 +133,7 @@ def wait_for_named(job: Job, nodes: Nodes, observer: Observer, *, training: bool
 
 
 def _bootstrap() -> dict[str, Any]:
-    """Return what `ray up` left on the head; empty where this is no such head."""
+    """Return what `ray up` left on the head; empty where this is not such a head."""
     try:
         found: dict[str, Any] = json.loads(BOOTSTRAP.expanduser().read_text(encoding="utf-8"))
     except (OSError, ValueError):
