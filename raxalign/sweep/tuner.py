@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import ray
 from ray import tune
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
@@ -17,7 +16,7 @@ from ray.tune.search import Searcher
 from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
-from raxalign.sweep.cluster import connect
+from raxalign.sweep.cluster import connect, disconnect
 from raxalign.sweep.idle import keep_idle_workers
 from raxalign.sweep.job import Job
 from raxalign.sweep.losses import GIVEN_UP, Recoveries, cause_of, describe_loss
@@ -81,7 +80,7 @@ def run_sweep(
         if not sweep.over:
             _tune(sweep, job, name, GroupWaits(lambda: sweep.running_trials, observer))
     finally:
-        ray.shutdown()
+        disconnect()
         remove_scratch(job.scratch)
     observer.grid_finished(len(sweep.counts.failed))
     return Summary(**vars(sweep.counts))

@@ -9,7 +9,7 @@ import pytest
 
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
-from raxalign.sweep.cluster import connect
+from raxalign.sweep.cluster import connect, disconnect
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.observer import Observer
 from tests.grids import write_grid
@@ -72,8 +72,6 @@ def job(plan: Plan, tmp_path: Path) -> Job:
 @pytest.fixture(scope="module")
 def local_ray() -> Iterator[None]:
     """Ray on this machine, for one module: `run_grid` of other tests starts and ends its own."""
-    import ray
-
     connect(None, Job("", "", threads=1))
     yield
-    ray.shutdown()
+    disconnect()

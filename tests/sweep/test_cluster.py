@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
+import subprocess
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import ray
 
 from raxalign.errors import ResourceError
 from raxalign.sweep import cluster
@@ -100,3 +105,29 @@ def test_another_error_at_the_start_of_ray_stays_what_it_is(
     monkeypatch.setattr(cluster.ray, "init", lambda **_: {}["missing"])
     with pytest.raises(KeyError):
         cluster.connect(None, Job("/storage", ""))
+
+
+@pytest.mark.parametrize("fault", [None, RuntimeError("the raylet is gone")])
+def test_nothing_is_collected_while_ray_shuts_down_and_afterwards_it_is_again(
+    monkeypatch: pytest.MonkeyPatch, fault: Exception | None
+) -> None:
+    collected: list[bool] = []
+
+    def shutdown() -> None:
+        collected.append(gc.isenabled())
+        if fault is not None:
+            raise fault
+
+    monkeypatch.setattr(ray, "shutdown", shutdown)
+    with nullcontext() if fault is None else pytest.raises(RuntimeError):
+        cluster.disconnect()
+    assert collected == [False]
+    assert gc.isenabled()
+
+
+@pytest.mark.slow
+def test_a_thread_that_leaves_garbage_while_ray_shuts_down_does_not_end_the_process() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sweep.garbage"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "went on\n", done.stderr

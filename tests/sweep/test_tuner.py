@@ -15,6 +15,7 @@ from raxalign.errors import TransientError
 from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import nodes
+from raxalign.sweep.cluster import disconnect
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.observer import Observer, Several
 from raxalign.sweep.placement import GroupWaits
@@ -155,7 +156,7 @@ def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
         adds = AddsNode(cluster)
         ended = run_grid(plan, job, Several([heard, adds]), address=cluster.address)
     finally:
-        ray.shutdown()
+        disconnect()
         cluster.shutdown()
     assert adds.added == 1
     assert (ended.done, ended.failed) == (2, {})
