@@ -171,11 +171,14 @@ class Hosts:
         self._await_server(number)
 
     def _plug(self, number: int) -> None:
-        """Join a host to the bridge by a pair of virtual cards."""
+        """Join a host to the bridge by a pair of virtual cards. A host that is booted again has the
+        same card: others remember its hardware address for a while.
+        """
         _, init = self._inits[number]
-        port, card = f"p{number}", "eth0"
+        port, card, hardware = f"p{number}", "eth0", f"02:00:00:00:00:{number:02x}"
         self._switch(
-            *("link", "add", port, "type", "veth", "peer", "name", card, "netns", str(init))
+            *("link", "add", port, "type", "veth", "peer", "name", card),
+            *("address", hardware, "netns", str(init)),
         )
         self._switch("link", "set", port, "master", "bridge", "up")
         for arguments in (

@@ -23,7 +23,15 @@ def hosts(tmp_path_factory):
 def ssh(hosts, number, command):
     return hosts.run(
         DESK,
-        *("ssh", "-q", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"),
+        *(
+            "ssh",
+            "-o",
+            "LogLevel=ERROR",
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+        ),
         *("-i", str(hosts.key), f"root@{hosts.address(number)}", command),
     )
 
@@ -73,7 +81,10 @@ def test_a_host_reaches_another_with_a_key_in_its_own_home(hosts):
     key = hosts.home(1) / "its_key.pem"
     key.write_text(hosts.key.read_text())
     key.chmod(0o600)
-    options = ("-q", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null")
+    options = (
+        *("-o", "LogLevel=ERROR", "-o", "StrictHostKeyChecking=no"),
+        *("-o", "UserKnownHostsFile=/dev/null"),
+    )
     target = f"root@{hosts.address(2)}"
     done = hosts.run(1, "ssh", *options, "-i", "~/its_key.pem", target, "hostname; echo ~")
     assert done.stdout.split() == ["rax2", str(hosts.home(2))], done.stderr
