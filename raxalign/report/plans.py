@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.cost import seconds_by_key, stored_keys, to_make
 from raxalign.plan.disk import estimate_disk
 from raxalign.plan.forecast import Forecast, forecast
+from raxalign.plan.identity import near
 from raxalign.plan.keeping import made_again
 from raxalign.plan.speed import worker_speed
 from raxalign.report import studies
@@ -126,7 +128,8 @@ def _open(plan: Plan) -> Iterator[str]:
     """Yield what is not known or not there, and the plan's remarks."""
     if plan.unresolved:
         yield "unresolved until `raxalign grid` has fetched it: " + ", ".join(plan.unresolved)
-    yield from (f"missing: {path} (`raxalign grid` needs it)" for path in plan.missing)
+    for path in plan.missing:
+        yield f"missing: {path}{near(Path(path))} (`raxalign grid` needs it)"
     yield from (f"note: {remark}" for remark in plan.remarks())
 
 
