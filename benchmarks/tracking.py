@@ -28,7 +28,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.client import Target
-from raxalign.tracking.recorder import Recorder
+from raxalign.tracking.recorder import Event, Recorder
 
 GRID = """
 name: tracked
@@ -97,8 +97,8 @@ def _bring(path: str, plan: Plan, target: Target) -> None:
     recorder.open()
     if path == ALONE:
         for trial in plan.trials:
-            recorder.start(trial)
-            recorder.finish(trial, None)
+            recorder.take([Event(trial)])
+            recorder.take([Event(trial, ended=True)])
     recorder.close()
 
 

@@ -16,16 +16,18 @@ from typing import Any, get_args
 
 import pytest
 
-from raxalign import cli
+from raxalign import api, cli
 from raxalign.cli._terminal import Symmetrization
 from raxalign.config import _specs
 from raxalign.errors import GridError
-from raxalign.plan.load import open_grid
+from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
 from tests.ledgers import made_up
+from tests.searches import run as answer_search
+from tests.searches import search_grid, source_of
 from tests.tiny import tiny_bert
 
 COMMANDS = [
@@ -403,6 +405,22 @@ def test_list_knows_what_was_meant(run: Callable[..., Done]) -> None:
     assert run("list", "methods", "linear", "--format", "markdown").out.startswith("## linear\n")
     done = run("list", "method")
     assert (done.code, done.err) == (2, "error: list method: did you mean methods?\n")
+
+
+def test_the_end_of_a_searched_grid_answers_from_what_was_suggested(
+    run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = search_grid(tmp_path, "trials: 3, confirm: 2")
+
+    def searched(opened: Opened, **_: object) -> api.Finished:
+        ran = answer_search(source_of(opened))
+        return api.Finished(opened.plan, len(ran), 0, {})
+
+    monkeypatch.setattr(api, "run", searched)
+    done = run("grid", path)
+    assert done.code == 0
+    told = "Nothing is compared: the grid has no baseline (a method of kind none)."
+    assert done.err.splitlines() == [told]  # of the plan without suggestions there are no results
 
 
 def test_doctor_names_missing_data(run: Callable[..., Done], grid: Path, tmp_path: Path) -> None:

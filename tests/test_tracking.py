@@ -19,7 +19,7 @@ from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.tracking.client import Target, TrackingError
-from raxalign.tracking.recorder import Recorder
+from raxalign.tracking.recorder import Event, Recorder
 from raxalign.tracking.sync import keep_report, sync
 from raxalign.tracking.ui import end_dead_runs
 from tests.e2e.runs import tracked, wait_for
@@ -121,7 +121,7 @@ def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(tmp_path, pla
     where, trial = target(tmp_path), plan.trials[0]
     recorder, spool = Recorder(plan, where), Spool(str(tmp_path), plan.trials[0].key)
     recorder.open()
-    recorder.start(trial)
+    recorder.take([Event(trial)])
     for steps in (range(1, 4), range(2, 6)):
         for step in steps:
             spool.report({"loss": 1.0 / step}, step)
@@ -134,18 +134,30 @@ def test_a_pruned_trial_has_its_curve_and_a_tag_until_it_is_made_whole(tmp_path,
     where, trial = target(tmp_path), plan.trials[0]
     recorder, spool = Recorder(plan, where), Spool(str(tmp_path), plan.trials[0].key)
     recorder.open()
-    recorder.start(trial)
+    recorder.take([Event(trial)])
     spool.report({"xnli/selection": 0.5}, 5)
     spool.flush()
-    recorder.prune(trial, "pruned at step 5 of 15")
+    recorder.take([Event(trial, ended=True, pruned="pruned at step 5 of 15")])
 
     runs = [r for r in tracked(where.uri, "small") if r["tags"]["raxalign.kind"] == "trial"]
     assert [(r["status"], r["tags"]["raxalign.pruned"]) for r in runs] == [
         ("FINISHED", "pruned at step 5 of 15")
     ]
     assert history(where.uri, trial.key, "train/xnli/selection") == 1
+    recorder.close()
+    sync(
+        plan.only(iter(plan.trials[1:])),
+        where,
+        [Event(trial, ended=True, pruned="pruned at step 5 of 15")],
+    )
+    (again,) = (r for r in tracked(where.uri, "small") if r["tags"]["raxalign.kind"] == "trial")
+    assert (again["status"], again["tags"]["raxalign.pruned"]) == (
+        "FINISHED",
+        "pruned at step 5 of 15",
+    )
+    recorder.open()
     fill(tmp_path, plan)
-    recorder.finish(trial, None)
+    recorder.take([Event(trial, ended=True)])
     (whole,) = (r for r in tracked(where.uri, "small") if r["tags"]["raxalign.kind"] == "trial")
     assert "raxalign.pruned" not in whole["tags"]
 
@@ -165,7 +177,7 @@ def test_runs_of_a_driver_that_died_do_not_stay_running(tmp_path, plan):
 def _start_and_die(plan, where) -> None:
     recorder = Recorder(plan, where)
     recorder.open()
-    recorder.start(plan.trials[0])
+    recorder.take([Event(plan.trials[0])])
     os._exit(9)
 
 

@@ -143,7 +143,7 @@ def sync(file: GridFile, storage: Storage = None) -> None:
     opened = open_grid(file, storage=storage)
     local = local_folder(opened.root)
     target = target_of(opened, local)
-    count = copy_all(opened.plan, target, local)
+    count = copy_all(opened, target, local)
     if answer := stored_answer(opened.plan, Ledger(opened.root)):
         describe(opened, answer)
     tell(f"{count} trials of {opened.plan.name} are in {target.uri}")

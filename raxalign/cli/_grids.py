@@ -132,7 +132,7 @@ def plan(
         from raxalign.report.plans import as_json
 
         print_out(as_json(opened.plan, opened.root, opened.run))
-        _tell_shortages(opened.plan)
+        _tell_doubts(opened.plan)
     else:
         _print_plan(opened, opened.plan)
 
@@ -141,14 +141,16 @@ def _print_plan(opened: Opened, plan_: Plan) -> None:
     from raxalign.report.plans import as_text
 
     print_out(as_text(plan_, opened.root, opened.run))
-    _tell_shortages(plan_)
+    _tell_doubts(plan_)
 
 
-def _tell_shortages(plan_: Plan) -> None:
+def _tell_doubts(plan_: Plan) -> None:
+    """Report what is doubtful about the text: too little of it, or its sides swapped."""
+    from raxalign.plan.bitexts import swapped_sides
     from raxalign.plan.shortage import shortages
 
-    for shortage in shortages(plan_):
-        tell(f"warning: {shortage}")
+    for doubt in (*shortages(plan_), *swapped_sides(plan_)):
+        tell(f"warning: {doubt}")
 
 
 def status(file: GridFile, storage: Storage = None) -> None:

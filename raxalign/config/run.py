@@ -5,10 +5,11 @@ override it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from raxalign.config._paths import absolute
 from raxalign.config.params import BaseParams
@@ -16,6 +17,8 @@ from raxalign.errors import RaxalignError
 
 DEFAULT_STORAGE = ".raxalign"
 Keep = Literal["all", "best", "none"]
+_TRACKING = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "file", "databricks", "uc")
+"""Schemes of the tracking stores of MLflow."""
 
 
 class RunConfig(BaseParams):
@@ -40,6 +43,13 @@ class RunConfig(BaseParams):
     address: str | None = Field(None, min_length=1)
     keep: Keep = "all"
     cache_gib: float = Field(50.0, gt=0, allow_inf_nan=False)
+
+    @field_validator("tracking_uri")
+    @classmethod
+    def _is_known(cls, uri: str | None) -> str | None:
+        if uri is not None and (problem := _unknown_tracking(uri)):
+            raise ValueError(problem)
+        return uri
 
 
 def effective(
@@ -70,17 +80,33 @@ def effective(
         raise RaxalignError(f"--workers {workers}: a trial needs at least 1 worker")
     if keep is not None and keep not in get_args(Keep):
         raise RaxalignError(f"--keep {keep}: write {', '.join(get_args(Keep))}")
+    tracking_uri = environ.get("MLFLOW_TRACKING_URI")
+    if tracking_uri and (problem := _unknown_tracking(tracking_uri)):
+        raise RaxalignError(f"MLFLOW_TRACKING_URI: {problem}")
     changes = {
         "storage": storage_root(
             storage or environ.get("RAXALIGN_STORAGE") or run.storage or DEFAULT_STORAGE, Path.cwd()
         ),
-        "tracking_uri": environ.get("MLFLOW_TRACKING_URI") or run.tracking_uri,
+        "tracking_uri": tracking_uri or run.tracking_uri,
         "address": address or run.address,
         "workers": run.workers if workers is None else workers,
         "keep": run.keep if keep is None else keep,
         "cache_gib": _gib(environ.get("RAXALIGN_CACHE_GIB")) or run.cache_gib,
     }
     return run.model_copy(update=changes)
+
+
+def _unknown_tracking(uri: str) -> str:
+    """Return what is wrong with the scheme of a tracking URI; nothing where MLflow, or a library
+    that is installed for it, knows the scheme.
+    """
+    scheme = uri.partition(":")[0].partition("+")[0]
+    if "://" not in uri or scheme in _TRACKING:
+        return ""
+    if any(entry.name == scheme for entry in entry_points(group="mlflow.tracking_store")):
+        return ""
+    shown = ", ".join(f"{name}://" for name in _TRACKING)
+    return f"{uri}: there is no tracking store {scheme}://; there are {shown}"
 
 
 def _gib(text: str | None) -> float | None:

@@ -29,9 +29,9 @@ class Moses(FileCorpus):
 
     class Params(FileCorpus.Params):
         """Training, dev and test as files of their own are `path: {train: ..., dev: ..., test:
-        ...}`, one prefix each, with `split: files`. A file may be packed (`<path>.<lang>.gz`).
-        `codes` stand in extensions, and for ``{lang}`` and ``{pivot}``. Files with gold links are
-        usually `pretokenized`.
+        ...}`, one prefix each, with `split: files`. A file may be packed (`<path>.<lang>.gz`, or
+        `.bz2` or `.xz`). `codes` stand in extensions, and for ``{lang}`` and ``{pivot}``. Files
+        with gold links are usually `pretokenized`.
         """
 
         path: DataPrefix | Parts = Field(description=_PATH)

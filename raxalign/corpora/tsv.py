@@ -28,8 +28,8 @@ class Tsv(FileCorpus):
         With a `delimiter` of several characters (fast_align's `src ||| tgt` is read with
         `delimiter: "|||"`) blanks around columns are dropped. Training, dev and test as files of
         their own are `path: {train: ..., dev: ..., test: ...}`, with `split: files`. A file may be
-        packed (`.gz`). `codes` stand for ``{lang}`` and ``{pivot}``. Files with gold links are
-        usually `pretokenized`.
+        packed (`.gz`, `.bz2` or `.xz`). `codes` stand for ``{lang}`` and ``{pivot}``. Files with
+        gold links are usually `pretokenized`.
         """
 
         source_column: int | str = Field(

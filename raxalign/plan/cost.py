@@ -148,6 +148,23 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def roughly(seconds: float) -> str:
+    """Return an estimated time in words, rounded so that it does not look more exact than it is.
+
+    >>> [roughly(seconds) for seconds in (1, 13, 57, 100, 400, 2_000, 9_000)]
+    ['5 s', '15 s', '60 s', '2 min', '7 min', '35 min', '2.5 h']
+    """
+    if seconds < 27.5:
+        return f"{max(5 * round(seconds / 5), 5)} s"
+    if seconds < 90:
+        return f"{10 * round(seconds / 10)} s"
+    if seconds < 600:
+        return f"{round(seconds / 60)} min"
+    return (
+        f"{5 * round(seconds / 300)} min" if seconds < 5400 else f"{round(seconds / 1800) / 2:g} h"
+    )
+
+
 def volume(size: float) -> str:
     """Return a number of bytes in words.
 

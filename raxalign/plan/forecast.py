@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from raxalign.plan.cost import duration
+from raxalign.plan.cost import duration, roughly
 from raxalign.plan.plan import Plan
 from raxalign.plan.speed import Speed
 from raxalign.plan.work import Work, family, group
@@ -38,8 +38,10 @@ class Forecast:
         """Seconds of all that can be estimated."""
         return math.fsum(self.seconds.values())
 
-    def told(self, workers: int) -> str:
-        """Return the line of `plan`, with the time on a number of workers at once."""
+    def told(self, workers: int, start: float = 0.0) -> str:
+        """Return the line of `plan`, with the time on a number of workers at once, until the end,
+        and `start`, the seconds before they begin.
+        """
         if not self.seconds and not self.unknown:
             return "nothing is left to run"
         unknown = ", ".join(f"{count} {kind}" for kind, count in self.unknown.items())
@@ -61,10 +63,11 @@ class Forecast:
         )
         longest = max(self.seconds.values())
         shared = max(self.total / workers, longest)
-        several = f", {duration(shared)} with {workers} workers" if workers > 1 else ""
-        return (
-            f"time, about: {duration(self.total)} of worker time{several} ({basis}): {kinds}{rest}"
-        )
+        several = f"{workers} workers" if workers > 1 else ""
+        begun = "the start of Ray" if start else ""
+        ways = " and ".join(way for way in (several, begun) if way)
+        wall = f", {roughly(shared + start)} with {ways}" if ways else ""
+        return f"time, about: {roughly(self.total)} of worker time{wall} ({basis}): {kinds}{rest}"
 
 
 def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: Speed) -> Forecast:

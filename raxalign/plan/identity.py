@@ -13,6 +13,7 @@ from raxalign.errors import DataError
 from raxalign.store.key import file_digest
 
 UNRESOLVED = "unresolved:"
+_PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".lz4", ".tgz")
 
 
 class Identity:
@@ -51,7 +52,7 @@ class Identity:
             try:
                 self._files[path] = self._file_digests(path)
             except OSError as error:
-                self.missing[path] = (error.strerror or str(error)) + _near(path)
+                self.missing[path] = (error.strerror or str(error)) + near(path)
                 self._files[path] = f"missing:{path}"
         return self._files[path]
 
@@ -75,12 +76,17 @@ class Identity:
         )
 
 
-def _near(path: Path) -> str:
-    """Describe what is in place of a missing file: one whose name is nearly the same."""
+def near(path: Path) -> str:
+    """Describe what is in place of a missing file: one whose name is nearly the same, or the file
+    packed.
+    """
     try:
         names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
     except OSError:
         return "" if path.parent.is_dir() else f" (there is no folder {path.parent})"
     longer = sorted(name for name in names if name.startswith(f"{path.name}."))
-    near = longer or get_close_matches(path.name, names, n=1, cutoff=0.8)
-    return f" (there is {near[0]})" if near else ""
+    found = longer or get_close_matches(path.name, names, n=1, cutoff=0.8)
+    if not found:
+        return ""
+    packed = f"{path.name}{Path(found[0]).suffix}" == found[0] and found[0].endswith(_PACKED)
+    return f" (there is {found[0]}: decompress it)" if packed else f" (there is {found[0]})"

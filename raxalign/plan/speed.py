@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 
 GPU = 2e13
 """Operations per second that are assumed of a GPU, which a plan does not start."""
+_REFERENCE = 1.2e11  # operations per second of the core that the seconds below were measured on
+_RAY_SECONDS, _WORKERS_SECONDS = 6.0, 4.0
+_BUSY = 1.5  # times as long, from which on it is worth a remark
+_OWN_LOAD = 0.5  # processes: what this command itself has added to the load of a quiet machine
 _PER_ADDITION = 4_650  # operations of a matrix product in the time of one addition of Python
 _SECONDS = 0.02
 _ADDITIONS = 10_000  # between two looks at the clock
@@ -26,6 +31,47 @@ def worker_speed(threads: int, *, gpu: bool) -> Speed:
     """Return the speed of a worker with some cores of this machine, or with a GPU."""
     core = core_speed()
     return Speed(GPU if gpu else core * threads, core)
+
+
+def start_seconds(core: float, *, ray: bool) -> float:
+    """Return how long it takes until the first step of a grid begins: the start of its workers, and
+    before it that of `ray`.
+
+    Args:
+        core: The speed of one core in operations per second.
+        ray: Whether Ray is still to be started.
+    """
+    return (_WORKERS_SECONDS + ray * _RAY_SECONDS) * _REFERENCE / core
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """The other work on this machine: the `load` of other processes that want a core, and the
+    number of `cores`.
+    """
+
+    load: float
+    cores: int
+
+    def slows(self, workers: int) -> float:
+        """Return how many times as long workers of one core take as on a quiet machine."""
+        return max(1.0, (self.load + min(workers, self.cores)) / self.cores)
+
+    def note(self, workers: int) -> str:
+        """Return a remark on a machine that is so busy that it counts; nothing for another one."""
+        slows = self.slows(workers)
+        if slows < _BUSY:
+            return ""
+        return (
+            f"other work has a load of {self.load:.1f} on the {self.cores} cores of this machine,"
+            f" so that it takes about {slows:.1f} times as long"
+        )
+
+
+def crowd() -> Crowd:
+    """Look at the load of this machine in the last minute."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return Crowd(max(load - _OWN_LOAD, 0.0), os.cpu_count() or 1)
 
 
 def core_speed() -> float:

@@ -120,6 +120,9 @@ class Work:
         stage = self.plan.stages[key]
         if stage.kind in ("bitext", "text"):
             return self.sentences(key)
+        cut = stage.params.get("sentences")  # of the pairs that are cut out of a larger run
+        if isinstance(cut, int):
+            return float(cut)
         inputs = [self.sentences(k) for n, k in stage.inputs.items() if "training" in n]
         return max(inputs, default=self.sentences(key))
 

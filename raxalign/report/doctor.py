@@ -119,11 +119,18 @@ def _bitexts(plan: Plan) -> tuple[bool, list[str]]:
     """Whether all sentence pairs of local files can be read and are enough, and lines that say
     so.
     """
-    from raxalign.plan.bitexts import read_bitexts
+    from raxalign.plan.bitexts import other_lengths, read_bitexts, swapped_sides
     from raxalign.plan.shortage import shortages
 
     found = list(read_bitexts(plan))
     faults = [str(fault) for entry in found for fault in entry.faults]
+    notes = [f"note     {remark}" for remark in swapped_sides(plan)]
+    for fatal, message in other_lengths(plan, {entry.path: entry.rows for entry in found}):
+        if fatal:
+            faults.append(message)
+        else:
+            notes.append(f"note     {message}")
     if faults := [*faults, *(shortages(plan) if not faults else ())]:
-        return False, [f"broken   {fault}" for fault in faults]
-    return True, [f"ok       {entry.path}: {entry.rows:,} sentence pairs" for entry in found]
+        return False, [*(f"broken   {fault}" for fault in faults), *notes]
+    sizes = [f"ok       {entry.path}: {entry.rows:,} sentence pairs" for entry in found]
+    return True, [*sizes, *notes]

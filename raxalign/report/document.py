@@ -60,7 +60,8 @@ class Line:
 @dataclass(frozen=True)
 class Table:
     """A table with its caption and numbered notes; `columns` does not count the labels' own, which
-    is headed by `corner`. A table with an empty `anchor` gets a numbered one in the document.
+    is headed by `corner`: its lines are methods unless that names something else. A table with an
+    empty `anchor` gets a numbered one in the document.
     """
 
     anchor: str
@@ -69,7 +70,7 @@ class Table:
     lines: tuple[Line, ...]
     caption: str = ""
     notes: tuple[str, ...] = ()
-    corner: str = ""
+    corner: str = "method"
     folded: bool = False
 
     @property

@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.cost import seconds_by_key, stored_keys, to_make
 from raxalign.plan.disk import estimate_disk
 from raxalign.plan.forecast import Forecast, forecast
+from raxalign.plan.identity import near
 from raxalign.plan.keeping import made_again
-from raxalign.plan.speed import worker_speed
+from raxalign.plan.speed import core_speed, crowd, start_seconds, worker_speed
 from raxalign.report import studies
 from raxalign.report.sizes import measured_sizes
 from raxalign.report.studies import plan_lines
@@ -115,7 +117,7 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
         *plan_lines(plan, root),
         f"storage: {root}",
-        _time(plan, root, there, records, run).told(at_once(run)) + uncounted,
+        *_time_lines(_time(plan, root, there, records, run), run, uncounted),
         estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep) + uncounted,
         made_again(plan, there, sizes.stored, records) or "",
     ]
@@ -126,7 +128,8 @@ def _open(plan: Plan) -> Iterator[str]:
     """Yield what is not known or not there, and the plan's remarks."""
     if plan.unresolved:
         yield "unresolved until `raxalign grid` has fetched it: " + ", ".join(plan.unresolved)
-    yield from (f"missing: {path} (`raxalign grid` needs it)" for path in plan.missing)
+    for path in plan.missing:
+        yield f"missing: {path}{near(Path(path))} (`raxalign grid` needs it)"
     yield from (f"note: {remark}" for remark in plan.remarks())
 
 
@@ -134,6 +137,15 @@ def at_once(run: RunConfig) -> int:
     """Return how many trials run at once on this machine; a cluster may have more room."""
     cores = max(1, (os.cpu_count() or 1) // (run.threads * run.workers))
     return min(cores, run.concurrency or cores)
+
+
+def _time_lines(times: Forecast, run: RunConfig, uncounted: str) -> Iterator[str]:
+    """Yield the line on the time of what is left, and a note where this machine is busy."""
+    workers = at_once(run)
+    start = 0.0 if run.address else start_seconds(core_speed(), ray=True)
+    yield times.told(workers, start) + uncounted
+    if times.seconds and not run.address and (note := crowd().note(workers)):
+        yield f"note: {note}"
 
 
 def _time(

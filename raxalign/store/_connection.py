@@ -35,6 +35,7 @@ _NO_BUCKET = "bucket does not exist"
 # without folders: to make a parent folder there is to make the bucket
 _FLAT = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "obs", "tos"}
 _S3 = {"s3", "s3a"}
+_FORMS = ("file:///folder", "s3://bucket/folder", "gs://bucket/folder", "abfs://container/folder")
 
 
 class Connection:
@@ -184,8 +185,8 @@ def _open(root: str) -> tuple[Any, str]:
         ) from error
     except (ValueError, OSError) as error:
         raise StorageError(
-            f"{root}: is not a storage that fsspec knows: {error}. Give a folder, or a URL such as"
-            " s3://bucket/folder"
+            f"{root}: is not a storage ({error}). Give a folder, or a URL of the form"
+            f" {', '.join(_FORMS)}, or of another file system of fsspec that can be written"
         ) from error
     if scheme in _S3:
         files.retries = REQUESTS

@@ -8,13 +8,14 @@ import hashlib
 import os
 import shutil
 import socket
-import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+
+from raxalign.store.beats import beating
 
 PREFIX = ".tmp-"
 DAY_SECONDS = 24 * 3600.0
@@ -27,12 +28,6 @@ def temporary_name(key: str) -> str:
 
 
 def maker_name() -> str:
-    """``<machine>-<pid>-<start of the process>`` of this process."""
-    pid = os.getpid()
-    return f"{_machine()}-{pid}-{_started(pid)}"
-
-
-def this_process() -> str:
     """Return a name for this process that no other one has: ``<machine>-<pid>-<start>``."""
     pid = os.getpid()
     return f"{_machine()}-{pid}-{_started(pid)}"
@@ -65,20 +60,8 @@ def sign_of_life(folder: Path) -> Iterator[None]:
     """Touch a folder now and then: a training of days in one machine must not look abandoned to
     another.
     """
-    over = threading.Event()
-
-    def beat() -> None:
-        while not over.wait(BEAT_SECONDS):
-            with suppress(OSError):
-                os.utime(folder)
-
-    thread = threading.Thread(target=beat, name="raxalign-store", daemon=True)
-    thread.start()
-    try:
+    with beating(lambda: os.utime(folder), every=BEAT_SECONDS, name="raxalign-store"):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def discard(path: Path) -> None:

@@ -7,16 +7,17 @@ from __future__ import annotations
 import json
 import os
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 from raxalign.errors import StorageError
 from raxalign.store._filesystem import Storage
 from raxalign.store._open import open_storage
-from raxalign.store._temporary import BEAT_SECONDS, DAY_SECONDS, process_of, this_process
+from raxalign.store._temporary import BEAT_SECONDS, DAY_SECONDS, maker_name, process_of
+from raxalign.store.beats import beating
 
 _TOP, _MARKER = "drivers", "driver.json"
 
@@ -39,7 +40,7 @@ class Sign:
     @property
     def own(self) -> bool:
         """Whether it is the sign of this process."""
-        return self.name == this_process()
+        return self.name == maker_name()
 
 
 @contextmanager
@@ -50,23 +51,14 @@ def signed_on(root: str, plan: str) -> Iterator[None]:
         root: The storage root.
         plan: The place of the plan that it runs.
     """
-    storage, over = open_storage(root), threading.Event()
+    storage = open_storage(root)
     _write(storage, plan)
-
-    def beat() -> None:
-        while not over.wait(BEAT_SECONDS):
-            with suppress(StorageError):  # the storage may be back before the day is over
-                _write(storage, plan)
-
-    thread = threading.Thread(target=beat, name="raxalign-driver", daemon=True)
-    thread.start()
     try:
-        yield
+        with beating(partial(_write, storage, plan), every=BEAT_SECONDS, name="raxalign-driver"):
+            yield
     finally:
-        over.set()
-        thread.join()
         with suppress(StorageError):
-            remove_sign(root, this_process())
+            remove_sign(root, maker_name())
 
 
 def signs(root: str) -> list[Sign]:
@@ -87,7 +79,7 @@ def remove_sign(root: str, name: str) -> None:
 
 def _write(storage: Storage, plan: str) -> None:
     record = {"host": socket.gethostname(), "pid": os.getpid(), "plan": plan, "at": time.time()}
-    storage.write(f"{_TOP}/{this_process()}/{_MARKER}", json.dumps(record).encode())
+    storage.write(f"{_TOP}/{maker_name()}/{_MARKER}", json.dumps(record).encode())
 
 
 def _sign(name: str, record: dict[str, object]) -> Sign:

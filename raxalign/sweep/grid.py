@@ -30,6 +30,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.sweep.keeping import Keeper
 from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
+from raxalign.sweep.pruned import pruned_events
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.carried import carried
 from raxalign.tracking.client import Target, TrackingError, default_uri
@@ -139,7 +140,7 @@ def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
     if _marker(target, plan, local).exists():
         return []
     try:
-        copy_all(opened.plan, target, local)
+        copy_all(opened, target, local)
     except TrackingError as error:
         return [str(error)]
     _mark_synced(plan, target, local)
@@ -185,12 +186,13 @@ def describe(opened: Opened, answer: str) -> str | None:
     return None
 
 
-def copy_all(plan: Plan, target: Target, local: Path) -> int:
-    """Copy all results of a plan to MLflow, as `sync` does, and on an object store the database to
+def copy_all(opened: Opened, target: Target, local: Path) -> int:
+    """Copy all results of a grid to MLflow, as `sync` does, and on an object store the database to
     the storage.
     """
-    with carried(target, local, lambda: sync(plan, target)):
-        return sync(plan, target)
+    plan, pruned = opened.plan, pruned_events(opened)
+    with carried(target, local, lambda: sync(plan, target, pruned)):
+        return sync(plan, target, pruned)
 
 
 def target_of(opened: Opened, local: Path) -> Target:

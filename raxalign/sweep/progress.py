@@ -13,9 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from raxalign.plan.cost import duration
+from raxalign.plan.cost import roughly
 from raxalign.plan.dev_values import dev_mean
 from raxalign.plan.remarks import remarks
+from raxalign.plan.speed import core_speed, crowd, start_seconds
 from raxalign.plan.trial import Trial
 from raxalign.printing import printable
 from raxalign.sweep.observer import Observer, Waits
@@ -113,7 +114,11 @@ class Progress(Observer):
         self._left.add(steps)
         left = self._left.all(time.monotonic())
         if left is not None and not self._done + self._failed + self._stages_done:
-            self._say(f"about {duration(left)} from now, by the size of the work")
+            others = crowd()
+            whole = left * others.slows(workers) + start_seconds(core_speed(), ray=False)
+            note = others.note(workers)
+            busy = f" ({note})" if note else ""
+            self._say(f"about {roughly(whole)} from now, by the size of the work{busy}")
 
     def waits_changed(self, waits: Waits) -> None:
         """Show what waits; a line is printed where all that could run begins to wait for nodes."""
@@ -250,7 +255,7 @@ class Progress(Observer):
 
     def _time_left(self) -> str:
         left = self._left.all(time.monotonic())
-        return "" if left is None else f", about {duration(left)} left"
+        return "" if left is None else f", about {roughly(left)} left"
 
     def _describe_advance(self, key: str, advance: Advance) -> str:
         """Describe how far a step is: its training step, speed and loss where it trains, its time,
@@ -264,7 +269,7 @@ class Progress(Observer):
         step = f"{training} step {advance.step:,}, ".lstrip() if advance.step else ""
         loss = f"loss {losses[0]:.3f}, " if losses else ""
         left = self._left.of(key, time.monotonic())
-        rest = "" if left is None else f", about {duration(left)} left"
+        rest = "" if left is None else f", about {roughly(left)} left"
         return f"{step}{rate}{loss}{advance.seconds:.0f} s so far{rest}"
 
     def _say(self, line: str) -> None:

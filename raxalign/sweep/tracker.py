@@ -34,6 +34,7 @@ class Tracker(Observer):
         self._retry_at, self._pause, self._missed = 0.0, 10.0, 0
         self._error: Exception | None = None
         self._unbrought = 0  # trials that ended and are still in the queue
+        self._again: list[Event] = []  # that were missed, and that the ledger has nothing of
         self._thread = threading.Thread(target=self._work, name="raxalign-tracker", daemon=True)
         self._thread.start()
 
@@ -98,7 +99,8 @@ class Tracker(Observer):
         while True:
             events, then = self._next()
             if events:
-                self._try(lambda: self._open().take(events), len(events))  # noqa: B023 called here
+                if not self._try(lambda: self._open().take(events), len(events)):  # noqa: B023 called here
+                    self._again += [event for event in events if event.pruned]
                 self._unbrought -= sum(event.ended for event in events)
             if then == "close":
                 self._finish_up()
@@ -125,16 +127,17 @@ class Tracker(Observer):
             events.append(found)
         return events, None
 
-    def _try(self, what: Callable[[], object], events: int = 0) -> None:
-        """Do something with the store, unless it failed a short while ago; `events` are missed
-        where it fails.
+    def _try(self, what: Callable[[], object], events: int = 0) -> bool:
+        """Do something with the store, unless it failed a short while ago; returns whether it was
+        done. `events` are missed where it was not.
         """
         if time.monotonic() < self._retry_at:
             self._missed += events
-            return
+            return False
         try:
             what()
             self._pause = 10.0
+            return True
         # whatever the client raises, tracking must not stop a grid; the end of the grid tries again
         # and reports
         except Exception as error:  # noqa: BLE001
@@ -142,6 +145,7 @@ class Tracker(Observer):
             self._error = error
             self._retry_at = time.monotonic() + self._pause
             self._pause = min(self._pause * 2, 300.0)
+            return False
 
     def _open(self) -> Recorder:
         if self._recorder is None:
@@ -151,10 +155,14 @@ class Tracker(Observer):
         return self._recorder
 
     def _finish_up(self) -> None:
-        """Bring the rest; what was missed is found by comparing the ledger with the runs."""
+        """Bring the rest; what was missed is found by comparing the ledger with the runs, apart
+        from trials that a search pruned.
+        """
         try:
             recorder = self._open()
             self._error = None
+            if self._again:
+                recorder.take(self._again)
             recorder.close()
             self._missed = 0
         except Exception as error:  # noqa: BLE001 the message of `close` reports it

@@ -14,7 +14,6 @@ from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from raxalign.plan.plan import Plan
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.cluster import connect, disconnect
 from raxalign.sweep.idle import keep_idle_workers
@@ -66,7 +65,6 @@ def run_sweep(
     Raises:
         ResourceError: The cluster can never give what a trial asks for.
     """
-    ArtifactStore(job.root).sweep_temporaries()
     job = replace(job, scratch=scratch_folder(job.root, address))
     connect(address, job)
     try:

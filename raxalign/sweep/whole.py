@@ -13,6 +13,7 @@ from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.shortage import shortages
 from raxalign.plan.tried import is_over
+from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import grid
 
@@ -34,7 +35,11 @@ class Ended:
 
 
 def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
-    """Run what the ledger lacks of a plan, then the studies, and copy all of it to MLflow."""
+    """Run what the ledger lacks of a plan, then the studies, and copy all of it to MLflow. What
+    dead processes left half-written in the storage is removed first, also where nothing is left to
+    run.
+    """
+    ArtifactStore(opened.root).sweep_temporaries()
     named = _run_named(opened, plan) if plan.trials else Ended(plan, 0, 0, {})
     if not studies:
         return named

@@ -106,14 +106,6 @@ class Recorder:
         parent = self._runs.find(runs.grid_run(self._plan).key)
         self._page.describe(answer, parent.id if parent else None)
 
-    def start(self, trial: Trial) -> None:
-        """Bring a trial that begins, again where its worker was lost."""
-        self.take([Event(trial)])
-
-    def finish(self, trial: Trial, error: str | None) -> None:
-        """Bring the results and curves of a trial that ended."""
-        self.take([Event(trial, ended=True, error=error)])
-
     def take(self, events: Sequence[Event]) -> None:
         """Bring trials that began or ended, all in one turn. One that did both is written once."""
         last = {event.trial.key: event for event in events}
@@ -140,10 +132,6 @@ class Recorder:
                 self._known.drop(runs.trial_key(event.trial))
             else:
                 self._mine[key] = event.trial
-
-    def prune(self, trial: Trial, where: str) -> None:
-        """Bring the curves of a trial that a search ended early, and `where` it stands."""
-        self.take([Event(trial, ended=True, pruned=where)])
 
     def close(self) -> int:
         """Bring the rest and the cells, sign off, and end the run of the grid where no other driver

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from raxalign.config.run import RunConfig, effective
 from raxalign.errors import RaxalignError
@@ -62,3 +63,13 @@ def test_the_flag_keep_comes_before_the_file() -> None:
     assert effective(run, keep="none", environ={}).keep == "none"
     with pytest.raises(RaxalignError, match="--keep some: write all, best, none"):
         effective(run, keep="some", environ={})
+
+
+def test_an_unknown_tracking_store_is_refused_with_those_that_there_are() -> None:
+    told = r"htp://x: there is no tracking store htp://; there are http://, https://, sqlite://"
+    with pytest.raises(ValidationError, match=told):
+        RunConfig(tracking_uri="htp://x")
+    with pytest.raises(RaxalignError, match=f"MLFLOW_TRACKING_URI: {told}"):
+        effective(RunConfig(), environ={"MLFLOW_TRACKING_URI": "htp://x"})
+    for uri in ("sqlite:///a.db", "postgresql+psycopg2://host/db", "databricks", "/a/folder"):
+        assert RunConfig(tracking_uri=uri).tracking_uri == uri

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 
 import pytest
 
@@ -208,6 +210,34 @@ def test_packed_files_are_read_where_there_are_no_others(tmp_path):
     )
 
 
+@pytest.mark.parametrize(("suffix", "pack"), [("bz2", bz2.compress), ("xz", lzma.compress)])
+def test_files_of_other_packers_of_the_standard_library_are_read(tmp_path, suffix, pack):
+    files(tmp_path, corpus_en=["yes", "no"])
+    packed = tmp_path / f"corpus.de.{suffix}"
+    packed.write_bytes(pack(b"ja\nnein\n"))
+    corpus, inputs = opened(path=str(tmp_path / "corpus"))
+    assert [pair.source for pair in corpus.read("de", "en", inputs)] == ["ja", "nein"]
+    packed.write_bytes(b"plain text")
+    with pytest.raises(DataError, match=rf"corpus\.de\.{suffix}: the \.{suffix} file is damaged"):
+        pairs((corpus, inputs))
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (gzip.compress(b"ja\nnein\n"), "gzip"),
+        (bz2.compress(b"ja\nnein\n"), "bzip2"),
+        (bytes.fromhex("28b52ffd") + b"ja", "zstd"),
+        (b"PK\x03\x04ja", "zip"),
+    ],
+)
+def test_a_packed_file_under_a_plain_name_is_named(tmp_path, content, kind):
+    files(tmp_path, corpus_en=["yes", "no"])
+    (tmp_path / "corpus.de").write_bytes(content)
+    with pytest.raises(DataError, match=rf"corpus\.de: is a packed file \({kind}\), not text"):
+        pairs(opened(path=str(tmp_path / "corpus")))
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -221,7 +251,7 @@ def test_damaged_packed_files_are_named(tmp_path, damage):
     (tmp_path / "corpus.de.gz").write_bytes(
         damage(gzip.compress("".join(f"Satz {i * i}\n" for i in range(500)).encode()))
     )
-    with pytest.raises(DataError, match=r"corpus\.de\.gz: the gzip file is damaged"):
+    with pytest.raises(DataError, match=r"corpus\.de\.gz: the \.gz file is damaged"):
         pairs(opened(path=str(tmp_path / "corpus")))
 
 

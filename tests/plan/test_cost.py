@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.plan.cost import duration, seconds_by_key
+from raxalign.plan.cost import duration, roughly, seconds_by_key
 from raxalign.store.artifacts import ArtifactStore
 from tests.ledgers import made_up
 
@@ -24,6 +24,17 @@ def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path: Path) -> None:
     assert {seconds[key] for key in evaluations} == {2.0}
     assert [key for key, kind in kinds.items() if kind != "evaluation"] == [stage.key]
     assert seconds[stage.key] == ArtifactStore(opened.root).manifest("bitext", stage.key).seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((0, "5 s"), (7, "5 s"), (8, "10 s"), (27.4, "25 s"), (27.5, "30 s"), (89, "90 s")),
+        *((90, "2 min"), (599, "10 min"), (5399, "90 min"), (5400, "1.5 h"), (11_000, "3 h")),
+    ],
+)
+def test_an_estimate_looks_no_more_exact_than_it_is(seconds: float, text: str) -> None:
+    assert roughly(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.plan.expand import expand
-from raxalign.plan.identity import Identity
+from raxalign.plan.identity import Identity, near
 from raxalign.plan.load import select
 from raxalign.plan.plan import Plan
 from tests.grids import write_grid
@@ -393,12 +393,21 @@ def test_a_grid_without_a_trial_names_the_line_that_leaves_nothing(tmp_path):
     assert fault.problem == "no trial is left: 4 of 4 points are excluded"
 
 
+def test_a_file_that_is_there_packed_is_to_be_decompressed(tmp_path):
+    (tmp_path / "train.tsv.zst").write_bytes(b"")
+    assert near(tmp_path / "train.tsv") == " (there is train.tsv.zst: decompress it)"
+    assert near(tmp_path / "train.en") == ""
+
+
 def test_a_missing_file_with_a_near_name_says_which_there_is(tmp_path):
     (tmp_path / "de.txt.bz2").write_bytes(b"")
     method = "rotation: {supervision: dictionary, dictionary: '{lang}.txt'}"
     with pytest.raises(DataError) as told:
         plan_of(tmp_path, methods=(method,))
-    assert f"{tmp_path}/de.txt: No such file or directory (there is de.txt.bz2)" in str(told.value)
+    assert (
+        f"{tmp_path}/de.txt: No such file or directory (there is de.txt.bz2: decompress it)"
+        in str(told.value)
+    )
     assert f"{tmp_path}/fr.txt: No such file or directory\n" in f"{told.value}\n".replace(
         ". P", "\n"
     )

@@ -10,7 +10,7 @@ from raxalign.config.grid import load
 from raxalign.plan.expand import expand
 from raxalign.plan.forecast import forecast
 from raxalign.plan.plan import Plan
-from raxalign.plan.speed import GPU, Speed, core_speed, worker_speed
+from raxalign.plan.speed import GPU, Crowd, Speed, core_speed, crowd, start_seconds, worker_speed
 from raxalign.plan.work import TOKENS, Work
 from tests.grids import write_grid
 
@@ -99,6 +99,46 @@ def test_several_workers_are_never_faster_than_the_longest_stage(plan: Plan) -> 
     text = forecast(plan, {encoder: 100.0}, [encoder], SPEED).told(4)
     assert text.startswith("time, about: 2 min of worker time, 2 min with 4 workers (from what")
     assert forecast(plan, {}, [], SPEED).told(2) == "nothing is left to run"
+
+
+def test_the_start_of_ray_counts_until_the_end_and_not_as_work(plan: Plan) -> None:
+    (encoder,) = of(plan, "encoder")
+    found = forecast(plan, {encoder: 45.0}, [encoder], SPEED)
+    assert found.told(1).startswith("time, about: 40 s of worker time (from what")
+    start = start_seconds(SPEED.core, ray=True)
+    assert (start, start_seconds(SPEED.core / 2, ray=False)) == (10.0, 8.0)
+    assert "time, about: 40 s of worker time, 60 s with the start of Ray (" in found.told(1, start)
+    assert ", 60 s with 2 workers and the start of Ray (" in found.told(2, start)
+
+
+def test_a_busy_machine_takes_longer_by_its_load_and_a_quiet_one_has_no_note(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert (Crowd(6.0, 2).slows(2), Crowd(6.0, 2).slows(1)) == (4.0, 3.5)
+    assert Crowd(0.0, 4).slows(100) == 1.0  # workers of a cluster are elsewhere
+    assert Crowd(6.0, 2).note(2) == (
+        "other work has a load of 6.0 on the 2 cores of this machine, so that it takes about 4.0"
+        " times as long"
+    )
+    assert Crowd(0.9, 2).note(2) == ""
+    monkeypatch.setattr("raxalign.plan.speed.os.getloadavg", lambda: (2.5, 9.0, 9.0))
+    monkeypatch.setattr("raxalign.plan.speed.os.cpu_count", lambda: 4)
+    assert crowd() == Crowd(2.0, 4)
+
+
+def test_pairs_that_are_cut_out_of_a_larger_run_cost_what_is_cut_out(tmp_path: Path) -> None:
+    def trainings(align_on: str) -> list[float | None]:
+        methods = ("finetune: {epochs: 2}",)
+        path = write_grid(tmp_path, sentences="[100, 200]", methods=methods)
+        text = path.read_text(encoding="utf-8").replace(
+            "{aligner:", f"{{align_on: {align_on}, aligner:"
+        )
+        path.write_text(text, encoding="utf-8")
+        plan = expand(load(path))
+        work = Work(plan, SPEED)
+        return sorted(work.seconds(key) or 0 for key in of(plan, "aligned"))
+
+    assert trainings("largest") == trainings("own")
 
 
 def test_data_of_unknown_size_has_no_time_and_is_named(tmp_path: Path) -> None:

@@ -301,5 +301,7 @@ def test_an_object_store_without_its_library_says_what_to_install() -> None:
 
 
 def test_an_unknown_kind_of_storage_is_an_error() -> None:
-    with pytest.raises(StorageError, match="nosuch://x"):
+    with pytest.raises(
+        StorageError, match=r"nosuch://x: is not a storage \(.*s3://bucket/folder, gs:"
+    ):
         ArtifactStore("nosuch://x")

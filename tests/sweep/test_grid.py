@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from raxalign.plan.load import open_grid
+from raxalign.store._temporary import maker_name
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import grid
 from raxalign.sweep.grid import finish_tracking, keep_report, local_folder, target_of
+from raxalign.sweep.whole import run_whole
 from raxalign.tracking.client import TrackingError
 from tests.grids import write_grid
 
@@ -42,7 +44,7 @@ def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(
 
 def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeypatch) -> None:
     brought = []
-    monkeypatch.setattr(grid, "sync", lambda plan, target: brought.append(target.uri))
+    monkeypatch.setattr(grid, "sync", lambda plan, target, pruned: brought.append(target.uri))
     local = local_folder(opened.root)
     assert finish_tracking(opened, opened.plan, local) == []
     assert finish_tracking(opened, opened.plan, local) == []
@@ -54,13 +56,25 @@ def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeyp
 
 
 def test_a_store_that_is_down_is_a_message_and_is_tried_again(opened, monkeypatch) -> None:
-    def down(plan: object, target: object) -> None:
+    def down(plan: object, target: object, pruned: object) -> None:
         raise TrackingError("it is down")
 
     fill(opened)
     monkeypatch.setattr(grid, "sync", down)
     for _ in range(2):
         assert finish_tracking(opened, opened.plan, local_folder(opened.root)) == ["it is down"]
+
+
+def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, monkeypatch) -> None:
+    fill(opened)
+    monkeypatch.setattr(grid, "sync", lambda plan, target, pruned: 0)
+    dead = maker_name().rpartition("-")[0] + "-1"  # a process with this id began at another time
+    folder = Path(opened.root) / "drivers" / dead
+    folder.mkdir(parents=True)
+    (folder / f".tmp-driver.json-{dead}-00000000").write_bytes(b"half")
+    ended = run_whole(opened, opened.plan, [])
+    assert (ended.done, ended.cached) == (0, len(opened.plan.trials))
+    assert list(folder.iterdir()) == []
 
 
 def test_a_report_of_a_grid_that_was_never_tracked_makes_no_database(opened, tmp_path) -> None:

@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from raxalign.plan.speed import Crowd
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import Advance
 from raxalign.sweep.observer import Wait, Waits
@@ -17,6 +18,12 @@ from raxalign.sweep.remaining import Expected
 @pytest.fixture
 def out() -> io.StringIO:
     return io.StringIO()
+
+
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch) -> None:
+    monkeypatch.setattr("raxalign.sweep.progress.crowd", lambda: Crowd(0.0, 2))
+    monkeypatch.setattr("raxalign.sweep.progress.core_speed", lambda: 1.2e11)
 
 
 @pytest.fixture
@@ -182,6 +189,17 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
     with progress._console.capture() as shown:
         progress._console.print(progress._render())
     assert "best on dev: 31.2 %" in shown.get()
+
+
+def test_the_first_estimate_has_the_start_of_the_workers_and_what_else_runs(
+    progress, out, plan, monkeypatch
+) -> None:
+    monkeypatch.setattr("raxalign.sweep.progress.crowd", lambda: Crowd(4.0, 2))
+    progress.steps_added([Expected(plan.trials[0].key, "none", 12.0)], 2)
+    assert lines(out) == [
+        "about 40 s from now, by the size of the work (other work has a load of 4.0 on the 2 cores"
+        " of this machine, so that it takes about 3.0 times as long)"
+    ]
 
 
 def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, monkeypatch) -> None:

@@ -139,6 +139,16 @@ def test_what_was_missed_is_made_up_at_the_end(store, plan) -> None:
     assert store.asked[-1] == "close"
 
 
+def test_a_pruned_trial_that_was_missed_is_brought_at_the_end(store, plan) -> None:
+    store.down = True
+    logger = Tracker(plan, TARGET)
+    logger.trial_pruned(plan.trials[0], "pruned at step 5 of 15")
+    logger.trial_finished(plan.trials[1], None)
+    store.down = False
+    assert logger.close() is None
+    assert store.asked[-2:] == ["pruned at step 5 of 15", "close"]
+
+
 def test_an_interruption_ends_the_thread(store, plan) -> None:
     logger = Tracker(plan, TARGET)
     logger.abandon()

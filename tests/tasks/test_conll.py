@@ -77,11 +77,18 @@ def test_tabs_line_ends_marks_and_spaces_that_are_no_blanks(tmp_path):
         (b"a O\n\xe9 O\n", r"dev\.conll:2: invalid UTF-8"),
         ("", r"dev\.conll: has no sentences"),
         ("-DOCSTART- O\n\n", r"dev\.conll: has no sentences"),
+        ("\n" + "a O\n" * 201, r"dev\.conll:2: a sentence of 201 words: .* until line 202\. Write"),
+        ("b O\n\n" + "a O\n" * 1001, r"dev\.conll:3: a sentence of 1,001 words"),
     ],
 )
 def test_faults_have_their_line(tmp_path, text, message):
     with pytest.raises(DataError, match=message):
         read_conll(write(tmp_path, text))
+
+
+def test_a_long_sentence_among_others_is_read(tmp_path):
+    assert len(read_conll(write(tmp_path, "b O\n\n" + "a O\n" * 1000)).rows[1].words) == 1000
+    assert len(read_conll(write(tmp_path, "a O\n" * 200)).rows) == 1
 
 
 def test_a_missing_file_is_told(tmp_path):

@@ -94,12 +94,12 @@ def test_questions_said_to_be_impossible_are_left_out(tmp_path):
     [
         (b'{"data":\n [}', r"q\.json:2: is not JSON"),
         (b"\xff", "is not UTF-8"),
-        (b'{"version": 1}', r"data: is not in SQuAD's format \(KeyError"),
+        (b'{"version": 1}', r"data: is not in SQuAD's format \(there is no 'data'\)\. A file is"),
         (
             b'{"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "a"}]}]}]}',
             r"data\[0\]\.paragraphs\[0\]\.qas\[0\]: is not",
         ),
-        (b"[]", "is not in SQuAD's format"),
+        (b"[]", r"is not in SQuAD's format \(of another shape\)"),
         (b'{"data": []}', "has no question with an answer"),
     ],
 )

@@ -4,9 +4,11 @@ error with file and line.
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
@@ -19,35 +21,55 @@ _BLOCK = 1 << 20
 _LONGEST = 1 << 26  # bytes of a line, 64 MiB: beyond that it is not text by lines
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_UNPACKED_BY: dict[str, Callable[[Path], object]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+_DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+    b"7z\xbc\xaf\x27\x1c": "7z",
+}
+"""The first bytes of packed files, by format."""
 
 
 def plain_or_packed(path: Path) -> Path:
-    """Return the file that a path names: itself, or the same with ``.gz`` added where only that is
-    there.
+    """Return the file that a path names: itself, or the same with ``.gz``, ``.bz2`` or ``.xz``
+    added where only that is there.
     """
-    packed = path.with_name(f"{path.name}.gz")
-    return packed if not path.exists() and packed.is_file() else path
+    if path.exists():
+        return path
+    packed = (path.with_name(f"{path.name}{suffix}") for suffix in _UNPACKED_BY)
+    return next((file for file in packed if file.is_file()), path)
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file as a stream of bytes, unpacked where its name ends in ``.gz``.
+    """A file as a stream of bytes, unpacked where its name ends in ``.gz``, ``.bz2`` or ``.xz``.
 
     Raises `DataError` for a file that is not there, and for a packed one that is damaged, at
     whichever byte.
     """
     if not path.is_file():
         raise DataError(path, "there is no such file")
-    if path.suffix != ".gz":
+    unpacked = _UNPACKED_BY.get(path.suffix)
+    if unpacked is None:
         with path.open("rb") as plain:
             yield plain
         return
     try:
-        with gzip.open(path) as packed:
-            yield cast("IO[bytes]", packed)
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        with cast("IO[bytes]", unpacked(path)) as packed:
+            yield packed
+    except (*_DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # bz2's own have no number
+            raise
         raise DataError(
-            path, f"the gzip file is damaged ({error})", remedy="Fetch or pack it again"
+            path, f"the {path.suffix} file is damaged ({error})", remedy="Fetch or pack it again"
         ) from error
 
 
@@ -82,6 +104,7 @@ def read_lines(
     n_lines, rest = 0, b""
     while block := stream.read(_BLOCK):
         if n_lines == 0 and not rest:
+            _refuse_packed(block, name)
             block = _without_bom(block, name)
         head, end, tail = block.rpartition(b"\n")
         if not end:
@@ -128,6 +151,12 @@ def read_parallel(
         yield SentencePair(n - 1, src, tgt)
     if n == 0:
         raise DataError(source[1], f"the corpus is empty: neither it nor {target[1]} has a line")
+
+
+def _refuse_packed(block: bytes, name: Path | str) -> None:
+    for start, kind in _PACKED.items():
+        if block.startswith(start) and (kind != "bzip2" or b"1AY&SY" in block[:10]):
+            raise DataError(name, f"is a packed file ({kind}), not text", remedy="Decompress it")
 
 
 def _without_bom(block: bytes, name: Path | str) -> bytes:

@@ -93,6 +93,7 @@ class TableMaker:
             tuple(lines),
             caption,
             tuple(self.notes.texts),
+            corner="method" if self.table.match else "row",  # of sizes of data sets, say
             folded=not found,
         )
         return renumbered(made)

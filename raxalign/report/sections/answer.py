@@ -73,7 +73,6 @@ class Answer(Section):
             tuple(_MEANS.get(lang, lang) for _, lang, _, _ in names),
             lines,
             _caption(unit, len(there) - len(cells)),
-            corner="method",
         )
 
     def _compared(self, cells: Sequence[Cell], names: Sequence[Name]) -> Iterator[Compared]:

@@ -62,7 +62,6 @@
       const button = document.createElement("button");
       button.type = "button";
       button.append(...head.childNodes);
-      if (!button.textContent) button.textContent = "name";
       head.append(button);
       button.addEventListener("click", () => {
         const down = head.getAttribute("aria-sort") === (column ? "descending" : "ascending");
@@ -89,7 +88,7 @@
       .map((node) => (node.nodeName === "SMALL" ? ` (${node.textContent})` : node.nodeName === "SUP" ? "" : node.textContent))
       .join("").trim();
     return [
-      ["", ...columns.map((column) => column.name)],
+      [table.tHead.rows[0].cells[0].textContent.trim(), ...columns.map((column) => column.name)],
       ...body.filter((row) => !row.hidden).map((row) => [
         label(row), ...columns.map(({ place, part }) => plain(row.cells[place], part)),
       ]),

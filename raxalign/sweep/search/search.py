@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ from raxalign.plan.saved import saved_words
 from raxalign.plan.study import Study
 from raxalign.plan.tried import read_record
 from raxalign.printing import to_stderr
+from raxalign.store.beats import beating
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import Job
 from raxalign.sweep.observer import Several
@@ -57,7 +57,7 @@ def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -
     )
     progress, tracker = Progress(Ledger(opened.root)), Tracker(opened.plan, target)
     try:
-        with _beating(source.owner):
+        with _living(source.owner):
             ended = run_sweep(
                 source,
                 replace(job, plan=""),
@@ -84,22 +84,12 @@ def _deadline(opened: Opened) -> float | None:
 
 
 @contextmanager
-def _beating(owner: Owner) -> Iterator[None]:
-    """Give signs of life meanwhile, in a thread of its own."""
-    ended = threading.Event()
-
-    def work() -> None:
-        while not ended.wait(BEAT):
-            with suppress(StorageError):  # the storage may be back before others count it as dead
-                owner.beat()
-
+def _living(owner: Owner) -> Iterator[None]:
+    """Give signs of life meanwhile."""
     owner.beat()
-    thread = threading.Thread(target=work, name="raxalign-search", daemon=True)
-    thread.start()
     try:
-        yield
+        with beating(owner.beat, every=BEAT, name="raxalign-search"):
+            yield
     finally:
-        ended.set()
-        thread.join()
         with suppress(StorageError):  # others see that the process has ended
             owner.leave()

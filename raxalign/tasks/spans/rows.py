@@ -162,13 +162,14 @@ def _entries(path: Path, document: Any) -> Iterator[tuple[str, str, str, list[An
                     ]
                     yield str(entry["id"]), str(entry["question"]), context, answers
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        told = f"{at}: is not in SQuAD's format ({type(error).__name__}: {error})"
+        lacks = f"there is no {error}" if isinstance(error, KeyError) else "of another shape"
+        told = f"{at}: is not in SQuAD's format ({lacks})"
         raise DataError(
             path,
             told,
             remedy=(
-                "It needs `context`, and `qas` with `id`, `question`, `answers` of `text` and"
-                " `answer_start`"
+                "A file is {data: [{paragraphs: [{context, qas: [{id, question, answers: [{text,"
+                " answer_start}]}]}]}]}"
             ),
         ) from error
 

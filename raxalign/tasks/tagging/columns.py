@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from raxalign.tasks.tagging.sentences import Sentences, Tagged
 _NUMBER = re.compile(r"(\d+)|\d+-\d+|\d+\.\d+")
 """A word of CoNLL-U (the group), a range of words, or an empty node."""
 _UNDIVIDED = "SpaceAfter=No"
+_LONGEST = 1_000  # words: beyond that what is read is not a sentence
+_LONGEST_ALONE = 200  # words of the only sentence of a file
 
 
 class Word(NamedTuple):
@@ -85,19 +88,25 @@ def read_conllu(
 def _sentences(
     path: Path, words: Iterator[Word], scheme: TagScheme, refused: Refusals
 ) -> Sentences:
-    rows, sentence = [], list[Word]()
-    for word in [*words, Word(0, "", "")]:
-        if word.form:
-            sentence.append(word)
-        elif sentence:
-            forms = tuple(word.form for word in sentence)
-            tags = scheme.final([word.tag for word in sentence])
-            rows.append(Tagged(forms, tags, sentence[0].line, _running(sentence)))
-            sentence = []
+    divided = groupby(words, key=lambda word: bool(word.form))
+    rows, found = [], [list(group) for has_form, group in divided if has_form]
+    for sentence in found:
+        if len(sentence) > (_LONGEST if len(found) > 1 else _LONGEST_ALONE):
+            refused(_undivided(path, sentence))
+            continue
+        forms = tuple(word.form for word in sentence)
+        tags = scheme.final([word.tag for word in sentence])
+        rows.append(Tagged(forms, tags, sentence[0].line, _running(sentence)))
     if not rows and not refused.count:
         remedy = "A sentence has one line per word, and a blank line ends it"
         raise DataError(path, "has no sentences", remedy=remedy)
     return Sentences(str(path), rows)
+
+
+def _undivided(path: Path, words: Sequence[Word]) -> DataError:
+    first, last = words[0].line, words[-1].line
+    told = f"a sentence of {len(words):,} words: there is no blank line until line {last:,}"
+    return DataError(path, told, line=first, remedy="Write a blank line after each sentence")
 
 
 def _running(words: Sequence[Word]) -> Sentence | None:

@@ -1,0 +1,126 @@
+"""Which side of a bitext is which language, as far as a glance at some sentence pairs shows it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from raxalign.corpora.base import SentencePair
+from raxalign.corpora.grammar import LANGS
+from raxalign.languages import language, spelled
+
+GLANCE = 200
+"""Sentence pairs that are looked at."""
+_FREQUENT, _SENTENCES = 25, 120  # words of a profile, and sentences that it is made from
+_PLAIN = 0.08  # of real text in a language about a fifth are words of its profile
+_TIMES = 2.0  # French has half as many of the words of Spanish as Spanish itself
+_MOSTLY, _HARDLY = 0.6, 0.2  # shares of letters in a script
+_LEAST = 50  # words, or letters, of a side: fewer show nothing
+_WORD = re.compile(r"[^\W\d_]+")
+_SCRIPTS = {
+    "Latn": ("LATIN",),
+    "Cyrl": ("CYRILLIC",),
+    "Grek": ("GREEK",),
+    "Arab": ("ARABIC",),
+    "Hebr": ("HEBREW",),
+    "Deva": ("DEVANAGARI",),
+    "Beng": ("BENGALI",),
+    "Taml": ("TAMIL",),
+    "Thai": ("THAI",),
+    "Armn": ("ARMENIAN",),
+    "Geor": ("GEORGIAN",),
+    "Ethi": ("ETHIOPIC",),
+    "Kore": ("HANGUL",),
+    "Jpan": ("HIRAGANA", "KATAKANA", "CJK"),
+    "Hans": ("CJK",),
+    "Hant": ("CJK",),
+}
+"""How the Unicode names of a script's letters begin, for scripts that one word of them tells."""
+
+
+def swapped(pairs: Iterable[SentencePair], lang: str, pivot: str) -> str | None:
+    """Return why the two sides of a bitext seem to be swapped; None where they do not.
+
+    Letters of another script show it, and the most frequent words of a language that the phrasebook
+    speaks.
+
+    Args:
+        pairs: Some sentence pairs.
+        lang: The language of their sources.
+        pivot: The language of their targets.
+    """
+    found = list(pairs)
+    source, target = [pair.source for pair in found], [pair.target for pair in found]
+    return _by_script(source, target, lang, pivot) or next(
+        (
+            why
+            for code, own, other in ((pivot, target, source), (lang, source, target))
+            if (why := _by_words(code, own, other, lang if code == pivot else pivot)) is not None
+        ),
+        None,
+    )
+
+
+def _by_script(source: Sequence[str], target: Sequence[str], lang: str, pivot: str) -> str | None:
+    """Compare the scripts of the two languages, where they have different ones."""
+    scripts = [language(code).script for code in (lang, pivot)]
+    named = [_SCRIPTS.get(script) for script in scripts]
+    if named[0] is None or named[1] is None or set(named[0]) & set(named[1]):
+        return None
+    letters = [_letters(side) for side in (source, target)]
+    if min(count.total() for count in letters) < _LEAST:
+        return None
+    crossed = _share(letters[0], named[1]), _share(letters[1], named[0])
+    straight = _share(letters[0], named[0]), _share(letters[1], named[1])
+    if min(crossed) < _MOSTLY or max(straight) > _HARDLY:
+        return None
+    return (
+        f"{crossed[0]:.0%} of the letters of {lang} are {scripts[1]}, the script of {pivot}, and"
+        f" {crossed[1]:.0%} of those of {pivot} are {scripts[0]}"
+    )
+
+
+def _by_words(code: str, own: Sequence[str], other: Sequence[str], beside: str) -> str | None:
+    """Look for the frequent words of a language in its own side and in that of `beside`."""
+    spoken = spelled(code, LANGS)
+    sides = [_WORD.findall("\n".join(side).lower()) for side in (own, other)]
+    if spoken is None or min(map(len, sides)) < _LEAST:
+        return None
+    shares = [sum(word in _profile(spoken) for word in side) / len(side) for side in sides]
+    if shares[1] < max(_PLAIN, _TIMES * shares[0]):
+        return None
+    return (
+        f"{shares[1]:.0%} of the words of {beside} are among the {_FREQUENT} most frequent ones of"
+        f" {code}, and {shares[0]:.0%} of those of {code}"
+    )
+
+
+def _letters(side: Sequence[str]) -> Counter[str]:
+    """Count letters by the first word of their Unicode names."""
+    letters = Counter(char for text in side for char in text if char.isalpha())
+    found: Counter[str] = Counter()
+    for char, count in letters.items():
+        found[unicodedata.name(char, "").partition(" ")[0]] += count
+    return found
+
+
+def _share(letters: Counter[str], names: Sequence[str]) -> float:
+    return sum(letters[name] for name in names) / letters.total()
+
+
+@cache
+def _profile(code: str) -> frozenset[str]:
+    """Return the most frequent words of the first sentences of the phrasebook."""
+    from raxalign.corpora.grammar.compose import tokens
+    from raxalign.corpora.grammar.sentences import meaning
+
+    counts = Counter(
+        str(token[0]).lower()
+        for number in range(_SENTENCES)
+        for token in tokens(code, meaning(number, 0))
+        if str(token[0]).isalpha()
+    )
+    return frozenset(word for word, _ in counts.most_common(_FREQUENT))
