@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from raxalign.config.run import Keep
 from raxalign.plan.cost import volume
 from raxalign.plan.keeping import below, weights_of
+from raxalign.plan.sentences import sentences_of
 from raxalign.store.key import digest
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class _Sizes:
         for key in self.measured.keys() & self.plan.stages.keys():
             stage = self.plan.stages[key]
             per = self._units(stage)
-            if per:
+            if per and math.isfinite(per):
                 self._like[self._group(stage)].append(self.measured[key] / per)
 
     def of(self, key: str) -> int | None:
@@ -155,6 +156,8 @@ class _Sizes:
 
     def _estimate(self, stage: Stage) -> int | None:
         units = self._units(stage)
+        if not math.isfinite(units):
+            return None
         seen = self._like.get(self._group(stage))
         if seen and units:
             return round(units * math.fsum(seen) / len(seen))
@@ -167,15 +170,11 @@ class _Sizes:
         """What the size of a stage grows with: sentences for data, 1 for the rest."""
         if stage.kind not in _PER_SENTENCE:
             return 1.0
-        sentences, split = stage.params.get("sentences"), stage.params.get("split")
-        if isinstance(sentences, int):
-            return float(sentences)
-        if (
-            stage.params.get("part") == "heldout"
-            and isinstance(split, dict)
-            and "lang" in (stage.params)
-        ):
-            return float(sum(number for number in split.values() if isinstance(number, int)))
+        if stage.kind == "bitext":
+            return sentences_of(stage)
+        cut = stage.params.get("sentences")  # of the pairs that are cut out of a larger run
+        if isinstance(cut, int):
+            return float(cut)
         read = [
             self._units(self.plan.stages[key])
             for key in stage.inputs.values()

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from raxalign.plan.sentences import sentences_of
 from raxalign.store.key import digest
 
 if TYPE_CHECKING:
@@ -54,21 +55,21 @@ class Work:
         too little.
         """
         if key not in self._known:
-            self._known[key] = self._estimate(self.plan.stages[key])
+            found = self._estimate(self.plan.stages[key])
+            self._known[key] = found if found is not None and math.isfinite(found) else None
         return self._known[key]
 
     def sentences(self, key: str) -> float:
-        """Return the number of sentence pairs that a stage of data holds or reads."""
+        """Return the number of sentence pairs that a stage of data holds or reads; infinity where
+        it reads all of a corpus whose size is not known.
+        """
         if key not in self._sizes:
             self._sizes[key] = self._count(self.plan.stages[key])
         return self._sizes[key]
 
     def _count(self, stage: Stage) -> float:
-        size, split = stage.params.get("sentences"), stage.params.get("split")
         if stage.kind == "bitext":
-            if stage.params.get("part") == "heldout" and isinstance(split, Mapping):
-                return math.fsum(float(n) for n in split.values() if isinstance(n, int))
-            return float(size) if isinstance(size, int) else 0.0
+            return sentences_of(stage)
         if stage.kind == "seen":
             return max((self.sentences(key) for key in stage.inputs.values()), default=0.0)
         if stage.kind in _PER_SENTENCE:
