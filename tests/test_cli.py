@@ -19,6 +19,8 @@ import pytest
 from raxalign import api, cli
 from raxalign.cli._terminal import Symmetrization
 from raxalign.config import _specs
+from raxalign.corpora.base import CorpusInputs
+from raxalign.corpora.phrasebook import Phrasebook
 from raxalign.errors import GridError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
@@ -436,6 +438,26 @@ def test_doctor_names_missing_data(run: Callable[..., Done], grid: Path, tmp_pat
             f"broken   {tmp_path / 'data' / name}" in done.out
             or f"\n{tmp_path / 'data' / name}" in done.out
         )
+
+
+def test_doctor_and_plan_remark_on_sides_that_seem_to_be_swapped(
+    run: Callable[..., Done], grid: Path, tmp_path: Path
+) -> None:
+    pairs = list(
+        Phrasebook(Phrasebook.Params(size=400)).read("de", "en", CorpusInputs({}, tmp_path))
+    )
+    for code, side in (("en", "source"), ("de", "target")):  # English is in the file of German
+        text = "".join(f"{getattr(pair, side)}\n" for pair in pairs)
+        (tmp_path / f"de-en.{code}").write_text(text, encoding="utf-8")
+    text = grid.read_text(encoding="utf-8").replace(
+        "source: phrasebook\n  size: 400", "source: moses\n  path: '{lang}-{pivot}'"
+    )
+    grid.write_text(text, encoding="utf-8")
+    told = f"{tmp_path}/de-en.de: the sides of de-en seem to be swapped: "
+    done = run("doctor", grid)
+    assert (done.code, f"note     {told}" in done.out) == (0, True)
+    done = run("plan", grid)
+    assert (done.code, f"warning: {told}" in done.err) == (0, True)
 
 
 XNLI = "xnli: {data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv', test: 'test.{lang}.tsv'}}"

@@ -99,7 +99,9 @@ class Tsv(FileCorpus):
             line = 1
             for line, row in enumerate(rows if header else chain([first], rows), 1 + header):
                 if len(row) != len(first):
-                    told = f"{len(row)} columns, the first line has {len(first)}"
+                    told = (
+                        f"{len(row)} column{'s'[: len(row) != 1]}, the first line has {len(first)}"
+                    )
                     divided = f"Columns are divided by {self.params.delimiter!r} (`delimiter`)"
                     raise DataError(path, told, line=line, remedy=divided)
                 yield SentencePair(line - 1 - header, row[source], row[target])

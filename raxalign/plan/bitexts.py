@@ -33,12 +33,16 @@ def read_bitexts(plan: Plan) -> Iterator[FileRead]:
 
 
 def swapped_sides(plan: Plan) -> Iterator[str]:
-    """Look at the beginning of each corpus whose files are all on this machine, and yield one
-    remark for each whose sides seem to be swapped. A corpus that cannot be read is passed over.
+    """Look at the beginning of each corpus of text files on this machine, and yield one remark for
+    each whose sides seem to be swapped. A corpus that cannot be read is passed over, and so is one
+    that is not read line by line.
     """
+    from raxalign.corpora.readers.files import FileCorpus
     from raxalign.corpora.text.sides import GLANCE, swapped
 
     for stage in _local(plan):
+        if not isinstance(stage.plugin(), FileCorpus):
+            continue
         lang, pivot = str(stage.params["lang"]), str(stage.params["pivot"])
         with suppress(DataError, OSError), _reading(stage) as pairs:  # `doctor` reports these
             if why := swapped(islice(pairs, GLANCE), lang, pivot):

@@ -19,8 +19,10 @@ from raxalign.store._temporary import PREFIX, discard, is_abandoned, sign_of_lif
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-_WITH_FILES = ("ledger", "failures", "drivers/*", "plans", "studies", "studies/drivers")
-_WITH_FILES += ("studies/curves/*", "artifacts/*/*")
+_WITH_FILES = (
+    *("ledger", "failures", "drivers/*", "plans"),
+    *("studies", "studies/drivers", "studies/curves/*", "artifacts/*/*"),
+)
 _TEMPORARY = (f"{PREFIX}*", *(f"{folder}/{PREFIX}*" for folder in _WITH_FILES))
 
 

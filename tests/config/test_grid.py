@@ -195,7 +195,7 @@ def test_shared_options_may_be_incomplete_where_each_language_completes_them(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(grids())
 def test_valid_grids_load_and_the_order_of_keys_does_not_matter(
@@ -211,7 +211,7 @@ def test_valid_grids_load_and_the_order_of_keys_does_not_matter(
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(grids(), st.data())
 def test_any_one_unknown_key_is_named_with_its_line(

@@ -395,6 +395,7 @@ def test_without_phrasebook_or_treebank_there_are_no_tags(
     assert tagger[1](pa.table({"tgt": ["Dogs", "dogs", "cats"]})) == ["NOUN", "NOUN", None]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_papers_table_names_what_is_missing_where_words_have_no_tags(
     made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def test_the_report_shows_what_was_chosen_and_how(searched: Opened, tmp_path: Pa
         assert (tmp_path / f"{figure.name}.svg").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> None:
     search = "trials: 8, confirm: 0, pruner: {name: asha, startup: 2}"
     found = open_search(search_grid(tmp_path, search))
@@ -85,6 +86,7 @@ def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> Non
     assert f"{ended} of 8 trials pruned, which saved " in part.tables[0].caption
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_tables_have_confirmed_points_alone_and_mark_them(searched: Opened, tmp_path: Path) -> None:
     ledger = Ledger(searched.root)
     document = compose(rows(searched.plan, ledger), searched.plan, tmp_path, ledger=ledger).document

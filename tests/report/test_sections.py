@@ -39,6 +39,7 @@ def test_the_package_s_sections_have_places_of_their_own() -> None:
     assert len(places) == len(catalog("sections"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_section_of_the_docs_is_shown_after_the_package_s_own(tmp_path: Path) -> None:
     example(tmp_path)
     opened, ledger = made_up(tmp_path, more="plugins: [best_method.py]\n")
@@ -110,6 +111,7 @@ def test_a_file_with_a_section_belongs_to_the_sections(tmp_path: Path) -> None:
     assert file.folder == "sections"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_parts_of_one_anchor_are_joined_in_the_order_of_their_sections(
     tmp_path: Path,
 ) -> None:

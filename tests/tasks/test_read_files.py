@@ -81,7 +81,7 @@ def test_every_split_of_every_language_of_xnli_is_read_and_every_fault_is_found(
                     " hypothesis and label (or sentence1, sentence2 and gold_label; sentence1_de"
                     " for the texts of one language)"
                 ),
-                "dev.de:3: 1 columns, expected 3 (premise, hypothesis, label)",
+                "dev.de:3: 1 column, expected 3 (premise, hypothesis, label)",
             ],
         ),
         ("test.en", 1, []),

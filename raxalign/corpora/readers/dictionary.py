@@ -29,11 +29,9 @@ def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
                 if not words:
                     continue
                 if len(words) != 2:
-                    raise DataError(
-                        path,
-                        f"{len(words)} words; an entry is two, divided by a space or a tab",
-                        line=number,
-                    )
+                    told = f"{len(words)} word{'s'[: len(words) != 1]}"
+                    rule = "an entry is two, divided by a space or a tab"
+                    raise DataError(path, f"{told}; {rule}", line=number)
                 entries.append((words[1], words[0]) if swap else (words[0], words[1]))
     except OSError as error:
         raise DataError(path, f"the dictionary cannot be read ({error.strerror})") from error

@@ -121,7 +121,10 @@ class _Reader:
             if len(cells) == len(names):
                 yield line, {role: cells[column] for role, column in columns.items()}
             elif cells != [""] and not self.is_other(cells, columns):
-                self.refuse(line, f"{len(cells)} columns, expected {len(names)} {expected}")
+                told = (
+                    f"{len(cells)} column{'s'[: len(cells) != 1]}, expected {len(names)} {expected}"
+                )
+                self.refuse(line, told)
 
     def is_other(self, cells: Sequence[str], columns: Mapping[Role, int]) -> bool:
         """Whether a damaged row is of another language, which is not read."""
@@ -241,7 +244,7 @@ class _Header:
         if len(cells) == len(order):
             return
         hidden = len(cells) == len(order) - 1 and not self.names.order
-        problem = f"{'no labels: ' if hidden else ''}{len(cells)} columns"
+        problem = f"{'no labels: ' if hidden else ''}{len(cells)} column{'s'[: len(cells) != 1]}"
         remedy = _HIDDEN if hidden else "Other columns need a header that names them"
         told = f"{problem}, expected {len(order)} ({', '.join(order)})"
         raise DataError(self.file.path, told, line=1, remedy=remedy)
