@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from raxalign.plan.pieces import prepared_pieces
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ class Alignment:
                 f"text/{lang}": shared.text(lang, self.sentences).key
                 for lang in (*self.languages, grid.pivot)
             }
+        prepared = (
+            prepared_pieces(shared, self.start, inputs, self.sentences) if needs.pieces else {}
+        )
         params: dict[str, Any] = {
             "method": dict(self.params),
             "languages": list(self.languages),
@@ -77,6 +81,7 @@ class Alignment:
                 digests,
                 locations,
                 options=self.method.params.model_dump_json(by_alias=True),
+                prepared=prepared,
             )
         )
 
