@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from raxalign.plan.pieces import prepared_pieces
+from raxalign.plan.prepared import prepared_pieces
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
