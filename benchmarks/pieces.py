@@ -15,13 +15,13 @@ pairs and at 2,000,000 pairs and 6,000,000 task rows; word pairs below 4 GiB.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ tasks:
   retrieval: {{}}
   xnli: {{data: {{train: "{folder}/nli.tsv", dev: "{folder}/nli-dev.tsv"}}, epochs: 1}}
 """
-_METHOD = "  {name}: {{steps: {steps}, batch_size: 8}}"
+_QUEUE = {"ppa": ", queue_size: 64"}
 _FORMS, _DEV = 50_000, 200
 _LABELS = ("entailment", "neutral", "contradiction")
 
@@ -100,7 +100,7 @@ def _make(folder: Path, options: argparse.Namespace) -> str:
     forms = [[f"{lang}{number:x}" for number in range(_FORMS)] for lang in ("d", "e")]
     syllables = [f"{lang}{i:x}" for lang in ("d", "e") for i in range(256)]
     hexes = [f"##{i:x}" for i in range(16)] + [f"##{i:02x}" for i in range(256)]
-    tiny_bert(folder / "encoder", [*syllables, *hexes], layers=2)
+    tiny_bert(folder / "encoder", [*syllables, *hexes], positions=128)
 
     def texts(lang: int, count: int) -> list[str]:
         lengths = chance.poisson(options.words, count).clip(1)
@@ -122,11 +122,13 @@ def _make(folder: Path, options: argparse.Namespace) -> str:
                 size = min(100_000, count - start)
                 both = zip(texts(1, size), texts(1, size), strict=True)
                 file.writelines(
-                    f"{first}\t{second}\t{_LABELS[i % 3]}\n" for i, (first, second) in enumerate(both)
+                    f"{first}\t{second}\t{_LABELS[i % 3]}\n"
+                    for i, (first, second) in enumerate(both)
                 )
-    methods = "\n".join(_METHOD.format(name=name, steps=options.steps) for name in options.methods)
+    lines = [f"  {name}: {{batch_size: 8{_QUEUE.get(name, '')}}}" for name in options.methods]
+    methods = "\n".join(["  none: {}", *lines])
     (folder / "grid.yaml").write_text(
-        GRID.format(folder=folder, methods=methods, **vars(options)), encoding="utf-8"
+        GRID.format(**{**vars(options), "folder": folder, "methods": methods}), encoding="utf-8"
     )
     return ""
 
@@ -147,8 +149,12 @@ def _workshop(folder: Path, options: argparse.Namespace) -> Any:
 def _stages(folder: Path, options: argparse.Namespace) -> str:
     """Make all stages of a kind of data that the trainings read; just the plan, for ``plan``."""
     workshop = _workshop(folder, options)
-    wanted = {entry for stage in workshop.plan.stages.values() if stage.kind == "aligned"
-              for entry in (*stage.inputs.values(), *stage.prepared.values())}
+    wanted = {
+        entry
+        for stage in workshop.plan.stages.values()
+        if stage.kind == "aligned"
+        for entry in (*stage.inputs.values(), *stage.prepared.values())
+    }
     found = [
         key
         for key in workshop.plan.closure(sorted(wanted))
@@ -164,6 +170,7 @@ def _stages(folder: Path, options: argparse.Namespace) -> str:
 def _training(folder: Path, options: argparse.Namespace) -> str:
     """Train for some steps; say when the first one ended."""
     import torch
+    from torch.optim.optimizer import register_optimizer_step_post_hook
 
     torch.set_num_threads(1)
     workshop = _workshop(folder, options)
@@ -171,26 +178,22 @@ def _training(folder: Path, options: argparse.Namespace) -> str:
     stage = next(
         stage
         for stage in workshop.plan.stages.values()
-        if (stage.kind, stage.maker) == (kind, options.part)
+        if (stage.kind, stage.maker) == (kind, options.part) and "encoder" in stage.inputs
     )
-    for key in stage.inputs.values():  # verified and loaded apart from what is measured
-        if not workshop.plan.stages[key].inline:
-            workshop.ensure(key)
+    workshop.encoder(stage.inputs["encoder"])  # so that libraries are loaded before the clock runs
     began, steps = time.perf_counter(), list[float]()
 
     class Enough(Exception):
         """The steps that are measured have been made."""
 
-    def report(values: Any, step: int) -> None:  # noqa: ARG001
+    def stepped(*_: Any) -> None:
         steps.append(time.perf_counter() - began)
         if len(steps) >= options.steps:
             raise Enough
 
-    workshop.runtime = replace(workshop.runtime, report=report)
-    try:
+    register_optimizer_step_post_hook(stepped)
+    with contextlib.suppress(Enough):
         workshop.ensure(stage.key)
-    except Enough:
-        pass
     return f"; first step after {steps[0]:.1f} s, {len(steps)} after {steps[-1]:.1f} s"
 
 

@@ -45,7 +45,16 @@ def prepared_pieces(
                 "tokenizer",
                 PIECES_VERSION,
                 {"columns": langs},
-                {"encoder": encoder.key, "data": key},
+                {"encoder": encoder.key, "data": _sentences(shared.stages[key])},
             )
             found[name] = shared.add(stage).key
     return found
+
+
+def _sentences(stage: Stage) -> str:
+    """The key of the stage whose sentences are read: word pairs of a whole training set have those
+    of the bitext, in the same order, so that both have one stage of pieces, which need not wait for
+    the word aligner.
+    """
+    whole = stage.kind == "pairs" and stage.params["part"] == "training"
+    return stage.inputs["training"] if whole else stage.key

@@ -23,7 +23,7 @@ from raxalign.encoders.models.flat_pieces import (
 )
 from raxalign.encoders.models.piece_files import BareTokenizer, tokenise_parts, write_pieces
 from raxalign.encoders.models.pieces import bulk_pieces, cut
-from raxalign.errors import RaxalignError
+from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.rows.linked_words import tokenise
 from tests.encoders.tokenizers_of_kinds import tokenizer_of
 from tests.methods.toy import WORDS, toy_encoder
@@ -133,6 +133,14 @@ def test_pieces_of_another_language_are_not_read(encoder, tmp_path):
     write_pieces(encoder.tokenizer, dataset(tmp_path / "data"), LANGS, 1, tmp_path)
     assert map_pieces(tmp_path / "src", "zh") is None
     assert map_pieces(tmp_path / "nothing", "de") is None
+
+
+def test_pieces_of_other_sentences_are_refused(encoder, tmp_path, monkeypatch):
+    write_pieces(encoder.tokenizer, dataset(tmp_path / "data"), LANGS, 1, tmp_path)
+    other = dataset(tmp_path / "other", [*SENTENCES[:-1], ["rot"]])
+    monkeypatch.setattr(encoder, "prepared", {other: tmp_path})
+    with pytest.raises(DataError, match=r"src: has the pieces of other sentences than .*other"):
+        column_pieces(encoder, other, "src", "de")
 
 
 def test_what_is_cut_is_not_written_to_the_file(encoder, tmp_path, monkeypatch):

@@ -35,7 +35,6 @@ def test_much_text_has_one_stage_of_pieces_for_all_that_read_it(plan):
     )
     assert read == [
         ("bitext", "{'src': 'de', 'tgt': 'en'}"),
-        ("pairs", "{'src': 'de', 'tgt': 'en'}"),
         ("text", "{'words': 'de'}"),
         ("text", "{'words': 'en'}"),
     ]
@@ -68,8 +67,10 @@ def test_stages_of_pieces_come_before_what_reads_them_and_travel_with_the_plan(p
     keys = list(plan.stages)
     for stage in of_kind(plan, "aligned"):
         for name, key in stage.prepared.items():
-            assert plan.stages[key].inputs["data"] == stage.inputs[name]
-            assert keys.index(stage.inputs[name]) < keys.index(key) < keys.index(stage.key)
+            read = plan.stages[stage.inputs[name]]
+            own = read.inputs["training"] if read.kind == "pairs" else read.key
+            assert plan.stages[key].inputs["data"] == own
+            assert keys.index(own) < keys.index(key) < keys.index(stage.key)
     assert Plan.from_json(plan.to_json()) == plan
 
 
@@ -80,3 +81,19 @@ def test_pieces_are_made_for_a_training_that_is_not_stored(plan):
     assert pieces.isdisjoint(plan.closure([mlm.key], {mlm.key}))
     assert pieces <= set(to_make(plan, set(), set()))
     assert pieces.isdisjoint(to_make(plan, set(), {mlm.key}))
+
+
+def test_pieces_of_word_pairs_do_not_wait_for_the_aligner_unless_they_are_cut_out(plan, tmp_path):
+    behind = {
+        plan.stages[key].kind for key in plan.closure([s.key for s in of_kind(plan, "pieces")])
+    }
+    assert "pairs" not in behind
+    largest = "pairs: {align_on: largest, aligner: fast_align}"
+    path = write_grid(
+        tmp_path, size=20_000, languages="{each: [de]}", sentences="10_000", methods=METHODS
+    )
+    text = path.read_text(encoding="utf-8").replace("pairs: {aligner: fast_align}", largest)
+    path.write_text(text, encoding="utf-8")
+    sliced = expand(load(path))
+    read = {sliced.stages[stage.inputs["data"]].kind for stage in of_kind(sliced, "pieces")}
+    assert read == {"bitext", "pairs", "text"}

@@ -10,16 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import lazy_loader as lazy
 
 from raxalign.arrays import Flat, end_to_end, offsets_of, word_pieces
 from raxalign.caveats import listener
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.errors import DataError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from raxalign.encoders.models.pieces import Pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
+else:
+    np = lazy.load("numpy")
 
 CHUNK = 8192
 """Sentences that are tokenised at once."""
@@ -94,16 +99,31 @@ def column_pieces(
         column: The column of words.
         lang: The language of the sentences (None: a spaced one).
         counted: The name under which unknown pieces are counted (None: the language).
+
+    Raises:
+        DataError: What was made before is of other sentences.
     """
-    made = encoder.prepared.get(folder)
+    table, made = read_table(folder), encoder.prepared.get(folder)
     found = None if made is None else map_pieces(made / column, lang)
     if found is None:
-        chunks = sentence_chunks(read_table(folder), column, CHUNK)
+        chunks = sentence_chunks(table, column, CHUNK)
         return flat_pieces(encoder.tokenizer, chunks, lang, counted)
+    if (len(found), len(found.first_W)) != (len(table), _count_words(table, column)):
+        raise DataError(
+            f"{made}/{column}",
+            f"has the pieces of other sentences than {folder}",
+            remedy="Remove both folders, and run the grid again to make them",
+        )
     heard, name = listener(), counted or lang
     if heard is not None and name is not None and found.unknown is not None:
         heard.read(name, len(found.ids), found.unknown)
     return found
+
+
+def _count_words(table: Any, column: str) -> int:
+    import pyarrow.compute as pc
+
+    return int(pc.sum(pc.list_value_length(table.column(column))).as_py() or 0)
 
 
 def flat_pieces(

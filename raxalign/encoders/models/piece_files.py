@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,21 +92,12 @@ def write_pieces(
         RaxalignError: A process failed.
     """
     n_parts = max(1, -(-len(read_table(dataset)) // part))
+    at_once = max(1, min(threads, n_parts))
     with tempfile.TemporaryDirectory(prefix="pieces-", dir=folder) as work:
-        jobs = [
-            Job(
-                str(Path(work) / "tokenizer.json"),
-                tokenizer.unk_token_id,
-                str(dataset),
-                columns,
-                work,
-                first,
-                min(threads, n_parts),
-                part,
-            )
-            for first in range(max(1, min(threads, n_parts)))
-        ]
-        if len(jobs) == 1 or not _saved(tokenizer, Path(jobs[0].tokenizer)):
+        saved, unknown = str(Path(work) / "tokenizer.json"), tokenizer.unk_token_id
+        whole = Job(saved, unknown, str(dataset), columns, work, 0, at_once, part)
+        jobs = [replace(whole, first=first) for first in range(at_once)]
+        if at_once == 1 or not _saved(tokenizer, Path(saved)):
             with collecting():  # the trials that read the pieces count the unknown ones
                 for job in jobs:
                     tokenise_parts(tokenizer, job)
