@@ -16,6 +16,67 @@ else:
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 
+_COPIED = 8_000_000
+"""Entries up to which arrays are copied to lie end to end: lookups in one array are faster."""
+
+
+class Joined:
+    """Integer arrays end to end, without a copy: mapped files stay files. Entries are looked up by
+    their numbers, or as a slice.
+
+    >>> joined = Joined([np.array([3, 1]), np.array([], int), np.array([4])])
+    >>> len(joined), joined[np.array([2, 0])].tolist(), joined[1:].tolist()
+    (3, [4, 3], [1, 4])
+    """
+
+    def __init__(self, parts: Sequence[np.ndarray | Joined]) -> None:
+        flat = [entry for part in parts for entry in _parts_of(part)]
+        self.parts = [part for part in flat if len(part)] or flat[:1]
+        self._offsets = offsets_of([len(part) for part in self.parts])
+        self.dtype = np.result_type(*self.parts)
+
+    def __len__(self) -> int:
+        return int(self._offsets[-1])
+
+    def __getitem__(self, index: np.ndarray | slice) -> np.ndarray:
+        """Return a copy of some entries: those of these numbers, from 0 on, or of a slice without
+        a step.
+        """
+        if isinstance(index, slice):
+            return self._slice(*index.indices(len(self))[:2])
+        if len(self.parts) == 1:
+            return np.asarray(self.parts[0][index])
+        found = np.empty(len(index), self.dtype)
+        which = np.searchsorted(self._offsets, index, side="right") - 1
+        for k in np.flatnonzero(np.bincount(which, minlength=len(self.parts))):
+            here = which == k
+            found[here] = self.parts[k][index[here] - self._offsets[k]]
+        return found
+
+    def _slice(self, start: int, stop: int) -> np.ndarray:
+        begins = self._offsets[:-1].tolist()
+        cuts = [
+            part[max(start - begin, 0) : max(stop - begin, 0)]
+            for begin, part in zip(begins, self.parts, strict=True)
+        ]
+        return np.concatenate(cuts).astype(self.dtype, copy=False)
+
+
+Flat: TypeAlias = "np.ndarray | Joined"
+"""A flat array, or several end to end."""
+
+
+def end_to_end(parts: Sequence[np.ndarray | Joined]) -> Flat:
+    """Return arrays end to end: copied where they are small, else as they are."""
+    if len(parts) == 1:
+        return parts[0]
+    joined = Joined(parts)
+    return joined if len(joined) > _COPIED else joined[:]
+
+
+def _parts_of(part: np.ndarray | Joined) -> Sequence[np.ndarray]:
+    return part.parts if isinstance(part, Joined) else [part]
+
 
 def offsets_of(lengths: np.ndarray | Sequence[int]) -> Ints:
     """Return where each of some adjacent rows begins, and where the last one ends: int64, one more

@@ -79,7 +79,7 @@ class CodeSwitching(MaskedLMMethod):
 
     def needs(self) -> Needs:
         """Text."""
-        return Needs(text=True, dev=self.selects(), head=True)
+        return Needs(text=True, dev=self.selects(), head=True, pieces=True)
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the dictionary."""

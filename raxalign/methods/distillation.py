@@ -71,7 +71,7 @@ class Distillation(TrainedMethod):
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects())
+        return Needs(bitext=True, dev=self.selects(), pieces=True)
 
     def canonical(self) -> dict[str, Any]:
         """Return the params with the teacher's pooling filled in."""

@@ -148,7 +148,7 @@ class Finetune(TrainedMethod):
 
     def needs(self) -> Needs:
         """Word pairs."""
-        return Needs(links=True, dev=self.selects())
+        return Needs(links=True, dev=self.selects(), pieces=True)
 
     def canonical(self) -> dict[str, Any]:
         """Return the resolved params; with `reduction: sum` there are no means over parts."""

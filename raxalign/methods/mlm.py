@@ -54,7 +54,7 @@ class Mlm(MaskedLMMethod):
     def needs(self) -> Needs:
         """Text, or sentence pairs."""
         text = self.params.data == "text"
-        return Needs(text=text, bitext=not text, dev=self.selects(), head=True)
+        return Needs(text=text, bitext=not text, dev=self.selects(), head=True, pieces=True)
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime

@@ -119,7 +119,7 @@ class Ppa(TrainedMethod):
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects(), head=self.params.tlm)
+        return Needs(bitext=True, dev=self.selects(), head=self.params.tlm, pieces=True)
 
     def canonical(self) -> dict[str, Any]:
         """Return the resolved params without those of a part that is left out."""

@@ -113,7 +113,7 @@ class SentenceMargin(TrainedMethod):
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects())
+        return Needs(bitext=True, dev=self.selects(), pieces=True)
 
     def sentence_pooling(self) -> SentencePooling | None:
         """Return `pooling`, where the last layer is trained."""

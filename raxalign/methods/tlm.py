@@ -91,7 +91,7 @@ class Tlm(MaskedLMMethod):
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects(), head=True)
+        return Needs(bitext=True, dev=self.selects(), head=True, pieces=True)
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime

@@ -82,7 +82,7 @@ class Weam(TrainedMethod):
 
     def needs(self) -> Needs:
         """Word pairs."""
-        return Needs(links=True, dev=self.selects(), head=True)
+        return Needs(links=True, dev=self.selects(), head=True, pieces=True)
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from raxalign.plan.prepared import prepared_pieces
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
@@ -41,25 +42,16 @@ class Alignment:
 
     def stage(self, shared: SharedStages) -> Stage:
         """Add the stage of the aligned encoder: everything that `align` reads, and nothing else."""
-        needs, grid = self.method.needs(), shared.grid
-        inputs = {"encoder": self.start.key}
+        grid, inputs = shared.grid, self._inputs(shared)
         digests: dict[str, str] = {}
         locations: dict[str, str] = {}
         for lang in self.languages:
-            if needs.links:
-                inputs[f"pairs/{lang}"] = shared.training_pairs(lang, self.sentences).key
-            if needs.bitext:
-                inputs[f"bitext/{lang}"] = shared.training_bitext(lang, self.sentences).key
-            if needs.dev:
-                inputs[f"dev/{lang}"] = shared.dev(lang, self.sentences, links=needs.links).key
             found, places = shared.identity.of(self.method.sources(lang, grid.pivot))
             digests |= {f"{name}/{lang}": value for name, value in found.items()}
             locations |= {f"{name}/{lang}": value for name, value in places.items()}
-        if needs.text:
-            inputs |= {
-                f"text/{lang}": shared.text(lang, self.sentences).key
-                for lang in (*self.languages, grid.pivot)
-            }
+        prepared: dict[str, str] = {}
+        if self.method.needs().pieces:
+            prepared = prepared_pieces(shared, self.start, inputs, self.sentences)
         params: dict[str, Any] = {
             "method": dict(self.params),
             "languages": list(self.languages),
@@ -77,8 +69,26 @@ class Alignment:
                 digests,
                 locations,
                 options=self.method.params.model_dump_json(by_alias=True),
+                prepared=prepared,
             )
         )
+
+    def _inputs(self, shared: SharedStages) -> dict[str, str]:
+        """Add the stages that `align` reads; return their keys by the names of the inputs."""
+        needs, inputs = self.method.needs(), {"encoder": self.start.key}
+        for lang in self.languages:
+            if needs.links:
+                inputs[f"pairs/{lang}"] = shared.training_pairs(lang, self.sentences).key
+            if needs.bitext:
+                inputs[f"bitext/{lang}"] = shared.training_bitext(lang, self.sentences).key
+            if needs.dev:
+                inputs[f"dev/{lang}"] = shared.dev(lang, self.sentences, links=needs.links).key
+        if needs.text:
+            inputs |= {
+                f"text/{lang}": shared.text(lang, self.sentences).key
+                for lang in (*self.languages, shared.grid.pivot)
+            }
+        return inputs
 
     def reads_training(self, shared: SharedStages) -> bool:
         """Check whether the number of training sentences can change the result."""

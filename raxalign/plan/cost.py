@@ -74,7 +74,8 @@ def to_make(plan: Plan, done: AbstractSet[str], stored: AbstractSet[str]) -> lis
         key = stack.pop()
         if key not in found and key not in stored:
             found[key] = None
-            stack += plan.stages[key].inputs.values()
+            stage = plan.stages[key]
+            stack += [*stage.inputs.values(), *stage.prepared.values()]
     return [key for key in found if not plan.stages[key].inline]
 
 

@@ -105,9 +105,9 @@ class Plan:
             [*found, f"{idle} of {len(self.trials)} trials have nothing to run"] if idle else found
         )
 
-    def closure(self, keys: list[str]) -> list[str]:
+    def closure(self, keys: list[str], stored: AbstractSet[str] = frozenset()) -> list[str]:
         """Return the keys of all stages that the given ones depend on, themselves included, inputs
-        first.
+        first; without what is prepared for those alone that are `stored`.
         """
         seen: dict[str, None] = {}
         stack = [(key, False) for key in reversed(keys)]
@@ -117,11 +117,10 @@ class Plan:
                 seen[key] = None
             elif key not in seen:
                 stack.append((key, True))
-                stack += [
-                    (entry, False)
-                    for entry in self.stages[key].inputs.values()
-                    if entry not in seen
-                ]
+                stage = self.stages[key]
+                read = [*stage.inputs.values()]
+                read += [] if key in stored else stage.prepared.values()
+                stack += [(entry, False) for entry in read if entry not in seen]
         return list(seen)
 
     def trains(self, trial: Trial) -> bool:

@@ -31,11 +31,12 @@ _REFERENCE = 1.2e11  # operations per second of the core that the seconds below 
 _OVERHEAD = 4e-4  # seconds per sentence that an encoder reads
 _CANDIDATES = 8  # words per sentence that are candidates of a retrieval
 _SEARCHES = 6  # products of all candidates that retrieval takes per split
-_PER_SENTENCE = {  # seconds, and seconds per sentence pair, of what reads no encoder
+_PER_SENTENCE = {  # seconds, and seconds per sentence pair, of what runs no encoder
     "bitext": (0.1, 1e-4),
     "text": (0.05, 2e-5),
     "pairs": (1.5, 5e-4),
     "seen": (0.05, 1e-5),
+    "pieces": (1.0, 2e-4),
 }
 _START = 0.5  # seconds to load an encoder
 

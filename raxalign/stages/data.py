@@ -1,4 +1,4 @@
-"""Making the stages of data: bitext, text, word pairs and seen word types."""
+"""Making the stages of data: bitext, text, word pairs, pieces and seen word types."""
 
 from __future__ import annotations
 
@@ -121,6 +121,20 @@ def _workplace(bench: Bench, stage: Stage, work: Path) -> Workplace:
         bench.encoder(reads) if reads is not None else None,
         bench.runtime.device,
     )
+
+
+def make_pieces(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Divide the sentences of a data set into the pieces of an encoder's tokenizer; return what
+    they count.
+    """
+    from raxalign.encoders.models.piece_files import write_pieces
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+    data = bench.ensure(stage.inputs["data"]) / "data"
+    encoder = bench.encoder(stage.inputs["encoder"])
+    assert isinstance(encoder, TransformerEncoder), "the plan names no other"
+    columns: Any = stage.params["columns"]
+    return write_pieces(encoder.tokenizer, data, columns, bench.runtime.threads, folder)
 
 
 def make_seen(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:

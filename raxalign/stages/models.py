@@ -30,8 +30,14 @@ def make_encoder(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
 def make_aligned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Align an encoder by the method of the stage; return the method's notes."""
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.transformer import TransformerEncoder
 
     encoder = bench.encoder(stage.inputs["encoder"])
+    if isinstance(encoder, TransformerEncoder):
+        encoder.prepared = {
+            bench.ensure(stage.inputs[name]) / "data": bench.ensure(key)
+            for name, key in stage.prepared.items()
+        }
     inputs = MethodInputs(
         languages=languages_of(stage),
         pivot=str(stage.params["pivot"]),

@@ -16,7 +16,7 @@ from typing import Any
 from raxalign.caveats import collecting
 from raxalign.plan.stage import Stage
 from raxalign.stages.bench import Bench
-from raxalign.stages.data import make_bitext, make_pairs, make_seen, make_text
+from raxalign.stages.data import make_bitext, make_pairs, make_pieces, make_seen, make_text
 from raxalign.stages.models import make_aligned, make_encoder, make_tuned
 from raxalign.store.lease import clear, lease
 
@@ -30,6 +30,7 @@ _MAKERS: Mapping[str, Callable[[Bench, Stage, Path], Mapping[str, Any]]] = {
     "text": make_text,
     "pairs": make_pairs,
     "seen": make_seen,
+    "pieces": make_pieces,
     "encoder": make_encoder,
     "aligned": make_aligned,
     "tuned": make_tuned,

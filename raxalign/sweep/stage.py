@@ -35,7 +35,10 @@ def missing_stages(
     """
     users = plan.users()
     wanted = []
-    for key in plan.closure(pending):
+    there = {
+        key for key, stage in plan.stages.items() if stage.prepared and store.has(stage.kind, key)
+    }
+    for key in plan.closure(pending, there):
         stage = plan.stages[key]
         if (
             stage.inline

@@ -37,7 +37,7 @@ def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path) -
     side = tokenise(encoder, [sentences], 64)
     lengths = np.diff(side.offsets)
     for width in (0, 12, 40):
-        packed = pack(side.ids, lengths, pad=0, width=width)
+        packed = pack(side.ids(np.arange(len(side))), lengths, pad=0, width=width)
         states = flat_states(encoder, packed, (0, 1, 2))
         for s, sentence in enumerate(sentences):
             alone = encoder.hidden(encoder.collate(encoder.pieces([sentence], "de")))

@@ -321,15 +321,11 @@ def test_rows_of_several_languages_are_those_of_each(
     )
     for side in ("src", "tgt"):
         whole, parts = getattr(both, side), [getattr(rows, side) for rows in each]
-        ids = [
-            part.ids[part.offsets[i] : part.offsets[i + 1]].tolist()
-            for part in parts
-            for i in range(len(part))
-        ]
-        assert [
-            whole.ids[whole.offsets[i] : whole.offsets[i + 1]].tolist() for i in range(len(whole))
-        ] == ids
-        assert whole.first_W.tolist() == [first for part in parts for first in part.first_W]
+        ids = [part.ids(np.array([i])).tolist() for part in parts for i in range(len(part))]
+        assert [whole.ids(np.array([i])).tolist() for i in range(len(whole))] == ids
+        spans = [side.spans(np.arange(len(side.count_W))) for side in (whole, *parts)]
+        for found, *of_parts in zip(*spans, strict=True):
+            assert found.tolist() == np.concatenate(of_parts).tolist()
     assert np.diff(both.link_offsets).tolist() == [
         n for rows in each for n in np.diff(rows.link_offsets)
     ]

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.encoders.models.flat_pieces import word_spans
 from raxalign.encoders.models.pieces import Pieces, bulk_pieces, read_template
-from raxalign.methods.rows.linked_words import _spans
 from raxalign.methods.rows.piece_links import expand
 from raxalign.methods.rows.sentences import Rows, Sentences
 from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
@@ -37,7 +37,7 @@ def switchable(kind: str, folder: Path) -> SwitchableText:
     (folder / "de").mkdir()
     with DatasetWriter(folder / "de", pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
         writer.write({"words": [["Haus"]]})
-    encoder: Any = SimpleNamespace(tokenizer=tokenizer_of(kind), max_positions=64)
+    encoder: Any = SimpleNamespace(tokenizer=tokenizer_of(kind), max_positions=64, prepared={})
     folders = {lang: folder / lang for lang in ("zh", "de", "en")}
     return read_switchable(encoder, folders, ENTRIES, "en", 64)
 
@@ -79,8 +79,8 @@ def test_changed_words_have_the_pieces_of_words_within_a_text(kind: str, tmp_pat
 def test_a_shared_piece_is_among_those_of_each_of_its_words() -> None:
     found = Pieces(np.array([5, 6, 7]), np.array([0, 0, 1]), np.array([0, 1, 2]))
     blank = Pieces(np.array([3, 5]), np.array([-1, 0]), np.array([-1, 0]))
-    first, count = _spans([found, blank], np.array([3, 2]), 1)
-    assert first.tolist() == [1, 2, 3, 2, 0]
+    first, count = word_spans([found, blank], np.array([3, 2]))
+    assert first.tolist() == [0, 1, 2, 1, 0]
     assert count.tolist() == [2, 2, 1, 1, 0]
 
 

@@ -65,6 +65,8 @@ class TransformerEncoder(Encoder):
         self.limit_note = limit_note(model, tokenizer)
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
         self.not_as_trained: Mapping[str, str] = {}
+        self.prepared: Mapping[Path, Path] = {}
+        """Folders of datasets whose pieces were made before, each with the folder of these."""
         self._template = read_template(tokenizer)
         self.sentences: SentenceConfig | None = None
         self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0

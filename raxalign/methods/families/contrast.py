@@ -131,7 +131,7 @@ class ContrastMethod(TrainedMethod):
 
     def needs(self) -> Needs:
         """Word pairs."""
-        return Needs(links=True, dev=self.selects())
+        return Needs(links=True, dev=self.selects(), pieces=True)
 
     def canonical(self) -> dict[str, Any]:
         """Return the resolved params; without a regulariser there is no λ, without a projector

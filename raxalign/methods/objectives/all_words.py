@@ -77,7 +77,7 @@ class _Numbering:
 
     def __init__(self, side: PieceSide) -> None:
         self.side = side
-        self.before_W = offsets_of(side.count_W > 0)
+        self.before_W = offsets_of(side.read_words())
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """Return how many words of each row were read."""
@@ -133,8 +133,9 @@ class WordContrast(Contrast):
             zip(self.sides, np.split(states.starts_S, 2), strict=True)
         ):
             words, owners = numbering.words(rows)
-            first.append(starts[owners] + numbering.side.first_W[words])
-            count.append(numbering.side.count_W[words])
+            begins, counts = numbering.side.spans(words)
+            first.append(starts[owners] + begins)
+            count.append(counts)
             places.append(self._items_of(rows, which, words, owners))
         vectors_WLH = pool_spans(
             states.layers, np.concatenate(first), np.concatenate(count), self.options.pooling

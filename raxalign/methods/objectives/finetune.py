@@ -268,8 +268,8 @@ class Alignment(Objective):
         """Words (positions in their sentences, and the place in `rows` of each) and, where wanted,
         the first and last piece of each row.
         """
-        number = side.word_offsets[rows][owners] + words
-        items = _Items(starts[owners] + side.first_W[number], side.count_W[number], weight[owners])
+        first, count = side.spans(side.word_offsets[rows][owners] + words)
+        items = _Items(starts[owners] + first, count, weight[owners])
         if not self.options.special_pairs:
             return items
         ends, one = (
@@ -285,7 +285,7 @@ class Alignment(Objective):
 
 def _read_words(side: PieceSide) -> np.ndarray:
     """How many words of each sentence were read."""
-    read = offsets_of(side.count_W > 0)
+    read = offsets_of(side.read_words())
     return np.diff(read[side.word_offsets])
 
 

@@ -230,5 +230,5 @@ def _spans(
     side: PieceSide, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(first piece, number of pieces) of words of some rows that begin at `starts`."""
-    number = side.word_offsets[rows][owners] + words
-    return starts[owners] + side.first_W[number], side.count_W[number]
+    first, count = side.spans(side.word_offsets[rows][owners] + words)
+    return starts[owners] + first, count

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
-from raxalign.arrays import offsets_of, word_pieces
+from raxalign.arrays import Flat, end_to_end, offsets_of
 from raxalign.corpora.text.dataset import read_metadata
-from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.encoders.models.flat_pieces import FlatPieces, column_pieces, flat_pieces
 from raxalign.encoders.models.spoken import Spoken
 from raxalign.errors import DataError
 from raxalign.pairing.schema import links_of, read_pairs
@@ -21,34 +21,81 @@ from raxalign.pairing.schema import links_of, read_pairs
 if TYPE_CHECKING:
     import numpy as np
 
-    from raxalign.encoders.models.pieces import Pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
+    from raxalign.pairing.aligners.base import Links
 else:
     np = lazy.load("numpy")
 
-CHUNK = 8192
-"""Sentences that are tokenised at once."""
+_LINKED = 100_000  # sentence pairs whose links are looked up at once
 
 
 @dataclass(frozen=True)
 class PieceSide:
-    """The sentences of one language: the pieces of sentence i, special ones included, are
-    ``ids[offsets[i]:offsets[i + 1]]``.
+    """The sentences of one side as rows, special pieces included: row i has the pieces
+    ``offsets[i]`` to ``offsets[i + 1]`` of all rows end to end.
 
-    Word w of sentence i, number ``word_offsets[i] + w``, begins at the place `first_W` of its row
-    and has `count_W` adjacent pieces (none where it was not read). Neighbours may share a piece.
-    `spoken` are the languages of the sentences (None: they are not known).
+    The pieces themselves are those of `pieces`, of which rows keep the first ones; `before` and
+    `after` are the special ones around them. Word w of sentence i is number ``word_offsets[i] + w``
+    and has `count_W` adjacent pieces (none where it was not read whole). Neighbours may share a
+    piece. `spoken` are the languages of the sentences (None: they are not known).
     """
 
-    ids: np.ndarray
+    pieces: FlatPieces
     offsets: np.ndarray
-    first_W: np.ndarray
-    count_W: np.ndarray
-    word_offsets: np.ndarray
+    count_W: Flat
+    before: tuple[int, ...]
+    after: tuple[int, ...]
     spoken: Spoken | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @property
+    def word_offsets(self) -> np.ndarray:
+        """Where the words of each sentence begin in the numbers of words."""
+        return self.pieces.word_offsets
+
+    def ids(self, rows: np.ndarray) -> np.ndarray:
+        """Return the pieces of some rows end to end, int32."""
+        lengths = self.offsets[rows + 1] - self.offsets[rows]
+        kept = lengths - len(self.before) - len(self.after)
+        starts, ends = offsets_of(lengths)[:-1], np.cumsum(lengths)
+        first = self.pieces.offsets[rows] - np.cumsum(kept) + kept
+        found = np.empty(int(lengths.sum()), np.int32)
+        inside = np.ones(len(found), bool)
+        for places, special in ((starts, self.before), (ends - len(self.after), self.after)):
+            for i, number in enumerate(special):
+                found[places + i] = number
+                inside[places + i] = False
+        found[inside] = self.pieces.ids[np.arange(int(kept.sum())) + np.repeat(first, kept)]
+        return found
+
+    def spans(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (place of the first piece in its row, number of pieces) of some words, by their
+        numbers, int64.
+        """
+        first, count = (
+            part[words].astype(np.int64) for part in (self.pieces.first_W, self.count_W)
+        )
+        return first + len(self.before), count
+
+    def read_words(self) -> np.ndarray:
+        """Return which words were read, (words,) truth values."""
+        return np.asarray(self.count_W[:] > 0)
+
+    @classmethod
+    def join(cls, sides: Sequence[PieceSide]) -> PieceSide:
+        """Return the rows of all sides, which one encoder reads, one side after the other."""
+        if len(sides) == 1:
+            return sides[0]
+        return cls(
+            FlatPieces.join([side.pieces for side in sides]),
+            offsets_of(np.concatenate([np.diff(side.offsets) for side in sides])),
+            end_to_end([side.count_W for side in sides]),
+            sides[0].before,
+            sides[0].after,
+            Spoken.join([side.spoken for side in sides]),
+        )
 
 
 @dataclass(frozen=True)
@@ -75,22 +122,25 @@ def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int)
     if not len(table):
         raise DataError(folder, "the word-pair dataset has no rows")
     src, tgt = (
-        tokenise(encoder, sentence_chunks(table, name, CHUNK), max_length, *read_as)
+        read_side(encoder, folder, name, max_length, *read_as)
         for name, read_as in zip(("src", "tgt"), side_languages(folder), strict=True)
     )
-    links = links_of(table)
-    rows = np.repeat(np.arange(len(links)), np.diff(links.offsets))
-    read = (src.count_W[src.word_offsets[rows] + links.src] > 0) & (
-        tgt.count_W[tgt.word_offsets[rows] + links.tgt] > 0
-    )
-    counts = np.bincount(rows[read], minlength=len(links))
-    return LinkedRows(
-        src,
-        tgt,
-        offsets_of(counts),
-        links.src[read].astype(np.int64),
-        links.tgt[read].astype(np.int64),
-    )
+    return _with_links(src, tgt, links_of(table))
+
+
+def _with_links(src: PieceSide, tgt: PieceSide, links: Links) -> LinkedRows:
+    """Both sides with the links between words that were both read; looked up some at a time."""
+    counts, found = [np.zeros(0, np.int64)], [(np.zeros(0, np.int32), np.zeros(0, np.int32))]
+    for start in range(0, len(links), _LINKED):
+        part = links.part(start, min(start + _LINKED, len(links)))
+        rows = part.rows()
+        read = np.ones(len(rows), bool)
+        for side, positions in ((src, part.src), (tgt, part.tgt)):
+            read &= side.count_W[side.word_offsets[start + rows] + positions] > 0
+        counts.append(np.bincount(rows[read], minlength=len(part)))
+        found.append((part.src[read], part.tgt[read]))
+    link_src, link_tgt = (np.concatenate([part[i] for part in found]) for i in (0, 1))
+    return LinkedRows(src, tgt, offsets_of(np.concatenate(counts)), link_src, link_tgt)
 
 
 def side_languages(folder: Path) -> tuple[tuple[str | None, str | None], ...]:
@@ -119,33 +169,37 @@ def tokenise(
         lang: their language (None: a spaced one).
         counted: the name under which unknown pieces are counted (None: the language).
     """
-    from raxalign.encoders.models.pieces import bulk_pieces, cut, read_template
+    return _side(encoder, flat_pieces(encoder.tokenizer, chunks, lang, counted), max_length, lang)
+
+
+def read_side(
+    encoder: TransformerEncoder,
+    folder: Path,
+    column: str,
+    max_length: int,
+    lang: str | None = None,
+    counted: str | None = None,
+) -> PieceSide:
+    """Return a column of sentences of a dataset as `tokenise` does, from the pieces that were made
+    before where there are any.
+    """
+    return _side(encoder, column_pieces(encoder, folder, column, lang, counted), max_length, lang)
+
+
+def _side(
+    encoder: TransformerEncoder, pieces: FlatPieces, max_length: int, lang: str | None
+) -> PieceSide:
+    """Sentences as rows of at most `max_length` pieces. A word that loses a piece is not read."""
+    from raxalign.encoders.models.pieces import read_template
 
     template = read_template(encoder.tokenizer)
-    before, after = (np.array(p, np.int32) for p in (template.before, template.after_single))
-    around = len(before) + len(after)
+    around = len(template.before) + len(template.after_single)
     room = min(max_length, encoder.max_positions) - around
-    parts = []
-    for sentences in chunks:
-        read = bulk_pieces(encoder.tokenizer, sentences, lang, counted)
-        pieces = [cut(row, room) for row in read]
-        sizes = np.array([len(sentence) for sentence in sentences], np.int64)
-        rows = [part for row in pieces for part in (before, row.ids, after)]
-        lengths = np.array([len(row.ids) + around for row in pieces], np.int64)
-        flat = np.concatenate(rows).astype(np.int32)
-        parts.append((flat, *_spans(pieces, sizes, len(before)), lengths, sizes))
-    ids, first, count, n_pieces, n_words = map(np.concatenate, zip(*parts, strict=True))
-    spoken = None if lang is None else Spoken.of(lang, len(n_pieces))
-    return PieceSide(ids, offsets_of(n_pieces), first, count, offsets_of(n_words), spoken)
-
-
-def _spans(pieces: list[Pieces], sizes: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
-    """(place of the first piece in its row, number of pieces) of all words of some sentences."""
-    lengths = np.array([len(row.ids) for row in pieces], np.int64)
-    read, words = word_pieces(*(np.concatenate([row[i] for row in pieces]) for i in (1, 2)))
-    place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths) + before
-    number = words + np.repeat(np.cumsum(sizes) - sizes, lengths)[read]
-    found, where, counts = np.unique(number, return_index=True, return_counts=True)
-    first, count = np.zeros(int(sizes.sum()), np.int32), np.zeros(int(sizes.sum()), np.int32)
-    first[found], count[found] = place[read[where]], counts
-    return first, count
+    lengths_S, count_W = pieces.lengths, np.asarray(pieces.count_W)
+    for s in np.flatnonzero(lengths_S > room):
+        words = slice(*pieces.word_offsets[s : s + 2])
+        lost = pieces.first_W[words] + count_W[words] > room
+        count_W[words][lost] = 0
+    spoken = None if lang is None else Spoken.of(lang, len(pieces))
+    offsets = offsets_of(np.minimum(lengths_S, max(room, 0)) + around)
+    return PieceSide(pieces, offsets, count_W, template.before, template.after_single, spoken)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
-from raxalign.arrays import offsets_of, ranges
+from raxalign.arrays import Flat, offsets_of, ranges
 from raxalign.encoders.models.spoken import Spoken
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ class Sentences:
     (start, number). Rows have at most `max_length` pieces.
     """
 
-    ids: np.ndarray
-    words: np.ndarray
-    lasts: np.ndarray
+    ids: Flat
+    words: Flat
+    lasts: Flat
     starts_S: np.ndarray
     lengths_S: np.ndarray
     langs_S: np.ndarray

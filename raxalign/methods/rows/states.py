@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
-from raxalign.arrays import ranges
 from raxalign.encoders.models.packing import WIDTH, can_pack, flat_states, pack
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.spoken import Spoken
@@ -46,7 +45,7 @@ def read_states(
     """Return the states of some rows of some sides, part after part, by one forward pass without
     padding. Gradient flows.
     """
-    ids = np.concatenate([side.ids[ranges(side.offsets, rows)[0]] for side, rows in parts])
+    ids = np.concatenate([side.ids(rows) for side, rows in parts])
     lengths_S = np.concatenate(
         [side.offsets[rows + 1] - side.offsets[rows] for side, rows in parts]
     )

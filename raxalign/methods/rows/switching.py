@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raxalign.arrays import offsets_of, ranges, word_pieces
+from raxalign.arrays import end_to_end, offsets_of, ranges, word_pieces
 from raxalign.methods.rows.lexicon import Entries, Lexicon, make_lexicon
 from raxalign.methods.rows.sentences import Rows, Sentences
 from raxalign.methods.rows.tokenised import read_texts
@@ -91,9 +91,9 @@ def read_switchable(
     own = np.zeros(len(lexicon.ids), np.int32)  # their words are numbered where they are put in
     whole = replace(
         sentences,
-        ids=np.concatenate([sentences.ids, lexicon.ids]),
-        words=np.concatenate([sentences.words, own]),
-        lasts=np.concatenate([sentences.lasts, own]),
+        ids=end_to_end([sentences.ids, lexicon.ids]),
+        words=end_to_end([sentences.words, own]),
+        lasts=end_to_end([sentences.lasts, own]),
     )
     numbers_R = np.flatnonzero(sentences.lengths_S >= min_pieces)
     type_W = np.where(changeable_W, type_W, -1)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from raxalign.arrays import end_to_end
+from raxalign.encoders.models.flat_pieces import FlatPieces, column_pieces
 from raxalign.errors import DataError
 from raxalign.methods.rows.sentences import Sentences
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.pieces import Pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
-
-_CHUNK = 8192
 
 
 @dataclass(frozen=True)
@@ -55,24 +54,21 @@ def read_bitexts(
     pieces, or with more than `max_pieces` on both sides together, are left out; special pieces do
     not count (Pan et al. 2021: 10 and 128). Raises `DataError` for a language without a pair left.
     """
-    from raxalign.corpora.text.dataset import read_table
-
     reader = _Reader(encoder, (*folders, pivot), max_length)
     sides: list[tuple[np.ndarray, np.ndarray]] = []
     langs, numbers, counts = [], [], {}
     for k, (lang, folder) in enumerate(folders.items()):
-        table = read_table(folder)
         (src, src_sizes), (tgt, tgt_sizes) = (
-            reader.read(table, name, at) for name, at in (("src", k), ("tgt", len(folders)))
+            reader.read(folder, name, at) for name, at in (("src", k), ("tgt", len(folders)))
         )
         both = src_sizes + tgt_sizes <= (max_pieces or np.inf)
         kept = both & (np.minimum(src_sizes, tgt_sizes) >= min_pieces)
         if not kept.any():
-            raise _too_strict(folder, len(table), min_pieces, max_pieces)
+            raise _too_strict(folder, len(src), min_pieces, max_pieces)
         sides.append((src[kept], tgt[kept]))
         langs.append(np.full(int(kept.sum()), k))
         numbers.append(np.flatnonzero(kept))
-        counts[lang] = {"sentences": int(kept.sum()), "read": len(table)}
+        counts[lang] = {"sentences": int(kept.sum()), "read": len(src)}
     src_P, tgt_P = (np.concatenate([side[i] for side in sides]) for i in (0, 1))
     known = (src_P, tgt_P, np.concatenate(langs), np.concatenate(numbers))
     return Bitexts(reader.sentences(), *known, counts)
@@ -106,17 +102,14 @@ def read_texts(
     Raises:
         DataError: A language has no sentence left.
     """
-    from raxalign.corpora.text.dataset import read_table
-
     reader = _Reader(encoder, tuple(folders), max_length)
     kept = []
     for k, folder in enumerate(folders.values()):
-        table = read_table(folder)
-        numbers, sizes = reader.read(table, "words", k)
+        numbers, sizes = reader.read(folder, "words", k)
         if not (sizes >= min_pieces).any():
             raise DataError(
                 folder,
-                f"none of the {len(table)} sentences has {min_pieces} pieces or more; relax"
+                f"none of the {len(numbers)} sentences has {min_pieces} pieces or more; relax"
                 " min_pieces",
             )
         kept.append(numbers[sizes >= min_pieces])
@@ -130,12 +123,14 @@ def chosen(sentences: Sentences, numbers: np.ndarray) -> Sentences:
 
 
 class _Reader:
-    """Tokenises columns of sentences into one flat array, which begins with the special pieces."""
+    """Reads the pieces of columns of sentences; all of them lie end to end, behind the special
+    pieces.
+    """
 
     def __init__(
         self, encoder: TransformerEncoder, languages: tuple[str, ...], max_length: int
     ) -> None:
-        from raxalign.encoders.models.pieces import bulk_pieces, read_template
+        from raxalign.encoders.models.pieces import read_template
 
         template = read_template(encoder.tokenizer)
         self.specials = [
@@ -144,45 +139,34 @@ class _Reader:
             template.after_single,
             template.after_pair,
         ]
-        self.languages, self.max_length = languages, min(max_length, encoder.max_positions)
-        self.ids = [np.array([i for part in self.specials for i in part], np.int32)]
-        none = np.full(sum(map(len, self.specials)), -1, np.int32)
-        self.words, self.lasts = [none], [none]
-        self.lengths: list[np.ndarray] = []
+        self.encoder, self.languages = encoder, languages
+        self.max_length = min(max_length, encoder.max_positions)
+        self.columns: list[FlatPieces] = []
         self.langs: list[np.ndarray] = []
         self.n = 0
-        self.pieces: Callable[[Any, str], Iterator[Pieces]] = lambda part, lang: bulk_pieces(
-            encoder.tokenizer, part, lang
-        )
 
-    def read(self, table: Any, column: str, lang: int) -> tuple[np.ndarray, np.ndarray]:
-        """Tokenise an Arrow column of sentences: (the number of each sentence, how many pieces it
-        has).
+    def read(self, folder: Path, column: str, lang: int) -> tuple[np.ndarray, np.ndarray]:
+        """Read a column of the sentences of a dataset: (the number of each sentence, how many
+        pieces it has).
         """
-        from raxalign.corpora.text.sentences import sentence_chunks
-
-        before, sizes = self.n, [np.zeros(0, np.int64)]
-        for part in sentence_chunks(table, column, _CHUNK):
-            found = list(self.pieces(part, self.languages[lang]))
-            self.ids.append(np.concatenate([pieces.ids for pieces in found]))
-            self.words.append(np.concatenate([pieces.words for pieces in found]))
-            self.lasts.append(np.concatenate([pieces.lasts for pieces in found]))
-            sizes.append(np.array([len(pieces.ids) for pieces in found], np.int64))
-        self.lengths += sizes
-        self.langs.append(np.full(len(table), lang))
-        self.n += len(table)
-        return np.arange(before, self.n), np.concatenate(sizes)
+        pieces, before = column_pieces(self.encoder, folder, column, self.languages[lang]), self.n
+        self.columns.append(pieces)
+        self.langs.append(np.full(len(pieces), lang))
+        self.n += len(pieces)
+        return np.arange(before, self.n), pieces.lengths
 
     def sentences(self) -> Sentences:
         """Return all that was read."""
         sizes = [len(part) for part in self.specials]
         specials = [(sum(sizes[:i]), size) for i, size in enumerate(sizes)]
-        lengths_S = np.concatenate(self.lengths)
+        lengths_S = np.concatenate([pieces.lengths for pieces in self.columns])
         starts_S = sum(sizes) + np.cumsum(lengths_S) - lengths_S
+        ids = np.array([i for part in self.specials for i in part], np.int32)
+        none = np.full(sum(sizes), -1, np.int32)
         flat = (
-            np.concatenate(self.ids),
-            np.concatenate(self.words),
-            np.concatenate(self.lasts),
+            end_to_end([ids, *(pieces.ids for pieces in self.columns)]),
+            end_to_end([none, *(pieces.words for pieces in self.columns)]),
+            end_to_end([none, *(pieces.lasts for pieces in self.columns)]),
             starts_S,
             lengths_S,
             np.concatenate(self.langs),

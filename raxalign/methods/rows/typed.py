@@ -16,15 +16,14 @@ import pyarrow.compute as pc
 from raxalign.arrays import offsets_of
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.encoders.models.spoken import Spoken
+from raxalign.encoders.models.flat_pieces import CHUNK
 from raxalign.errors import DataError
 from raxalign.methods.rows.linked_words import (
-    CHUNK,
     LinkedRows,
     PieceSide,
     read_linked_rows,
+    read_side,
     side_languages,
-    tokenise,
 )
 from raxalign.pairing.schema import read_pairs
 
@@ -96,8 +95,8 @@ def read_word_rows(
             " same)",
         )
     joined = WordRows(
-        _join_sides([corpus.src for corpus in corpora]),
-        _join_sides([corpus.tgt for corpus in corpora]),
+        PieceSide.join([corpus.src for corpus in corpora]),
+        PieceSide.join([corpus.tgt for corpus in corpora]),
         _join_offsets([corpus.link_offsets for corpus in corpora]),
         np.concatenate([corpus.link_src for corpus in corpora]),
         np.concatenate([corpus.link_tgt for corpus in corpora]),
@@ -122,14 +121,14 @@ def read_sentence_rows(
         src_read, tgt_read = side_languages(folder)
         sides.append(
             (
-                tokenise(encoder, sentence_chunks(table, "src", CHUNK), max_length, *src_read),
-                tokenise(encoder, sentence_chunks(table, "tgt", CHUNK), max_length, *tgt_read),
+                read_side(encoder, folder, "src", max_length, *src_read),
+                read_side(encoder, folder, "tgt", max_length, *tgt_read),
             )
         )
     src, tgt = ([_sentences(folder, name) for folder in folders] for name in ("src", "tgt"))
     return SentenceRows(
-        _join_sides([s for s, _ in sides]),
-        _join_sides([t for _, t in sides]),
+        PieceSide.join([s for s, _ in sides]),
+        PieceSide.join([t for _, t in sides]),
         _types_by_language(src),
         _types(tgt),
     )
@@ -216,23 +215,6 @@ def _types_by_language(parts: Sequence[pa.Array]) -> np.ndarray:
         numbers.append(_types([part]) + used)
         used += int(numbers[-1].max(initial=used - 1)) + 1 - used
     return np.concatenate(numbers)
-
-
-def _join_sides(sides: Sequence[PieceSide]) -> PieceSide:
-    if len(sides) == 1:
-        return sides[0]
-    ids, first, count = (
-        np.concatenate([getattr(side, name) for side in sides])
-        for name in ("ids", "first_W", "count_W")
-    )
-    return PieceSide(
-        ids,
-        _join_offsets([side.offsets for side in sides]),
-        first,
-        count,
-        _join_offsets([side.word_offsets for side in sides]),
-        Spoken.join([side.spoken for side in sides]),
-    )
 
 
 def _join_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:

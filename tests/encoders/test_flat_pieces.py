@@ -1,0 +1,169 @@
+"""Pieces in flat arrays: those of each sentence, whether they are made from text or mapped."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raxalign.arrays import word_pieces
+from raxalign.caveats import collecting
+from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.encoders.models import piece_files
+from raxalign.encoders.models.flat_pieces import (
+    ARRAYS,
+    FlatPieces,
+    column_pieces,
+    flat_pieces,
+    map_pieces,
+)
+from raxalign.encoders.models.piece_files import BareTokenizer, tokenise_parts, write_pieces
+from raxalign.encoders.models.pieces import bulk_pieces, cut
+from raxalign.errors import DataError, RaxalignError
+from raxalign.methods.rows.linked_words import tokenise
+from tests.encoders.tokenizers_of_kinds import tokenizer_of
+from tests.methods.toy import WORDS, toy_encoder
+
+SENTENCES = [["haus", "xyzzy"], [], ["rothaus", "sieht", "hund"], ["redhouse"], ["rot", "alt"]]
+LANGS = {"src": "de", "tgt": "en"}
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return toy_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+def dataset(folder, sentences=SENTENCES):
+    words = pa.list_(pa.string())
+    with DatasetWriter(folder, pa.schema({"src": words, "tgt": words}), {}) as writer:
+        writer.write({"src": sentences, "tgt": sentences[::-1]})
+    return folder
+
+
+def same(one: FlatPieces, other: FlatPieces) -> bool:
+    arrays = ((getattr(part, name)[:].tolist() for part in (one, other)) for name in ARRAYS)
+    return all(a == b for a, b in arrays) and one.unknown == other.unknown
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.lists(st.sampled_from([*WORDS, *WORDS.values(), "x", "."]), max_size=9), min_size=1
+    ),
+    st.integers(3, 14),
+)
+def test_rows_are_the_pieces_of_each_sentence_cut_to_the_room(encoder, sentences, max_length):
+    side = tokenise(encoder, [sentences[:2], sentences[2:]], max_length, "de")
+    number = 0
+    for s, sentence in enumerate(sentences):
+        (whole,) = bulk_pieces(encoder.tokenizer, [sentence], "de")
+        row = cut(whole, max_length - 2)
+        assert side.ids(np.array([s])).tolist() == [
+            *side.before,
+            *row.ids.tolist(),
+            *side.after,
+        ]
+        pieces, words = word_pieces(row.words, row.lasts)
+        for word in range(len(sentence)):
+            first, count = side.spans(np.array([number]))
+            own = pieces[words == word]
+            assert count.tolist() == [len(own)]
+            if len(own):
+                assert first.tolist() == [own[0] + 1]
+            number += 1
+    order = np.arange(len(sentences))[::-1]
+    assert side.ids(order).tolist() == [i for s in order for i in side.ids(np.array([s])).tolist()]
+
+
+@pytest.mark.parametrize("kind", ["unigram", "byte-level", "wordpiece"])
+def test_words_that_share_a_piece_are_cut_together(kind):
+    tokenizer = tokenizer_of(kind)
+    sentence = ["We", "now", "have", "four", "mice", "."]
+    (whole,) = bulk_pieces(tokenizer, [sentence], "en")
+    flat = flat_pieces(tokenizer, [[sentence]], "en")
+    for room in range(1, len(whole.ids) + 1):
+        row = cut(whole, room)
+        _, words = word_pieces(row.words, row.lasts)
+        read = [word for word in range(6) if word in words]
+        assert np.flatnonzero(
+            (flat.count_W > 0) & (flat.first_W + flat.count_W <= room)
+        ).tolist() == (read)
+
+
+@pytest.mark.parametrize(("threads", "part"), [(1, 2), (1, 100), (3, 2)])
+def test_mapped_pieces_are_those_of_the_text(encoder, tmp_path, threads, part):
+    data = dataset(tmp_path / "data")
+    counts = write_pieces(encoder.tokenizer, data, LANGS, threads, tmp_path, part=part)
+    for column, sentences in (("src", SENTENCES), ("tgt", SENTENCES[::-1])):
+        made = flat_pieces(encoder.tokenizer, [sentences], LANGS[column])
+        mapped = map_pieces(tmp_path / column, LANGS[column])
+        assert mapped is not None
+        assert same(mapped, made)
+        assert counts[column]["sentences"] == 5
+        assert counts[column]["pieces"] == len(made.ids)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "src", "tgt"]
+
+
+def test_a_column_without_a_sentence_is_mapped(encoder, tmp_path):
+    write_pieces(encoder.tokenizer, dataset(tmp_path / "data", [[]]), LANGS, 1, tmp_path)
+    mapped = map_pieces(tmp_path / "src", "de")
+    assert mapped is not None
+    assert (len(mapped), len(mapped.ids)) == (1, 0)
+
+
+def test_prepared_pieces_are_read_and_their_unknown_ones_counted(encoder, tmp_path, monkeypatch):
+    data = dataset(tmp_path / "data")
+    with collecting() as first:
+        made = column_pieces(encoder, data, "src", "de", "de-en")
+    write_pieces(encoder.tokenizer, data, LANGS, 1, tmp_path)
+    monkeypatch.setattr(encoder, "prepared", {data: tmp_path})
+    monkeypatch.setattr(encoder, "tokenizer", None)  # nothing is tokenised
+    with collecting() as second:
+        mapped = column_pieces(encoder, data, "src", "de", "de-en")
+    assert same(mapped, made)
+    assert first.notes()["unknown"]
+    assert second.notes() == first.notes()
+
+
+def test_pieces_of_another_language_are_not_read(encoder, tmp_path):
+    write_pieces(encoder.tokenizer, dataset(tmp_path / "data"), LANGS, 1, tmp_path)
+    assert map_pieces(tmp_path / "src", "zh") is None
+    assert map_pieces(tmp_path / "nothing", "de") is None
+
+
+def test_pieces_of_other_sentences_are_refused(encoder, tmp_path, monkeypatch):
+    write_pieces(encoder.tokenizer, dataset(tmp_path / "data"), LANGS, 1, tmp_path)
+    other = dataset(tmp_path / "other", [*SENTENCES[:-1], ["rot"]])
+    monkeypatch.setattr(encoder, "prepared", {other: tmp_path})
+    with pytest.raises(DataError, match=r"src: has the pieces of other sentences than .*other"):
+        column_pieces(encoder, other, "src", "de")
+
+
+def test_what_is_cut_is_not_written_to_the_file(encoder, tmp_path, monkeypatch):
+    data = dataset(tmp_path / "data")
+    write_pieces(encoder.tokenizer, data, LANGS, 1, tmp_path)
+    mapped = map_pieces(tmp_path / "src", "de")
+    assert mapped is not None
+    mapped.count_W[:] = 0
+    again = map_pieces(tmp_path / "src", "de")
+    assert again is not None
+    assert again.count_W.any()
+
+
+def test_a_process_that_fails_is_reported(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(piece_files, "_saved", lambda tokenizer, path: path.write_text("{}") > 0)
+    with pytest.raises(RaxalignError, match=r"data: a process that tokenises it failed \(.+\)"):
+        write_pieces(encoder.tokenizer, dataset(tmp_path / "data"), LANGS, 2, tmp_path, part=2)
+
+
+def test_a_job_is_json(encoder, tmp_path):
+    """What another process gets makes the same files."""
+    data = dataset(tmp_path / "data")
+    job = piece_files.Job("", 1, str(data), LANGS, str(tmp_path), 1, 2, 2)
+    bare = BareTokenizer(encoder.tokenizer.backend_tokenizer, encoder.tokenizer.unk_token_id)
+    tokenise_parts(bare, piece_files.Job(**asdict(job)))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "src-1", "tgt-1"]
