@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from raxalign.plan.precision import precision_of
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Alignment:
                 digests,
                 locations,
                 options=self.method.params.model_dump_json(by_alias=True),
+                precision=precision_of(grid, self.family),
             )
         )
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from raxalign.catalog import catalog
+from raxalign.config.run import Precision
 from raxalign.store.key import Json, digest
 
 _CATALOGUES = {
@@ -37,6 +38,8 @@ class Stage:
         inline: Whether it is never stored (an encoder that is loaded from its own folder).
         options: All options of the maker as JSON, paths included: what a worker makes the plug-in
             from. Empty where no plug-in makes the stage.
+        precision: How the products of a transformer are computed. It is hashed where it is not
+            float32, so that the results of the other ones are results of their own.
     """
 
     kind: str
@@ -48,6 +51,7 @@ class Stage:
     locations: Mapping[str, str] = field(default_factory=dict)
     inline: bool = False
     options: str = ""
+    precision: Precision = "fp32"
 
     @cached_property
     def key(self) -> str:
@@ -60,6 +64,7 @@ class Stage:
                 "params": self.params,
                 "inputs": self.inputs,
                 "digests": self.digests,
+                **({} if self.precision == "fp32" else {"precision": self.precision}),
             }
         )
 

@@ -31,7 +31,7 @@ def make_aligned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Align an encoder by the method of the stage; return the method's notes."""
     from raxalign.encoders.models.aligned import AlignedEncoder
 
-    encoder = bench.encoder(stage.inputs["encoder"])
+    encoder = bench.encoder(stage.inputs["encoder"], stage.precision)
     inputs = MethodInputs(
         languages=languages_of(stage),
         pivot=str(stage.params["pivot"]),
@@ -72,6 +72,6 @@ def _untrained(bench: Bench, stage: Stage) -> AlignedEncoder:
 
     if "encoder" not in stage.inputs:
         return bench.aligned(stage.inputs["aligned"])
-    encoder = bench.encoder(stage.inputs["encoder"])
+    encoder = bench.encoder(stage.inputs["encoder"], stage.precision)
     frozen = parse_layers(str(stage.params.get("frozen", "0")), encoder.n_layers)
     return AlignedEncoder(encoder, frozen=max(frozen))

@@ -20,6 +20,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
 from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors, parse_layers
 from raxalign.errors import DataError, RaxalignError
+from raxalign.train.devices import on_device
 
 __all__ = ["Affine", "AlignedEncoder", "Transform", "Unit"]
 
@@ -169,7 +170,7 @@ class AlignedEncoder:
         if readouts and packed.langs_BT is None:
             raise RaxalignError("transforms of packed rows need the language of each piece")
         for transform in readouts:
-            langs_F = torch.from_numpy(packed.langs_BT).to(self.device).reshape(-1)
+            langs_F = on_device(packed.langs_BT, self.device).reshape(-1)
             states_FH = _where_spoken(transform, states_FH, langs_F, packed.languages)
         return states_FH
 

@@ -109,7 +109,9 @@ def packed_states(
         layers: The layers that are asked for.
     """
     base = encoder.model.base_model
-    dtype = next(base.parameters()).dtype
+    kind = ids_BT.device.type
+    rounds = torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind) if rounds else next(base.parameters()).dtype
     same_BTT = sentences_BT[:, :, None] == sentences_BT[:, None, :]
     mask_B1TT = torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(
         ~same_BTT, torch.finfo(dtype).min
