@@ -71,7 +71,7 @@ class Writer:
 
     def _copy(self, tensors: Tensors) -> Callable[[], None]:
         """Copy tensors; returns what waits until the copies are whole."""
-        events = {}
+        events: dict[torch.device, Any] = {}
         for name, tensor in tensors.items():
             kept, source = self._copies.get(name), tensor.detach()
             if kept is None or (kept.shape, kept.dtype) != (source.shape, source.dtype):
@@ -81,7 +81,7 @@ class Writer:
                 self._copies[name] = kept
             kept.copy_(source, non_blocking=True)
             if source.device.type == "cuda":
-                events.setdefault(source.device, torch.cuda.Event())
+                events.setdefault(source.device, torch.cuda.Event())  # type: ignore[no-untyped-call]
         for name in self._copies.keys() - tensors.keys():
             del self._copies[name]
         for device, event in events.items():

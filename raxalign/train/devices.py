@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
@@ -37,3 +40,23 @@ def to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
     if torch.device(device).type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+@dataclass
+class Peak:
+    """The most memory of a card that something took; 0 on the CPU, and before it has ended."""
+
+    bytes: int = 0
+
+
+@contextmanager
+def peak_memory(device: str) -> Iterator[Peak]:
+    """Measure the memory of a card that torch holds at most within the block."""
+    peak = Peak()
+    if not device.startswith("cuda"):
+        yield peak
+        return
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    yield peak
+    peak.bytes = torch.cuda.max_memory_reserved()

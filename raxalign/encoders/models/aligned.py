@@ -20,7 +20,6 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
 from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors, parse_layers
 from raxalign.errors import DataError, RaxalignError
-from raxalign.train.devices import on_device
 
 __all__ = ["Affine", "AlignedEncoder", "Transform", "Unit"]
 
@@ -167,10 +166,8 @@ class AlignedEncoder:
             raise RaxalignError("sentences share rows in a transformer without inside transforms")
         (states_FH,) = flat_states(self.encoder, packed, (self.n_layers,))
         readouts = [t for t in self.active("readout") if t.layer == self.n_layers]
-        if readouts and packed.langs_BT is None:
-            raise RaxalignError("transforms of packed rows need the language of each piece")
         for transform in readouts:
-            langs_F = on_device(packed.langs_BT, self.device).reshape(-1)
+            langs_F = packed.langs_on(self.device)
             states_FH = _where_spoken(transform, states_FH, langs_F, packed.languages)
         return states_FH
 

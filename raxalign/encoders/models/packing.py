@@ -17,6 +17,7 @@ import lazy_loader as lazy
 from raxalign.encoders.models.packing_probe import packed_states, probe
 from raxalign.encoders.models.spoken import Spoken
 from raxalign.encoders.models.vectors import Batch
+from raxalign.errors import RaxalignError
 from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
@@ -48,6 +49,14 @@ class Packed:
     segments_BT: np.ndarray | None = None
     langs_BT: np.ndarray | None = None
     languages: tuple[str, ...] = ()
+
+    def langs_on(self, device: str) -> torch.Tensor:
+        """The language of each piece (B * T,) on a device. Raises `RaxalignError` where it is not
+        known.
+        """
+        if self.langs_BT is None:
+            raise RaxalignError("transforms of packed rows need the language of each piece")
+        return on_device(self.langs_BT, device).reshape(-1)
 
 
 def can_pack(encoder: TransformerEncoder) -> bool:
