@@ -132,10 +132,10 @@ def test_a_training_that_was_saved_by_the_clock_is_resumed_bit_for_bit(tmp_path:
 
     def report(_: object, step: int) -> None:
         if step == 13:
-            raise ValueError
+            raise ValueError("thirteen")
 
     runtime = Runtime(checkpoints=tmp_path, checkpoint_seconds=0)
-    with pytest.raises(ValueError, match=""):
+    with pytest.raises(ValueError, match="thirteen"):
         fit(Regression(dropout=0.3), 22, SETTINGS, replace(runtime, report=report))
     resumed = Regression(dropout=0.3)
     fit(resumed, 22, SETTINGS, runtime)
