@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 
 @contextlib.contextmanager
@@ -97,10 +98,10 @@ def ours(encoder: Path, pairs: Path, steps: int, batch: int) -> dict[str, object
     rows = read_linked_rows(loaded, pairs, 128)
     tokenising = (time.perf_counter() - start) / len(rows) * steps * batch
 
-    def report(values: dict[str, float], _: int) -> None:
+    def report(values: dict[str, float], _: int) -> None:  # some steps after the loss was computed
         losses.append(values["finetune/loss"])
-        marks.append(time.perf_counter())
 
+    hook = register_optimizer_step_post_hook(lambda *_: marks.append(time.perf_counter()))
     params = Finetune.Params(profile="released", dropout=False, warmup=0, batch_size=batch)
     with tempfile.TemporaryDirectory() as folder:
         Finetune(params).align(
@@ -108,6 +109,7 @@ def ours(encoder: Path, pairs: Path, steps: int, batch: int) -> dict[str, object
             MethodInputs(("de",), "en", {"de": first_rows(pairs, Path(folder), steps * batch)}),
             Runtime(report=report),
         )
+    hook.remove()
     used = int(np.sum([side.offsets[steps * batch] for side in (rows.src, rows.tgt)]))
     seconds = (marks[-1] - marks[0]) * steps / (steps - 1) + tokenising
     return {"seconds": seconds, "tokens_per_second": used / seconds, "losses": losses}

@@ -46,9 +46,12 @@ def write_grid(
     ),
     tasks: tuple[str, ...] = ("retrieval: {}",),
     more: str = "",
+    run: str = "checkpoint_minutes: 0.01",
     name: str = "grid.yaml",
 ) -> Path:
-    """Write a grid file with these parts; returns its path."""
+    """Write a grid file with these parts; returns its path. Checkpoints are frequent, so that
+    trainings of seconds have some.
+    """
     text = BASE.format(
         encoder=encoder,
         languages=languages,
@@ -60,5 +63,7 @@ def write_grid(
         tasks="\n".join(f"  {line}" for line in tasks),
     )
     path = folder / name
+    if "\nrun:" not in more and not more.startswith("run:"):
+        more += f"run: {{{run}}}\n"
     path.write_text(text + more, encoding="utf-8")
     return path

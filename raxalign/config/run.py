@@ -1,5 +1,5 @@
-"""Where and how to run a grid. Nothing here is ever part of a key; flags and the environment
-override it.
+"""Where and how to run a grid. Of all this `precision` alone can change a result, and enters keys
+where it is not the default; flags and the environment override the rest.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator
 
@@ -19,12 +19,21 @@ DEFAULT_STORAGE = ".raxalign"
 Keep = Literal["all", "best", "none"]
 _TRACKING = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "file", "databricks", "uc")
 """Schemes of the tracking stores of MLflow."""
+Precision = Literal["fp32", "tf32", "bf16"]
+"""How products inside an encoder are computed, with float32 weights in every case: in float32, or
+with operands that are rounded to TensorFloat-32 or bfloat16.
+"""
+
+
+Gpus = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"]
 
 
 class RunConfig(BaseParams):
     """The `run` section of a grid file.
 
-    `workers` train one trial together, each with `gpus_per_worker` and `threads`; `concurrency`
+    `workers` train one trial together, each with `gpus_per_worker` (`auto`: as the cards that are
+    there allow, see `raxalign.sweep.cards`) and `threads`; `precision` is that of encoders;
+    `checkpoint_minutes` is the time between two checkpoints of a training; `concurrency`
     limits how many trials run at once (computed from the cluster where it is not given);
     `cache_gib` limits the copies of an object store that each machine keeps; `max_failures` is how
     often a lost worker is replaced without progress in between; `storage` is a folder or a URL
@@ -34,7 +43,9 @@ class RunConfig(BaseParams):
     """
 
     workers: int = Field(1, ge=1)
-    gpus_per_worker: float = Field(0.0, ge=0, allow_inf_nan=False)
+    gpus_per_worker: Gpus = "auto"
+    precision: Precision = "fp32"
+    checkpoint_minutes: float = Field(10.0, gt=0, allow_inf_nan=False)
     threads: int = Field(1, ge=1)
     storage: str = ""
     max_failures: int = Field(2, ge=0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from raxalign.config.params import BaseParams
+from raxalign.config.run import Precision
 from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 
 class Encoder(ABC):
     """Something that turns words in their sentences into vectors. `family` is what methods and
-    tasks `accept`.
+    tasks `accept`. `precision` is that of its products, which static vectors have none of.
     """
 
     family: ClassVar[str]
+    precision: Precision = "fp32"
     hidden_size: int
     n_layers: int
     device: str

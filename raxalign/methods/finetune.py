@@ -169,7 +169,6 @@ class Finetune(TrainedMethod):
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
     ) -> Mapping[str, object]:
         """Train; notes count sentences and word pairs per language."""
-        from raxalign.encoders.models.transformer import TransformerEncoder
 
         def read(pairs: Mapping[str, Path]) -> list[LinkedRows]:
             return [
@@ -178,10 +177,8 @@ class Finetune(TrainedMethod):
             ]
 
         corpora = read(inputs.pairs)
-        frozen = TransformerEncoder(
-            copy.deepcopy(encoder.model).eval().requires_grad_(requires_grad=False),
-            encoder.tokenizer,
-            encoder.device,
+        frozen = encoder.with_model(
+            copy.deepcopy(encoder.model).eval().requires_grad_(requires_grad=False)
         )
         objective = Alignment(encoder, frozen, corpora, self._options(encoder.n_layers))
 

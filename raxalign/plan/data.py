@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.plan.encoders import aligner_encoder, params_in_key, pieces_encoder
+from raxalign.plan.precision import precision_of
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
@@ -278,12 +279,10 @@ class SharedStages:
         def make() -> Stage:
             kind = catalog("encoders")[spec.kind](spec.params)
             digests, locations = self.identity.of(kind.sources())
-            inputs = {}
-            if kind.needs_text:
-                every = (*self.grid.languages, self.grid.pivot)
-                inputs = {
-                    f"text/{lang}": self.text(lang, max(self.grid.sentences)).key for lang in every
-                }
+            every = (*self.grid.languages, self.grid.pivot) if kind.needs_text else ()
+            inputs = {
+                f"text/{lang}": self.text(lang, max(self.grid.sentences)).key for lang in every
+            }
             return Stage(
                 "encoder",
                 spec.kind,
@@ -294,6 +293,7 @@ class SharedStages:
                 locations,
                 inline=not kind.needs_text,
                 options=spec.params.model_dump_json(by_alias=True),
+                precision=precision_of(self.grid, kind.family) if kind.needs_text else "fp32",
             )
 
         return self._once(("encoder", spec.label), make)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 GPU = 2e13
 """Operations per second that are assumed of a GPU, which a plan does not start."""
@@ -25,6 +26,11 @@ class Speed:
 
     products: float
     core: float
+
+
+def has_card() -> bool:
+    """Return whether this machine has an NVIDIA card, as far as its files show."""
+    return Path("/dev/nvidia0").exists()
 
 
 def worker_speed(threads: int, *, gpu: bool) -> Speed:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from raxalign.catalog import catalog
+from raxalign.config.run import Precision
 from raxalign.store.key import Json, digest
 
 _CATALOGUES = {
@@ -40,6 +41,8 @@ class Stage:
             from. Empty where no plug-in makes the stage.
         prepared: The name of an input -> the key of the stage that holds its pieces. It is read
             for speed alone: the result is the same without.
+        precision: How the products of a transformer are computed. It is hashed where it is not
+            float32, so that the results of the other ones are results of their own.
     """
 
     kind: str
@@ -52,6 +55,7 @@ class Stage:
     inline: bool = False
     options: str = ""
     prepared: Mapping[str, str] = field(default_factory=dict)
+    precision: Precision = "fp32"
 
     @cached_property
     def key(self) -> str:
@@ -64,6 +68,7 @@ class Stage:
                 "params": self.params,
                 "inputs": self.inputs,
                 "digests": self.digests,
+                **({} if self.precision == "fp32" else {"precision": self.precision}),
             }
         )
 

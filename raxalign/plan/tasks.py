@@ -134,9 +134,10 @@ class TaskStages:
         if task.has_chance():
             params["seed"] = alignment.seed
         options = task.params.model_dump_json(by_alias=True)
-        return self.shared.add(
-            Stage("evaluation", spec.kind, task.VERSION, params, inputs, *outside, options=options)
+        made = Stage(
+            "evaluation", spec.kind, task.VERSION, params, inputs, *outside, options=options
         )
+        return self.shared.add(replace(made, precision=aligned.precision))
 
     def _read(self, needs: TaskNeeds, languages: tuple[str, ...]) -> dict[str, str]:
         """Return the shared stages that an evaluation reads, by the names of its inputs."""
@@ -184,9 +185,8 @@ class TaskStages:
             params["frozen"] = effect.inside_layers
         inputs = {"encoder": alignment.start.key} if untouched else {"aligned": aligned.key}
         options = task.params.model_dump_json(by_alias=True)
-        return self.shared.add(
-            Stage("tuned", spec.kind, task.VERSION, params, inputs, *outside, options=options)
-        )
+        made = Stage("tuned", spec.kind, task.VERSION, params, inputs, *outside, options=options)
+        return self.shared.add(replace(made, precision=aligned.precision))
 
     def _refitted(
         self, spec: TaskSpec, refit: Refit, method: Method, aligned: Stage, trained: Stage

@@ -59,8 +59,11 @@ def _devices() -> str:
 
     if not torch.cuda.is_available():
         return f"device   cpu ({torch.get_num_threads()} threads); no CUDA device"
+    from raxalign.train.precision import has_fast_products
+
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return f"device   {', '.join(names)}"
+    faster = "; `run: {precision: bf16}` is faster there" if has_fast_products() else ""
+    return f"device   {', '.join(names)}{faster}"
 
 
 def _storage(root: str) -> tuple[list[str], bool]:

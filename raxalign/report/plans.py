@@ -16,7 +16,7 @@ from raxalign.plan.disk import estimate_disk
 from raxalign.plan.forecast import Forecast, forecast
 from raxalign.plan.identity import near
 from raxalign.plan.keeping import made_again
-from raxalign.plan.speed import core_speed, crowd, start_seconds, worker_speed
+from raxalign.plan.speed import core_speed, crowd, has_card, start_seconds, worker_speed
 from raxalign.report import studies
 from raxalign.report.sizes import measured_sizes
 from raxalign.report.studies import plan_lines
@@ -160,7 +160,9 @@ def _time(
     if not left:
         return Forecast({}, {}, {}, 0)
     took = seconds_by_key(plan, root, there, records)
-    speed = worker_speed(run.threads * run.workers, gpu=run.gpus_per_worker > 0)
+    given = run.gpus_per_worker
+    gpu = has_card() if given == "auto" else given > 0
+    speed = worker_speed(run.threads * run.workers, gpu=gpu)
     return forecast(plan, took, left, speed)
 
 

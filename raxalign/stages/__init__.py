@@ -5,6 +5,6 @@ No plug-in is named here: a stage records which one makes it, and the catalogue 
 """
 
 from raxalign.stages.evaluation import run_trial
-from raxalign.stages.workshop import FITTED, TRAINED, Workshop
+from raxalign.stages.workshop import FITTED, GPU_BYTES, TRAINED, Workshop
 
-__all__ = ["FITTED", "TRAINED", "Workshop", "run_trial"]
+__all__ = ["FITTED", "GPU_BYTES", "TRAINED", "Workshop", "run_trial"]

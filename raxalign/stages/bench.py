@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raxalign.config.run import Precision
 from raxalign.encoders.base import EncoderInputs
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -19,6 +20,7 @@ from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.lease import Holder, patient
 from raxalign.store.ledger import Ledger
+from raxalign.train.precision import check_precision
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -93,23 +95,31 @@ class Bench(ABC):
             self.runtime.saved()
             kept.saved()
 
-        runtime = replace(self.runtime, seed=seed, checkpoints=kept.folder, saved=saved)
+        check_precision(stage.precision, self.runtime.device)
+        runtime = replace(
+            self.runtime,
+            seed=seed,
+            checkpoints=kept.folder,
+            saved=saved,
+            precision=stage.precision,
+        )
         if self.watched is None or self.watched.training != stage.key:
             return runtime
         return replace(runtime, watch=StudyWatch(self.watched, self.store.root))
 
-    def encoder(self, key: str) -> Encoder:
-        """Load the encoder of a stage, fresh and on the device of this process. The encoder of a
-        task's training has the weights that the training left.
+    def encoder(self, key: str, precision: Precision = "fp32") -> Encoder:
+        """Load the encoder of a stage, fresh and on the device of this process, to compute in a
+        precision. The encoder of a task's training has the weights that the training left.
         """
         stage = self.plan.stages[key]
         folder = None if stage.inline else self.ensure(key)
         if stage.kind == "tuned":
-            start = self.encoder(stage.inputs["encoder"])
+            start = self.encoder(stage.inputs["encoder"], precision)
             trained: Encoder = stage.plugin().trained_encoder(start, folder)
             return trained
         inputs = EncoderInputs(locations=stage.locations, folder=folder, revisions=stage.digests)
         encoder: Encoder = stage.plugin().load(inputs, self.runtime.device)
+        encoder.precision = precision
         return encoder
 
     def aligned(self, key: str) -> AlignedEncoder:
@@ -120,9 +130,10 @@ class Bench(ABC):
 
         if key not in self._aligned:
             folder = self.ensure(key)
-            start = self.plan.stages[key].inputs["encoder"]
+            stage = self.plan.stages[key]
+            start = stage.inputs["encoder"]
             self._aligned.clear()
-            self._aligned[key] = AlignedEncoder.load(
-                folder, lambda: self.encoder(start), self.runtime.device
-            )
+            found = AlignedEncoder.load(folder, lambda: self.encoder(start), self.runtime.device)
+            found.encoder.precision = stage.precision
+            self._aligned[key] = found
         return self._aligned[key]

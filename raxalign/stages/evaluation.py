@@ -80,6 +80,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         "seconds": time.monotonic() - start,
         "device": workshop.runtime.device,
         "threads": workshop.runtime.threads,
+        "precision": stage.precision,
         "versions": versions(),
         "created": time.time(),
     }

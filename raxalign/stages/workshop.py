@@ -19,11 +19,15 @@ from raxalign.stages.bench import Bench
 from raxalign.stages.data import make_bitext, make_pairs, make_pieces, make_seen, make_text
 from raxalign.stages.models import make_aligned, make_encoder, make_tuned
 from raxalign.store.lease import clear, lease
+from raxalign.train.devices import peak_memory
 
 TRAINED = frozenset({"aligned", "tuned"})
 """Kinds of stages that are trained for one trial. What several trials need is made before them."""
 FITTED = TRAINED | {"encoder"}
 """Kinds of stages with checkpoints. Every worker of a trial takes part in making them."""
+
+GPU_BYTES = "gpu_bytes"
+"""The note with the memory of a card that making a stage took."""
 
 _MAKERS: Mapping[str, Callable[[Bench, Stage, Path], Mapping[str, Any]]] = {
     "bitext": make_bitext,
@@ -50,9 +54,10 @@ class Workshop(Bench):
 
         def build(folder: Path) -> Mapping[str, Any]:
             made.append(stage)
-            with collecting() as found:
+            with collecting() as found, peak_memory(self.runtime.device) as peak:
                 notes = _MAKERS[stage.kind](self, stage, folder)
-            return {**notes, **found.notes()}
+            took = {GPU_BYTES: peak.bytes} if stage.kind in FITTED and peak.bytes else {}
+            return {**notes, **found.notes(), **took}
 
         alone = self.runtime.world_size == 1
         with self._turn(stage):

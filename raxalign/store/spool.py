@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import time
 import warnings
 from collections.abc import Mapping
@@ -23,12 +24,14 @@ class Spool:
     def __init__(self, root: str, trial: str) -> None:
         self._root, self._folder = root, f"spool/{trial}"
         self._points: list[list[float | str]] = []
+        self._lock = threading.RLock()  # a checkpoint's thread flushes too
         self._flushed = time.monotonic()
 
     def report(self, metrics: Mapping[str, float], step: int) -> None:
         """Keep some values of a step; written every twenty seconds."""
         now = int(time.time() * 1000)
-        self._points += [[name, float(value), step, now] for name, value in metrics.items()]
+        with self._lock:
+            self._points += [[name, float(value), step, now] for name, value in metrics.items()]
         if time.monotonic() - self._flushed > FLUSH_SECONDS:
             self.flush()
 
@@ -36,6 +39,10 @@ class Spool:
         """Write what is kept as one file of its own (object stores cannot append). Where that fails
         it is kept: curves stop no training.
         """
+        with self._lock:
+            self._flush()
+
+    def _flush(self) -> None:
         self._flushed = time.monotonic()
         if not self._points:
             return

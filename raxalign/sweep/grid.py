@@ -116,10 +116,12 @@ def _checked(opened: Opened, plan: Plan) -> Job:
         write_plan(plan, root),
         settings.workers,
         settings.threads,
-        settings.gpus_per_worker,
+        0.0 if settings.gpus_per_worker == "auto" else settings.gpus_per_worker,
         settings.max_failures,
         at_once=settings.concurrency,
         cache_gib=settings.cache_gib,
+        auto_gpus=settings.gpus_per_worker == "auto",
+        checkpoint_minutes=settings.checkpoint_minutes,
     )
 
 

@@ -30,7 +30,9 @@ class Job:
     replaced without progress in between, `scratch` a folder or URL for Ray's own files, which
     nobody needs afterwards; `at_once` is the most trials that run at a time (None: as many as fit);
     `cache_gib` limits the copies of an object store on each machine; `sign` is a file that shows a
-    machine that it has the driver's storage (empty: not asked).
+    machine that it has the driver's storage (empty: not asked). With `auto_gpus` the `gpus` are
+    still to be chosen, by what the cluster has (see `raxalign.sweep.cards`). A checkpoint is
+    written every `checkpoint_minutes`.
     """
 
     root: str
@@ -43,6 +45,8 @@ class Job:
     at_once: int | None = None
     cache_gib: float = 50.0
     sign: str = ""
+    auto_gpus: bool = False
+    checkpoint_minutes: float = 10.0
 
     @property
     def local(self) -> Path:
@@ -128,14 +132,21 @@ def open_workshop(
     """
     require_storage(job)
     os.environ.update({**thread_limits(job.threads), CACHE_GIB: str(job.cache_gib)})
-    runtime = Runtime(device="cpu", threads=job.threads, rank=rank, world_size=world_size)
+    runtime = Runtime(
+        device="cpu",
+        threads=job.threads,
+        rank=rank,
+        world_size=world_size,
+        checkpoint_seconds=60 * job.checkpoint_minutes,
+    )
     if trains:
         import torch
 
         torch.set_num_threads(job.threads)
-        runtime = replace(
-            runtime, device="cuda" if job.gpus and torch.cuda.is_available() else "cpu"
-        )
+        if job.gpus and torch.cuda.is_available():
+            runtime = replace(runtime, device="cuda")
+            if job.gpus < 1:  # who takes too much runs out of memory itself, and not its neighbour
+                torch.cuda.set_per_process_memory_fraction(job.gpus)
     if report is not None:
         runtime = replace(runtime, report=report)
     workshop = Workshop(

@@ -164,6 +164,7 @@ def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     tags: dict[str, str] = {}
     for record in records:
         tags["raxalign.device"] = str(record["device"])
+        tags["raxalign.precision"] = str(record.get("precision", "fp32"))
         tags["raxalign.versions"] = json.dumps(record["versions"], sort_keys=True)[:_LONGEST_TAG]
         tags["raxalign.links"] = json.dumps(record["notes"].get("links", {}), sort_keys=True)[
             :_LONGEST_TAG

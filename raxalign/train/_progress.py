@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader as lazy
 
 from raxalign.train._checkpoint import (
-    Checkpoint,
     Tensors,
     module_state,
     optimizer_state,
@@ -18,9 +19,9 @@ from raxalign.train._checkpoint import (
     restore_optimizer,
     with_prefix,
     without_prefix,
-    write_checkpoint,
 )
 from raxalign.train._gradients import share_state
+from raxalign.train._writer import Writer
 from raxalign.train.group import share_value
 from raxalign.train.runtime import Runtime
 
@@ -42,9 +43,10 @@ class Progress:
     best: Tensors | None = None
 
     def record(self, fingerprint: str) -> dict[str, Any]:
-        """Return the plain data of a checkpoint."""
+        """Return the plain data of a checkpoint, which do not change with the training."""
         names = ("step", "micro", "losses", "scores", "selected")
-        return {"fingerprint": fingerprint, **{name: getattr(self, name) for name in names}}
+        now = {name: copy.copy(getattr(self, name)) for name in names}
+        return {"fingerprint": fingerprint, **now}
 
     @classmethod
     def of(cls, record: Any, best: Tensors | None) -> Progress:
@@ -60,33 +62,63 @@ class Progress:
         )
 
 
-@dataclass(frozen=True)
 class Keeper:
-    """Saves and restores one training; `folder` None saves nothing. `fingerprint` tells it from
-    other trainings in the same folder.
-    """
+    """Saves and restores one training."""
 
-    module: torch.nn.Module
-    optimizer: torch.optim.Optimizer
-    runtime: Runtime
-    folder: Path | None
-    fingerprint: str
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        runtime: Runtime,
+        folder: Path | None,
+        fingerprint: str,
+    ) -> None:
+        """Make the keeper of a training that has not begun.
+
+        Args:
+            module: What is trained.
+            optimizer: Its optimiser.
+            runtime: When checkpoints are due; only the first worker writes them.
+            folder: Where they are (None: nothing is saved).
+            fingerprint: Tells the training from others in the same folder.
+        """
+        self.module, self.optimizer, self.runtime = module, optimizer, runtime
+        self.folder, self.fingerprint = folder, fingerprint
+        writes = folder is not None and runtime.rank == 0
+        self.writer = Writer(folder, runtime.saved) if writes and folder is not None else None
+        self.saved_at = time.monotonic()
+
+    def due(self, step: int) -> bool:
+        """Return whether this worker saves after a step. By the clock nothing is due while the
+        checkpoint before is being written, so that no step waits for it.
+        """
+        if self.writer is None:
+            return False
+        if self.runtime.checkpoint_every is not None:
+            return step % self.runtime.checkpoint_every == 0
+        late = time.monotonic() - self.saved_at >= self.runtime.checkpoint_seconds
+        return late and not self.writer.busy
 
     def save(self, progress: Progress, *, now: bool = False) -> None:
-        """Write a checkpoint, on the first worker, every `checkpoint_every` steps, or `now`."""
-        due = now or progress.step % self.runtime.checkpoint_every == 0
-        if self.folder is None or self.runtime.rank != 0 or not due:
+        """Begin a checkpoint, on the first worker. One of a given step, and one that must be there
+        `now`, is waited for.
+        """
+        if self.writer is None:
             return
         tensors = {
             **with_prefix("module", module_state(self.module)),
             **with_prefix("optimizer", optimizer_state(self.optimizer)),
         }
-        write_checkpoint(
-            self.folder,
-            progress.step,
-            Checkpoint(progress.record(self.fingerprint), tensors, progress.best),
-        )
-        self.runtime.saved()
+        record = progress.record(self.fingerprint)
+        self.writer.begin(progress.step, record, tensors, progress.best)
+        self.saved_at = time.monotonic()
+        if now or self.runtime.checkpoint_every is not None:
+            self.writer.wait()
+
+    def close(self) -> None:
+        """Wait until the last checkpoint is written. Raises what writing it raised."""
+        if self.writer is not None:
+            self.writer.wait()
 
     def resume(self) -> Progress | None:
         """Go back to the last checkpoint, which the first worker reads; None where there is none,

@@ -4,7 +4,6 @@ number of deaths.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,19 +11,21 @@ from typing import TYPE_CHECKING
 import lazy_loader as lazy
 
 from raxalign.caveats import listener
+from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError, TrainingDiverged
-from raxalign.losses import Course, check_step, not_lowered
+from raxalign.losses import not_lowered
 from raxalign.store.key import Json, digest
 from raxalign.train._checkpoint import copy_state, module_state
 from raxalign.train._gradients import sum_over_workers
 from raxalign.train._optimizer import adam, is_out_of_memory
 from raxalign.train._progress import Keeper, Progress
+from raxalign.train._reading import Reading
 from raxalign.train._schedule import Order, Schedule, TrainSettings, make_order, rate_at
 from raxalign.train.chance import DROPOUT, mix
 from raxalign.train.group import agree
 from raxalign.train.objective import Objective, Step
-from raxalign.train.runtime import TOKENS, Runtime
-from raxalign.train.tokens import TokenRate
+from raxalign.train.precision import arithmetic
+from raxalign.train.runtime import Runtime
 from raxalign.train.watch import Moment, Pruned, Watch
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ else:
     torch = lazy.load("torch")
 
 __all__ = ["Fitted", "KeepBest", "Schedule", "TrainSettings", "TrainingDiverged", "fit"]
-
-_CURVE_POINTS = 100
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,12 @@ def fit(
     with torch.random.fork_rng(devices=devices):
         loop = _Loop(objective, n_rows, settings, runtime, name, keep)
         try:
-            return loop.run()
-        finally:
-            loop.tokens.close()
+            fitted = loop.run()
+        except BaseException as error:
+            loop.close(error)
+            raise
+        loop.close(None)
+        return fitted
 
 
 class _Loop:
@@ -124,7 +126,6 @@ class _Loop:
         self.order: Order = make_order(n_rows, settings, runtime.seed)
         self.total = settings.total(n_rows)
         self.module = objective.module
-        self.tokens = TokenRate(self.module)
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = adam(self.parameters, settings)
         shapes: Json = [
@@ -138,6 +139,19 @@ class _Loop:
             digest([repr(settings), n_rows, runtime.seed, name, shapes]),
         )
         self.progress = Progress(micro=max(1, -(-settings.batch_size // runtime.world_size)))
+        self.reading = Reading(objective, settings, self.total, runtime, name)
+
+    def close(self, error: BaseException | None) -> None:
+        """Wait for the last checkpoint. What went wrong with it is a note on the error that ended
+        the training; without one it is raised.
+        """
+        self.reading.close()
+        try:
+            self.keeper.close()
+        except Exception as lost:
+            if error is None:
+                raise
+            error.add_note(f"the last checkpoint could not be written: {lost}")
 
     def run(self) -> Fitted:
         """Return all steps that are left."""
@@ -145,19 +159,21 @@ class _Loop:
         self.maybe_end()  # it may have died between its checkpoint and its end
         while self.progress.step < self.total:
             self.advance()
-            self.maybe_report()
+            # after the last step there is nothing to resume
+            saves = self.progress.step < self.total and self.keeper.due(self.progress.step)
+            is_last = self.progress.step == self.total
+            if saves or is_last or self.selects() or self.reading.due():
+                self.reading.read(self.progress.losses)
             self.maybe_select()
-            if self.progress.step < self.total:  # after the last step there is nothing to resume
+            if saves:
                 self.keeper.save(self.progress)
             self.maybe_end()
         progress = self.progress
         self.keeper.finish(progress, selected=self.keep is not None)
-        if not all(
-            bool(torch.isfinite(parameter.detach().sum())) for parameter in self.parameters
-        ):  # the last step, after a loss that was good
-            self.check(
-                rate_at(self.settings, self.total - 1, self.total), "the weights are not finite"
-            )
+        sums = [parameter.detach().sum() for parameter in self.parameters]
+        if sums and not bool(torch.isfinite(torch.stack(sums)).all()):
+            # the last step, after a loss that was good
+            self.reading.check(progress.losses, "the weights are not finite")
         found, losses = listener(), not_lowered(progress.losses, self.objective.comparable_from)
         if found is not None and losses is not None:
             found.not_lowered[self.name] = losses
@@ -175,27 +191,12 @@ class _Loop:
         norm = torch.zeros_like(total)
         if self.settings.clip is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip).to(total)
-        loss, size = torch.stack([total, norm]).tolist()  # the device is asked once
-        self.progress.losses.append(loss)
-        self.check(rate, "" if math.isfinite(size) else f"gradient norm {size}")
+        self.reading.add(total, norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         with torch.no_grad():
             self.objective.end(step)
         self.progress.step += 1
-
-    def check(self, rate: float, fault: str) -> None:
-        """Raise `TrainingDiverged` where the losses show it, or where something else is not finite
-        (`fault`).
-        """
-        course = Course(
-            self.name,
-            self.total,
-            self.settings.learning_rate,
-            self.objective.comparable_from,
-            self.objective.loss_unit,
-        )
-        check_step(course, self.progress.losses, rate, fault)
 
     def gradients(self) -> tuple[Step, torch.Tensor]:
         """Return the step, and this worker's share of its loss (a scalar), whose gradients are then
@@ -227,30 +228,18 @@ class _Loop:
         summed.
         """
         torch.manual_seed(mix(self.runtime.seed, step.number, step.rank, DROPOUT))
-        self.objective.begin(step)
-        share = step.share()
-        total = torch.zeros((), device=self.runtime.device)
-        for start in range(0, len(share), step.micro):
-            loss = self.objective.loss(step, share[start : start + step.micro])
-            if loss.requires_grad:  # a micro-batch may have nothing in it that is counted
-                loss.backward()  # type: ignore[no-untyped-call]
-            total = total + loss.detach()
+        # autocast is the encoder's own; TF32 must hold in the backward pass too
+        precision: Precision = "tf32" if self.runtime.precision == "tf32" else "fp32"
+        with arithmetic(precision, self.runtime.device):
+            self.objective.begin(step)
+            share = step.share()
+            total = torch.zeros((), device=self.runtime.device)
+            for start in range(0, len(share), step.micro):
+                loss = self.objective.loss(step, share[start : start + step.micro])
+                if loss.requires_grad:  # a micro-batch may have nothing in it that is counted
+                    loss.backward()  # type: ignore[no-untyped-call]
+                total = total + loss.detach()
         return total
-
-    def maybe_report(self) -> None:
-        """Report a point of the curves: the mean loss since the last one."""
-        step = self.progress.step
-        every = -(-self.total // _CURVE_POINTS)
-        if self.runtime.rank != 0 or (step % every and step != self.total):
-            return
-        losses = self.progress.losses[max((step - 1) // every * every, 0) : step]
-        curves = {
-            "loss": sum(losses) / len(losses),
-            "learning_rate": rate_at(self.settings, step - 1, self.total),
-        }
-        rate = self.tokens.take()
-        curves |= {TOKENS: rate} if rate is not None else {}
-        self.runtime.report({f"{self.name}/{key}": value for key, value in curves.items()}, step)
 
     def maybe_select(self) -> None:
         """Score the module, and keep its weights if they are the best so far."""

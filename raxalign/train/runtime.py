@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raxalign.config.run import Precision
 from raxalign.train.watch import Watch
 
 TOKENS = "tokens_per_second"
@@ -22,14 +23,16 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Runtime:
-    """Where a computation runs; nothing here may change a result beyond the seed.
+    """Where a computation runs.
 
     `device` is a torch device name. `report(metrics, step)` takes training curves; only rank 0
     calls it. `checkpoints` is a folder that survives the process (None: no checkpoints);
-    `checkpoint_every` is in optimiser steps, and `saved` is called on rank 0 after each checkpoint.
-    `threads` is the process's share of the cores. `scored(metrics, step)` takes the scores of dev
-    selections, on rank 0, after `report` took them. `watch` hears them too and may end the training
-    early (None: nothing does).
+    one is written every `checkpoint_seconds` by a thread, or, where `checkpoint_every` is given,
+    every so many optimiser steps, and then before the next step. `saved` is called on rank 0 after
+    each checkpoint, by who wrote it. `threads` is the process's share of the cores.
+    `scored(metrics, step)` takes the scores of dev selections, on rank 0, after `report` took them.
+    `watch` hears them too and may end the training early (None: nothing does). `precision` is that
+    of the encoder's products, the only part that changes a result besides the seed.
     """
 
     device: str = "cpu"
@@ -39,7 +42,9 @@ class Runtime:
     threads: int = 1
     report: Callable[[Mapping[str, float], int], None] = field(default=_ignore)
     checkpoints: Path | None = None
-    checkpoint_every: int = 200
+    checkpoint_seconds: float = 600.0
+    checkpoint_every: int | None = None
     saved: Callable[[], None] = field(default=_nothing)
     scored: Callable[[Mapping[str, float], int], None] = field(default=_ignore)
     watch: Watch | None = None
+    precision: Precision = "fp32"

@@ -203,7 +203,7 @@ def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults
         (
             "pivot: en",
             "run: {gpus_per_worker: -1}",
-            "line 2: run.gpus_per_worker: -1 is too small (at least 0)",
+            "line 2: run.gpus_per_worker: -1 is not permitted (permitted: at least 0, auto)",
         ),
         (
             "pivot: en",

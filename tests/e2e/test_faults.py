@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import subprocess
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,23 +35,30 @@ def test_a_killed_grid_goes_on_from_its_last_checkpoint_and_repeats_nothing(fini
         wait_for(lambda: list(site.storage.glob("checkpoints/*/*/step-*/state.json")), process)
         kill_all(process)
     assert {run["status"] for run in tracked(uri(site), "small")} & {"RUNNING"}
-    kept = site.entries()
+    kept, before = site.entries(), curves(site.storage / "spool")
     assert set(first.evaluations.values()) <= set(kept)
     done = site.run()
     assert done.returncode == 0, done.stderr
     assert {key: when for key, when in site.entries().items() if key in kept} == kept
     check_ledger_and_tracking_agree(site, uri(site))
-    assert max(first_steps(site)) > 200
+    later = curves(site.storage / "spool") - before
+    assert max(first_steps(later)) > max(first_steps(curves(tmp_path / "old-spool")))
     assert site.results() == expected
 
 
-def first_steps(site: Site) -> Counter[int]:
-    """The first step of each trial's curves that the last process wrote."""
-    firsts: Counter[int] = Counter()
-    for trial in (site.storage / "spool").iterdir():
-        last = max(trial.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-        firsts[min(int(step) for _, _, step, _ in json.loads(last.read_text())["points"])] += 1
-    return firsts
+def curves(folder: Path) -> set[Path]:
+    """The files of curves in a spool."""
+    return set(folder.glob("*/*.json"))
+
+
+def first_steps(files: Iterable[Path]) -> list[int]:
+    """The first step that some files of curves have, per trial."""
+    steps: dict[str, list[int]] = defaultdict(list)
+    for file in files:
+        steps[file.parent.name] += [
+            int(step) for _, _, step, _ in json.loads(file.read_text())["points"]
+        ]
+    return [min(found) for found in steps.values()]
 
 
 def test_a_killed_worker_is_replaced(finished, tmp_path):
@@ -144,7 +152,7 @@ def test_more_gpus_than_there_are_is_refused_with_their_name(finished, tmp_path)
 def with_run(finished: Site, folder: Path, settings: str) -> Path:
     """The same grid with a `run` section."""
     path = folder / "grid.yaml"
-    path.write_text(finished.grid.read_text() + f"run: {{{settings}}}\n")
+    path.write_text(finished.grid.read_text().replace("run: {", f"run: {{{settings}, "))
     return path
 
 

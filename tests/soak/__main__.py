@@ -84,10 +84,15 @@ def _place(folder: Path, number: int, endpoint: str | None) -> Place:
     here = folder / str(number)
     here.mkdir(parents=True)
     grid = write_grid(
-        here, size=300, sentences="[100]", seeds="[0, 1]", methods=METHODS, tasks=TASKS
+        here,
+        size=300,
+        sentences="[100]",
+        seeds="[0, 1]",
+        methods=METHODS,
+        tasks=TASKS,
+        # the blows are many on purpose: a trial that is struck often has not failed
+        run="max_failures: 100, checkpoint_minutes: 0.01",
     )
-    # the blows are many on purpose: a trial that is struck often has not failed
-    grid.write_text(grid.read_text() + "run: {max_failures: 100}\n")
     in_bucket = endpoint is not None and number % 3 == 0
     paths = [str(WATCH), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {"PYTHONPATH": os.pathsep.join(paths)}

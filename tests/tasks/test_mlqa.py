@@ -22,6 +22,7 @@ from raxalign.tasks.spans.rows import Answer, Question, Questions
 from raxalign.tasks.spans.training import SpanTuning, Training
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
+from tests.host_reads import host_reads
 from tests.tiny import tiny_bert
 
 ANSWERS = {"en": ("one", "two"), "de": ("eins", "zwei"), "es": ("uno", "dos")}
@@ -514,3 +515,10 @@ def test_the_phrasebook_is_answered_in_every_language(tmp_path, encoder):
     }
     assert notes["misplaced"] == {}
     assert 0 < notes["windows_with_answer"] <= notes["windows"]
+
+
+def test_no_step_of_the_training_waits_for_the_device(tmp_path, encoder, files):
+    with host_reads() as steps:
+        run(tmp_path, AlignedEncoder(encoder), files)
+    assert len(steps) > 2
+    assert [name for found in steps[1:] for name in found] == []

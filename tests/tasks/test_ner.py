@@ -25,6 +25,7 @@ from raxalign.tasks.tagging.hub import read_hub
 from raxalign.tasks.tagging.trained import read_trained
 from raxalign.tasks.transfer.task import HubSet
 from raxalign.train.runtime import Runtime
+from tests.host_reads import host_reads
 from tests.tiny import tiny_bert
 
 NAMES = {"en": ["anna", "bert", "cleo"], "de": ["anna", "bernd", "klara"]}
@@ -475,3 +476,10 @@ def test_the_phrasebook_has_names_in_every_language():
     for lang in ("en", "de", "el"):
         assert len(data.sentences("test", lang)) == 10
         assert not np.isin(data.sentences("dev", "en").fingerprints(), train.fingerprints()).any()
+
+
+def test_no_step_of_the_training_waits_for_the_device(tmp_path, encoder, files):
+    with host_reads() as steps:
+        run(tmp_path, AlignedEncoder(encoder), files)
+    assert len(steps) > 2
+    assert [name for found in steps[1:] for name in found] == []

@@ -19,6 +19,7 @@ from raxalign.tasks.classification.model import SentenceClassifier
 from raxalign.tasks.transfer.trained import Trained
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.runtime import Runtime
+from tests.host_reads import host_reads
 from tests.tasks.word_nli import WORDS, at, task, values, write, write_all
 from tests.tiny import tiny_bert
 
@@ -398,3 +399,10 @@ def test_the_phrasebook_is_read_in_every_language_and_shares_nothing_between_spl
         ]
         assert labels[0] == labels[1] == labels[2]
         assert len(labels[0]) == 12
+
+
+def test_no_step_of_the_training_waits_for_the_device(tmp_path, encoder, files):
+    with host_reads() as steps:
+        run(tmp_path, AlignedEncoder(encoder), files)
+    assert len(steps) > 2
+    assert [name for found in steps[1:] for name in found] == []

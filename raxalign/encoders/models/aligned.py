@@ -166,10 +166,8 @@ class AlignedEncoder:
             raise RaxalignError("sentences share rows in a transformer without inside transforms")
         (states_FH,) = flat_states(self.encoder, packed, (self.n_layers,))
         readouts = [t for t in self.active("readout") if t.layer == self.n_layers]
-        if readouts and packed.langs_BT is None:
-            raise RaxalignError("transforms of packed rows need the language of each piece")
         for transform in readouts:
-            langs_F = torch.from_numpy(packed.langs_BT).to(self.device).reshape(-1)
+            langs_F = packed.langs_on(self.device)
             states_FH = _where_spoken(transform, states_FH, langs_F, packed.languages)
         return states_FH
 

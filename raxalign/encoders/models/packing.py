@@ -17,6 +17,8 @@ import lazy_loader as lazy
 from raxalign.encoders.models.packing_probe import packed_states, probe
 from raxalign.encoders.models.spoken import Spoken
 from raxalign.encoders.models.vectors import Batch
+from raxalign.errors import RaxalignError
+from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +49,14 @@ class Packed:
     segments_BT: np.ndarray | None = None
     langs_BT: np.ndarray | None = None
     languages: tuple[str, ...] = ()
+
+    def langs_on(self, device: str) -> torch.Tensor:
+        """The language of each piece (B * T,) on a device. Raises `RaxalignError` where it is not
+        known.
+        """
+        if self.langs_BT is None:
+            raise RaxalignError("transforms of packed rows need the language of each piece")
+        return on_device(self.langs_BT, device).reshape(-1)
 
 
 def can_pack(encoder: TransformerEncoder) -> bool:
@@ -149,7 +159,7 @@ def flat_states(
     flows.
     """
     ids_BT, sentences_BT = (
-        torch.from_numpy(part).to(encoder.device) for part in (packed.ids_BT, packed.sentences_BT)
+        on_device(part, encoder.device) for part in (packed.ids_BT, packed.sentences_BT)
     )
     segments_BT = None
     if (
@@ -157,10 +167,12 @@ def flat_states(
         and encoder.inputs.has_segments
         and (encoder.model.config.type_vocab_size or 0) > 1
     ):
-        segments_BT = torch.from_numpy(packed.segments_BT).to(encoder.device)
+        segments_BT = on_device(packed.segments_BT, encoder.device)
     if can_pack(encoder):
-        positions_BT = torch.from_numpy(packed.positions_BT).to(encoder.device)
-        states = packed_states(encoder, ids_BT, sentences_BT, positions_BT, segments_BT, layers)
+        positions_BT = on_device(packed.positions_BT, encoder.device)
+        with encoder.arithmetic():
+            states = packed_states(encoder, ids_BT, sentences_BT, positions_BT, segments_BT, layers)
+        states = [encoder.widened(state) for state in states]
     else:
         batch = _padded(packed, ids_BT, sentences_BT, segments_BT)
         hidden = encoder.hidden(batch, upto=max(layers))
@@ -178,7 +190,7 @@ def _padded(
     none_BT = torch.full_like(ids_BT, -1)
     langs_BT = none_BT
     if packed.langs_BT is not None:
-        langs_BT = torch.from_numpy(packed.langs_BT).to(ids_BT.device)
+        langs_BT = on_device(packed.langs_BT, ids_BT.device)
     return Batch(
         ids_BT,
         (sentences_BT >= 0).long(),

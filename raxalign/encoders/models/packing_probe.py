@@ -44,6 +44,7 @@ def probe(encoder: TransformerEncoder) -> bool:
     ):  # a row's own positions run on from sentence to sentence, and could run out
         return False
     device, training = torch.device(encoder.device), encoder.model.training
+    precision, encoder.precision = encoder.precision, "fp32"  # rounding would hide a difference
     encoder.model.eval()
     with (
         torch.random.fork_rng(devices=[]),
@@ -56,6 +57,7 @@ def probe(encoder: TransformerEncoder) -> bool:
             return False
         finally:
             encoder.model.train(training)
+            encoder.precision = precision
     return all(_equal(a, b) for a, b in zip(together, apart, strict=True))
 
 
@@ -109,7 +111,9 @@ def packed_states(
         layers: The layers that are asked for.
     """
     base = encoder.model.base_model
-    dtype = next(base.parameters()).dtype
+    kind = ids_BT.device.type
+    rounds = torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind) if rounds else next(base.parameters()).dtype
     same_BTT = sentences_BT[:, :, None] == sentences_BT[:, None, :]
     mask_B1TT = torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(
         ~same_BTT, torch.finfo(dtype).min

@@ -11,6 +11,7 @@ import torch
 from raxalign.arrays import word_pieces
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import RaxalignError
+from raxalign.train.devices import on_device
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,7 @@ def index_words(
     pieces_P, owners_P = pieces_P[order], owners_P[order]
     words_M, counts_M = np.unique(owners_P, return_counts=True)
     pieces, owners, words, sizes = (
-        torch.from_numpy(part.astype(np.int64)).to(device)
-        for part in (pieces_P, owners_P, words_M, counts_M)
+        on_device(part.astype(np.int64), device) for part in (pieces_P, owners_P, words_M, counts_M)
     )
     return WordIndex(pieces, owners, words, sizes, int(starts_B[-1]))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,9 +15,10 @@ import torch
 from torch import nn
 
 from raxalign.caveats import listener
-from raxalign.encoders.base import Encoder
+from raxalign.config.run import Precision
 from raxalign.encoders.models.as_trained import other_pieces
 from raxalign.encoders.models.blocks import Edit, watched
+from raxalign.encoders.models.computing import Computing
 from raxalign.encoders.models.decoders import (
     attention_inputs,
     is_bidirectional,
@@ -26,6 +28,7 @@ from raxalign.encoders.models.decoders import (
 from raxalign.encoders.models.head import apply_head
 from raxalign.encoders.models.loading import Attention, load_model, save_model
 from raxalign.encoders.models.model_inputs import ModelInputs
+from raxalign.encoders.models.padded import Padded
 from raxalign.encoders.models.pieces import (
     PieceRow,
     Pieces,
@@ -46,7 +49,7 @@ from raxalign.encoders.models.sentence_config import (
 from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors
 
 
-class TransformerEncoder(Encoder):
+class TransformerEncoder(Computing):
     """An encoder, with its masked-LM head where it has one (`has_head`), or the base model of a
     decoder, and its tokenizer. Layer 0 is what enters the first block, layer l what leaves block l
     (the last one after the final norm, where the architecture has one).
@@ -54,8 +57,11 @@ class TransformerEncoder(Encoder):
 
     family: ClassVar[str] = "transformer"
 
-    def __init__(self, model: Any, tokenizer: Any, device: str = "cpu") -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, device: str = "cpu", precision: Precision = "fp32"
+    ) -> None:
         self.model = model.to(device)
+        self.precision = precision
         self.tokenizer = tokenizer
         self.device = device
         self.hidden_size: int = model.config.hidden_size
@@ -92,6 +98,12 @@ class TransformerEncoder(Encoder):
         differing = other_pieces(encoder.tokenizer)
         encoder.not_as_trained = {} if differing is None else {str(path_or_name): differing}
         return encoder
+
+    def with_model(self, model: Any) -> TransformerEncoder:
+        """An encoder with another model of the same kind, as a frozen copy, on the same device and
+        of the same precision.
+        """
+        return TransformerEncoder(model, self.tokenizer, self.device, self.precision)
 
     @property
     def opened_by(self) -> str:
@@ -194,30 +206,11 @@ class TransformerEncoder(Encoder):
 
     def collate(self, rows: Sequence[PieceRow]) -> Batch:
         """A padded batch on the encoder's device; its rows may be of different languages."""
-        width = max((len(row) for row in rows), default=0)
-        languages = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
-        number = {lang: i for i, lang in enumerate(languages)}
-        lengths_B = np.array([len(row) for row in rows], dtype=np.int64)
-        firsts_B = np.array([row.first for row in rows], dtype=np.int64)
-        steps_T = np.arange(width)
-        mask_BT = steps_T[None, :] < lengths_B[:, None]
-        second_BT = (steps_T[None, :] >= firsts_B[:, None]) & mask_BT
-        ids_BT = np.full((len(rows), width), self.tokenizer.pad_token_id or 0, dtype=np.int64)
-        words_BT, lasts_BT = np.full((2, len(rows), width), -1, dtype=np.int64)
-        if rows:
-            ids_BT[mask_BT] = np.concatenate([row.ids for row in rows])
-            words_BT[mask_BT] = np.concatenate([row.words for row in rows])
-            lasts_BT[mask_BT] = np.concatenate([row.lasts for row in rows])
-        langs_B2 = np.array(
-            [(number[row.languages[0]], number[row.languages[-1]]) for row in rows], dtype=np.int64
-        ).reshape(-1, 2)
-        langs_BT = np.where(mask_BT, np.where(second_BT, langs_B2[:, 1:], langs_B2[:, :1]), -1)
-        segments_BT = second_BT if self.inputs.segment_types > 1 else np.zeros_like(second_BT)
-        arrays = (ids_BT, mask_BT, segments_BT, words_BT, lasts_BT, langs_BT)
-        ids, mask, segments, words, lasts, langs = (
-            torch.from_numpy(array.astype(np.int64, copy=False)).to(self.device) for array in arrays
-        )
-        return Batch(ids, mask, segments, words, lasts, langs, languages)
+        return self._padded(rows).on(self.device)
+
+    def _padded(self, rows: Sequence[PieceRow]) -> Padded:
+        filler: int = self.tokenizer.pad_token_id or 0
+        return Padded.of(rows, filler, self.inputs.segment_types)
 
     def hidden(
         self, batch: Batch, *, edits: Mapping[int, Edit] | None = None, upto: int | None = None
@@ -231,17 +224,20 @@ class TransformerEncoder(Encoder):
         top = self.n_layers if upto is None else upto
         states: list[torch.Tensor] = []
         inputs = {**self.inputs.of(batch), **attention_inputs(self.model, batch.mask_BT)}
-        with watched(self.model.base_model, max(top, 1), states, edits or {}, batch):
+        with (
+            self.arithmetic(),
+            watched(self.model.base_model, max(top, 1), states, edits or {}, batch),
+        ):
             output = self.model.base_model(**inputs)
         if top == self.n_layers:
             states[top] = output.last_hidden_state
-        return tuple(states[: top + 1])
+        return tuple(map(self.widened, states[: top + 1]))
 
     def lm_logits(self, states: torch.Tensor) -> torch.Tensor:
         """The masked-LM head on last-layer states (..., H): logits (..., V). Only the positions
         that are needed should be given. Raises `RaxalignError` where there is no such head.
         """
-        return apply_head(self.model, states)
+        return self.within(partial(apply_head, self.model), states)
 
     def iter_words(
         self,
@@ -269,11 +265,9 @@ class TransformerEncoder(Encoder):
         edits: Mapping[int, Edit] | None,
     ) -> WordVectors:
         with evaluating(self.model):
-            batch = self.collate(rows)
-            counts = [row.n_words for row in rows]
-            words_BT, lasts_BT = batch.words_BT.cpu().numpy(), batch.lasts_BT.cpu().numpy()
-            index = index_words(words_BT, lasts_BT, counts, self.device)
-            states = self.hidden(batch, edits=edits, upto=max(layers))
+            padded, counts = self._padded(rows), [row.n_words for row in rows]
+            index = index_words(padded.words_BT, padded.lasts_BT, counts, self.device)
+            states = self.hidden(padded.on(self.device), edits=edits, upto=max(layers))
             vectors_NLH = torch.stack(
                 [pool_words(states[layer], index, pooling) for layer in layers], dim=1
             )

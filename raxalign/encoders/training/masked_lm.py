@@ -31,6 +31,7 @@ from raxalign.encoders.training.wordpiece import (
 )
 from raxalign.errors import DataError, RaxalignError
 from raxalign.running import in_text
+from raxalign.train.devices import on_device
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -67,7 +68,8 @@ def pretrain(
     with _threads(runtime.threads), torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.seed)
         tokenizer = _tokenizer(params, vocabulary, sentences)
-        encoder = TransformerEncoder(new_bert(params, len(tokenizer)), tokenizer, runtime.device)
+        model = new_bert(params, len(tokenizer))
+        encoder = TransformerEncoder(model, tokenizer, runtime.device, runtime.precision)
         rows, cut = training_rows(encoder, sentences, params)
         settings, where = train_settings(params, rows), replace(runtime, seed=params.seed)
         fitted = fit(Pretraining(encoder, rows, params), len(rows), settings, where, name=NAME)
@@ -217,7 +219,7 @@ class Pretraining(MaskedWords[PackedRows]):
         pad, lengths = int(self.encoder.tokenizer.pad_token_id), np.diff(rows.offsets)
         packed = pack(masks.applied(rows), lengths, pad, width=self.window, segments=rows.segments)
         (states_FH,) = flat_states(self.encoder, packed, (self.encoder.n_layers,))
-        places_M = torch.from_numpy(masks.flat(packed.starts_S)).to(self.encoder.device)
+        places_M = on_device(masks.flat(packed.starts_S), self.encoder.device)
         return self.encoder.lm_logits(states_FH[places_M])
 
 

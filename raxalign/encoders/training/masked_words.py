@@ -12,6 +12,7 @@ import numpy as np
 
 from raxalign.encoders.training.masking import FlatRows, MaskRule, Masks, chance_of, choose_masks
 from raxalign.train.chance import MASKING
+from raxalign.train.devices import on_device
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -74,5 +75,5 @@ class MaskedWords(Objective, Generic[_R]):
             return torch.zeros((), device=self.encoder.device)
         masks = self.masks.take(masked)
         logits_MV = self.logits(self.rows.take(masked), masks)
-        targets_M = torch.from_numpy(masks.targets).to(logits_MV.device)
+        targets_M = on_device(masks.targets, logits_MV.device)
         return masked_lm_loss(logits_MV, targets_M, masks.total)

@@ -14,6 +14,7 @@ from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions,
 from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.states import pool_spans, read_states
 from raxalign.methods.rows.typed import WordRows
+from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
     import torch
@@ -142,9 +143,7 @@ class WordContrast(Contrast):
         )
         if self.projector is not None:
             vectors_WLH = self.projector(vectors_WLH)
-        return vectors_WLH[
-            torch.from_numpy(np.argsort(np.concatenate(places))).to(vectors_WLH.device)
-        ]
+        return vectors_WLH[on_device(np.argsort(np.concatenate(places)), vectors_WLH.device)]
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
         """Return the mean over layers; a batch without links has nothing to contrast."""
@@ -158,7 +157,7 @@ class WordContrast(Contrast):
         ]
         is_src_W = torch.zeros(len(vectors), dtype=torch.bool, device=vectors.device)
         words, places = self.sides[0].words(rows)
-        is_src_W[torch.from_numpy(self._items_of(rows, 0, words, places)).to(vectors.device)] = True
+        is_src_W[on_device(self._items_of(rows, 0, words, places), vectors.device)] = True
         hidden_PW = (
             self._hidden(rows, link, (links[0], links[1]), len(vectors))
             if self.options.mask_same_type
@@ -188,7 +187,7 @@ class WordContrast(Contrast):
     ) -> torch.Tensor:
         """The items of the words at some positions of their rows."""
         words = self.sides[which].side.word_offsets[rows][owners] + positions
-        return torch.from_numpy(self._items_of(rows, which, words, owners)).to(device)
+        return on_device(self._items_of(rows, which, words, owners), device)
 
     def _items_of(
         self, rows: np.ndarray, which: int, words: np.ndarray, owners: np.ndarray
@@ -214,13 +213,11 @@ class WordContrast(Contrast):
         device, types_W = links[0].device, []
         for which, types in enumerate(self.corpus.word_types):
             words, owners = self.sides[which].words(rows)
-            own_W = torch.full((n_words,), -1, dtype=torch.int64)
-            own_W[torch.from_numpy(self._items_of(rows, which, words, owners))] = torch.from_numpy(
-                types[words]
-            )
-            types_W.append(own_W.to(device))
+            own_W = np.full(n_words, -1, np.int64)
+            own_W[self._items_of(rows, which, words, owners)] = types[words]
+            types_W.append(on_device(own_W, device))
         of_links = (
-            torch.from_numpy(types[link]).to(device)
+            on_device(types[link], device)
             for types in (self.corpus.src_types, self.corpus.tgt_types)
         )
         return hidden_words((types_W[0], types_W[1]), links, *of_links)

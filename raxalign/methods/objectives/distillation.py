@@ -21,6 +21,7 @@ from raxalign.methods.objectives.rounding import real_gap
 from raxalign.methods.rows.linked_words import PieceSide, side_languages, tokenise
 from raxalign.methods.rows.states import pool_sentences, read_states
 from raxalign.methods.rows.typed import SentenceRows, pivot_sentences
+from raxalign.train.devices import to_device
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Teacher:
         """Return the same with weights of its own, which stay as they are now."""
         model = copy.deepcopy(self.encoder.model).eval().requires_grad_(requires_grad=False)
         return Teacher(
-            type(self.encoder)(model, self.encoder.tokenizer, self.encoder.device),
+            self.encoder.with_model(model),
             self.side,
             self.layer,
             self.pooling,
@@ -176,9 +177,9 @@ class Distill(Objective):
     def taught(self, rows: np.ndarray) -> torch.Tensor:
         """Return the teacher's vectors of some rows, (N, H)."""
         if self.cached:
-            return self.known_SH[torch.from_numpy(self.sentence[rows])].to(
-                next(self.module.parameters())
-            )
+            known_NH = self.known_SH[torch.from_numpy(self.sentence[rows])]
+            parameter = next(self.module.parameters())
+            return to_device(known_NH.to(parameter.dtype), parameter.device)
         return self.teacher.vectors(rows)
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:

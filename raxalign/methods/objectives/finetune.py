@@ -16,6 +16,7 @@ from raxalign.encoders.models.vectors import Pooling
 from raxalign.methods.objectives.rounding import real_gap
 from raxalign.methods.rows.linked_words import LinkedRows, PieceSide
 from raxalign.methods.rows.states import pool_spans, read_states
+from raxalign.train.devices import on_device
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -197,8 +198,8 @@ class Alignment(Objective):
             self.read(frozen or live, origins),
             reg_weight=self.options.reg_weight,
             norm=self.options.norm,
-            pair_weights_P=torch.from_numpy(pairs.weight).to(moving_PLH),
-            word_weights_W=torch.from_numpy(words.weight).to(moving_PLH),
+            pair_weights_P=on_device(pairs.weight, moving_PLH.device, moving_PLH.dtype),
+            word_weights_W=on_device(words.weight, moving_PLH.device, moving_PLH.dtype),
         )
 
     def states(

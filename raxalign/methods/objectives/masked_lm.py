@@ -16,6 +16,7 @@ from raxalign.encoders.training.masked_words import MaskedWords
 from raxalign.encoders.training.masking import Masks
 from raxalign.methods.rows.sentences import Rows
 from raxalign.methods.rows.states import read_rows
+from raxalign.train.devices import on_device
 from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def masked_logits(encoder: TransformerEncoder, rows: Rows, masks: Masks) -> torc
     order of `masks`; only these places reach the head.
     """
     states_FH, starts_R = read_rows(encoder, [(rows, masks.applied(rows))])
-    return encoder.lm_logits(states_FH[torch.from_numpy(masks.flat(starts_R)).to(states_FH.device)])
+    return encoder.lm_logits(states_FH[on_device(masks.flat(starts_R), states_FH.device)])
 
 
 class MaskedLM(MaskedWords[Rows]):

@@ -98,6 +98,7 @@ class Moco(nn.Module):
         self.register_buffer("queue_KD", queue_KD)
         self.register_buffer("pivots_K", torch.full((options.queue_size,), EMPTY))
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self._counted: int | None = None
         self.to(device)
 
     def embed(self, states_BH: torch.Tensor, *, slow: bool = False) -> torch.Tensor:
@@ -119,21 +120,28 @@ class Moco(nn.Module):
 
     def is_ready(self) -> bool:
         """Return whether the queue may be contrasted with."""
-        return self.options.queue_start == "random" or int(self.count) >= self.options.queue_size
+        return self.options.queue_start == "random" or self._put() >= self.options.queue_size
+
+    def _put(self) -> int:
+        """`count`, which the device is asked for once, at the first step: what a checkpoint had is
+        back by then.
+        """
+        if self._counted is None:
+            self._counted = int(self.count)
+        return self._counted
 
     @torch.no_grad()
     def enqueue(self, keys_BD: torch.Tensor, pivots_B: torch.Tensor) -> None:
         """Put keys in for the oldest ones, in their order; of more keys than there are places the
         last ones stay.
         """
-        size, start = (
-            self.options.queue_size,
-            int(self.count) + max(len(keys_BD) - self.options.queue_size, 0),
-        )
-        places = torch.arange(start, int(self.count) + len(keys_BD), device=keys_BD.device) % size
+        size, before = self.options.queue_size, self._put()
+        start, after = before + max(len(keys_BD) - size, 0), before + len(keys_BD)
+        places = torch.arange(start, after, device=keys_BD.device) % size
         self.queue_KD[places] = keys_BD[-size:].to(self.queue_KD.dtype)
         self.pivots_K[places] = pivots_B[-size:]
         self.count += len(keys_BD)
+        self._counted = after
 
     @torch.no_grad()
     def follow(self) -> None:

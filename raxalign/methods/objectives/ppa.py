@@ -22,6 +22,7 @@ from raxalign.methods.rows.sentences import Rows, Sentences, joint_rows, single_
 from raxalign.methods.rows.states import read_rows
 from raxalign.methods.rows.tokenised import Bitexts
 from raxalign.train.chance import MASKING, MIXING, NEW_WEIGHTS, mix
+from raxalign.train.devices import on_device
 from raxalign.train.group import add_up
 from raxalign.train.objective import Objective, Step
 
@@ -82,8 +83,6 @@ class PostPretraining(Objective):
         options: PostPretrainingOptions,
         seed: int,
     ) -> None:
-        from raxalign.encoders.models.transformer import TransformerEncoder as Transformer
-
         self.encoder, self.bitexts, self.options = encoder, bitexts, options
         self.moco = (
             Moco(encoder.model, encoder.hidden_size, options.moco, mix(seed, NEW_WEIGHTS))
@@ -91,11 +90,9 @@ class PostPretraining(Objective):
             else None
         )
         self.module = self.moco or encoder.model
-        self.slow = (
-            Transformer(self.moco.key, encoder.tokenizer, encoder.device) if self.moco else encoder
-        )
+        self.slow = encoder.with_model(self.moco.key) if self.moco else encoder
         numbers = sentence_numbers(bitexts.sentences, bitexts.tgt_P)
-        self.pivots_P = torch.from_numpy(numbers).to(encoder.device)
+        self.pivots_P = on_device(numbers, encoder.device)
         self.rule = (
             MaskRule.of(encoder, options.mask_share) if options.mask_share is not None else None
         )
@@ -109,7 +106,7 @@ class PostPretraining(Objective):
         other = copy.copy(self)
         other.bitexts = bitexts
         numbers = sentence_numbers(bitexts.sentences, bitexts.tgt_P) + len(self.pivots_P)
-        other.pivots_P = torch.from_numpy(numbers).to(self.encoder.device)
+        other.pivots_P = on_device(numbers, self.encoder.device)
         return other
 
     def begin(self, step: Step) -> None:
@@ -200,7 +197,7 @@ class PostPretraining(Objective):
 
     def tensor(self, array: np.ndarray) -> torch.Tensor:
         """Return an index on the encoder's device."""
-        return torch.from_numpy(array).to(self.encoder.device)
+        return on_device(array, self.encoder.device)
 
     def end(self, step: Step) -> None:
         """The keys of all workers enter the queue, and the slow encoder follows."""

@@ -16,6 +16,7 @@ from raxalign.methods.objectives.whole_batch import WholeBatch
 from raxalign.methods.objectives.word_contrast import sharing
 from raxalign.methods.rows.states import pool_sentences, read_states
 from raxalign.methods.rows.typed import SentenceRows
+from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
     import torch
@@ -104,7 +105,7 @@ class Margin(WholeBatch):
         if self.options.mask_same_sentence:
             hidden_NN = sharing(
                 *(
-                    torch.from_numpy(types[rows]).to(vectors.device)
+                    on_device(types[rows], vectors.device)
                     for types in (self.corpus.src_types, self.corpus.tgt_types)
                 )
             )

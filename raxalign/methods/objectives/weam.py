@@ -25,6 +25,7 @@ from raxalign.methods.rows.states import read_rows
 from raxalign.methods.rows.tokenised import Bitexts
 from raxalign.pairing.aligners.base import Links
 from raxalign.train.chance import MASKING
+from raxalign.train.devices import on_device
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def exchange(
     sums_NH = states_FH.new_zeros(n, states_FH.shape[-1]).index_add(
         0, owners_E, states_FH[partners_E]
     )
-    counts_N = torch.bincount(owners_E, minlength=n).clamp(min=1)
+    counts_N = owners_E.new_zeros(n).index_add(0, owners_E, torch.ones_like(owners_E)).clamp(min=1)
     return sums_NH / counts_N[:, None].to(sums_NH)
 
 
@@ -204,14 +205,14 @@ class WordExchange(Objective):
         linked = batch.partners.linked(pieces)
         places, owners = batch.partners.of_pieces(pieces[linked])
         starts = np.repeat(starts_S, np.diff(masks.offsets))[linked]
-        masked_M, partners_E, owners_E, targets_M, linked_M = (
-            torch.from_numpy(part).to(states_FH.device)
+        masked_M, partners_E, owners_E, targets_M, linked_N = (
+            on_device(part, states_FH.device)
             for part in (
                 masks.flat(starts_S),
                 starts[owners] + places,
                 owners,
                 masks.targets,
-                linked,
+                masks.targets[linked],
             )
         )
         exchanged_NH = exchange(states_FH, partners_E, owners_E, int(linked.sum()))
@@ -219,8 +220,8 @@ class WordExchange(Objective):
         return prediction_loss(
             self.encoder.lm_logits(states_FH[masked_M]),
             targets_M,
-            self.decoder(self.head(exchanged_NH)),
-            targets_M[linked_M],
+            self.encoder.within(self.decoder, self.head(exchanged_NH)),
+            linked_N,
             weight=1 / max(masks.total, 1) if mean else 1.0,
             cross_weight=options.reg_weight * (1 / max(batch.linked, 1) if mean else 1.0),
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.train.chance import DROPOUT_TWICE, mix
+from raxalign.train.devices import on_device
 from raxalign.train.group import add_up
 from raxalign.train.objective import Objective, Step
 
@@ -118,7 +119,7 @@ class WholeBatch(Objective):
 
     def _items(self, positions: np.ndarray, device: torch.device) -> torch.Tensor:
         """The places of the items of some rows of the batch."""
-        return torch.from_numpy(ranges(self._offsets, positions)[0]).to(device)
+        return on_device(ranges(self._offsets, positions)[0], device)
 
 
 def _is_direct(step: Step) -> bool:

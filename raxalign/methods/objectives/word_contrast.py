@@ -17,6 +17,7 @@ from raxalign.methods.objectives.whole_batch import WholeBatch
 from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.states import pool_spans, read_states
 from raxalign.methods.rows.typed import WordRows
+from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
     import torch
@@ -187,7 +188,7 @@ class Contrast(WholeBatch):
             link, _ = ranges(self.corpus.link_offsets, rows)
             hidden_PP = sharing(
                 *(
-                    torch.from_numpy(types[link]).to(vectors.device)
+                    on_device(types[link], vectors.device)
                     for types in (self.corpus.src_types, self.corpus.tgt_types)
                 )
             )

@@ -14,6 +14,7 @@ from raxalign.encoders.models.spoken import Spoken
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.sentences import Rows
+from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,13 +99,11 @@ def pool_spans(
     """
     first_N, count_N, device = first_N.astype(np.int64), count_N.astype(np.int64), states[0].device
     if pooling in ("first", "last"):
-        index = torch.from_numpy(first_N if pooling == "first" else first_N + count_N - 1).to(
-            device
-        )
+        index = on_device(first_N if pooling == "first" else first_N + count_N - 1, device)
         return torch.stack([state[index] for state in states], dim=1)
     owners = np.repeat(np.arange(len(first_N)), count_N)
     pieces = np.arange(len(owners)) + np.repeat(first_N - (np.cumsum(count_N) - count_N), count_N)
-    owners_P, pieces_P = torch.from_numpy(owners).to(device), torch.from_numpy(pieces).to(device)
+    owners_P, pieces_P = on_device(owners, device), on_device(pieces, device)
     summed = [
         state.new_zeros(len(first_N), state.shape[-1]).index_add(0, owners_P, state[pieces_P])
         for state in states
@@ -113,7 +112,7 @@ def pool_spans(
     return (
         vectors_NLH
         if pooling == "sum"
-        else vectors_NLH / torch.from_numpy(count_N).to(vectors_NLH)[:, None, None]
+        else vectors_NLH / on_device(count_N, device, vectors_NLH.dtype)[:, None, None]
     )
 
 
@@ -141,9 +140,9 @@ def _weighted_means(states: States) -> torch.Tensor:
     owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
     places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)
     totals_S = lengths_S * (lengths_S + 1) / 2
-    weights = torch.from_numpy((places + 1) / totals_S[owners]).to(state_FH)
+    weights = on_device((places + 1) / totals_S[owners], state_FH.device, state_FH.dtype)
     owners_P, pieces_P = (
-        torch.from_numpy(index).to(state_FH.device)
+        on_device(index, state_FH.device)
         for index in (owners, states.starts_S[owners].astype(np.int64) + places)
     )
     sums_SH = state_FH.new_zeros(len(lengths_S), state_FH.shape[-1])

@@ -27,6 +27,7 @@ from raxalign.tasks.transfer.trained import (
     watched_sets,
 )
 from raxalign.tasks.transfer.tuning import settings_of
+from raxalign.train.devices import on_device
 from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
@@ -179,9 +180,7 @@ class FineTuning(EpochObjective):
                 self.members[unit].append(number)
             self.pieces += self.model.rows(part.firsts, part.seconds, *part.langs)
         number_of = {label: i for i, label in enumerate(given.labels)}
-        self.labels = torch.tensor(
-            [number_of[label] for part in given.parts for label in part.labels]
-        )
+        self.labels = np.array([number_of[label] for part in given.parts for label in part.labels])
         pivot = given.parts[0].langs[0]
         self.dev: list[Any] = self.model.rows(*given.dev.words(), pivot) if given.dev else []
         self.rows_watched: Mapping[str, list[Any]] = {
@@ -195,7 +194,7 @@ class FineTuning(EpochObjective):
             example for unit in step.rows[positions].tolist() for example in self.members[unit]
         ]
         logits = self.model([self.pieces[i] for i in chosen])
-        labels = self.labels[torch.tensor(chosen)].to(logits.device)
+        labels = on_device(self.labels[chosen], logits.device)
         return nn.functional.cross_entropy(logits, labels, reduction="sum") / sum(
             len(self.members[unit]) for unit in step.rows.tolist()
         )

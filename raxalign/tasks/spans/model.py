@@ -15,6 +15,7 @@ from raxalign.encoders.models.transformer import evaluating
 from raxalign.tasks.spans.windows import Windows
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.row_states import row_states
+from raxalign.train.devices import on_device
 
 
 class SpanModel(FineTuned):
@@ -28,9 +29,7 @@ class SpanModel(FineTuned):
         """
         found = row_states(self.aligned, rows)
         logits_F2: torch.Tensor = self.head(self.dropout(found.states_FH))
-        places_BT, there_BT = (
-            torch.from_numpy(part).to(logits_F2.device) for part in found.padded()
-        )
+        places_BT, there_BT = (on_device(part, logits_F2.device) for part in found.padded())
         return logits_F2[places_BT].masked_fill(~there_BT[..., None], -torch.inf)
 
     @torch.no_grad()

@@ -29,6 +29,7 @@ from raxalign.tasks.transfer.trained import (
     watched_sets,
 )
 from raxalign.tasks.transfer.tuning import settings_of
+from raxalign.train.devices import on_device
 from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class SpanTuning(EpochObjective):
         """The mean over the windows of the global batch, the share of these rows."""
         windows = [window for unit in step.rows[positions].tolist() for window in self.units[unit]]
         logits = self.model([window.row for window in windows])
-        targets = torch.tensor([window.target for window in windows], device=logits.device)
+        targets = on_device(np.array([window.target for window in windows]), logits.device)
         return span_loss(logits, targets) / sum(
             len(self.units[unit]) for unit in step.rows.tolist()
         )

@@ -23,6 +23,7 @@ from raxalign.tasks.tagging.feature_layers import feature_layers
 from raxalign.tasks.tagging.features import Features, extract
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.row_states import row_states
+from raxalign.train.devices import on_device, to_device
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -103,7 +104,7 @@ class LinearTagger(FineTuned):
     ) -> torch.Tensor:
         """The summed cross-entropy of all words."""
         logits = self._logits(placed, chosen)
-        gold = torch.from_numpy(np.concatenate([labels[i] for i in chosen])).to(logits.device)
+        gold = on_device(np.concatenate([labels[i] for i in chosen]), logits.device)
         return nn.functional.cross_entropy(logits, gold, reduction="sum")
 
     def units(self, placed: Placed, chosen: np.ndarray) -> int:
@@ -172,7 +173,7 @@ class BilstmCrf(nn.Module):
         assert placed.features is not None
         vectors_BTH, lengths = placed.features.padded(chosen)
         dtype = next(self.lstm.parameters()).dtype
-        inputs = self.input_dropout(vectors_BTH.to(self.aligned.device, dtype))
+        inputs = self.input_dropout(to_device(vectors_BTH.to(dtype), self.aligned.device))
         packed = nn.utils.rnn.pack_padded_sequence(
             inputs, lengths, batch_first=True, enforce_sorted=False
         )
@@ -181,25 +182,19 @@ class BilstmCrf(nn.Module):
         mask_BW = np.arange(max(counts.max(), 1)) < counts[:, None]
         index_BW = np.zeros(mask_BW.shape, dtype=np.int64)
         index_BW[mask_BW] = np.concatenate([placed.firsts[i] for i in chosen])
-        gather = (
-            torch.from_numpy(index_BW)
-            .to(states_BTH.device)[..., None]
-            .expand(-1, -1, states_BTH.shape[-1])
-        )
-        return self.dropout(states_BTH.gather(1, gather)), torch.from_numpy(mask_BW).to(
-            states_BTH.device
-        )
+        device = states_BTH.device
+        gather = on_device(index_BW, device)[..., None].expand(-1, -1, states_BTH.shape[-1])
+        return self.dropout(states_BTH.gather(1, gather)), on_device(mask_BW, device)
 
     def loss(
         self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]
     ) -> torch.Tensor:
         """The summed negative log-likelihood of the sentences."""
         states, mask_BW = self._states(placed, chosen)
-        gold_BW = torch.zeros(mask_BW.shape, dtype=torch.int64, device=mask_BW.device)
-        gold_BW[mask_BW] = torch.from_numpy(np.concatenate([labels[i] for i in chosen])).to(
-            gold_BW.device
-        )
-        return self.crf.losses(states, gold_BW, mask_BW).sum()
+        gold_BW = np.zeros(mask_BW.shape, np.int64)
+        for row, i in enumerate(chosen):
+            gold_BW[row, : len(labels[i])] = labels[i]
+        return self.crf.losses(states, on_device(gold_BW, mask_BW.device), mask_BW).sum()
 
     def units(self, placed: Placed, chosen: np.ndarray) -> int:  # noqa: ARG002
         """Sentences."""

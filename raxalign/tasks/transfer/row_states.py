@@ -15,6 +15,7 @@ from raxalign.encoders.models.packing import Packed, can_pack, fitting_width, pa
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.spoken import Spoken
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.train.devices import on_device
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class RowStates:
 
     def at(self, places: np.ndarray) -> torch.Tensor:
         """The states (..., H) at some places of `states_FH`."""
-        return self.states_FH[torch.from_numpy(places).to(self.states_FH.device)]
+        return self.states_FH[on_device(places, self.states_FH.device)]
 
     def padded(self) -> tuple[np.ndarray, np.ndarray]:
         """The places of the pieces of each row (S, T), and which of them there are (S, T); the

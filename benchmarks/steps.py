@@ -1,0 +1,205 @@
+"""What the steps of trainings wait for, and how much of the machine they use: fine-tuning, XNLI and
+the extraction of word vectors, in each precision (on a CPU in float32). Prints one JSON object.
+
+usage: python -m benchmarks.steps [ENCODER_FOLDER WORD_PAIRS_FOLDER] [--device cuda] [--steps 8]
+[--batch 40] [--threads 2] [--precisions fp32 bf16]
+
+Per part and precision: `waits_per_step`, the operations for which the host waits until the device
+has caught up (reading a value, looking for the places of a mask), and `wait_share`, their part of
+the host's time; budget: none besides the reading of the losses every few steps. The same code runs
+on a CPU, where the operations are counted although nothing has to be waited for, and on a GPU,
+where copies from memory that is not pinned count too. With tokens per second, on a GPU also the
+share of its peak of floating-point operations (two per weight and token and 6 with gradients; the
+peak of the precision is measured by a product of large matrices), and the largest memory. Without
+folders, a random BERT (4 layers of 256) and sentences of the phrasebook are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.finetune import first_rows, folders
+from raxalign.catalog import catalog
+from raxalign.config.run import Precision
+from raxalign.corpora.text.dataset import read_table
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.methods.base import MethodInputs
+from raxalign.tasks.base import TaskInputs
+from raxalign.train.precision import arithmetic
+from raxalign.train.runtime import Runtime
+
+WAITS = (
+    "aten::_local_scalar_dense",
+    "aten::nonzero",
+    "aten::masked_select",
+    "aten::is_nonzero",
+    "aten::_unique2",
+    "aten::bincount",
+    "aten::equal",
+    "cudaStreamSynchronize",
+    "cudaDeviceSynchronize",
+)
+FORWARD, TRAINED = 2, 6  # operations per weight and token
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part: what is run, how many steps (or batches) that is, and its operations per token and
+    weight of the blocks.
+    """
+
+    run: Callable[[TransformerEncoder, Runtime], None]
+    steps: int
+    operations: int
+
+
+def finetune(pairs: Path, options: argparse.Namespace) -> Part:
+    """Fine-tuning alignment, whose frozen copy reads half of the tokens too."""
+    method = catalog("methods")["finetune"]
+
+    def run(encoder: TransformerEncoder, runtime: Runtime) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            rows = first_rows(pairs, Path(folder), options.steps * options.batch)
+            inputs = MethodInputs(("de",), "en", {"de": rows})
+            method(method.Params(batch_size=options.batch)).align(encoder, inputs, runtime)
+
+    return Part(run, options.steps, TRAINED)
+
+
+def xnli(options: argparse.Namespace) -> Part:
+    """The training of XNLI on sentences of the phrasebook."""
+    task = catalog("tasks")["xnli"]
+    made = {"train": options.steps * options.batch, "dev": 30, "test": 30}
+    params = task.Params(
+        data="phrasebook", phrasebook=made, batch_size=options.batch, epochs=1, selection="last"
+    )
+
+    def run(encoder: TransformerEncoder, runtime: Runtime) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            aligned = AlignedEncoder(encoder)
+            task(params).train(aligned, ("en",), TaskInputs("en"), runtime, Path(folder))
+
+    return Part(run, options.steps, TRAINED)
+
+
+def extraction(pairs: Path, options: argparse.Namespace) -> Part:
+    """The vectors of all words of a text, batch by batch."""
+    sentences = read_table(pairs).column("src").to_pylist()[: options.steps * options.batch]
+
+    def run(encoder: TransformerEncoder, runtime: Runtime) -> None:  # noqa: ARG001
+        for _ in encoder.iter_words(sentences, "de", layers=(encoder.n_layers,), pooling="mean"):
+            pass
+
+    return Part(run, options.steps, FORWARD)
+
+
+def peak(precision: Precision, device: str) -> float:
+    """Operations per second of a product of large square matrices."""
+    n = 8192
+    left, right = (torch.randn(n, n, device=device) for _ in range(2))
+    with arithmetic(precision, device):
+        left @ right
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(10):
+            left @ right
+        torch.cuda.synchronize()
+    return 20 * n**3 / (time.perf_counter() - start)
+
+
+def _of_adam(event: Any) -> bool:
+    """Whether an operation is part of Adam's kernel, which on a CPU reads the number of its step
+    for each tensor; on a card it does not.
+    """
+    while event is not None:
+        if event.name == "aten::_fused_adamw_":
+            return True
+        event = event.cpu_parent
+    return False
+
+
+def measure(part: Part, folder: Path, precision: Precision, options: Any) -> dict[str, object]:
+    """Run a part once for its speed and once for its waits."""
+    runtime, tokens = Runtime(device=options.device, precision=precision), 0
+
+    def loaded() -> TransformerEncoder:
+        encoder = TransformerEncoder.from_folder(folder, device=options.device)
+        encoder.precision = precision
+        return encoder
+
+    def count(_: torch.nn.Module, given: tuple[Any, ...]) -> None:
+        nonlocal tokens
+        tokens += given[0].numel()
+
+    on_card = options.device.startswith("cuda")
+    part.run(loaded(), runtime)  # what is done once is done now
+    encoder = loaded()
+    encoder.model.get_input_embeddings().register_forward_pre_hook(count)
+    if on_card:
+        torch.cuda.reset_peak_memory_stats()
+    start = time.perf_counter()
+    part.run(encoder, runtime)
+    if on_card:
+        torch.cuda.synchronize()
+    seconds = time.perf_counter() - start
+    activities, encoder = [ProfilerActivity.CPU], loaded()
+    with profile(activities=[*activities, *([ProfilerActivity.CUDA] if on_card else [])]) as seen:
+        part.run(encoder, runtime)
+    events = seen.events() or []
+    waits = [event for event in events if event.name in WAITS and not _of_adam(event)]
+    whole = sum(event.self_cpu_time_total for event in events)
+    found: dict[str, object] = {
+        "tokens_per_second": round(tokens / seconds),
+        "waits_per_step": len(waits) / part.steps,
+        "wait_share": sum(event.self_cpu_time_total for event in waits) / whole,
+    }
+    if on_card:
+        weights = sum(p.numel() for p in encoder.model.base_model.encoder.parameters())
+        done = part.operations * weights * tokens / seconds
+        found["share_of_peak"] = done / peak(precision, options.device)
+        found["peak_memory_gib"] = torch.cuda.max_memory_allocated() / 2**30
+    return found
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("encoder", nargs="?")
+    parser.add_argument("pairs", nargs="?")
+    for name, value in (("steps", 8), ("batch", 40), ("threads", 2)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--precisions", nargs="+")
+    options = parser.parse_args()
+    on_card = options.device.startswith("cuda")
+    options.precisions = options.precisions or (["fp32", "bf16"] if on_card else ["fp32"])
+    torch.set_num_threads(options.threads)
+    found: dict[str, object] = {"device": options.device, "torch": torch.__version__}
+    with folders(options.encoder, options.pairs, options.steps * options.batch) as (
+        encoder,
+        pairs,
+    ):
+        parts = {
+            "finetune": finetune(pairs, options),
+            "xnli": xnli(options),
+            "extraction": extraction(pairs, options),
+        }
+        for precision in options.precisions:
+            for name, part in parts.items():
+                found[f"{name} {precision}"] = measure(part, encoder, precision, options)
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

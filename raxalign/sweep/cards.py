@@ -1,0 +1,149 @@
+"""The share of a graphics card that each worker gets where the grid leaves it to the cluster
+(`run.gpus_per_worker: auto`): none without cards, a whole one where a trial is large, and a
+fraction where several trials have room on one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
+from raxalign.stages import FITTED, GPU_BYTES
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.sweep.job import Job
+from raxalign.sweep.nodes import Nodes, wait_for_named
+from raxalign.sweep.observer import Observer
+
+MOST = 8
+"""Workers that share a card at most: more of them would only wait for one another."""
+PER_PARAMETER = 24
+"""Bytes of a training per parameter of its encoder, before anything was measured: weights,
+gradients and two moments (16), a frozen copy (4), and copies in bfloat16 (4).
+"""
+BESIDES = 3 * 2**30
+"""Bytes besides: what a batch leaves for the backward pass, and what CUDA itself holds."""
+_HEADROOM, _CONTEXT = 1.25, 2**30  # on what was measured, which other data may exceed
+_USABLE = 0.95  # of the memory of a card
+_STEP = 10_000  # Ray counts in ten-thousandths of a card
+_LIMIT = 120.0  # seconds within which a machine must have answered
+
+
+def settle(job: Job, plan: Plan | None, nodes: Nodes, observer: Observer) -> tuple[Job, Nodes]:
+    """Return the job with the share of a card that each worker gets, and the nodes by then.
+
+    Args:
+        job: The job, which may leave that open.
+        plan: What is trained (None: not known yet; each worker then gets a card of its own).
+        nodes: The cluster. Its named machines are waited for, since one of them may have a card.
+        observer: Receives a note on the choice.
+    """
+    if not job.auto_gpus:
+        return job, nodes
+    nodes = wait_for_named(replace(job, gpus=1.0), nodes, observer, training=False)
+    job = replace(job, auto_gpus=False)
+    if not any(node.get("GPU") for node in (*nodes.alive, *nodes.later)):
+        return replace(job, gpus=0.0), nodes
+    wanted = wanted_bytes(plan, job.root) if plan is not None else None
+    share = 1.0 if job.workers > 1 else share_of_a_card(wanted, _smallest_card())
+    held = "a card" if share == 1.0 else f"1/{round(1 / share)} of a card"
+    observer.noticed(f"each worker gets {held} (run.gpus_per_worker: auto)")
+    return replace(job, gpus=share), nodes
+
+
+def share_of_a_card(wanted: float | None, card: int) -> float:
+    """Return the share of a card with `card` bytes for workers that want `wanted` bytes each. It is
+    a whole one where either is not known (None, 0), and where one worker fills it.
+
+    >>> share_of_a_card(8e9, 80_000_000_000), share_of_a_card(30e9, 80_000_000_000)
+    (0.125, 0.5)
+    >>> share_of_a_card(8e9, 0), share_of_a_card(None, 80_000_000_000), share_of_a_card(9e10, 8)
+    (1.0, 1.0, 1.0)
+    """
+    if not wanted or not card:
+        return 1.0
+    count = max(1, min(MOST, int(_USABLE * card / wanted)))
+    return math.floor(_STEP / count) / _STEP  # rounded up, the last worker would not fit
+
+
+def wanted_bytes(plan: Plan, root: str) -> float | None:
+    """Return the memory of a card that the largest training of a plan takes: by what trainings of
+    the same method or task took in this storage, else by its encoder's parameters. None where
+    neither is known for one of them.
+    """
+    fitted = [stage for stage in plan.stages.values() if stage.kind in FITTED and not stage.inline]
+    measured = _measured(fitted, root)
+    found: list[float] = []
+    for stage in {(s.kind, s.maker): s for s in fitted}.values():
+        known = measured.get((stage.kind, stage.maker)) or _estimated(plan)
+        if known is None:
+            return None
+        found.append(known)
+    return max(found, default=_estimated(plan))
+
+
+def _measured(stages: list[Stage], root: str) -> Mapping[tuple[str, str], float]:
+    """Return the most that trainings of one kind and maker took, with headroom."""
+    manifests = ArtifactStore(root).manifests([(stage.kind, stage.key) for stage in stages])
+    found: dict[tuple[str, str], float] = {}
+    for stage in stages:
+        manifest = manifests.get(stage.key)
+        if manifest is not None and isinstance(took := manifest.notes.get(GPU_BYTES), int):
+            name = (stage.kind, stage.maker)
+            found[name] = max(found.get(name, 0.0), took * _HEADROOM + _CONTEXT)
+    return found
+
+
+def _estimated(plan: Plan) -> float | None:
+    """Return what training the largest encoder of a plan takes by its parameters; None where the
+    size of one is not known.
+    """
+    sizes = []
+    for stage in plan.stages.values():
+        if stage.kind == "encoder":
+            revision = stage.digests.get("encoder")
+            footprint = stage.plugin().footprint(
+                lambda name, revision=revision: revision if name.startswith("hub:") else None
+            )
+            if footprint is None:
+                return None
+            sizes.append(footprint.parameters)
+    return max(sizes) * PER_PARAMETER + BESIDES if sizes else None
+
+
+def _smallest_card() -> int:
+    """Return the bytes of the smallest card of the machines that are there; 0 where one does not
+    answer, or has no card that torch can use.
+    """
+    nodes = [n for n in ray.nodes() if n["Alive"] and n["Resources"].get("GPU")]
+    calls = [
+        _card.options(  # type: ignore[attr-defined,unused-ignore]
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        ).remote()
+        for node in nodes
+    ]
+    done, late = ray.wait(calls, num_returns=len(calls), timeout=_LIMIT) if calls else ([], [])
+    if late:
+        return 0
+    return min((_answer(call) for call in done), default=0)
+
+
+def _answer(call: Any) -> int:
+    try:
+        return int(ray.get(call))
+    except ray.exceptions.RayError:
+        return 0
+
+
+@ray.remote(num_cpus=0, num_gpus=0.01, max_retries=0)  # type: ignore[untyped-decorator,unused-ignore]
+def _card() -> int:
+    """Return the bytes of the card that this call sees."""
+    import torch
+
+    return torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0

@@ -1,0 +1,117 @@
+"""The losses of a training on their way from the device: read some steps at a time, checked and
+reported.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+import lazy_loader as lazy
+
+from raxalign.losses import Course, check_step
+from raxalign.train._schedule import TrainSettings, rate_at
+from raxalign.train.objective import Objective
+from raxalign.train.runtime import TOKENS, Runtime
+from raxalign.train.tokens import TokenRate
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy.load("torch")
+
+EVERY = 16
+"""The most steps whose losses the host leaves on the device: to read them it waits for the
+device.
+"""
+SECONDS = 1.0
+"""Where a step takes longer than this, its loss is read after it."""
+
+_CURVE_POINTS = 100
+
+
+class Reading:
+    """Reads the losses of one training. Whatever is kept of a training, as a checkpoint or as the
+    best weights, is kept after the losses up to there were read.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        settings: TrainSettings,
+        total: int,
+        runtime: Runtime,
+        name: str,
+    ) -> None:
+        """Make one that has read nothing.
+
+        Args:
+            objective: What is minimised.
+            settings: The settings of the training.
+            total: The number of its steps.
+            runtime: Receives the curves, on the first worker.
+            name: The name of the training in curves and messages.
+        """
+        self._objective, self._settings, self._total = objective, settings, total
+        self._runtime, self._name = runtime, name
+        self._unread: list[torch.Tensor] = []
+        self._tokens, self._read_at = TokenRate(objective.module), time.monotonic()
+
+    def add(self, loss: torch.Tensor, norm: torch.Tensor) -> None:
+        """Take the loss of a step and the norm of its gradient, scalars that may not be computed
+        yet.
+        """
+        self._unread.append(torch.stack([loss, norm]))
+
+    def due(self) -> bool:
+        """Return whether the losses are to be read. In a group the clock decides nothing, so that
+        all workers end at one step where the training diverged.
+        """
+        alone = self._runtime.world_size == 1
+        return len(self._unread) >= EVERY or (alone and time.monotonic() - self._read_at >= SECONDS)
+
+    def read(self, losses: list[float]) -> None:
+        """Add the losses that were not read to those of the steps before, check and report them:
+        the one place of a training where the host waits for the device.
+
+        Raises `TrainingDiverged` for the first step that shows it.
+        """
+        found = torch.stack(self._unread).tolist() if self._unread else []
+        self._unread, self._read_at = [], time.monotonic()
+        for loss, norm in found:
+            losses.append(loss)
+            self.check(losses, "" if math.isfinite(norm) else f"gradient norm {norm}")
+            self._report(losses)
+
+    def check(self, losses: list[float], fault: str) -> None:
+        """Raise `TrainingDiverged` where the losses show it, or where something else is not finite
+        (`fault`).
+        """
+        course = Course(
+            self._name,
+            self._total,
+            self._settings.learning_rate,
+            self._objective.comparable_from,
+            self._objective.loss_unit,
+        )
+        check_step(course, losses, rate_at(self._settings, len(losses) - 1, self._total), fault)
+
+    def _report(self, losses: list[float]) -> None:
+        """Report a point of the curves: the mean loss since the point before."""
+        step, every = len(losses), -(-self._total // _CURVE_POINTS)
+        if self._runtime.rank != 0 or (step % every and step != self._total):
+            return
+        recent = losses[max((step - 1) // every * every, 0) :]
+        curves = {
+            "loss": sum(recent) / len(recent),
+            "learning_rate": rate_at(self._settings, step - 1, self._total),
+        }
+        rate = self._tokens.take()
+        curves |= {TOKENS: rate} if rate is not None else {}
+        named = {f"{self._name}/{key}": value for key, value in curves.items()}
+        self._runtime.report(named, step)
+
+    def close(self) -> None:
+        """Take the counters of tokens off the module."""
+        self._tokens.close()

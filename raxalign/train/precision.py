@@ -1,0 +1,61 @@
+"""The arithmetic of an encoder's products: its option `run.precision` on a device.
+
+Weights, gradients and the optimiser's moments are float32 in every case, and so is what is computed
+from the states of an encoder: losses, statistics, similarities. Only what is inside the encoder
+differs (see `Precision`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import lazy_loader as lazy
+
+from raxalign.config.run import Precision
+from raxalign.errors import ResourceError
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy.load("torch")
+
+_AMPERE = (8, 0)  # the first compute capability with TF32 and bfloat16
+
+
+@contextmanager
+def arithmetic(precision: Precision, device: torch.device | str) -> Iterator[None]:
+    """Compute products in a precision within the block: those of `bf16` are rounded to bfloat16 by
+    autocast, those of `tf32` to TensorFloat-32. A backward pass repeats what the forward pass did
+    in `bf16`; for `tf32` it must be within such a block too.
+    """
+    if precision == "bf16":
+        with torch.autocast(torch.device(device).type, dtype=torch.bfloat16):
+            yield
+    elif precision == "tf32":
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+    else:
+        yield
+
+
+def has_fast_products() -> bool:
+    """Return whether this machine has a card that computes in TensorFloat-32 and bfloat16."""
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() >= _AMPERE
+
+
+def check_precision(precision: Precision, device: torch.device | str) -> None:
+    """Raise `ResourceError` where a device cannot compute in a precision, so that no result is
+    recorded under a precision that it does not have.
+    """
+    if precision == "tf32" and (torch.device(device).type != "cuda" or not has_fast_products()):
+        raise ResourceError(
+            "run.precision: tf32 requires an NVIDIA card of compute capability 8.0 or higher, and"
+            " this worker has none: write fp32 or bf16, or give each worker a card"
+            " (run.gpus_per_worker)"
+        )

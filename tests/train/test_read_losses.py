@@ -1,0 +1,98 @@
+"""When the losses of a training are read, and what holds by then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from raxalign.train import _reading
+from raxalign.train._reading import EVERY, Reading
+from raxalign.train.loop import KeepBest, TrainingDiverged, TrainSettings, fit
+from raxalign.train.objective import Step
+from raxalign.train.runtime import Runtime
+from tests.train.problems import Regression
+
+SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=40)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of losses that were known after each reading; the clock asks for none."""
+    found: list[int] = []
+    read = Reading.read
+
+    def noted(self: Reading, losses: list[float]) -> None:
+        read(self, losses)
+        found.append(len(losses))
+
+    monkeypatch.setattr(Reading, "read", noted)
+    monkeypatch.setattr(_reading, "SECONDS", float("inf"))
+    return found
+
+
+class Broken(Regression):
+    """Its loss is not a number from a step on."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self.step = step
+
+    def loss(self, step: Step, positions: object) -> torch.Tensor:
+        found = super().loss(step, positions)  # type: ignore[arg-type]
+        return found * float("nan") if step.number >= self.step else found
+
+
+def test_losses_are_read_every_few_steps_and_at_the_end(reads: list[int]) -> None:
+    fitted = fit(Regression(), 22, SETTINGS, Runtime())
+    assert reads == [EVERY, 2 * EVERY, 40]
+    assert len(fitted.losses) == 40
+
+
+def test_when_they_are_read_changes_no_loss_and_no_curve(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(every: int) -> tuple[list[float], list[tuple[object, int]]]:
+        monkeypatch.setattr(_reading, "EVERY", every)
+        curves: list[tuple[object, int]] = []
+
+        def report(values: object, step: int) -> None:
+            curves.append(({k: v for k, v in values.items() if "tokens" not in k}, step))  # type: ignore[attr-defined]
+
+        return fit(Regression(dropout=0.3), 22, SETTINGS, Runtime(report=report)).losses, curves
+
+    assert run(1) == run(7)
+
+
+def test_the_step_that_diverged_is_named_whenever_it_is_read(reads: list[int]) -> None:
+    with pytest.raises(TrainingDiverged, match=r"diverged at step 6 of 40: loss nan .*0\.05"):
+        fit(Broken(5), 22, SETTINGS, Runtime())
+    assert reads == []  # the first reading raised
+
+
+def test_what_diverged_is_neither_saved_nor_scored(reads: list[int], tmp_path: Path) -> None:
+    scored: list[int] = []
+
+    def score(epoch: int) -> float:
+        scored.append(epoch)
+        return 0.0
+
+    runtime = Runtime(checkpoints=tmp_path, checkpoint_every=4)
+    with pytest.raises(TrainingDiverged, match="at step 6"):
+        fit(Broken(5), 22, SETTINGS, runtime, keep=KeepBest(score, every=3))
+    assert scored == [0 + 1]
+    assert [path.name for path in (tmp_path / "train").iterdir()] == ["step-00000004"]
+    assert reads == [3, 4]
+
+
+def test_in_a_group_the_clock_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_reading, "SECONDS", 0.0)
+    alone, together = (
+        Reading(Regression(), SETTINGS, 40, replace(Runtime(), world_size=n), "train")
+        for n in (1, 2)
+    )
+    one = torch.ones(())
+    for reading in (alone, together):
+        reading.add(one, one)
+    assert alone.due()
+    assert not together.due()
