@@ -135,7 +135,7 @@ def word_pairs(
     one_to_one: bool | Literal["first"] = True,
     storage: str | None = None,
     device: str | None = None,
-    threads: int = 1,
+    threads: int | None = None,
     plugins: Sequence[Path | str] = (),
 ) -> dict[str, Any]:
     """Write a word-pair dataset of one language and the pivot; ``datasets.load_from_disk(out)``
@@ -157,7 +157,7 @@ def word_pairs(
             neighbouring links that share a word, the first.
         storage: the storage root (None: RAXALIGN_STORAGE, then .raxalign).
         device: a torch device for that encoder (None: the GPU where there is one).
-        threads: CPU threads.
+        threads: CPU threads (None: all cores; one where the word aligner reads an encoder).
         plugins: files with your own plug-ins.
 
     Returns:

@@ -90,7 +90,7 @@ def pairs(
             out,
             root=storage_of(storage),
             export_links=export_links,
-            threads=threads or 1,
+            threads=threads,
             tell=tell,
         )
     tell(f"{notes['sentence_pairs']:,} sentence pairs, {notes['word_pairs']:,} word pairs")

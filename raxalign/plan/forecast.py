@@ -100,6 +100,26 @@ def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: 
     return Forecast(seconds, dict(kinds), dict(unknown), measured)
 
 
+def quicker_links(plan: Plan, times: Forecast) -> str:
+    """Return a line that names a quicker word aligner, where word alignment takes more than half of
+    the time that is left; empty elsewhere.
+    """
+    for maker in {stage.maker for stage in plan.stages.values() if stage.kind == "pairs"}:
+        own = [
+            key
+            for key in times.seconds
+            if (plan.stages[key].kind, plan.stages[key].maker) == ("pairs", maker)
+        ]
+        took = math.fsum(times.seconds[key] for key in own)
+        quicker = plan.stages[own[0]].plugin().QUICKER if own else ""
+        if quicker and took > times.total / 2:
+            return (
+                f"  most of it is {maker}, about {duration(took)}: `pairs: {{aligner: {quicker}}}`"
+                " is much quicker, and makes other links"
+            )
+    return ""
+
+
 class _Scale:
     """What stages took, compared with their work."""
 

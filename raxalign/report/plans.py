@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.cost import seconds_by_key, stored_keys, to_make
 from raxalign.plan.disk import estimate_disk
-from raxalign.plan.forecast import Forecast, forecast
+from raxalign.plan.forecast import Forecast, forecast, quicker_links
 from raxalign.plan.identity import near
 from raxalign.plan.keeping import made_again
 from raxalign.plan.speed import core_speed, crowd, has_card, start_seconds, worker_speed
@@ -101,6 +101,7 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
             done[stage.kind] += key in sizes.stored
             dropped[stage.kind] += key in sizes.dropped
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
+    times = _time(plan, root, there, records, run)
     uncounted = " (without the trials of searches)" if plan.studies else ""
     lines = [
         (
@@ -117,7 +118,8 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
         *plan_lines(plan, root),
         f"storage: {root}",
-        *_time_lines(_time(plan, root, there, records, run), run, uncounted),
+        *_time_lines(times, run, uncounted),
+        quicker_links(plan, times),
         estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep) + uncounted,
         made_again(plan, there, sizes.stored, records) or "",
     ]

@@ -4,6 +4,7 @@ neither makes them again.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ def make_pairs(
     *,
     root: str,
     export_links: Path | None = None,
-    threads: int = 1,
+    threads: int | None = None,
     tell: Callable[[str], None] = silent,
 ) -> dict[str, Any]:
     """Write the dataset, and return the notes of its manifest.
@@ -78,7 +79,8 @@ def make_pairs(
         out: The folder to write. Where it is taken, this is an error before any work.
         root: The storage.
         export_links: A Pharaoh file for the links.
-        threads: CPU threads.
+        threads: CPU threads (None: all cores; one for a word aligner that reads an encoder, whose
+            states differ in their last digits between numbers of threads).
         tell: Receives one line per stage that was made.
     """
     refuse_existing(out)
@@ -101,18 +103,18 @@ def make_pairs(
     return dict(workshop.store.manifest("pairs", stage.key).notes)
 
 
-def _runtime(request: PairsRequest, stage: Stage, threads: int) -> Runtime:
+def _runtime(request: PairsRequest, stage: Stage, threads: int | None) -> Runtime:
     """Where the stages are made: on a device where the word aligner reads an encoder, else without
     torch. Raises `RaxalignError` for a device that would not be used.
     """
     if "encoder" in stage.inputs:
-        return runtime(request.device, threads=threads)
+        return runtime(request.device, threads=threads or 1)
     if request.device is not None:
         raise RaxalignError(
             f"--device {request.device}: {request.aligner} reads no encoder and uses no device;"
             " leave it out"
         )
-    return Runtime(threads=threads)
+    return Runtime(threads=threads or os.cpu_count() or 1)
 
 
 def _more_text(request: PairsRequest) -> str:

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.caveats import collecting, thin_support
+from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plugin_files import returned
 from raxalign.provenance import versions
 from raxalign.stages.inputs import languages_of, task_inputs
 from raxalign.stages.watching import Watched
-from raxalign.stages.workshop import FITTED, Workshop
+from raxalign.stages.workshop import FITTED, TRAINED, Workshop
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
 from raxalign.store.tombstones import manifest_of
 from raxalign.tasks.base import Outcome, TaskInputs
 
@@ -24,46 +27,72 @@ if TYPE_CHECKING:
 
 
 def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
-    """Run the evaluations of a trial that the ledger does not have; return the records of all of
-    them, in the order of the tasks.
+    """Run the evaluations of a trial that the ledger does not have, on one worker; return the
+    records of all of them, in the order of the tasks.
 
     Where the trial may be pruned, what decides on that runs first, and `Pruned` is raised where it
     is. Its checkpoint stays.
     """
-    trial, ledger, rank = workshop.plan.by_key[key], workshop.ledger, workshop.runtime.rank
+    trial, ledger = workshop.plan.by_key[key], workshop.ledger
+    workshop, ordered = _in_order(workshop, key)
+    for task, evaluation in ordered:
+        if not ledger.has(evaluation):
+            evaluate(workshop, evaluation, task, trial.encoder)
+    return [ledger.read(evaluation) for evaluation in trial.evaluations.values()]
+
+
+def train_trial(workshop: Workshop, key: str) -> None:
+    """Make what the evaluations of a trial read that the ledger does not have, in a group of
+    workers. One worker evaluates afterwards (`run_trial`), so that the others are free.
+
+    Raises `Pruned` as `run_trial` does.
+    """
+    from raxalign.train.group import agree
+
+    workshop, ordered = _in_order(workshop, key)
+    for _, evaluation in ordered:
+        if not agree(workshop.runtime.rank == 0 and workshop.ledger.has(evaluation)):
+            _ensure_inputs(workshop, workshop.plan.stages[evaluation])
+
+
+def is_trained(plan: Plan, key: str, store: ArtifactStore, ledger: Ledger) -> bool:
+    """Return whether the storage has what `train_trial` makes."""
+    missing = [entry for entry in plan.by_key[key].evaluations.values() if not ledger.has(entry)]
+    stages = [plan.stages[entry] for entry in plan.closure(missing)]
+    return all(s.inline or store.has(s.kind, s.key) for s in stages if s.kind in TRAINED)
+
+
+def _in_order(workshop: Workshop, key: str) -> tuple[Workshop, list[tuple[str, str]]]:
+    """Return the tasks and evaluations of a trial, first what decides on its pruning, and the
+    workshop that watches that.
+    """
     watched = Watched.of(workshop.plan, key)
     workshop = replace(workshop, watched=watched) if watched is not None else workshop
     first = watched.evaluation.key if watched is not None else ""
-    for task, evaluation in sorted(trial.evaluations.items(), key=lambda entry: entry[1] != first):
-        done = ledger.has(evaluation)
-        if workshop.runtime.world_size > 1:
-            from raxalign.train.group import agree
+    evaluations = workshop.plan.by_key[key].evaluations.items()
+    return workshop, sorted(evaluations, key=lambda entry: entry[1] != first)
 
-            done = agree(rank == 0 and done)
-        if not done:
-            evaluate(workshop, evaluation, task, trial.encoder)
-    return (
-        [ledger.read(evaluation) for evaluation in trial.evaluations.values()] if rank == 0 else []
-    )
+
+def _ensure_inputs(workshop: Workshop, stage: Stage) -> Path | None:
+    """Make what an evaluation reads; return the folder of the task's own training, if it has
+    one.
+    """
+    trained = workshop.ensure(stage.inputs["trained"]) if "trained" in stage.inputs else None
+    workshop.ensure(stage.inputs["aligned"])
+    return trained
 
 
 def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
-    """Make one entry of the ledger, and before it the stages that it depends on. In a group of
-    workers only the first one evaluates.
+    """Make one entry of the ledger, and before it the stages that it depends on.
 
     Args:
-        workshop: Makes the stages.
+        workshop: Makes the stages, on one worker.
         key: The key of the evaluation.
         task: The name that the grid gives the task.
         encoder: The label of the encoder.
     """
     stage = workshop.plan.stages[key]
-    trained = workshop.ensure(stage.inputs["trained"]) if "trained" in stage.inputs else None
-    workshop.ensure(stage.inputs["aligned"])
-    if workshop.runtime.rank != 0:
-        return
-    if workshop.runtime.world_size > 1:  # nobody else takes part: nothing may wait for others
-        workshop = replace(workshop, runtime=replace(workshop.runtime, world_size=1), _aligned={})
+    trained = _ensure_inputs(workshop, stage)
     start = time.monotonic()
     aligned, inputs = workshop.aligned(stage.inputs["aligned"]), task_inputs(workshop, stage)
     with collecting() as found:

@@ -5,9 +5,10 @@ first. It knows neither Ray nor the storage.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 
@@ -53,6 +54,7 @@ class Order:
     _users: dict[str, list[str]] = field(default_factory=dict)
     _longest: dict[str, float] = field(default_factory=dict)  # from the start of a step to the end
     _ready: dict[tuple[Needs, bool], list[tuple[float, int, str]]] = field(default_factory=dict)
+    _aside: list[str] = field(default_factory=list)  # trained, and not evaluated
     _number: int = 0
     running: dict[str, Step] = field(default_factory=dict)
     held: Counter[Needs] = field(default_factory=Counter)
@@ -117,6 +119,26 @@ class Order:
                     stack.append(user)
         return list(lost.values())
 
+    def set_aside(self, key: str) -> None:
+        """Keep what a group has trained. What is left of the step needs one worker, and is ready
+        once `resume` is called.
+        """
+        self.held[self.running.pop(key).needs] -= 1
+        self._steps[key] = replace(self._steps[key], needs=Needs.WORKER)
+        self._aside.append(key)
+
+    def resume(self, count: int) -> None:
+        """Make the first steps that were set aside ready. They come before all others."""
+        for key in self._aside[:count]:
+            self._missing[key], self._longest[key] = 0, math.inf
+            self._make_ready(self._steps[key])
+        del self._aside[:count]
+
+    @property
+    def aside(self) -> int:
+        """The number of steps that are set aside."""
+        return len(self._aside)
+
     @property
     def ready(self) -> int:
         """The number of steps that could start."""
@@ -129,8 +151,10 @@ class Order:
 
     @property
     def empty(self) -> bool:
-        """Whether no step is left that could be taken now or later."""
-        return not self._missing
+        """Whether no step is left that could be taken now or later. What a group trains is taken
+        again, to be evaluated.
+        """
+        return not (self._missing or self._aside or self.held[Needs.GROUP])
 
     def _make_ready(self, step: Step) -> None:
         self._number += 1

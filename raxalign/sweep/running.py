@@ -4,7 +4,6 @@ Ray Tune does not.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,8 +11,6 @@ from typing import Any
 
 from raxalign.plan.cost import mean_seconds, sampled_seconds
 from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
-from raxalign.stages import TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import EVERY, Notes
@@ -25,7 +22,8 @@ from raxalign.sweep.order import Needs, Order, Step
 from raxalign.sweep.room import Room, demand, describe
 from raxalign.sweep.source import Source
 from raxalign.sweep.stage import missing_stages, trains
-from raxalign.sweep.trial import keep_failure
+from raxalign.sweep.steps import steps_of
+from raxalign.sweep.trial import TRAINED_ONLY, keep_failure
 
 SLOW = 20.0  # seconds after which a step that no worker has begun is one that waits for a node
 
@@ -65,6 +63,7 @@ class Sweep:
         self._room, self._looked, self._asked = room(), time.monotonic(), float("-inf")
         self._starting: dict[str, float] = {}  # taken, and not begun by a worker: since when
         self._waits = Waits()
+        self._trained: set[str] = set()  # by groups of workers, and not evaluated
         self._begun = self._grouped = False
         self.counts = Counts()
 
@@ -99,15 +98,17 @@ class Sweep:
         """Return what Tune runs next, or None while nothing is ready or nothing is free: the key of
         a trial or a stage, the place of its plan, and what it needs.
         """
-        idle = not self._order.ready and time.monotonic() - self._asked >= 1.0
+        idle = not (self._order.ready or self._order.aside) and time.monotonic() - self._asked >= 1
         if not self._source.exhausted and (self._ended or idle):
             self.ask()
-        step = self._order.take(self._fits)
+        step = self._next()
         if step is None:
             return None
         self._starting[step.key] = time.monotonic()
         plan, place = self._plans[step.key]
-        made = {"trial": step.key} if step.is_trial else {"stage": step.key}
+        made: dict[str, Any] = {"trial": step.key} if step.is_trial else {"stage": step.key}
+        if step.key in self._trained:
+            made[TRAINED_ONLY] = True
         return {
             **made,
             "plan": place,
@@ -120,6 +121,8 @@ class Sweep:
         key = config.get("trial") or config["stage"]
         self._starting.pop(key, None)
         plan = self._plans[key][0]
+        if TRAINED_ONLY in config:
+            return
         if "trial" in config:
             self._observer.trial_started(plan.by_key[key])
         else:
@@ -156,6 +159,12 @@ class Sweep:
                 keep_failure(self._ledger, step.key, error or "", trace)
             self._report(step.key, is_trial=step.is_trial, error=error, seconds=0.0)
 
+    def trained(self, config: Mapping[str, Any]) -> None:
+        """Note that a group of workers has ended and left a trial to be evaluated by one worker."""
+        self._starting.pop(config["trial"], None)
+        self._trained.add(config["trial"])
+        self._order.set_aside(config["trial"])
+
     def delayed(self, key: str, text: str) -> None:
         """Report what holds up a step, unless it has ended."""
         if key in self._plans:
@@ -186,6 +195,19 @@ class Sweep:
             self._waits = waits
             self._observer.waits_changed(waits)
 
+    def _next(self) -> Step | None:
+        """Return the next step. A group goes before what others left to be evaluated, since that
+        needs one worker and would hold up the group. It is evaluated where no other step fits, and
+        at the latest when all workers have one to evaluate: until then its weights must be kept.
+        """
+        if self._order.aside >= self._room.free(Needs.WORKER, {}):
+            self._order.resume(self._order.aside)
+        step = self._order.take(self._fits)
+        if step is None and self._order.aside and self._room.fits(Needs.WORKER, self._order.held):
+            self._order.resume(1)
+            step = self._order.take(self._fits)
+        return step
+
     def _fits(self, step: Step) -> bool:
         most = self._job.at_once if step.is_trial else None
         if most is not None:
@@ -196,6 +218,7 @@ class Sweep:
 
     def _report(self, key: str, *, is_trial: bool, error: str | None, seconds: float) -> None:
         plan, _ = self._plans.pop(key)
+        self._trained.discard(key)
         if not is_trial:
             self._observer.stage_finished(
                 plan.stages[key], None if error is not None else seconds, error
@@ -244,42 +267,3 @@ class Sweep:
         workers = self._room.free(Needs.WORKER, {})
         self._observer.steps_added(expected_steps(plan, steps, took, self._job), workers)
         return len(pending)
-
-
-def steps_of(
-    plan: Plan,
-    stages: list[str],
-    trials: list[Trial],
-    job: Job,
-    seconds: Mapping[tuple[str, str], float],
-) -> list[Step]:
-    """Return missing stages and pending trials as steps, inputs first.
-
-    Args:
-        plan: The plan.
-        stages: The keys of the missing shared stages, inputs first.
-        trials: The pending trials.
-        job: What a worker holds, and how many work on a training trial.
-        seconds: The mean time by stage kind and maker, where it is known.
-    """
-    shared = set(stages)
-    usual = math.fsum(seconds.values()) / len(seconds) if seconds else 1.0
-
-    def cost(key: str) -> float:
-        stage = plan.stages[key]
-        return seconds.get((stage.kind, stage.maker), usual)
-
-    found = []
-    for key in stages:
-        inputs = shared.intersection(plan.closure([key])) - {key}
-        needs = Needs.WORKER if trains(plan, key) else Needs.CPUS
-        found.append(Step(key, False, frozenset(inputs), cost(key), needs))
-    for trial in trials:
-        evaluations = list(trial.evaluations.values())
-        closure = plan.closure(evaluations)
-        own = [key for key in closure if key not in shared and plan.stages[key].kind in TRAINED]
-        needs = Needs.GROUP if job.workers > 1 and plan.trains(trial) else Needs.WORKER
-        parts = tuple(dict.fromkeys([*own, *evaluations]))
-        total, read = math.fsum(map(cost, parts)), frozenset(shared.intersection(closure))
-        found.append(Step(trial.key, True, read, total, needs, parts))
-    return found

@@ -21,8 +21,9 @@ from ray.tune.integration.ray_train import TuneReportCallback
 
 from raxalign.errors import RaxalignError, StorageError, TransientError
 from raxalign.plugin_files import message_of
-from raxalign.stages import run_trial
+from raxalign.stages import is_trained, run_trial, train_trial
 from raxalign.stages.watching import pruned_at
+from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.sweep.advance import Note
@@ -37,12 +38,13 @@ from raxalign.train.watch import Pruned
 
 PATIENCE = (
     6 * 3600
-    # seconds that workers wait for the first one, which evaluates alone; a dead one is noticed at
-    # once by Ray
+    # seconds that workers wait for the first one, which scores weights on dev parts alone, and may
+    # wait for another grid that trains the same; a dead one is noticed at once by Ray
 )
 
 
 BETWEEN = 2.0
+TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it
 Scored = Callable[[Mapping[str, float], int], None]
 """Receives the scores on development sets that trainings measure, and their step."""
 
@@ -54,7 +56,7 @@ def _ignored(metrics: Mapping[str, float], step: int) -> None:
 def attempt(
     job: Job, key: str, *, rank: int = 0, world_size: int = 1, scored: Scored = _ignored
 ) -> str | None:
-    """Run a trial on this worker.
+    """Run a trial on this worker, or train it where this is one of several workers.
 
     Args:
         job: What workers need to know.
@@ -78,7 +80,10 @@ def attempt(
         workshop.runtime = replace(workshop.runtime, saved=spool.flush, scored=scored)
         workshop.patience = patience
         workshop.tell = partial(leave_notice, job.scratch, key)
-        run_trial(workshop, key)
+        if world_size > 1:
+            train_trial(workshop, key)
+        else:
+            run_trial(workshop, key)
     except TransientError:
         raise
     except Pruned:
@@ -167,12 +172,15 @@ def _pruned(job: Job, key: str) -> dict[str, str]:
 
 
 def run_group(config: dict[str, Any], job: Job) -> None:
-    """The Tune function of a trial with several workers: the driver that starts a Ray Train group
-    and, when a worker is lost, another.
+    """The Tune function of the training of a trial with several workers: the driver that starts a
+    Ray Train group and, when a worker is lost, another. What is ``trained`` in the end is evaluated
+    by one worker, while the room of the others is free.
     """
     key = config["trial"]
     error = _given_up(config, job) or _run_groups(job, key)
-    tune.report({"trial": key, "error": error or "", **_pruned(job, key)})
+    pruned = _pruned(job, key)
+    trained = {TRAINED_ONLY: True} if error is None and not pruned else {}
+    tune.report({"trial": key, "error": error or "", **pruned, **trained})
 
 
 def _given_up(config: dict[str, Any], job: Job) -> str | None:
@@ -184,12 +192,14 @@ def _given_up(config: dict[str, Any], job: Job) -> str | None:
 
 
 def _run_groups(job: Job, key: str) -> str | None:
-    """Run one group after the other until the trial is done, fails, or was lost too often; returns
-    the message of its failure.
+    """Run one group after the other until the trial is trained, fails, or was lost too often;
+    returns the message of its failure.
     """
-    ledger = Ledger(job.root)
-    losses = Losses(job.max_failures, lambda: progress_of(job, read_plan(job.plan), key))
+    ledger, plan = Ledger(job.root), read_plan(job.plan)
+    losses = Losses(job.max_failures, lambda: progress_of(job, plan, key))
     for number in count():
+        if is_trained(plan, key, ArtifactStore(job.root), ledger):
+            break
         ledger.clear_failure(key)
         remove_groups_of(key)  # of an earlier driver of this trial, which was lost
         loss = _fit_group(job, key, number)

@@ -30,7 +30,7 @@ from raxalign.sweep.scratch import remove_scratch, scratch_folder
 from raxalign.sweep.shared import signed
 from raxalign.sweep.source import Source, Whole
 from raxalign.sweep.stage import run_stage
-from raxalign.sweep.trial import keep_failure, run_group, run_inline
+from raxalign.sweep.trial import TRAINED_ONLY, keep_failure, run_group, run_inline
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,9 @@ def _resources(config: Mapping[str, Any], job: Job) -> tune.PlacementGroupFactor
 def _trial_name(trial: Any) -> str:
     """Return the name that a step has with Tune, and its folder."""
     config = trial.config
-    return f"stage-{config['stage'][:16]}" if "stage" in config else str(config["trial"][:16])
+    if "stage" in config:
+        return f"stage-{config['stage'][:16]}"
+    return f"{config['trial'][:16]}{'-evaluation' if TRAINED_ONLY in config else ''}"
 
 
 class _Ask(Searcher):  # type: ignore[misc]
@@ -203,6 +205,9 @@ class _Watch(tune.Callback):  # type: ignore[misc]
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         result = trial.last_result or {}
+        if result.get(TRAINED_ONLY):
+            self._sweep.trained(trial.config)
+            return
         error = result.get("error") or None
         key = trial.config.get("trial")
         # a worker without the storage cannot keep why it failed

@@ -7,7 +7,7 @@ worker that fails because another one did can be told from a worker that fails b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,20 @@ def add_up(tensor: torch.Tensor) -> None:
     """Put the sum over all workers into a tensor, in place."""
     with _together():
         torch.distributed.all_reduce(tensor)
+
+
+def add_up_later(tensor: torch.Tensor) -> Callable[[], None]:
+    """Begin what `add_up` does; return the function that waits until it is done. All workers begin
+    their sums in the same order.
+    """
+    with _together():
+        work = torch.distributed.all_reduce(tensor, async_op=True)
+
+    def wait() -> None:
+        with _together():
+            work.wait()
+
+    return wait
 
 
 def share_tensor(tensor: torch.Tensor) -> None:

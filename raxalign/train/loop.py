@@ -16,7 +16,7 @@ from raxalign.errors import RaxalignError, TrainingDiverged
 from raxalign.losses import not_lowered
 from raxalign.store.key import Json, digest
 from raxalign.train._checkpoint import copy_state, module_state
-from raxalign.train._gradients import sum_over_workers
+from raxalign.train._gradients import GradientSum
 from raxalign.train._optimizer import adam, is_out_of_memory
 from raxalign.train._progress import Keeper, Progress
 from raxalign.train._reading import Reading
@@ -127,6 +127,7 @@ class _Loop:
         self.total = settings.total(n_rows)
         self.module = objective.module
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
+        self.sum = GradientSum(self.parameters, runtime.world_size)
         self.optimizer = adam(self.parameters, settings)
         shapes: Json = [
             [key, list(tensor.shape)] for key, tensor in module_state(self.module).items()
@@ -186,8 +187,7 @@ class _Loop:
             group["lr"] = rate
         self.module.train(self.settings.dropout)
         step, total = self.gradients()
-        if self.runtime.world_size > 1:
-            total = sum_over_workers(self.parameters, total)
+        total = self.sum.finish(total)
         norm = torch.zeros_like(total)
         if self.settings.clip is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip).to(total)
@@ -237,7 +237,8 @@ class _Loop:
             for start in range(0, len(share), step.micro):
                 loss = self.objective.loss(step, share[start : start + step.micro])
                 if loss.requires_grad:  # a micro-batch may have nothing in it that is counted
-                    loss.backward()  # type: ignore[no-untyped-call]
+                    with self.sum.backward(last=start + step.micro >= len(share)):
+                        loss.backward()  # type: ignore[no-untyped-call]
                 total = total + loss.detach()
         return total
 

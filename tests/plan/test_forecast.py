@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.config.grid import load
 from raxalign.plan.expand import expand
-from raxalign.plan.forecast import forecast
+from raxalign.plan.forecast import forecast, quicker_links
 from raxalign.plan.plan import Plan
 from raxalign.plan.speed import GPU, Crowd, Speed, core_speed, crowd, start_seconds, worker_speed
 from raxalign.plan.work import TOKENS, Work
@@ -163,3 +163,19 @@ def test_the_speed_is_that_of_additions_per_second(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("raxalign.plan.speed.core_speed", lambda: 3.0)
     assert worker_speed(2, gpu=False) == Speed(6.0, 3.0)
     assert worker_speed(2, gpu=True) == Speed(GPU, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("aligner", "seconds", "named"),
+    [("eflomal", 100.0, True), ("eflomal", 0.001, False), ("fast_align", 100.0, False)],
+)
+def test_a_quicker_word_aligner_is_named_where_links_take_most_of_the_time(
+    tmp_path: Path, aligner: str, seconds: float, named: bool
+) -> None:
+    plan = expand(load(write_grid(tmp_path, aligner=aligner)))
+    left = [key for key, stage in plan.stages.items() if not stage.inline]
+    times = forecast(plan, dict.fromkeys(of(plan, "pairs"), seconds), left, SPEED)
+    found = quicker_links(plan, times)
+    assert ("`pairs: {aligner: fast_align}` is much quicker" in found) is named
+    assert found.startswith("  most of it is eflomal, about ") is named
+    assert "most of it" not in quicker_links(plan, forecast(plan, {}, [], SPEED))

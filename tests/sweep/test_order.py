@@ -120,3 +120,29 @@ def test_ten_thousand_steps_are_taken_and_ended_without_a_loop_over_all() -> Non
         order.finish(step.key)
     assert looked == 10_000
     assert order.empty
+
+
+def test_what_a_group_left_is_ready_when_it_is_resumed_and_goes_first() -> None:
+    order = made(trial("x", cost=2.0, needs=Needs.GROUP), trial("y", cost=1.0), trial("z"))
+    assert order.take(lambda _: True).key == "x"
+    order.set_aside("x")
+    assert (order.held[Needs.GROUP], order.ready, order.aside, order.waiting) == (0, 2, 1, 0)
+    assert order.take(lambda _: True).key == "y"
+    order.resume(1)
+    assert order.aside == 0
+    again = order.take(lambda _: True)
+    assert (again.key, again.needs) == ("x", Needs.WORKER)
+    assert taken(order) == ["z"]
+    order.finish("x")
+    assert order.held == {Needs.GROUP: 0, Needs.WORKER: 2}
+
+
+def test_no_order_is_empty_while_a_group_trains_or_has_left_something() -> None:
+    order = made(trial("x", needs=Needs.GROUP))
+    assert order.take(lambda _: True) is not None
+    assert not order.empty
+    order.set_aside("x")
+    assert not order.empty
+    order.resume(1)
+    assert taken(order) == ["x"]
+    assert order.empty

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from raxalign.plan.cost import mean_seconds, sampled_seconds
 from raxalign.plan.plan import Plan
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import running
-from raxalign.sweep.order import Needs
 from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep, steps_of
+from raxalign.sweep.running import Sweep
 from raxalign.sweep.source import Whole
+from raxalign.sweep.trial import TRAINED_ONLY
 
 
 def sweep_of(source, job, heard, cpus: float = 2.0) -> Sweep:
@@ -144,18 +143,65 @@ def test_a_source_adds_trials_after_the_results_of_others(plan, job, heard) -> N
     assert len(places) == 2
 
 
-def test_training_trials_are_groups_where_workers_are_several(plan, job) -> None:
-    trains = replace(job, workers=2)
-    steps = steps_of(plan, [], list(plan.trials), trains, {})
-    assert {step.needs for step in steps} == {Needs.WORKER}
-    assert not any(plan.trains(trial) for trial in plan.trials)
+def groups_of(plan, job, heard, monkeypatch, *, cpus: float) -> Sweep:
+    """Return a sweep whose trials need two workers each, with its stages made."""
+    monkeypatch.setattr(Plan, "trains", lambda plan, trial: True)
+    sweep = sweep_of(Whole(plan), replace(job, workers=2), heard, cpus)
+    while (config := sweep.take()) and "stage" in config:
+        sweep.ended(config, None)
+    sweep.first = config
+    return sweep
 
 
-def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job) -> None:
-    done, other = plan.trials
-    write(job, done)
-    took = sampled_seconds(plan, job.root, Ledger(job.root).keys())
-    seconds = mean_seconds(plan, took)
-    assert set(seconds.values()) == {2.0}
-    (step,) = steps_of(plan, [], [other], job, {**seconds, ("aligned", other.kind): 5.0})
-    assert step.cost == 2.0 * len(other.evaluations) + 5.0
+def test_the_next_group_trains_before_what_the_last_one_left_is_evaluated(
+    plan, job, heard, monkeypatch
+) -> None:
+    sweep = groups_of(plan, job, heard, monkeypatch, cpus=2.0)
+    one = sweep.first
+    assert one["needs"] == "GROUP"
+    assert sweep.take() is None, "there is room for one group"
+    sweep.trained(one)
+    assert not sweep.over
+    other = sweep.take()
+    assert (other["needs"], other["trial"] != one["trial"]) == ("GROUP", True)
+    assert sweep.take() is None, "its workers hold everything"
+    sweep.trained(other)
+    left = [sweep.take(), sweep.take()]
+    assert [config["trial"] for config in left] == [one["trial"], other["trial"]]
+    assert all(config["needs"] == "WORKER" and config[TRAINED_ONLY] for config in left)
+    assert sweep.over
+    for config in left:
+        sweep.ended(config, None)
+    assert sweep.counts.done == 2
+
+
+def test_a_worker_that_no_group_has_room_for_evaluates(plan, job, heard, monkeypatch) -> None:
+    sweep = groups_of(plan, job, heard, monkeypatch, cpus=3.0)
+    sweep.trained(sweep.first)
+    assert sweep.take()["needs"] == "GROUP"
+    assert sweep.take()["trial"] == sweep.first["trial"]
+    assert sweep.take() is None
+
+
+def test_a_trial_is_reported_to_begin_once_though_it_is_run_in_two_parts(
+    plan, job, heard, monkeypatch
+) -> None:
+    begun = []
+    monkeypatch.setattr(heard, "trial_started", lambda trial: begun.append(trial.key), raising=True)
+    sweep = groups_of(plan, job, heard, monkeypatch, cpus=4.0)
+    sweep.started(sweep.first)
+    sweep.trained(sweep.first)
+    while (config := sweep.take())["trial"] != sweep.first["trial"]:
+        sweep.started(config)
+    sweep.started(config)
+    assert sorted(begun) == sorted(trial.key for trial in plan.trials)
+
+
+def test_a_group_that_fails_is_not_evaluated(plan, job, heard, monkeypatch) -> None:
+    sweep = groups_of(plan, job, heard, monkeypatch, cpus=2.0)
+    sweep.ended(sweep.first, "no rows")
+    other = sweep.take()
+    sweep.trained(other)
+    sweep.ended(sweep.take(), None)
+    assert sweep.over
+    assert (sweep.counts.done, sweep.counts.failed) == (1, {sweep.first["trial"]: "no rows"})

@@ -29,13 +29,14 @@ from raxalign.sweep.trial import (
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Let `run_trial` raise an error."""
+    """Let what runs or trains a trial raise an error."""
 
     def fail(error: Exception) -> None:
         def run_trial(workshop: object, key: str) -> None:
             raise error
 
         monkeypatch.setattr(trial, "run_trial", run_trial)
+        monkeypatch.setattr(trial, "train_trial", run_trial)
 
     return fail
 
@@ -137,6 +138,7 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
 ) -> None:
     key, job = plan.trials[0].key, replace(job, max_failures=1)
     told = Groups(job, key, ends)
+    monkeypatch.setattr(trial, "is_trained", lambda *given: False)
     monkeypatch.setattr(trial, "_fit_group", told.fit)
     monkeypatch.setattr(trial, "remove_groups_of", told.clear)
     assert _run_groups(job, key) == message
@@ -148,6 +150,7 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
 def test_a_group_that_is_followed_by_another_is_reported(plan, job, monkeypatch) -> None:
     key, job = plan.trials[0].key, replace(job, max_failures=1)
     told = Groups(job, key, [(DIED, None), (None, None)])
+    monkeypatch.setattr(trial, "is_trained", lambda *given: False)
     monkeypatch.setattr(trial, "_fit_group", told.fit)
     monkeypatch.setattr(trial, "remove_groups_of", told.clear)
     monkeypatch.setattr(notices, "EVERY", 0.0)
@@ -155,6 +158,30 @@ def test_a_group_that_is_followed_by_another_is_reported(plan, job, monkeypatch)
     [(step, line)] = Notices(job.scratch).new()
     assert step == key
     assert line.startswith("its group of workers was lost (The actor died); it is tried again")
+
+
+def test_a_group_trains_and_leaves_the_evaluation_to_one_worker(plan, job, monkeypatch) -> None:
+    key, reported, ran = plan.trials[0].key, [], []
+    monkeypatch.setattr(trial, "run_trial", lambda workshop, key: ran.append("evaluated"))
+    monkeypatch.setattr(trial, "train_trial", lambda workshop, key: ran.append("trained"))
+    monkeypatch.setattr(trial.tune, "report", reported.append)
+    monkeypatch.setattr(trial, "remove_groups_of", lambda key: 0)
+    monkeypatch.setattr(
+        trial, "_fit_group", lambda job, key, number: attempt(job, key, world_size=2)
+    )
+    run_group({"trial": key}, job)
+    run_inline({"trial": key}, job)
+    assert ran == ["trained", "evaluated"]
+    assert [answer.get(trial.TRAINED_ONLY, False) for answer in reported] == [True, False]
+
+
+def test_what_is_trained_already_starts_no_group(plan, job, monkeypatch) -> None:
+    key, reported = plan.trials[0].key, []
+    monkeypatch.setattr(trial.tune, "report", reported.append)
+    monkeypatch.setattr(trial, "remove_groups_of", lambda key: 0)
+    monkeypatch.setattr(trial, "is_trained", lambda *given: True)
+    run_group({"trial": key}, job)
+    assert reported == [{"trial": key, "error": "", trial.TRAINED_ONLY: True}]
 
 
 def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left() -> None:

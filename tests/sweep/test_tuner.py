@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import threading
+from dataclasses import replace
 
 import pytest
 import ray
@@ -92,6 +94,59 @@ def test_a_grid_runs_what_is_missing_and_nothing_twice(plan, job, heard) -> None
     assert sorted(heard.trials) == sorted((trial.key, None) for trial in plan.trials)
     again = run_grid(plan, job, heard)
     assert (again.done, again.cached, again.failed) == (0, 2, {})
+
+
+HOLDING = '''
+"""Retrieval that notes which cores are held while it evaluates."""
+
+import json
+import os
+
+from ray.util.placement_group import placement_group_table
+
+from raxalign.tasks import retrieval
+
+
+class Holding(retrieval.Retrieval):
+    """The same task."""
+
+    VERSION = 1
+
+    def evaluate(self, *given):
+        """Note what all rooms of the cluster hold."""
+        there = [r for r in placement_group_table().values() if r["state"] == "CREATED"]
+        cores = sum(b.get("CPU", 0) for room in there for b in room["bundles"].values())
+        with open(os.path.join(os.path.dirname(__file__), "held"), "a") as file:
+            file.write(json.dumps(cores) + "\\n")
+        return super().evaluate(*given)
+'''
+
+
+@pytest.mark.slow
+def test_one_worker_evaluates_what_two_have_trained_and_holds_no_more_than_its_own(
+    tmp_path, heard
+) -> None:
+    (tmp_path / "holding.py").write_text(HOLDING)
+    path = write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        size=200,
+        sentences="[100]",
+        methods=("finetune: {batch_size: 16}",),
+        tasks=("holding: {}",),
+        more="plugins: [holding.py]\n",
+    )
+    root = str(tmp_path / "storage")
+    plan, ledger = open_grid(path, storage=root).plan, Ledger(root)
+    job = Job(root, write_plan(plan, root), workers=2)
+    ended = run_grid(plan, job, heard)
+    assert (ended.done, ended.failed, heard.trials) == (1, {}, [(plan.trials[0].key, None)])
+    assert (tmp_path / "held").read_text() == "1.0\n"
+    (key,) = plan.trials[0].evaluations.values()
+    scores = ledger.read(key)["scores"]
+    shutil.rmtree(tmp_path / "storage" / "ledger" / key)
+    run_grid(plan, replace(job, workers=1), heard)
+    assert ledger.read(key)["scores"] == scores
 
 
 class AddsNode:

@@ -9,7 +9,15 @@ import pytest
 import torch
 
 from raxalign.errors import PeerLost, TransientError
-from raxalign.train.group import add_up, agree, barrier, lost_peer, share_tensor, share_value
+from raxalign.train.group import (
+    add_up,
+    add_up_later,
+    agree,
+    barrier,
+    lost_peer,
+    share_tensor,
+    share_value,
+)
 from tests.train.workers import run_workers
 
 CALLS = {
@@ -29,6 +37,17 @@ def test_errors_of_every_collective_call_are_the_loss_of_a_peer(name, monkeypatc
     with pytest.raises(PeerLost, match=r"another worker .* is gone \(.*Connection closed by peer"):
         CALLS[name]()
     assert issubclass(PeerLost, TransientError)
+
+
+def test_a_peer_that_is_lost_while_a_sum_runs_is_found_by_waiting(monkeypatch) -> None:
+    class Work:
+        def wait(self) -> None:
+            raise RuntimeError("Connection closed by peer")
+
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor, async_op: Work())
+    wait = add_up_later(torch.zeros(1))
+    with pytest.raises(PeerLost, match="Connection closed by peer"):
+        wait()
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA"), ValueError("no group")])

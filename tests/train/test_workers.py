@@ -6,11 +6,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from raxalign.train import _gradients
+from raxalign.train._gradients import GradientSum
+from raxalign.train.group import add_up
 from raxalign.train.loop import KeepBest, TrainSettings, fit
+from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from raxalign.train.watch import Moment, Pruned
 from tests.train.problems import Regression, weights
@@ -106,3 +112,83 @@ def test_two_workers_are_pruned_together_and_are_made_whole(tmp_path: Path) -> N
     for rank in (0, 1):
         found = json.loads((tmp_path / f"{rank}.json").read_text())
         assert found["losses"] == pytest.approx(losses, rel=1e-5)
+
+
+class RunsOut(torch.autograd.Function):
+    """Does nothing; memory runs out in its backward where there are more than two rows."""
+
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        if len(gradient) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
+        return gradient
+
+
+class Deep(Regression):
+    """A network in whose backward memory runs out before the last layer."""
+
+    def loss(self, step: Step, positions: Any) -> torch.Tensor:
+        rows = torch.from_numpy(step.rows[positions])
+        hidden = self.body[1](self.body[0](self.x[rows]))
+        if step.number > 0:  # the first step shows the order of the gradients
+            hidden = RunsOut.apply(hidden)
+        self.micros.append(len(positions))
+        return (self.body[3](hidden) - self.y[rows]).pow(2).sum() / len(step.rows)
+
+
+def repeated(rank: int, folder: Path) -> None:
+    """One of two workers, of which the first one, with three of five rows, repeats a backward."""
+    _gradients.BUCKET = 64
+    objective = Deep(n=21)
+    runtime = Runtime(rank=rank, world_size=2)
+    losses = fit(objective, 21, SETTINGS, runtime).losses
+    result = {"losses": losses, "weights": weights(objective).tolist(), "micros": objective.micros}
+    (folder / f"{rank}.json").write_text(json.dumps(result))
+
+
+def test_memory_that_runs_out_in_one_worker_after_sums_began_changes_no_result(
+    tmp_path: Path,
+) -> None:
+    run_workers(repeated, 2, tmp_path)
+    one = Deep(n=21)
+    losses = fit(one, 21, replace(SETTINGS), Runtime()).losses
+    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
+    assert found[0]["micros"][:4] == [3, 3, 2, 1]
+    assert set(found[1]["micros"]) <= {1, 2}
+    for worker in found:
+        assert worker["losses"] == pytest.approx(losses, rel=1e-5)
+        assert worker["weights"] == pytest.approx(weights(one).tolist(), abs=1e-5)
+    assert found[0]["weights"] == found[1]["weights"]
+
+
+def exact(rank: int, folder: Path) -> None:
+    """One of two workers: sums in buckets against a sum of each gradient by itself."""
+    _gradients.BUCKET = 64
+    objective = Regression(n=21)
+    parameters = list(objective.module.parameters())
+    sums, step = GradientSum(parameters, 2), Step(0, 0, np.arange(21), 0, rank, 2, 30)
+    for _ in range(3):
+        objective.module.zero_grad(set_to_none=True)
+        objective.loss(step, step.share()).backward()
+        plain = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in parameters]
+        for gradient in plain:
+            add_up(gradient)
+        objective.module.zero_grad(set_to_none=True)
+        with sums.backward(last=True):
+            loss = objective.loss(step, step.share())
+            loss.backward()
+        sums.finish(loss)
+        for parameter, gradient in zip(parameters[:-2], plain, strict=False):
+            assert parameter.grad is not None
+            assert torch.equal(parameter.grad, gradient)
+        assert [p.grad for p in parameters[-2:]] == [None, None], "nobody uses the idle layer"
+    (folder / f"{rank}").touch()
+
+
+def test_sums_in_buckets_are_bit_for_bit_those_of_single_gradients(tmp_path: Path) -> None:
+    run_workers(exact, 2, tmp_path)
+    assert (tmp_path / "0").exists()

@@ -148,6 +148,9 @@ class WordAligner(ABC):
     """
 
     VERSION: ClassVar[int]
+    QUICKER: ClassVar[str] = ""
+    """The kind of a word aligner that is much quicker, which `plan` names where this one takes most
+    of the time."""
 
     class Params(BaseParams):
         """The options of the word aligner."""

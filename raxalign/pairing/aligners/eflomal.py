@@ -40,12 +40,14 @@ class Eflomal(WordAligner):
     """Runs `eflomal-align` once for both directions.
 
     The program is given numbers in place of words, so that words may hold blanks or `|||`; they are
-    lower-cased before they are numbered.
+    lower-cased before they are numbered. Two threads are of use, one per direction. `fast_align` is
+    the quick choice: it takes about a fifth of the processor time on sentences of Tatoeba.
 
     Reference: Östling & Tiedemann 2016, Efficient word alignment with Markov Chain Monte Carlo.
     """
 
     VERSION: ClassVar[int] = 1
+    QUICKER: ClassVar[str] = "fast_align"
 
     class Params(WordAligner.Params):
         """The program's own options and defaults."""
