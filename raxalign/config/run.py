@@ -126,8 +126,12 @@ def _gib(text: str | None) -> float | None:
 
 def storage_root(storage: str, folder: Path) -> str:
     """Return a storage root as the store takes it: an absolute path, or a URL without a final
-    slash.
+    slash. Raises `RaxalignError` for a URL that names no bucket.
     """
+    scheme, url, place = storage.partition("://")
+    if url and not place.strip("/"):
+        form = "/folder" if scheme == "file" else "bucket/folder"
+        raise RaxalignError(f"storage {storage}: names no place; write {scheme}://{form}")
     if storage.startswith("file://"):
         return absolute(storage.removeprefix("file://"), Path("/"))
     return storage.rstrip("/") if "://" in storage else absolute(storage, folder)
