@@ -52,7 +52,7 @@ def start_seconds(core: float, *, ray: bool) -> float:
 
 @dataclass(frozen=True)
 class Crowd:
-    """The other work on this machine: the `load` of other processes that want a core, and the
+    """The other work on this machine: the `load` of other processes that use a core, and the
     number of `cores`.
     """
 

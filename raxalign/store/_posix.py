@@ -15,15 +15,10 @@ from pathlib import Path
 from raxalign.errors import StorageError
 from raxalign.store._faults import storage_error, told
 from raxalign.store._filesystem import Problem, Published, Storage
-from raxalign.store._temporary import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
+from raxalign.store._temporary import PREFIX, abandoned_below, discard, sign_of_life, temporary_name
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-_WITH_FILES = (
-    *("ledger", "failures", "drivers/*", "plans"),
-    *("studies", "studies/drivers", "studies/curves/*", "artifacts/*/*"),
-)
-_TEMPORARY = (f"{PREFIX}*", *(f"{folder}/{PREFIX}*" for folder in _WITH_FILES))
 
 
 class PosixStorage(Storage):
@@ -239,12 +234,7 @@ class PosixStorage(Storage):
 
     def abandoned(self) -> list[Path]:
         """Look at every temporary name below the root."""
-        return [
-            path
-            for pattern in _TEMPORARY
-            for path in self._root.glob(pattern)
-            if is_abandoned(path)
-        ]
+        return abandoned_below(self._root)
 
     def sweep(self) -> int:
         """Look at every temporary name below the root."""

@@ -20,6 +20,11 @@ from raxalign.store.beats import beating
 PREFIX = ".tmp-"
 DAY_SECONDS = 24 * 3600.0
 BEAT_SECONDS = 600.0
+_PLACES = (
+    *(".", "ledger", "failures", "drivers/*", "plans"),
+    *("studies", "studies/drivers", "studies/curves/*", "artifacts/*/*"),
+)
+"""The folders of a storage on a file system that temporaries are made in."""
 
 
 def temporary_name(key: str) -> str:
@@ -53,6 +58,12 @@ def is_abandoned(path: Path) -> bool:
         return time.time() - path.stat().st_mtime > DAY_SECONDS
     except OSError:
         return False
+
+
+def abandoned_below(root: Path) -> list[Path]:
+    """Return the temporaries of a storage on a file system whose processes are dead."""
+    patterns = (f"{PREFIX}*" if place == "." else f"{place}/{PREFIX}*" for place in _PLACES)
+    return [path for pattern in patterns for path in root.glob(pattern) if is_abandoned(path)]
 
 
 @contextmanager

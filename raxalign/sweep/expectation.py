@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from raxalign.plan.cost import roughly
 from raxalign.plan.forecast import forecast
 from raxalign.plan.plan import Plan
-from raxalign.plan.speed import worker_speed
+from raxalign.plan.speed import core_speed, crowd, start_seconds, worker_speed
 from raxalign.plan.work import family
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Step
@@ -39,6 +40,17 @@ def expected_steps(
         )
         for step in steps
     ]
+
+
+def first_estimate(seconds: float, workers: int) -> str:
+    """Return in words when a sweep ends whose steps take so many seconds on a quiet machine, from
+    the start of its workers on.
+    """
+    others = crowd()
+    whole = seconds * others.slows(workers) + start_seconds(core_speed(), ray=False)
+    note = others.note(workers)
+    busy = f" ({note})" if note else ""
+    return f"about {roughly(whole)} from now, by the size of the work{busy}"
 
 
 def _group(plan: Plan, step: Step) -> str:

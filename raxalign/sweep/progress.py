@@ -16,9 +16,9 @@ from rich.text import Text
 from raxalign.plan.cost import roughly
 from raxalign.plan.dev_values import dev_mean
 from raxalign.plan.remarks import remarks
-from raxalign.plan.speed import core_speed, crowd, start_seconds
 from raxalign.plan.trial import Trial
 from raxalign.printing import printable
+from raxalign.sweep.expectation import first_estimate
 from raxalign.sweep.observer import Observer, Waits
 from raxalign.sweep.remaining import Expected, Remaining
 from raxalign.sweep.speed import Speeds
@@ -114,11 +114,7 @@ class Progress(Observer):
         self._left.add(steps)
         left = self._left.all(time.monotonic())
         if left is not None and not self._done + self._failed + self._stages_done:
-            others = crowd()
-            whole = left * others.slows(workers) + start_seconds(core_speed(), ray=False)
-            note = others.note(workers)
-            busy = f" ({note})" if note else ""
-            self._say(f"about {roughly(whole)} from now, by the size of the work{busy}")
+            self._say(first_estimate(left, workers))
 
     def waits_changed(self, waits: Waits) -> None:
         """Show what waits; a line is printed where all that could run begins to wait for nodes."""

@@ -73,3 +73,12 @@ def test_an_unknown_tracking_store_is_refused_with_those_that_there_are() -> Non
         effective(RunConfig(), environ={"MLFLOW_TRACKING_URI": "htp://x"})
     for uri in ("sqlite:///a.db", "postgresql+psycopg2://host/db", "databricks", "/a/folder"):
         assert RunConfig(tracking_uri=uri).tracking_uri == uri
+
+
+@pytest.mark.parametrize(
+    ("storage", "form"),
+    [("s3://", "s3://bucket/f"), ("s3:///", "s3://bucket/f"), ("file://", "file:///f")],
+)
+def test_a_url_without_a_place_is_refused(storage, form) -> None:
+    with pytest.raises(RaxalignError, match=f"names no place; write {form}older"):
+        effective(RunConfig(), storage=storage)

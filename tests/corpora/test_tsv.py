@@ -56,7 +56,7 @@ def test_a_delimiter_of_several_characters_has_blanks_around_it(tmp_path):
         SentencePair(0, "guten Tag", "good day"),
         SentencePair(1, "a || b", ""),
     ]
-    with pytest.raises(DataError, match=r":2: 3 columns, the first line has 2"):
+    with pytest.raises(DataError, match=r":2: 3 columns?, the first line has 2"):
         read(tmp_path, "a ||| b\na ||| b ||| c\n", delimiter="|||")
     with pytest.raises(DataError, match=r"a line has 1 .*divided by ','; `delimiter`"):
         read(tmp_path, "a ||| b\n", delimiter=",")
@@ -112,7 +112,7 @@ def test_parts_each_have_their_header_and_ids_run_on(tmp_path):
 @pytest.mark.parametrize("row", ["a", "a\tb\tc", ""])
 def test_another_number_of_columns_is_named_by_line(tmp_path, header, line, row):
     with pytest.raises(
-        DataError, match=rf"pairs\.tsv:{line}: . columns, the first line has 2. .*`delimiter`"
+        DataError, match=rf"pairs\.tsv:{line}: . columns?, the first line has 2. .*`delimiter`"
     ):
         read(tmp_path, f"x\ty\n{row}\nx\ty\n", header=header)
 

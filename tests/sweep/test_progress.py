@@ -22,8 +22,8 @@ def out() -> io.StringIO:
 
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch) -> None:
-    monkeypatch.setattr("raxalign.sweep.progress.crowd", lambda: Crowd(0.0, 2))
-    monkeypatch.setattr("raxalign.sweep.progress.core_speed", lambda: 1.2e11)
+    monkeypatch.setattr("raxalign.sweep.expectation.crowd", lambda: Crowd(0.0, 2))
+    monkeypatch.setattr("raxalign.sweep.expectation.core_speed", lambda: 1.2e11)
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
 def test_the_first_estimate_has_the_start_of_the_workers_and_what_else_runs(
     progress, out, plan, monkeypatch
 ) -> None:
-    monkeypatch.setattr("raxalign.sweep.progress.crowd", lambda: Crowd(4.0, 2))
+    monkeypatch.setattr("raxalign.sweep.expectation.crowd", lambda: Crowd(4.0, 2))
     progress.steps_added([Expected(plan.trials[0].key, "none", 12.0)], 2)
     assert lines(out) == [
         "about 40 s from now, by the size of the work (other work has a load of 4.0 on the 2 cores"

@@ -14,7 +14,7 @@ from raxalign.languages import language, spelled
 
 GLANCE = 200
 """Sentence pairs that are looked at."""
-_FREQUENT, _SENTENCES = 25, 120  # words of a profile, and sentences that it is made from
+_FREQUENT, _SENTENCES = 25, 120  # words of a profile, and sentences that are counted for it
 _PLAIN = 0.08  # of real text in a language about a fifth are words of its profile
 _TIMES = 2.0  # French has half as many of the words of Spanish as Spanish itself
 _MOSTLY, _HARDLY = 0.6, 0.2  # shares of letters in a script
