@@ -95,9 +95,10 @@ def test_words_that_share_a_piece_are_cut_together(kind):
 
 
 @pytest.mark.parametrize(("threads", "part"), [(1, 2), (1, 100), (3, 2)])
-def test_mapped_pieces_are_those_of_the_text(encoder, tmp_path, threads, part):
+def test_mapped_pieces_are_those_of_the_text(encoder, tmp_path, monkeypatch, threads, part):
+    monkeypatch.setattr(piece_files, "PART", part)
     data = dataset(tmp_path / "data")
-    counts = write_pieces(encoder.tokenizer, data, LANGS, threads, tmp_path, part=part)
+    counts = write_pieces(encoder.tokenizer, data, LANGS, threads, tmp_path)
     for column, sentences in (("src", SENTENCES), ("tgt", SENTENCES[::-1])):
         made = flat_pieces(encoder.tokenizer, [sentences], LANGS[column])
         mapped = map_pieces(tmp_path / column, LANGS[column])
@@ -155,9 +156,10 @@ def test_what_is_cut_is_not_written_to_the_file(encoder, tmp_path, monkeypatch):
 
 
 def test_a_process_that_fails_is_reported(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(piece_files, "PART", 2)
     monkeypatch.setattr(piece_files, "_saved", lambda tokenizer, path: path.write_text("{}") > 0)
     with pytest.raises(RaxalignError, match=r"data: a process that tokenises it failed \(.+\)"):
-        write_pieces(encoder.tokenizer, dataset(tmp_path / "data"), LANGS, 2, tmp_path, part=2)
+        write_pieces(encoder.tokenizer, dataset(tmp_path / "data"), LANGS, 2, tmp_path)
 
 
 def test_a_job_is_json(encoder, tmp_path):

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -71,8 +71,6 @@ def write_pieces(
     columns: Mapping[str, str | None],
     threads: int,
     folder: Path,
-    *,
-    part: int = PART,
 ) -> dict[str, Any]:
     """Write the pieces of columns of a dataset, as `map_pieces` reads them from ``folder/column``.
 
@@ -82,7 +80,6 @@ def write_pieces(
         columns: The columns of words, each with its language (None: a spaced one).
         threads: The largest number of processes at once.
         folder: Takes a folder for each column.
-        part: The number of sentences that a process holds at a time.
 
     Returns:
         For each column the number of its sentences, words and pieces, and of unknown ones among
@@ -91,11 +88,11 @@ def write_pieces(
     Raises:
         RaxalignError: A process failed.
     """
-    n_parts = max(1, -(-len(read_table(dataset)) // part))
+    n_parts = max(1, -(-len(read_table(dataset)) // PART))
     at_once = max(1, min(threads, n_parts))
     with tempfile.TemporaryDirectory(prefix="pieces-", dir=folder) as work:
         saved, unknown = str(Path(work) / "tokenizer.json"), tokenizer.unk_token_id
-        whole = Job(saved, unknown, str(dataset), columns, work, 0, at_once, part)
+        whole = Job(saved, unknown, str(dataset), columns, work, 0, at_once, PART)
         jobs = [replace(whole, first=first) for first in range(at_once)]
         if at_once == 1 or not _saved(tokenizer, Path(saved)):
             with collecting():  # the trials that read the pieces count the unknown ones
@@ -109,14 +106,14 @@ def write_pieces(
         }
 
 
-def tokenise_parts(tokenizer: Any, job: Job) -> None:
-    """Write the parts of a job. Stops where the process that started this one is gone."""
-    table, parent = read_table(Path(job.dataset)), os.getppid()
+def tokenise_parts(tokenizer: Any, job: Job, wanted: Callable[[], bool] = lambda: True) -> None:
+    """Write the parts of a job. Stops where they are no longer `wanted`."""
+    table = read_table(Path(job.dataset))
     n_parts = max(1, -(-len(table) // job.part))
     for number in range(job.first, n_parts, job.step):
         rows = table.slice(number * job.part, job.part)
         for column, lang in job.columns.items():
-            if os.getppid() != parent:
+            if not wanted():
                 return
             pieces = flat_pieces(tokenizer, sentence_chunks(rows, column, CHUNK), lang)
             place = Path(job.folder) / f"{column}-{number}"
@@ -221,9 +218,9 @@ def _main(given: str) -> None:
     """Do a job that another process has given."""
     from tokenizers import Tokenizer
 
-    job = Job(**json.loads(given))
+    job, parent = Job(**json.loads(given)), os.getppid()
     backend = Tokenizer.from_file(job.tokenizer)
-    tokenise_parts(BareTokenizer(backend, job.unknown), job)
+    tokenise_parts(BareTokenizer(backend, job.unknown), job, wanted=lambda: os.getppid() == parent)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ class _Scorer:
             if self._loaded != epoch:
                 self.classifier.load(self.model.files[epoch])
                 self._loaded = epoch
-            pieces: list[Any] = self.classifier.rows(*place.examples.words(), place.lang)
+            pieces: Sequence[Any] = self.classifier.rows(*place.examples.words(), place.lang)
             found = self.classifier.probabilities(pieces).numpy()
             self._found[key] = Predictions(self.model.toward, epoch, found)
         return self._found[key]

@@ -17,6 +17,7 @@ from raxalign.errors import DataError
 from raxalign.languages import same_language
 from raxalign.tasks.classification.examples import Example, Examples
 from raxalign.tasks.classification.scheme import ROLES, LabelScheme, Role, Split
+from raxalign.tasks.classification.spooled import kept
 
 _JSON = (".jsonl", ".ndjson", ".json")
 _HIDDEN = "Accuracies need labels; XTREME's test files have none, XNLI's own (xnli.test.tsv) have"
@@ -41,9 +42,18 @@ class ExampleFile:
 
     def read(self) -> Examples:
         """Reads all examples; see `stream`."""
-        found = list(self.stream())
-        rows = [row for row in found if row is not None]
-        return Examples(str(self.path), rows, found.count(None))
+        unlabelled = 0
+
+        def labelled() -> Iterator[Example]:
+            nonlocal unlabelled
+            for row in self.stream():
+                if row is None:
+                    unlabelled += 1
+                else:
+                    yield row
+
+        rows = kept(labelled())
+        return Examples(str(self.path), rows, unlabelled)
 
     def stream(self, report: Report = refuse) -> Iterator[Example | None]:
         """Streams the examples; None for each row without a label (``-``, ``-1`` or empty).

@@ -4,13 +4,16 @@ languages.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from raxalign.errors import DataError
-from raxalign.running import Sentence
-from raxalign.tasks.classification.examples import Example, Examples, seconds
+from raxalign.tasks.classification.examples import Example, Examples
+from raxalign.tasks.classification.spooled import Texts, has_seconds
 
 CodeSwitching = Literal["none", "sentence"]
 
@@ -52,32 +55,33 @@ def training_parts(
     """
     parts, begin = [], 0
     for lang, examples in given.items():
-        if lang == pivot or code_switching == "none":
-            pairs = [(row, row) for row in examples.rows]
-            mixes = [(lang, lang)]
-        else:
-            pairs = counterparts(examples, given[pivot], whole=whole)
-            mixes = [(lang, pivot), (pivot, lang)]
-        units = range(begin, begin + len(pairs))
-        parts += [_part(pairs, lang, mix, units) for mix in mixes]
-        begin += len(pairs)
+        index: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+        sides, mixes = (examples, examples), [(lang, lang)]
+        if lang != pivot and code_switching != "none":
+            index = counterparts(examples, given[pivot], whole=whole)
+            sides, mixes = (examples, given[pivot]), [(lang, pivot), (pivot, lang)]
+        firsts, seconds, labels = _columns(sides, index)
+        units = range(begin, begin + len(labels))
+        for mix in mixes:  # each text is the own one where its language is `lang`, else the pivot's
+            first, second = (0 if of_text == lang else 1 for of_text in mix)
+            parts.append(Part(mix, firsts[first], seconds[second], labels, units))
+        begin += len(labels)
     return parts
 
 
-def _part(
-    pairs: Sequence[tuple[Example, Example]], lang: str, langs: tuple[str, str], units: range
-) -> Part:
-    """The examples of one mix: each text is the own one where its language is `lang`, and the
-    pivot's where it is not.
+def _columns(
+    sides: tuple[Examples, Examples], index: tuple[np.ndarray | None, np.ndarray | None]
+) -> tuple[list[Texts], list[Texts | None], list[str]]:
+    """The first and the second texts of some examples and of their counterparts, and the labels of
+    these examples.
     """
-    first, second = (0 if of_text == lang else 1 for of_text in langs)
-    return Part(
-        langs,
-        [Sentence.of_text(pair[first].first) for pair in pairs],
-        seconds([pair[second] for pair in pairs]),
-        [own.label for own, _ in pairs],
-        units,
-    )
+    firsts = [Texts(side.rows, places) for side, places in zip(sides, index, strict=True)]
+    seconds = [
+        Texts(side.rows, places, second=True) if has_seconds(side.rows) else None
+        for side, places in zip(sides, index, strict=True)
+    ]
+    labels = [row.label for row in sides[0].rows]
+    return firsts, seconds, labels if index[0] is None else [labels[i] for i in index[0].tolist()]
 
 
 _REMEDY = (
@@ -88,26 +92,28 @@ _REMEDY = (
 
 def counterparts(
     examples: Examples, pivot: Examples, *, whole: bool
-) -> list[tuple[Example, Example]]:
-    """Pairs each example with the pivot's example of the same line: their labels agree, and their
-    ids where both have one. Raises `DataError` with file and line.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of examples, and those of the pivot's examples of the same lines: their
+    labels agree, and their ids where both have one. Raises `DataError` with file and line.
     """
-    by_line, pairs = {row.line: row for row in pivot.rows}, []
+    by_line = {row.line: (place, row) for place, row in enumerate(pivot.rows)}
+    own, others = array("q"), array("q")
     if whole and len(examples) != len(pivot):
         told = f"{len(examples)} labelled rows, but {pivot.source} has {len(pivot)}"
         raise DataError(examples.source, told, remedy=_REMEDY)
-    for row in examples.rows:
-        other = by_line.get(row.line)
-        if other is not None:
-            _refuse_different(examples, row, other, pivot)
-            pairs.append((row, other))
+    for place, row in enumerate(examples.rows):
+        found = by_line.get(row.line)
+        if found is not None:
+            _refuse_different(examples, row, found[1], pivot)
+            own.append(place)
+            others.append(found[0])
         elif whole:
             told = f"{pivot.source} has no row in this line"
             raise DataError(examples.source, told, line=row.line, remedy=_REMEDY)
-    if not pairs:
+    if not own:
         told = f"no row has a counterpart in {pivot.source}"
         raise DataError(examples.source, told, remedy=_REMEDY)
-    return pairs
+    return np.array(own, np.int64), np.array(others, np.int64)
 
 
 def _refuse_different(examples: Examples, row: Example, other: Example, pivot: Examples) -> None:

@@ -11,8 +11,12 @@ import torch
 from raxalign.encoders.models.decoders import summary_places
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
+from raxalign.tasks.transfer.compact_rows import CompactRows
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.row_states import row_states
+
+_CHUNK = 4096
+"""Examples that are divided into pieces at once."""
 
 
 class SentenceClassifier(FineTuned):
@@ -26,7 +30,7 @@ class SentenceClassifier(FineTuned):
         second: Sequence[Sequence[str]] | None,
         lang: str,
         second_lang: str | None = None,
-    ) -> list[PieceRow]:
+    ) -> Sequence[PieceRow]:
         """Divides sentences, or sentence pairs, into pieces; of a pair that is too long the longer
         sentence is cut first.
 
@@ -39,7 +43,16 @@ class SentenceClassifier(FineTuned):
         Returns:
             one row per example.
         """
-        return self.encoder.pieces(first, lang, pairs=second, pair_lang=second_lang)
+        parts = (slice(start, start + _CHUNK) for start in range(0, len(first), _CHUNK))
+        return CompactRows(
+            self.encoder.pieces(
+                first[part],
+                lang,
+                pairs=None if second is None else second[part],
+                pair_lang=second_lang,
+            )
+            for part in parts
+        )
 
     def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
         """Returns logits (rows, labels); gradient flows, dropout follows the mode."""

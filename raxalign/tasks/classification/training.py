@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from raxalign.arrays import offsets_of, ranges
 from raxalign.errors import DataError
 from raxalign.tasks.classification.classifiers import Classifier, new_classifier, settings_for
 from raxalign.tasks.classification.data import ExampleData
 from raxalign.tasks.classification.examples import Examples, refuse_overlap
 from raxalign.tasks.classification.metrics import METRICS
 from raxalign.tasks.classification.mixing import Part, training_parts
+from raxalign.tasks.transfer.compact_rows import Chained
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.trained import (
     EpochObjective,
@@ -172,31 +174,29 @@ class FineTuning(EpochObjective):
         )
         self.module: nn.Module = self.model
         self.given = given
-        self.pieces: list[Any] = []
-        self.n_rows = 1 + max(part.units[-1] for part in given.parts)
-        self.members: list[list[int]] = [[] for _ in range(self.n_rows)]
-        for part in given.parts:
-            for number, unit in enumerate(part.units, len(self.pieces)):
-                self.members[unit].append(number)
-            self.pieces += self.model.rows(part.firsts, part.seconds, *part.langs)
+        self.pieces: Sequence[Any] = Chained(
+            [self.model.rows(part.firsts, part.seconds, *part.langs) for part in given.parts]
+        )
+        units = np.concatenate([np.asarray(part.units) for part in given.parts])
+        self.n_rows = 1 + int(units.max())
+        self.members = np.argsort(units, kind="stable")  # the examples of each unit in turn
+        self.member_offsets = offsets_of(np.bincount(units))
         number_of = {label: i for i, label in enumerate(given.labels)}
         self.labels = np.array([number_of[label] for part in given.parts for label in part.labels])
         pivot = given.parts[0].langs[0]
-        self.dev: list[Any] = self.model.rows(*given.dev.words(), pivot) if given.dev else []
-        self.rows_watched: Mapping[str, list[Any]] = {
+        self.dev: Sequence[Any] = self.model.rows(*given.dev.words(), pivot) if given.dev else []
+        self.rows_watched: Mapping[str, Sequence[Any]] = {
             lang: self.model.rows(*examples.words(), lang)
             for lang, examples in given.watched.items()
         }
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         """The mean over the examples of the global batch, the share of these rows."""
-        chosen = [
-            example for unit in step.rows[positions].tolist() for example in self.members[unit]
-        ]
+        chosen = self.members[ranges(self.member_offsets, step.rows[positions])[0]].tolist()
         logits = self.model([self.pieces[i] for i in chosen])
         labels = on_device(self.labels[chosen], logits.device)
-        return nn.functional.cross_entropy(logits, labels, reduction="sum") / sum(
-            len(self.members[unit]) for unit in step.rows.tolist()
+        return nn.functional.cross_entropy(logits, labels, reduction="sum") / int(
+            (self.member_offsets[step.rows + 1] - self.member_offsets[step.rows]).sum()
         )
 
     def dev_score(self) -> float:
@@ -211,6 +211,6 @@ class FineTuning(EpochObjective):
             for lang, rows in self.rows_watched.items()
         }
 
-    def _score(self, examples: Examples, rows: list[Any], metric: str) -> float:
+    def _score(self, examples: Examples, rows: Sequence[Any], metric: str) -> float:
         predicted = self.model.probabilities(rows).argmax(1).numpy()
         return METRICS[metric](examples.numbers(self.given.labels), predicted)
