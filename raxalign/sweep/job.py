@@ -140,13 +140,7 @@ def open_workshop(
         checkpoint_seconds=60 * job.checkpoint_minutes,
     )
     if trains:
-        import torch
-
-        torch.set_num_threads(job.threads)
-        if job.gpus and torch.cuda.is_available():
-            runtime = replace(runtime, device="cuda")
-            if job.gpus < 1:  # who takes too much runs out of memory itself, and not its neighbour
-                torch.cuda.set_per_process_memory_fraction(job.gpus)
+        runtime = replace(runtime, device=_take_share(job))
     if report is not None:
         runtime = replace(runtime, report=report)
     workshop = Workshop(
@@ -155,3 +149,15 @@ def open_workshop(
     if announce is not None:
         workshop.announce = announce
     return workshop
+
+
+def _take_share(job: Job) -> str:
+    """Hold torch to this worker's share of the cores and of a card; returns the device."""
+    import torch
+
+    torch.set_num_threads(job.threads)
+    if not (job.gpus and torch.cuda.is_available()):
+        return "cpu"
+    if job.gpus < 1:  # who takes too much runs out of memory itself, and not its neighbour
+        torch.cuda.set_per_process_memory_fraction(job.gpus)
+    return "cuda"
