@@ -132,15 +132,8 @@ def open_workshop(
     """
     require_storage(job)
     os.environ.update({**thread_limits(job.threads), CACHE_GIB: str(job.cache_gib)})
-    runtime = Runtime(
-        device="cpu",
-        threads=job.threads,
-        rank=rank,
-        world_size=world_size,
-        checkpoint_seconds=60 * job.checkpoint_minutes,
-    )
-    if trains:
-        runtime = replace(runtime, device=_take_share(job))
+    device, pause = _take_share(job) if trains else "cpu", 60 * job.checkpoint_minutes
+    runtime = Runtime(device, 0, rank, world_size, job.threads, checkpoint_seconds=pause)
     if report is not None:
         runtime = replace(runtime, report=report)
     workshop = Workshop(
