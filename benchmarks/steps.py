@@ -6,7 +6,8 @@ usage: python -m benchmarks.steps [ENCODER_FOLDER WORD_PAIRS_FOLDER] [--device c
 
 Per part and precision: `waits_per_step`, the operations for which the host waits until the device
 has caught up (reading a value, looking for the places of a mask), and `wait_share`, their part of
-the host's time; budget: none besides the reading of the losses every few steps. The same code runs
+the host's time, from the end of the first step to that of the last; budget: none besides the
+reading of the losses every few steps. The same code runs
 on a CPU, where the operations are counted although nothing has to be waited for, and on a GPU,
 where copies from memory that is not pinned count too. With tokens per second, on a GPU also the
 share of its peak of floating-point operations (two per weight and token and 6 with gradients; the
@@ -20,13 +21,14 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from benchmarks.finetune import first_rows, folders
 from raxalign.catalog import catalog
@@ -50,6 +52,7 @@ WAITS = (
     "cudaStreamSynchronize",
     "cudaDeviceSynchronize",
 )
+STEP = "benchmark::step"
 FORWARD, TRAINED = 2, 6  # operations per weight and token
 
 
@@ -118,6 +121,23 @@ def peak(precision: Precision, device: str) -> float:
     return 20 * n**3 / (time.perf_counter() - start)
 
 
+def _mark() -> None:
+    """Leave the end of an optimiser's step in the profile."""
+    with record_function(STEP):
+        pass
+
+
+def _within_steps(events: Sequence[Any]) -> tuple[int, list[Any]]:
+    """Return the number of steps after the first one, and the operations from its end to the end
+    of the last one; of what has no steps, 0 and all.
+    """
+    ends = [event.time_range.start for event in events if event.name == STEP]
+    if len(ends) < 2:
+        return 0, list(events)
+    first, last = min(ends), max(ends)
+    return len(ends) - 1, [e for e in events if first <= e.time_range.start <= last]
+
+
 def _of_adam(event: Any) -> bool:
     """Whether an operation is part of Adam's kernel, which on a CPU reads the number of its step
     for each tensor; on a card it does not.
@@ -154,14 +174,16 @@ def measure(part: Part, folder: Path, precision: Precision, options: Any) -> dic
         torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     activities, encoder = [ProfilerActivity.CPU], loaded()
+    hook = register_optimizer_step_post_hook(lambda *_: _mark())
     with profile(activities=[*activities, *([ProfilerActivity.CUDA] if on_card else [])]) as seen:
         part.run(encoder, runtime)
-    events = seen.events() or []
+    hook.remove()
+    steps, events = _within_steps(seen.events() or [])
     waits = [event for event in events if event.name in WAITS and not _of_adam(event)]
     whole = sum(event.self_cpu_time_total for event in events)
     found: dict[str, object] = {
         "tokens_per_second": round(tokens / seconds),
-        "waits_per_step": len(waits) / part.steps,
+        "waits_per_step": len(waits) / (steps or part.steps),
         "wait_share": sum(event.self_cpu_time_total for event in waits) / whole,
     }
     if on_card:

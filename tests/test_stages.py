@@ -28,18 +28,28 @@ from tests.grids import write_grid
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A small grid that was run: (workshop, keys of the stages that were made, in order)."""
-    folder = tmp_path_factory.mktemp("grid")
+def small_grid(folder, run):
+    """Three methods on two languages, with a `run` section."""
     methods = (
         "none: {}",
         "rotation: {center: true}",
         "finetune: {batch_size: 16, learning_rate: 1.0e-3}",
     )
-    path = write_grid(
-        folder, languages="{together: [de, fr]}", sentences="100", size=200, methods=methods
+    return write_grid(
+        folder,
+        languages="{together: [de, fr]}",
+        sentences="100",
+        size=200,
+        methods=methods,
+        run=run,
     )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A small grid that was run: (workshop, keys of the stages that were made, in order)."""
+    folder = tmp_path_factory.mktemp("grid")
+    path = small_grid(folder, "precision: fp32")
     made = []
     root = str(folder / "storage")
     plan = expand(load(path))
@@ -297,6 +307,30 @@ def test_records_say_how_much_of_each_language_the_tokenizer_knew(finished):
         "finetune": {"de-en", "fr-en"},
         "scratch": {"de", "en", "fr"},
     }
+
+
+def test_bf16_has_results_of_its_own_that_order_the_methods_as_float32_does(finished, tmp_path):
+    exact, _ = finished
+    text = small_grid(tmp_path, "precision: bf16")
+    plan, root = expand(load(text)), str(tmp_path / "storage")
+    rounded = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    for trial in plan.trials:
+        records = run_trial(rounded, trial.key)
+        assert {record["precision"] for record in records} == {"bf16"}
+    assert Ledger(root).keys().isdisjoint(exact.ledger.keys())
+    before, after = means(exact), means(rounded)
+    assert sorted(before, key=before.get) == sorted(after, key=after.get)
+    for method, value in before.items():
+        assert after[method] == pytest.approx(value, abs=0.05)
+
+
+def means(workshop):
+    """The contextual accuracy of each method, the mean over languages on test."""
+    found = {}
+    for row in rows(workshop.plan, workshop.ledger):
+        if (row["metric"], row["split"]) == ("contextual_accuracy", "test"):
+            found.setdefault(row["method"], []).append(row["value"])
+    return {method: sum(values) / len(values) for method, values in found.items()}
 
 
 def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path):

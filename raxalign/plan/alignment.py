@@ -58,8 +58,7 @@ class Alignment:
             "languages": list(self.languages),
             "pivot": grid.pivot,
         }
-        if self.method.has_chance():
-            params["seed"] = self.seed
+        params |= {"seed": self.seed} if self.method.has_chance() else {}
         return shared.add(
             Stage(
                 "aligned",

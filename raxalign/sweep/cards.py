@@ -17,7 +17,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.stages import FITTED, GPU_BYTES
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.sweep.job import Job
+from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.nodes import Nodes, wait_for_named
 from raxalign.sweep.observer import Observer
 
@@ -35,12 +35,12 @@ _STEP = 10_000  # Ray counts in ten-thousandths of a card
 _LIMIT = 120.0  # seconds within which a machine must have answered
 
 
-def settle(job: Job, plan: Plan | None, nodes: Nodes, observer: Observer) -> tuple[Job, Nodes]:
+def settle(job: Job, nodes: Nodes, observer: Observer) -> tuple[Job, Nodes]:
     """Return the job with the share of a card that each worker gets, and the nodes by then.
 
     Args:
-        job: The job, which may leave that open.
-        plan: What is trained (None: not known yet; each worker then gets a card of its own).
+        job: The job, which may leave that open. Where its plan is not known yet, as that of a
+            search, each worker gets a card of its own.
         nodes: The cluster. Its named machines are waited for, since one of them may have a card.
         observer: Receives a note on the choice.
     """
@@ -50,7 +50,7 @@ def settle(job: Job, plan: Plan | None, nodes: Nodes, observer: Observer) -> tup
     job = replace(job, auto_gpus=False)
     if not any(node.get("GPU") for node in (*nodes.alive, *nodes.later)):
         return replace(job, gpus=0.0), nodes
-    wanted = wanted_bytes(plan, job.root) if plan is not None else None
+    wanted = wanted_bytes(read_plan(job.plan), job.root) if job.plan else None
     share = 1.0 if job.workers > 1 else share_of_a_card(wanted, _smallest_card())
     held = "a card" if share == 1.0 else f"1/{round(1 / share)} of a card"
     observer.noticed(f"each worker gets {held} (run.gpus_per_worker: auto)")

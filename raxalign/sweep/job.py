@@ -132,21 +132,8 @@ def open_workshop(
     """
     require_storage(job)
     os.environ.update({**thread_limits(job.threads), CACHE_GIB: str(job.cache_gib)})
-    runtime = Runtime(
-        device="cpu",
-        threads=job.threads,
-        rank=rank,
-        world_size=world_size,
-        checkpoint_seconds=60 * job.checkpoint_minutes,
-    )
-    if trains:
-        import torch
-
-        torch.set_num_threads(job.threads)
-        if job.gpus and torch.cuda.is_available():
-            runtime = replace(runtime, device="cuda")
-            if job.gpus < 1:  # who takes too much runs out of memory itself, and not its neighbour
-                torch.cuda.set_per_process_memory_fraction(job.gpus)
+    device, pause = _take_share(job) if trains else "cpu", 60 * job.checkpoint_minutes
+    runtime = Runtime(device, 0, rank, world_size, job.threads, checkpoint_seconds=pause)
     if report is not None:
         runtime = replace(runtime, report=report)
     workshop = Workshop(
@@ -155,3 +142,15 @@ def open_workshop(
     if announce is not None:
         workshop.announce = announce
     return workshop
+
+
+def _take_share(job: Job) -> str:
+    """Hold torch to this worker's share of the cores and of a card; returns the device."""
+    import torch
+
+    torch.set_num_threads(job.threads)
+    if not (job.gpus and torch.cuda.is_available()):
+        return "cpu"
+    if job.gpus < 1:  # who takes too much runs out of memory itself, and not its neighbour
+        torch.cuda.set_per_process_memory_fraction(job.gpus)
+    return "cuda"

@@ -47,17 +47,11 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
     """Run what the ledger lacks of a plan. Raises `ResourceError` before anything starts where the
     cluster can never give what a trial asks for.
     """
-    return run_sweep(Whole(plan), job, observer, name=plan.name, plan=plan, address=address)
+    return run_sweep(Whole(plan), job, observer, name=plan.name, address=address)
 
 
 def run_sweep(
-    source: Source,
-    job: Job,
-    observer: Observer,
-    *,
-    name: str,
-    plan: Plan | None = None,
-    address: str | None = None,
+    source: Source, job: Job, observer: Observer, *, name: str, address: str | None = None
 ) -> Summary:
     """Run what the ledger lacks of the trials of a source, until it is exhausted.
 
@@ -67,7 +61,6 @@ def run_sweep(
             here: `job.plan` is then empty.
         observer: Receives what happens.
         name: The name of the grid.
-        plan: What is trained, as far as it is known before the source is asked.
         address: The cluster to join; None starts Ray on this machine.
 
     Raises:
@@ -78,7 +71,7 @@ def run_sweep(
     try:
         job = signed(job) if address else job
         remove_groups_of_dead_drivers(observer)
-        job, nodes = settle(job, plan, find_nodes(address), observer)
+        job, nodes = settle(job, find_nodes(address), observer)
         sweep = Sweep(source, job, observer, lambda: Room(job, nodes.now().all(job)))
         sweep.ask()
         nodes = wait_for_named(job, nodes, observer, training=sweep.groups)

@@ -31,7 +31,7 @@ FINETUNE = (
 )
 SEARCH = f"""
 search: {{metric: 'retrieval/{{lang}}-en/contextual_accuracy', trials: {TRIALS}, confirm: {FRESH}}}
-run: {{concurrency: {AT_ONCE}, threads: 1}}
+run: {{concurrency: {AT_ONCE}, threads: 1, checkpoint_minutes: 0.01}}
 """
 
 

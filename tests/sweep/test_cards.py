@@ -22,25 +22,25 @@ def card(monkeypatch):
     monkeypatch.setattr(cards, "_smallest_card", lambda: 80 * GIB)
 
 
-def test_without_cards_nothing_is_asked_for(job, plan, heard):
-    found, _ = settle(replace(job, auto_gpus=True), plan, Nodes((HEAD,)), heard)
+def test_without_cards_nothing_is_asked_for(job, heard):
+    found, _ = settle(replace(job, auto_gpus=True), Nodes((HEAD,)), heard)
     assert (found.gpus, found.auto_gpus) == (0.0, False)
     assert heard.notices == []
 
 
-def test_what_the_grid_says_is_left_alone(job, plan, heard):
+def test_what_the_grid_says_is_left_alone(job, heard):
     nodes = Nodes((CARDS,))
-    assert settle(replace(job, gpus=0.5), plan, nodes, heard) == (replace(job, gpus=0.5), nodes)
+    assert settle(replace(job, gpus=0.5), nodes, heard) == (replace(job, gpus=0.5), nodes)
 
 
-def test_small_trainings_share_a_card_and_the_user_is_told(job, plan, heard):
-    found, _ = settle(replace(job, auto_gpus=True), plan, Nodes((HEAD, CARDS)), heard)
+def test_small_trainings_share_a_card_and_the_user_is_told(job, heard):
+    found, _ = settle(replace(job, auto_gpus=True), Nodes((HEAD, CARDS)), heard)
     assert found.gpus == 1 / 8
     assert heard.notices == ["each worker gets 1/8 of a card (run.gpus_per_worker: auto)"]
 
 
-def test_a_worker_of_a_group_has_a_card_of_its_own(job, plan, heard):
-    found, _ = settle(replace(job, auto_gpus=True, workers=2), plan, Nodes((CARDS,)), heard)
+def test_a_worker_of_a_group_has_a_card_of_its_own(job, heard):
+    found, _ = settle(replace(job, auto_gpus=True, workers=2), Nodes((CARDS,)), heard)
     assert found.gpus == 1.0
 
 

@@ -68,8 +68,7 @@ def pretrain(
     with _threads(runtime.threads), torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.seed)
         tokenizer = _tokenizer(params, vocabulary, sentences)
-        model = new_bert(params, len(tokenizer))
-        encoder = TransformerEncoder(model, tokenizer, runtime.device, runtime.precision)
+        encoder = _new_encoder(params, tokenizer, runtime)
         rows, cut = training_rows(encoder, sentences, params)
         settings, where = train_settings(params, rows), replace(runtime, seed=params.seed)
         fitted = fit(Pretraining(encoder, rows, params), len(rows), settings, where, name=NAME)
@@ -83,6 +82,12 @@ def pretrain(
         "rows_per_step": settings.batch_size,
         **_losses(fitted.losses),
     }
+
+
+def _new_encoder(params: ScratchParams, tokenizer: Any, runtime: Runtime) -> TransformerEncoder:
+    """An encoder with random weights, where and as it is trained."""
+    model = new_bert(params, len(tokenizer))
+    return TransformerEncoder(model, tokenizer, runtime.device, runtime.precision)
 
 
 def _losses(losses: Sequence[float]) -> dict[str, float]:
