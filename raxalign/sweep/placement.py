@@ -7,24 +7,14 @@ project have names, ``raxalign-<job>-<trial>-<random>``, and are removed by name
 
 from __future__ import annotations
 
-import functools
 import re
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import ray
-import ray.train.torch
 from ray._private.state import jobs
-from ray.train.v2._internal.callbacks.placement_group_callback import (
-    PlacementGroupCleanerCallback,
-)
-from ray.train.v2._internal.execution.callback import WorkerGroupCallback
-from ray.train.v2._internal.execution.worker_group import worker_group
 from ray.util.placement_group import (
     PlacementGroup,
-    placement_group,
     placement_group_table,
     remove_placement_group,
 )
@@ -37,36 +27,11 @@ _NAME = re.compile(rf"{_PREFIX}-(?P<job>[0-9a-f]+)-[0-9a-f]{{{_TRIAL}}}-[0-9a-f]
 _WAITING = ("PENDING", "RESCHEDULING")
 
 
-class Naming(WorkerGroupCallback):  # type: ignore[misc]
-    """A listener in a group's controller that gives the group's room its name."""
-
-    def __init__(self, trial: str) -> None:
-        self._trial = trial
-
-    def before_worker_group_start(self, worker_group_context: Any) -> None:  # noqa: ARG002
-        """Have the next placement group of this process named. Ray Train has no option for it."""
-        name = f"{_prefix(self._trial)}{secrets.token_hex(4)}"
-        worker_group.placement_group = functools.partial(placement_group, name=name)
-
-
-class GroupTrainer(ray.train.torch.TorchTrainer):  # type: ignore[misc]
-    """Ray Train's trainer without its cleaner of placement groups. The cleaner asks the dashboard,
-    and on a cluster without one it never ends when a driver is killed.
-    """
-
-    def _create_default_callbacks(self) -> list[Any]:
-        return [
-            callback
-            for callback in super()._create_default_callbacks()
-            if not isinstance(callback, PlacementGroupCleanerCallback)
-        ]
-
-
 def remove_groups_of(trial: str) -> int:
     """Remove the room that earlier groups of a trial of this job hold or wait for; returns how many
     there were.
     """
-    return _remove(place for place, name in _living() if name.startswith(_prefix(trial)))
+    return _remove(place for place, name in _living() if name.startswith(prefix_of(trial)))
 
 
 def remove_groups_of_dead_drivers(observer: Observer) -> None:
@@ -88,7 +53,8 @@ def _this_job() -> str:
     return str(ray.get_runtime_context().get_job_id())
 
 
-def _prefix(trial: str) -> str:
+def prefix_of(trial: str) -> str:
+    """Return what the names of the room of a trial of this job begin with."""
     return f"{_PREFIX}-{_this_job()}-{trial[:_TRIAL]}-"
 
 

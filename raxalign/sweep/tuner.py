@@ -30,7 +30,7 @@ from raxalign.sweep.scratch import remove_scratch, scratch_folder
 from raxalign.sweep.shared import signed
 from raxalign.sweep.source import Source, Whole
 from raxalign.sweep.stage import run_stage
-from raxalign.sweep.trial import TRAINED_ONLY, keep_failure, run_group, run_inline
+from raxalign.sweep.trial import TRAINED_ONLY, keep_failure, run_inline
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,8 @@ def _run_step(config: dict[str, Any], job: Job) -> None:
     if "stage" in config:
         run_stage(config, job)
     elif config["needs"] == Needs.GROUP.name:
+        from raxalign.sweep.groups import run_group
+
         run_group(config, job)
     else:
         run_inline(config, job)

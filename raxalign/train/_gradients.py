@@ -197,6 +197,7 @@ class _Bucket:
             return self._sums[0].view(-1)
         sizes = [-(-parameter.numel() // _ALIGNED) * _ALIGNED for parameter in self._parameters]
         flat = torch.empty(sum(sizes), dtype=first.dtype, device=first.device)
+        self._sums = []
         for parameter, part in zip(self._parameters, torch.split(flat, sizes), strict=True):
             view = part[: parameter.numel()].view_as(parameter)
             part[parameter.numel() :].zero_()

@@ -135,7 +135,7 @@ def test_two_grids_on_one_storage_at_once_both_end_well(finished, tmp_path):
     site.forget("rotation")
     with site.running() as one, site.running() as other:
         said = [process.communicate()[1] for process in (one, other)]
-    assert [one.returncode, other.returncode] == [0, 0], said
+    assert [one.returncode, other.returncode] == [0, 0], "\n".join(said)
     assert site.results() == finished.results()
     check_ledger_and_tracking_agree(site, uri(site))
 

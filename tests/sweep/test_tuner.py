@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 
@@ -85,6 +87,11 @@ def test_a_lost_worker_is_told_by_the_first_line_of_its_loss(sweep, job, heard) 
     watch.on_trial_complete(1, [], TuneTrial(other, result={"error": ""}))
     assert [error for _, error in heard.trials] == ["its worker was lost once (killed)", None]
     assert (sweep.counts.done, len(sweep.counts.failed)) == (1, 1)
+
+
+def test_a_worker_of_stages_that_read_text_loads_no_torch() -> None:
+    code = "import sys, raxalign.sweep.tuner; sys.exit('torch._C' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.slow

@@ -1,0 +1,132 @@
+"""The training of a trial by a group of workers: its losses, and what it leaves to one worker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from ray.exceptions import ActorUnavailableError
+from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
+from ray.train.v2.api.exceptions import WorkerGroupError
+
+from raxalign.errors import DataError, RaxalignError
+from raxalign.store.ledger import Ledger
+from raxalign.sweep import groups, notices, trial
+from raxalign.sweep.groups import _Loss, _loss, _run_groups, run_group
+from raxalign.sweep.job import Job
+from raxalign.sweep.losses import GIVEN_UP
+from raxalign.sweep.notices import Notices
+from raxalign.sweep.trial import TRAINED_ONLY, attempt, keep_failure, run_inline
+
+
+class Groups:
+    """Ends groups of workers as a list has it, and counts how often rooms were cleared."""
+
+    def __init__(self, job: Job, key: str, ends: list[tuple[object, Exception | None]]) -> None:
+        self.ledger, self.key, self.ends = Ledger(job.root), key, ends
+        self.cleared = 0
+
+    def clear(self, key: str) -> None:
+        assert key == self.key
+        self.cleared += 1
+
+    def fit(self, job: Job, key: str, number: int) -> object:
+        loss, kept = self.ends[number]
+        if kept is not None:
+            known = isinstance(kept, RaxalignError)
+            keep_failure(self.ledger, key, str(kept), "", bug=not known)
+        return loss
+
+
+DIED = _Loss("The actor died", died=True, trace="")
+FAILED = _Loss("RuntimeError: odd", died=False, trace="")
+
+
+@pytest.mark.parametrize(
+    ("ends", "message", "count"),
+    [
+        ([(None, None)], None, 1),
+        ([(DIED, None), (None, None)], None, 2),
+        ([(FAILED, ValueError("odd"))], "odd", 1),
+        ([(DIED, ValueError("odd")), (None, None)], None, 2),
+        ([(DIED, DataError("de.txt", "is empty"))], "de.txt: is empty", 1),
+        (
+            [(DIED, None)] * 2,
+            "its group of workers was lost 2 times without progress in between (The actor died)",
+            2,
+        ),
+    ],
+)
+def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
+    plan, job, monkeypatch, ends, message, count
+) -> None:
+    key, job = plan.trials[0].key, replace(job, max_failures=1)
+    told = Groups(job, key, ends)
+    monkeypatch.setattr(groups, "is_trained", lambda *given: False)
+    monkeypatch.setattr(groups, "_fit_group", told.fit)
+    monkeypatch.setattr(groups, "remove_groups_of", told.clear)
+    assert _run_groups(job, key) == message
+    assert told.cleared == count
+    kept = Ledger(job.root).failure(key)
+    assert (kept and kept["message"]) == message
+
+
+def test_a_group_that_is_followed_by_another_is_reported(plan, job, monkeypatch) -> None:
+    key, job = plan.trials[0].key, replace(job, max_failures=1)
+    told = Groups(job, key, [(DIED, None), (None, None)])
+    monkeypatch.setattr(groups, "is_trained", lambda *given: False)
+    monkeypatch.setattr(groups, "_fit_group", told.fit)
+    monkeypatch.setattr(groups, "remove_groups_of", told.clear)
+    monkeypatch.setattr(notices, "EVERY", 0.0)
+    assert _run_groups(job, key) is None
+    [(step, line)] = Notices(job.scratch).new()
+    assert step == key
+    assert line.startswith("its group of workers was lost (The actor died); it is tried again")
+
+
+def test_a_group_trains_and_leaves_the_evaluation_to_one_worker(plan, job, monkeypatch) -> None:
+    key, reported, ran = plan.trials[0].key, [], []
+    monkeypatch.setattr(groups, "is_trained", lambda *given: False)
+    monkeypatch.setattr(trial, "run_trial", lambda workshop, key: ran.append("evaluated"))
+    monkeypatch.setattr(trial, "train_trial", lambda workshop, key: ran.append("trained"))
+    monkeypatch.setattr(groups.tune, "report", reported.append)
+    monkeypatch.setattr(groups, "remove_groups_of", lambda key: 0)
+    monkeypatch.setattr(
+        groups, "_fit_group", lambda job, key, number: attempt(job, key, world_size=2)
+    )
+    run_group({"trial": key}, job)
+    run_inline({"trial": key}, job)
+    assert ran == ["trained", "evaluated"]
+    assert [answer.get(TRAINED_ONLY, False) for answer in reported] == [True, False]
+
+
+def test_what_is_trained_already_starts_no_group(plan, job, monkeypatch) -> None:
+    key, reported = plan.trials[0].key, []
+    monkeypatch.setattr(groups.tune, "report", reported.append)
+    monkeypatch.setattr(groups, "remove_groups_of", lambda key: 0)
+    monkeypatch.setattr(groups, "is_trained", lambda *given: True)
+    run_group({"trial": key}, job)
+    assert reported == [{"trial": key, "error": "", TRAINED_ONLY: True}]
+
+
+def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left() -> None:
+    dead = ActorUnavailableError("The actor died", None)
+    check = WorkerHealthCheckFailedError("A worker health check failed", failure=dead)
+    left = RuntimeError("PeerLost: another worker of this training is gone")
+    found = _loss(WorkerGroupError("both", {0: left, 1: check}))
+    assert (found.died, found.cause) == (True, str(dead).strip())
+    alone = _loss(WorkerGroupError("one", {0: left}))
+    assert (alone.died, alone.cause) == (False, str(left))
+
+
+def test_a_trial_that_was_given_up_is_not_run_once_more(plan, job, monkeypatch) -> None:
+    key, reported = plan.trials[0].key, []
+    monkeypatch.setattr(trial, "attempt", None)
+    monkeypatch.setattr(groups, "_run_groups", None)
+    monkeypatch.setattr(groups.tune, "report", reported.append)
+    for function in (run_inline, run_group):
+        function({"trial": key, GIVEN_UP: "lost 3 times"}, job)
+    assert [{**answer, "done": True} for answer in reported] == [
+        {"trial": key, "error": "lost 3 times", "done": True}
+    ] * 2
+    assert Ledger(job.root).failure(key)["message"] == "lost 3 times"
