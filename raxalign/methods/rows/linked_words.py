@@ -198,7 +198,7 @@ def _side(
     lengths_S, count_W = pieces.lengths, np.asarray(pieces.count_W)
     for s in np.flatnonzero(lengths_S > room):
         words = slice(*pieces.word_offsets[s : s + 2])
-        lost = pieces.first_W[words] + count_W[words] > room
+        lost = pieces.first_W[words].astype(np.int64) + count_W[words] > room
         count_W[words][lost] = 0
     spoken = None if lang is None else Spoken.of(lang, len(pieces))
     offsets = offsets_of(np.minimum(lengths_S, max(room, 0)) + around)
