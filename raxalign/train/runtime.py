@@ -26,10 +26,10 @@ class Runtime:
     """Where a computation runs.
 
     `device` is a torch device name. `report(metrics, step)` takes training curves; only rank 0
-    calls it. `checkpoints` is a folder that survives the process (None: no checkpoints);
-    one is written every `checkpoint_seconds` by a thread, or, where `checkpoint_every` is given,
-    every so many optimiser steps, and then before the next step. `saved` is called on rank 0 after
-    each checkpoint, by who wrote it. `threads` is the process's share of the cores.
+    calls it. `checkpoints` is a folder that survives the process (None: no checkpoints). A thread
+    writes one every `checkpoint_seconds`. With `checkpoint_every` it is instead written every so
+    many optimiser steps, and the next step waits for it. `saved` is called on rank 0 after each
+    checkpoint, by the thread that wrote it. `threads` is the process's share of the cores.
     `scored(metrics, step)` takes the scores of dev selections, on rank 0, after `report` took them.
     `watch` hears them too and may end the training early (None: nothing does). `precision` is that
     of the encoder's products, the only part that changes a result besides the seed.
