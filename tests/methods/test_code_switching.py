@@ -275,7 +275,7 @@ def test_a_dictionary_of_other_languages_is_refused(root: Path) -> None:
 
 def test_it_reads_text_and_a_dictionary_and_has_chance() -> None:
     method = CodeSwitching(CodeSwitching.Params(dictionary="{lang}-{pivot}.txt", dropout=False))
-    assert method.needs() == Needs(text=True, head=True)
+    assert method.needs() == Needs(text=True, head=True, pieces=True)
     assert {name: str(source.path) for name, source in method.sources("de", "en").items()} == {
         "dictionary": "de-en.txt"
     }  # type: ignore[union-attr]

@@ -80,6 +80,6 @@ def test_short_sentences_are_left_out_where_asked(root: Path) -> None:
 
 
 def test_it_reads_text_or_pairs_and_has_chance() -> None:
-    assert Mlm(Mlm.Params()).needs() == Needs(text=True, head=True)
-    assert Mlm(Mlm.Params(data="bitext")).needs() == Needs(bitext=True, head=True)
+    assert Mlm(Mlm.Params()).needs() == Needs(text=True, head=True, pieces=True)
+    assert Mlm(Mlm.Params(data="bitext")).needs() == Needs(bitext=True, head=True, pieces=True)
     assert Mlm(Mlm.Params(dropout=False)).has_chance()

@@ -104,5 +104,5 @@ def test_the_profile_fills_in_the_length_filter_and_is_no_part_of_the_identity(r
 
 def test_it_reads_pairs_and_has_chance() -> None:
     method = Tlm(Tlm.Params(dropout=False))
-    assert method.needs() == Needs(bitext=True, head=True)
+    assert method.needs() == Needs(bitext=True, head=True, pieces=True)
     assert (method.has_chance(), method.effect().weights) == (True, True)

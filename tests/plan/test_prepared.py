@@ -58,7 +58,7 @@ def test_text_of_a_corpus_of_its_own_counts_as_much(tmp_path):
         tmp_path,
         methods=("mlm: {}",),
         sentences="100",
-        more="text: {source: phrasebook, size: 50}",
+        more="text: {source: phrasebook, size: 50}\n",
     )
     assert len(of_kind(plan, "pieces")) == 2
 
