@@ -22,7 +22,7 @@ from tests.grids import write_grid
 
 pytestmark = pytest.mark.slow
 
-METHODS = ("none: {}", "finetune: {lambda: 1.0, batch_size: 1, epochs: 3}")
+METHODS = ("none: {}", "finetune: {lambda: 1.0, batch_size: 1, epochs: 12}")
 
 
 class Remote(Site):
