@@ -44,7 +44,7 @@ MASKED = {"tlm": 0.15, "weam": 0.3, "ppa": 0.15}
 def ours(kind: str, encoder: Path, pairs: Path, batch: int) -> None:
     """Train for one epoch, from reading to the aligned encoder."""
     method = catalog("methods")[kind]
-    small = {"queue_size": 4 * batch} if kind == "ppa" else {}
+    small = {"queue_size": batch} if kind == "ppa" else {}
     params = method.Params(batch_size=batch, epochs=1, **small)
     method(params).align(
         TransformerEncoder.from_folder(encoder),
@@ -73,12 +73,12 @@ class Bare:
             read = [joint[i] for i in chosen]
             held = None
             if kind == "ppa":
-                read += [queries[i] for i in chosen]
+                if start:  # keys of the first batch fill the queue, and are compared with nothing
+                    read += [queries[i] for i in chosen]
                 held = packed(self.encoder, [keys[i] for i in chosen])
             rows = packed(self.encoder, read)
-            places = there(rows)
-            if kind == "ppa":  # about the same share of the pairs' pieces alone
-                places = places[: sum(len(joint[i]) for i in chosen)]
+            pieces = sum(len(joint[i]) for i in chosen)
+            places = there(rows)[:pieces]  # as many as the pairs have, without the queries
             self.batches.append((rows, held, places[:: round(1 / MASKED[kind])]))
 
     def run(self) -> None:
@@ -94,8 +94,9 @@ class Bare:
             if held is not None:
                 with torch.no_grad():
                     keys = states(self.encoder, held)[torch.from_numpy(held.starts_S)]
-                queries = flat[torch.from_numpy(rows.starts_S[-len(keys) :])]
-                losses.append((queries * keys).sum())
+                if len(rows.starts_S) > len(keys):
+                    queries = flat[torch.from_numpy(rows.starts_S[-len(keys) :])]
+                    losses.append((queries * keys).sum())
             torch.stack(losses).sum().backward()
             self.encoder.model.zero_grad(set_to_none=True)
 
