@@ -114,8 +114,10 @@ def first_rows(pairs: Path, folder: Path, n: int) -> Path:
     return folder / "data"
 
 
-def random_bert(folder: Path, pairs: Path) -> Path:
-    """Make a masked LM of the size of a small encoder, its vocabulary learnt from the sentences."""
+def random_bert(folder: Path, pairs: Path, positions: int = 512) -> Path:
+    """Make a masked LM of the size of a small encoder, its vocabulary learnt from the sentences;
+    `positions` are those of the usual encoders, into which the windows of MLQA fit.
+    """
     from tokenizers import BertWordPieceTokenizer
     from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
@@ -133,11 +135,11 @@ def random_bert(folder: Path, pairs: Path) -> Path:
         num_hidden_layers=4,
         num_attention_heads=4,
         intermediate_size=1024,
-        max_position_embeddings=128,
+        max_position_embeddings=positions,
     )
     torch.manual_seed(0)
     BertForMaskedLM(config).save_pretrained(folder)
     BertTokenizerFast(
-        tokenizer_object=tokenizer._tokenizer, do_lower_case=False, model_max_length=128
+        tokenizer_object=tokenizer._tokenizer, do_lower_case=False, model_max_length=positions
     ).save_pretrained(folder)
     return folder
