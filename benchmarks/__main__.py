@@ -46,7 +46,7 @@ class Run:
 
 
 RUNS = (
-    Run("plan_speed", "", 60),
+    Run("plan_speed", "", 45),
     Run("report_speed", "100", 40),
     Run("object_store", "200", 40),
     Run("csls", "--threads 2", 50),
@@ -61,7 +61,7 @@ RUNS = (
     Run("word_pairs", "--sentences 50000", 30),
     Run("fast_align", "--sentences 5000 --no-error-rates", 25),
     Run("tracking", "--trials 100", 45),
-    Run("significance", "40", 25),
+    Run("significance", "400", 20),
     Run("inline_trial", "16", 35),
     Run("many_trials", "--trials 300", 50),
     Run("busy", "3", 80),

@@ -62,9 +62,8 @@ def main() -> None:
     shares = {}
     for cell in (*EQUAL, *DIFFERENT):
         shares[cell] = found = share_found(cell, rounds)
-        missed = (
-            (found > MOST_FALSE) if cell in EQUAL else (cell == TO_FIND and found < LEAST_FOUND)
-        )
+        wrong = found > MOST_FALSE if cell in EQUAL else cell == TO_FIND and found < LEAST_FOUND
+        missed = wrong and rounds >= ENOUGH
         line = (
             f"{cell.examples:8,} {cell.runs:4} {cell.sd:4g} {cell.difference:15g}"
             f" {100 * found:14.1f} %"
