@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.references import plain_way
-from benchmarks.table import Row, at_most, clock_of, in_turn, show, spread
+from benchmarks.table import Row, at_most, clock_of, in_turn, named, show, spread
 from raxalign.similarity import nearest_neighbors
 
 PLAIN, MEMORY = 0.4, 512
@@ -95,7 +95,7 @@ def measure_time(options: argparse.Namespace) -> dict[str, object]:
         if plain is not None:
             times["reference"].append(plain["seconds"])
     shown = {name: getattr(options, name) for name in ("n", "dim", "k", "threads")}
-    what = f"CSLS of {options.n:,} x {options.n:,} x {options.dim}, {options.threads} thread(s)"
+    what = f"CSLS of {options.n:,} x {options.n:,} x {options.dim}, {named(options.threads)}"
     limits = {"product": (budget(options.n), "one bare product"), "reference": (PLAIN, "plain way")}
     ratios = {}
     for side, (limit, bare_side) in limits.items():

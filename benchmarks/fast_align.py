@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.sentences import phrasebook_pairs, tatoeba
-from benchmarks.table import Row, at_most, children, in_turn, show, spread
+from benchmarks.table import Row, at_most, children, in_turn, named, show, spread
 from raxalign.corpora.text.dataset import read_table
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.aligners.eflomal import Eflomal
@@ -96,7 +96,7 @@ def main() -> None:
         *(lambda kind=kind: align(kind) for kind in kinds.values()),
     )
     ratio, source = min(fast) / min(slow), "Tatoeba" if data else "phrasebook"
-    what = f"fast_align, {len(src):,} pairs of {source}, {asked.threads} thread(s): time"
+    what = f"fast_align, {len(src):,} pairs of {source}, {named(asked.threads)}: time"
     show(Row(what, ratio, at_most(BUDGET), spread(fast, slow), "eflomal"))
     shown: dict[str, object] = {
         "sentence_pairs": len(src),

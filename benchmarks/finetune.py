@@ -33,7 +33,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from benchmarks.bare import packed, states
 from benchmarks.references import plain_way
 from benchmarks.sentences import first_rows, folders, sources
-from benchmarks.table import Row, at_least, at_most, clock_of, show, spread
+from benchmarks.table import Row, at_least, at_most, clock_of, named, show, spread
 
 PLAIN, BARE, GAP = 2.5, 0.8, 1e-4
 
@@ -131,7 +131,7 @@ def measure(encoder: Path, pairs: Path, source: str, options: argparse.Namespace
         run = theirs(encoder, pairs, options)
         plain += [run] if run else []
     own = [run.seconds for run in mine]
-    what = f"fine-tuning, {source}, batches of {options.batch}, {options.threads} thread(s)"
+    what = f"fine-tuning, {source}, batches of {options.batch}, {named(options.threads)}"
     ratio = min(floor) / min(own)
     found: dict[str, Any] = {"ours": mine[0].tokens / min(own), "ratio_to_bare": ratio}
     noise = spread(own, floor)

@@ -154,6 +154,15 @@ def clock_of(threads: int) -> Callable[[], float]:
     return time.process_time if threads == 1 else time.perf_counter
 
 
+def named(threads: int) -> str:
+    """Return a number of threads in words.
+
+    >>> named(1), named(2)
+    ('1 thread', '2 threads')
+    """
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
 def children() -> float:
     """Return the core-seconds that the programs have used which this process ran until now."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -16,6 +16,7 @@ from benchmarks.table import (
     at_most,
     in_turn,
     markdown,
+    named,
     show,
     spread,
 )
@@ -89,3 +90,7 @@ def test_sides_run_in_turn_and_have_the_seconds_of_each_round() -> None:
     )
     assert order == ["a", "b", "a", "b"]
     assert found == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_threads_are_counted_in_words() -> None:
+    assert [named(1), named(2)] == ["1 thread", "2 threads"]
