@@ -56,7 +56,7 @@ RUNS = (
     Run("finetune", "--steps 20", 75),
     Run("training", "--steps 6", 75),
     Run("tasks", "--tasks xnli slots --rows 128", 35),
-    Run("tasks", "--tasks mlqa --rows 48", 35),
+    Run("tasks", "--tasks mlqa --rows 128", 35),
     Run("translation", "--sentences 100", 25),
     Run("word_pairs", "--sentences 50000", 30),
     Run("fast_align", "--sentences 5000 --no-error-rates", 25),

@@ -14,7 +14,8 @@ dropped out. The losses of our steps are compared with those of the plain model 
 in the same order, which must be equal to 1e-4. The rows are real ones where RAXALIGN_TEST_DATA
 names a folder of them, else the phrasebook's. Without an encoder's folder, a random BERT (4 layers
 of 256) is used, whose pieces are learnt from real sentences where they are there: from others,
-words of real rows would fall into letters, and all windows of MLQA be full. Core-seconds; all sides run in turn, and the best round of each counts.
+words of real rows would fall into letters, and all windows of MLQA be full. Core-seconds; all sides
+run in turn, and the best round of each counts.
 """
 
 from __future__ import annotations
