@@ -54,7 +54,7 @@ class Row:
 
     Attributes:
         what: What is measured, with its size.
-        value: The value; of several rounds that of the best ones.
+        value: The value; of several rounds that of the best ones, of memory that of the worst.
         budget: Its limit; None where it has none.
         noise: The spread over rounds, as a share of the best one (`spread`).
         bare: What the value is a ratio to, or what else it is compared with.
