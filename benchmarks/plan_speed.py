@@ -69,10 +69,11 @@ def lightest() -> list[float]:
     return floor
 
 
-def report(what: str, took: list[float], budget: float, floor: list[float]) -> None:
-    """Show one row."""
+def report(what: str, took: list[float], budget: float | None, floor: list[float]) -> None:
+    """Show one row; without a budget where its size is not that of the budget."""
     beside = f"{min(took) / min(floor):.1f} x starting Python with typer and pydantic"
-    show(Row(what, min(took), at_most(budget), spread(took), beside, "core-s"))
+    limit = None if budget is None else at_most(budget)
+    show(Row(what, min(took), limit, spread(took), beside, "core-s"))
 
 
 def main() -> None:
