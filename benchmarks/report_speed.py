@@ -2,10 +2,10 @@
 
 usage: python -m benchmarks.report_speed [TRIALS]
 
-Budgets at this size: `results` in 5 s and `report` in 60 s. Predictions (600 word pairs per language) are stored
-with each result, so that every value is tested against the encoder as it was. Seconds are those of
-cores, given as multiples of starting Python with the lightest of our libraries too, as in
-`plan_speed`.
+Budgets at this size: `results` in 5 s and `report` in 60 s. Predictions (600 word pairs per
+language) are stored with each result, so that every value is tested against the encoder as it was.
+Seconds are those of cores, given as multiples of starting Python with the lightest of our libraries
+too, as in `plan_speed`.
 """
 
 from __future__ import annotations
