@@ -47,15 +47,15 @@ class Run:
 
 RUNS = (
     Run("plan_speed", "", 45),
-    Run("report_speed", "100", 40),
-    Run("object_store", "100", 35),
+    Run("report_speed", "50", 30),
+    Run("object_store", "100", 30),
     Run("csls", "--threads 2", 50),
     Run("csls", "--threads 1 --n 4000", 15),
     Run("csls", "--memory --n 20000", 25),
     Run("word_vectors", "--sentences 1500", 35),
     Run("finetune", "--steps 15", 65),
     Run("training", "--steps 6", 75),
-    Run("tasks", "--rows 128", 70),
+    Run("tasks", "--rows 96 --batch 8", 85),
     Run("translation", "--sentences 100", 25),
     Run("word_pairs", "--sentences 50000", 30),
     Run("fast_align", "--sentences 5000 --no-error-rates", 20),
