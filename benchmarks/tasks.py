@@ -17,9 +17,9 @@ of 256) is used, whose pieces are learnt from real sentences where they are ther
 words of real rows would fall into letters, and all windows of MLQA be full. Core-seconds; all sides
 run in turn, and the best round of each counts.
 
-`Trainer` sorts by length within stretches of rows / (4 x batch) batches, 50 at most. When there are few
-batches, a stretch is one or two of them, and it hardly sorts at all, which flatters us: use many
-rows, or small batches.
+`Trainer` sorts by length within stretches of rows / (4 x batch) batches, 50 at most. When there are
+few batches, a stretch is one or two of them, and it hardly sorts at all, which flatters us: use
+many rows, or small batches.
 """
 
 from __future__ import annotations
