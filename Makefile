@@ -42,6 +42,7 @@ check: $(READY) docs
 docs: $(READY)
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --builder html docs build/docs
 
+# Measurements against budgets: 15 minutes on two quiet cores, one table at the end; docs/explanation/performance.md keeps one.
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 

@@ -1,32 +1,33 @@
 """CSLS in both directions against one bare matrix product, and against the plain way of the common
 evaluators.
 
-usage: python benchmarks/csls.py [--n 12000] [--dim 768] [--k 10] [--threads 2] [--repeats 3]
+usage: python -m benchmarks.csls [--n 12000] [--dim 768] [--k 10] [--threads 2] [--repeats 3]
 [--memory]
 
 Budgets: at most 1.3 times one product of 12,000 x 12,000 and 1.6 times one of 50,000 x 50,000, at
 most 0.4 of the plain way's time; memory beyond the inputs under 512 MiB at 50,000 x 50,000
-(`--memory` measures that: a minute or so on two cores). The bare product writes into memory that it
-has used before, as ours does. The plain way runs where the environment variable
-RAXALIGN_BENCH_REFERENCES names the folder of `csls_reference.py`. All sides run in turn, the best
-of each counts; only ratios mean something.
+(`--memory` measures that with `--n`, 50,000 where it is not given: a minute per repetition on two
+cores). The bare product writes into memory that it has used before, as ours does. The plain way
+runs where the environment variable RAXALIGN_BENCH_REFERENCES names the folder of
+`csls_reference.py`. All sides run in turn, the best of each counts; only ratios mean something. The
+seconds are those of the wall, since the waits of threads for each other count; with one thread they
+are those of its core.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import subprocess
-import sys
-import time
-from collections.abc import Callable
+import re
 from pathlib import Path
 
 import torch
 
+from benchmarks.references import plain_way
+from benchmarks.table import Row, at_most, clock_of, in_turn, named, show, spread
 from raxalign.similarity import nearest_neighbors
+
+PLAIN, MEMORY = 0.4, 512
 
 
 def clouds(n: int, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -47,46 +48,28 @@ def product(x: torch.Tensor, y: torch.Tensor) -> None:
         torch.mm(rows, y.T, out=space[: len(rows)])
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Wall-clock time of one call."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def reference(options: argparse.Namespace) -> float | None:
-    """The plain way's own time, in a process of its own."""
-    folder = os.environ.get("RAXALIGN_BENCH_REFERENCES")
-    if not folder:
-        return None
-    sizes = [f"--{name}={getattr(options, name)}" for name in ("n", "dim", "k", "threads")]
-    done = subprocess.run(
-        [sys.executable, Path(folder) / "csls_reference.py", *sizes],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return float(json.loads(done.stdout)["seconds"])
-
-
-def peak_mib() -> float:
-    """The process's largest resident memory so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def memory_mib(name: str) -> float:
+    """A line of this process's status."""
+    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text("ascii"))
+    assert found is not None, "this needs Linux"
+    return int(found[1]) / 1024
 
 
 def measure_memory(options: argparse.Namespace) -> dict[str, object]:
-    """Peak memory beyond the inputs at 50,000 x 50,000; libraries are warmed up before."""
-    x, y = clouds(50_000, options.dim)
+    """Peak memory beyond the inputs; libraries are warmed up before."""
+    x, y = clouds(options.n, options.dim)
     small = x[:2000].clone()
     nearest_neighbors(small, small, k=options.k)
-    before = peak_mib()
-    took = seconds(lambda: nearest_neighbors(x, y, k=options.k))
-    return {
-        "n": 50_000,
-        "seconds": took,
-        "memory_mib": peak_mib() - before,
-        "memory_budget_mib": 512,
-    }
+    peaks = []
+    for _ in range(options.repeats):
+        Path("/proc/self/clear_refs").write_text("5", "ascii")  # the peak begins anew
+        before = memory_mib("VmRSS")
+        nearest_neighbors(x, y, k=options.k)
+        peaks.append(memory_mib("VmHWM") - before)
+    what = f"CSLS of {options.n:,} x {options.n:,}: memory beyond the inputs"
+    limit = at_most(MEMORY) if options.n >= 50_000 else None
+    show(Row(what, max(peaks), limit, spread(peaks), "the inputs", "MiB"))
+    return {"n": options.n, "memory_mib": peaks, "memory_budget_mib": MEMORY}
 
 
 def budget(n: int) -> float:
@@ -99,39 +82,41 @@ def measure_time(options: argparse.Namespace) -> dict[str, object]:
     x, y = clouds(options.n, options.dim)
     product(x[:2048], y)
     times: dict[str, list[float]] = {"product": [], "csls": [], "reference": []}
+    sizes = [f"--{name}={getattr(options, name)}" for name in ("n", "dim", "k")]
     for _ in range(options.repeats):
-        times["product"].append(seconds(lambda: product(x, y)))
-        times["csls"].append(seconds(lambda: nearest_neighbors(x, y, k=options.k)))
-        plain = reference(options)
+        bare, own = in_turn(
+            1,
+            clock_of(options.threads),
+            lambda: product(x, y),
+            lambda: nearest_neighbors(x, y, k=options.k),
+        )
+        times["product"] += bare
+        times["csls"] += own
+        plain = plain_way("csls_reference.py", *sizes, threads=options.threads)
         if plain is not None:
-            times["reference"].append(plain)
+            times["reference"].append(plain["seconds"])
+    shown = {name: getattr(options, name) for name in ("n", "dim", "k", "threads")}
+    what = f"CSLS of {options.n:,} x {options.n:,} x {options.dim}, {named(options.threads)}"
+    limits = {"product": (budget(options.n), "one bare product"), "reference": (PLAIN, "plain way")}
+    ratios = {}
+    for side, (limit, bare_side) in limits.items():
+        if times[side]:
+            ratios[f"ratio_to_{side}"] = ratio = min(times["csls"]) / min(times[side])
+            noise = spread(times["csls"], times[side])
+            show(Row(f"{what}: time", ratio, at_most(limit), noise, bare_side))
     best = {name: min(values) for name, values in times.items() if values}
-    result: dict[str, object] = {
-        "n": options.n,
-        "dim": options.dim,
-        "k": options.k,
-        "threads": options.threads,
-        "seconds": best,
-    }
-    result |= {
-        "ratio_to_product": best["csls"] / best["product"],
-        "budget_to_product": budget(options.n),
-    }
-    if "reference" in best:
-        result |= {
-            "ratio_to_reference": best["csls"] / best["reference"],
-            "budget_to_reference": 0.4,
-        }
-    return result
+    return {**shown, "seconds": best, **ratios}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for name, value in (("n", 12_000), ("dim", 768), ("k", 10), ("threads", 2), ("repeats", 3)):
+    for name, value in (("dim", 768), ("k", 10), ("threads", 2), ("repeats", 3)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--n", type=int)
     parser.add_argument("--memory", action="store_true")
     chosen = parser.parse_args()
+    chosen.n = chosen.n or (50_000 if chosen.memory else 12_000)
     torch.set_num_threads(chosen.threads)
     print(json.dumps(measure_memory(chosen) if chosen.memory else measure_time(chosen), indent=1))

@@ -6,8 +6,9 @@ One grid of real, tiny trials (shifts of the mean, on a small encoder that is tr
 with one task on the phrasebook) runs on two cores. The core-time of a trial is what all processes
 used between two ends, over the trials between; what it costs by itself is measured in this process
 on some of the same trials. Budget: 0.12 s over that, and as much for the last thousand as for the
-first. The time of the clock is printed too, but other programs change it. A storage that is named
-is kept, and continued where it has results.
+first. Its noise is that of the stretches after the first one, in which the workers load their
+libraries, and of the trials by themselves. The time of the clock is printed too, but other programs
+change it. A storage that is named is kept, and continued where it has results.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.processes import DRIVER, Processes
+from benchmarks.table import ROUNDS, Row, at_most, show, spread
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.trial import Trial
 from raxalign.store.ledger import Ledger
@@ -123,7 +125,8 @@ def main() -> None:
 def run(opened: Opened, job: Job, *, profiled: bool, tracked: bool) -> None:
     """Run the grid, and some of its trials here."""
     plan, root = opened.plan, Path(job.root)
-    marks = {100, 300, len(plan.trials), *range(1_000, len(plan.trials), 1_000)}
+    count = len(plan.trials)
+    marks = {100, 300, count, *range(0, count, 1_000 if count > 4_000 else 100)}
     clock, profile = Clock(root, marks), cProfile.Profile()
     start = time.perf_counter()
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
@@ -151,19 +154,20 @@ def run(opened: Opened, job: Job, *, profiled: bool, tracked: bool) -> None:
         pstats.Stats(profile).sort_stats("cumtime").print_stats(60)
 
 
-def _judge(clock: Clock, own: float) -> None:
-    """Print what trials cost over themselves, the first stretch apart: workers load in it."""
+def _judge(clock: Clock, own: list[float]) -> None:
+    """Show what trials cost over themselves, the first stretch apart: workers load in it."""
     each = clock.each[1:] or clock.each
     mean = sum(number * seconds for number, seconds in each) / sum(number for number, _ in each)
-    missed = "" if mean - own <= BUDGET else ": MISSED"
-    print(
-        f"a trial {mean:.3f} core-seconds, by itself {own:.3f}: {mean - own:.3f} over it (budget"
-        f" {BUDGET}{missed})"
-    )
+    bare = statistics.median(own)
+    thirds = [statistics.median(own[i::ROUNDS]) for i in range(ROUNDS)]
+    noise = spread([seconds for _, seconds in each], thirds)
+    print(f"a trial {mean:.3f} core-seconds, by itself {bare:.3f}")
+    what = f"a trial of a grid of {clock.ends:,}: more time"
+    show(Row(what, mean - bare, at_most(BUDGET), noise, f"{bare:.3f} by itself", "core-s"))
 
 
-def _bare(root: Path, job: Job, keys: list[str]) -> float:
-    """The median core-time of some trials in this process, as results would be made without Ray;
+def _bare(root: Path, job: Job, keys: list[str]) -> list[float]:
+    """The core-times of some trials in this process, as results would be made without Ray;
     the first ones, which load the libraries, are left out.
     """
     from raxalign.sweep.trial import attempt
@@ -180,7 +184,7 @@ def _bare(root: Path, job: Job, keys: list[str]) -> float:
     for made, kept in ((root / "ledger", "ledger"), (root / "artifacts" / "aligned", "aligned")):
         shutil.rmtree(made)
         shutil.move(root.parent / kept, made)
-    return statistics.median(times[10:])
+    return times[10:]
 
 
 def files(root: Path) -> None:

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from benchmarks.plan_speed import GRID
+from benchmarks.table import ROUNDS, Row, at_most, in_turn, show, spread
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
@@ -27,9 +28,8 @@ from tests.aws import BUCKET, SETTINGS, Proxy, fake_aws
 MOST, BUDGET = 10, 3.0
 
 
-def seconds(command: str, grid: Path, storage: str) -> float:
-    """One run of a command."""
-    start = time.perf_counter()
+def run(command: str, grid: Path, storage: str) -> None:
+    """Run a command."""
     done = subprocess.run(
         [sys.executable, "-m", "raxalign", command, str(grid), "--storage", storage],
         capture_output=True,
@@ -38,7 +38,6 @@ def seconds(command: str, grid: Path, storage: str) -> float:
     )
     if done.returncode:
         raise SystemExit(done.stderr)
-    return time.perf_counter() - start
 
 
 def fill(plan: Plan, root: str) -> None:
@@ -57,21 +56,45 @@ def fill(plan: Plan, root: str) -> None:
             )
 
 
-def compare(what: str, command: str, grid: Path, places: tuple[str, str], proxy: Proxy) -> None:
-    """Print one line."""
-    local = seconds(command, grid, places[0])
-    proxy.requests.clear()
-    remote, asked = seconds(command, grid, places[1]), len(proxy.requests)
-    late = "" if asked <= MOST and remote - local <= BUDGET else ": MISSED"
-    print(
-        f"{what}: {asked} requests, {remote:.1f} s; local folder {local:.1f} s (budget {MOST}"
-        f" requests, {BUDGET:g} s more{late})",
-        flush=True,
-    )
+def compare(
+    what: str,
+    command: str,
+    grid: Path,
+    places: tuple[str, str],
+    proxy: Proxy,
+    *,
+    first: bool = False,
+) -> None:
+    """Run a command on both storages in turn, and show its requests and its seconds.
+
+    Args:
+        what: the command and the state of the grid.
+        command: the command.
+        grid: the file of the grid.
+        places: the local storage and the one in the bucket.
+        proxy: counts the requests.
+        first: whether each run is the first one of its machine, whose cache is empty.
+    """
+    asked: list[float] = []
+
+    def on(storage: str) -> None:
+        if first:
+            os.environ["RAXALIGN_CACHE"] = tempfile.mkdtemp(dir=grid.parent)
+        proxy.requests.clear()
+        run(command, grid, storage)
+        asked.append(len(proxy.requests))
+
+    local, remote = in_turn(ROUNDS, time.perf_counter, *(lambda s=s: on(s) for s in places))
+    requests = asked[1::2]
+    most, later = (None, None) if first else (at_most(MOST), at_most(BUDGET))
+    show(Row(f"{what}: requests", max(requests), most, spread(requests), "a server of moto"))
+    more = min(remote) - min(local)
+    beside = f"{min(local):.1f} s on a local folder"
+    show(Row(f"{what}: more time", more, later, spread(local, remote), beside, "s"))
 
 
 def main() -> None:
-    """Print one line per command."""
+    """Show two rows per command."""
     trials = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     seeds = ", ".join(map(str, range(max(1, trials // 100))))
     with fake_aws() as endpoint, tempfile.TemporaryDirectory() as folder:
@@ -83,14 +106,15 @@ def main() -> None:
         grid.write_text(GRID.format(seeds=seeds, lambdas=lambdas), encoding="utf-8")
         places = (f"{folder}/storage", f"s3://{BUCKET}/storage")
         plan = open_grid(grid, storage=places[0]).plan
-        print(f"{len(plan.trials)} trials, {len(plan.stages)} stages", flush=True)
-        compare("plan, nothing done", "plan", grid, places, proxy)
+        many = f"{len(plan.trials):,} trials in a bucket"
+        print(f"{many}, {len(plan.stages)} stages", flush=True)
+        compare(f"`plan`, nothing done, {many}", "plan", grid, places, proxy)
         for place in places:
             fill(plan, place)
-        os.environ["RAXALIGN_CACHE"] = f"{folder}/another machine"
-        compare("results, first time", "results", grid, places, proxy)
+        what = f"first `results` of a machine, {many}"
+        compare(what, "results", grid, places, proxy, first=True)
         for command in ("plan", "status", "results"):
-            compare(f"{command}, all done", command, grid, places, proxy)
+            compare(f"`{command}`, all done, {many}", command, grid, places, proxy)
         proxy.close()
 
 

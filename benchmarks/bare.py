@@ -1,0 +1,35 @@
+"""The bare side of trainings: rows that are packed before the clock runs, in the way in which ours
+packs them, so that padding which ours leaves out is not counted in its favour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from raxalign.encoders.models.packing import WIDTH, Packed, flat_states, pack
+from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.transformer import TransformerEncoder
+
+
+def packed(encoder: TransformerEncoder, rows: Sequence[PieceRow], width: int = WIDTH) -> Packed:
+    """Return rows of pieces as rows of about `width` pieces, each of which holds several."""
+    return pack(
+        np.concatenate([row.ids for row in rows]),
+        np.array([len(row) for row in rows]),
+        int(encoder.tokenizer.pad_token_id or 0),
+        width,
+        np.concatenate([row.segments for row in rows]),
+    )
+
+
+def states(encoder: TransformerEncoder, rows: Packed) -> torch.Tensor:
+    """Return the last layer's states (F, H) of all places of packed rows; gradient flows."""
+    return flat_states(encoder, rows, (encoder.n_layers,))[0]
+
+
+def there(rows: Packed) -> torch.Tensor:
+    """Return the places of `states` that are not padding."""
+    return torch.from_numpy(np.flatnonzero(rows.sentences_BT.reshape(-1) >= 0))

@@ -1,0 +1,132 @@
+"""All benchmarks in one run: which are run, what is kept of them, and those that fail."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+import benchmarks.__main__ as program
+from benchmarks.__main__ import RUNS, Outcome, Run, main, outcome, run, table
+from benchmarks.page import BEGIN, END, PAGE, written
+from benchmarks.table import Row, at_most
+
+ROOT = Path(__file__).resolve().parents[2]
+HELPERS = {"bare", "page", "plain_task", "processes", "references", "sentences", "table"}
+WORKS = """
+from benchmarks.table import Row, at_most, show
+show(Row("time", 2.0, at_most(1), 0.5, "bare"))
+"""
+BREAKS = WORKS + "raise ValueError('no such file')\n"
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of benchmarks with two programs, of which one fails after its first row."""
+    package = tmp_path / "benchmarks"
+    package.mkdir()
+    for name, text in (("works", WORKS), ("breaks", BREAKS), ("silent", "")):
+        (package / f"{name}.py").write_text(text, "utf-8")
+    for name in ("__init__.py", "table.py"):
+        (package / name).write_text((ROOT / "benchmarks" / name).read_text("utf-8"), "utf-8")
+    monkeypatch.setattr(program, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path
+
+
+def test_every_benchmark_is_in_the_list_and_fits_fifteen_minutes() -> None:
+    there = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - HELPERS
+    assert {chosen.module for chosen in RUNS} == {name for name in there if name[0] != "_"}
+    assert len({chosen.name for chosen in RUNS}) == len(RUNS)
+    assert sum(chosen.seconds for chosen in RUNS) <= 15 * 60
+
+
+@pytest.mark.parametrize("chosen", RUNS, ids=lambda chosen: chosen.name)
+def test_a_benchmark_of_the_list_is_a_module(chosen: Run) -> None:
+    assert importlib.util.find_spec(f"benchmarks.{chosen.module}") is not None
+
+
+def test_a_benchmark_that_fails_keeps_its_rows_and_names_the_error(programs: Path) -> None:
+    found = run(Run("breaks", "", 1), programs / "rows")
+    assert found.rows == (Row("time", 2.0, at_most(1), 0.5, "bare"),)
+    assert found.error == "ValueError: no such file"
+    lines = table({"breaks": found}).splitlines()
+    assert "**missed**" in lines[2]
+    assert "| breaks " in lines[3]
+    assert "**failed**" in lines[3]
+    assert "ValueError: no such file" in lines[3]
+
+
+def test_a_benchmark_without_a_row_has_failed(programs: Path) -> None:
+    assert run(Run("silent", "", 1), programs / "rows").error == "it measured nothing"
+
+
+def test_what_is_kept_is_not_run_again_and_failures_are_not_kept(programs: Path) -> None:
+    kept = programs / "kept"
+    kept.mkdir()
+    first = outcome(Run("works", "", 1), kept)
+    (programs / "benchmarks" / "works.py").unlink()
+    assert outcome(Run("works", "", 1), kept) == first
+    assert outcome(Run("breaks", "", 1), kept).error is not None
+    assert [path.name for path in kept.iterdir()] == ["works.json"]
+
+
+@pytest.mark.parametrize(("names", "code"), [(["works"], 0), (["works", "breaks"], 1)])
+def test_the_exit_code_is_1_where_one_fails(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], code: int
+) -> None:
+    monkeypatch.setattr(program, "RUNS", (Run("works", "", 1), Run("breaks", "", 1)))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *names])
+    assert main() == code
+
+
+def test_the_page_gets_the_new_table_in_the_place_of_the_old_one(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = programs / PAGE
+    page.parent.mkdir(parents=True)
+    page.write_text(f"# Before\n{BEGIN}\nold\n{END}\nafter\n", "utf-8")
+    monkeypatch.setattr(program, "RUNS", (Run("works", "", 1),))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--write"])
+    assert main() == 0
+    once = page.read_text("utf-8")
+    assert once.startswith(f"# Before\n{BEGIN}\n\nMeasured on ")
+    assert once.endswith(f" |\n\n{END}\nafter\n")
+    assert "old" not in once
+    assert main() == 0
+    assert page.read_text("utf-8").count("| time ") == 1
+
+
+def test_a_table_of_some_benchmarks_is_not_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "csls", "--write"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "name none" in capsys.readouterr().err
+
+
+def test_an_unknown_benchmark_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "cslss"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "there is no benchmark 'cslss'" in capsys.readouterr().err
+
+
+def test_a_page_without_its_markers_is_refused() -> None:
+    with pytest.raises(SystemExit, match="put one line"):
+        written(f"{END}\n{BEGIN}", "table")
+
+
+def test_the_page_of_the_site_has_its_markers() -> None:
+    assert "new" in written((ROOT / PAGE).read_text("utf-8"), "new")
+
+
+def test_outcomes_hold_rows_in_their_order() -> None:
+    rows = tuple(Row(name, 1.0, None, 0.0, "bare") for name in "ab")
+    lines = table({"x": Outcome(rows, 1.0, 0.5)}).splitlines()
+    assert [line.split("|")[1].strip() for line in lines[2:]] == ["a", "b"]
