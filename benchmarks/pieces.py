@@ -27,6 +27,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.table import Row, at_most, show
+
+DATA, TRAINING = 4096, 2048  # MiB
 GRID = """
 name: pieces
 pivot: en
@@ -85,6 +88,12 @@ def _part(options: argparse.Namespace) -> None:
         said = _training(folder, options)
     seconds = time.perf_counter() - start
     own, mapped, before = watch.peak()
+    limit = TRAINING if options.part in (*options.methods, "xnli") else DATA
+    size = options.rows if options.part == "xnli" else options.pairs
+    what = f"{options.part} of {size:,} {'rows' if options.part == 'xnli' else 'pairs'}: memory"
+    if options.part != "data":
+        bare = "the process, without mapped files"
+        show(Row(what, own, at_most(limit), None, bare, "MiB"))
     print(
         f"{options.part:>10} {seconds:8.1f} s, {own:6.0f} MiB ({mapped:.0f} with mapped files,"
         f" {before:.0f} before){said}",

@@ -30,7 +30,8 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from benchmarks.finetune import first_rows, folders
+from benchmarks.sentences import first_rows, folders
+from benchmarks.table import Row, at_most, show
 from raxalign.catalog import catalog
 from raxalign.config.run import Precision
 from raxalign.corpora.text.dataset import read_table
@@ -219,7 +220,11 @@ def main() -> None:
         }
         for precision in options.precisions:
             for name, part in parts.items():
-                found[f"{name} {precision}"] = measure(part, encoder, precision, options)
+                made = found[f"{name} {precision}"] = measure(part, encoder, precision, options)
+                what = f"{name}, {precision}, {options.device}: waits of the host per step"
+                waits = float(str(made["waits_per_step"]))
+                limit = at_most(1.0 if name == "extraction" else 0.0)  # a check per batch
+                show(Row(what, waits, limit, None, "operations in the profile"))
     print(json.dumps(found, indent=1))
 
 

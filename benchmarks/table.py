@@ -56,7 +56,8 @@ class Row:
         what: What is measured, with its size.
         value: The value; of several rounds that of the best ones, of memory that of the worst.
         budget: Its limit; None where it has none.
-        noise: The spread over rounds, as a share of the best one (`spread`).
+        noise: The spread over rounds, as a share of the best one (`spread`); None where there is a
+            single round, or something is counted.
         bare: What the value is a ratio to, or what else it is compared with.
         unit: The unit of the value; empty for a ratio.
     """
@@ -64,7 +65,7 @@ class Row:
     what: str
     value: float
     budget: Budget | None
-    noise: float
+    noise: float | None
     bare: str
     unit: str = ""
 
@@ -76,7 +77,8 @@ class Row:
             met = "met" if self.budget.met(self.value) else "**missed**"
             budget = f"{self.budget}: {met}"
         value = f"{number} {self.unit}".strip()
-        return self.what, value, budget, f"{100 * self.noise:.0f} %", self.bare
+        noise = "not measured" if self.noise is None else f"{100 * self.noise:.0f} %"
+        return self.what, value, budget, noise, self.bare
 
     @classmethod
     def of(cls, text: str) -> Row:

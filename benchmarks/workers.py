@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertModel
 
+from benchmarks.table import Row, at_most, show, spread
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
@@ -112,19 +113,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(work, (folder, options), nprocs=WORKERS)
         found = json.loads(Path(folder, "0.json").read_text("utf-8"))
-    (alone, before), (together, peak) = (
-        (min(s for s, _ in found[side]), min(m for _, m in found[side])) for side in found
-    )
-    slower, more = together / alone, peak - before
-    noise = max(s for s, _ in found["alone"]) / alone
-    missed = "" if slower <= SLOWER and more <= MORE else ": MISSED"
+    seconds = {side: [s for s, _ in rounds] for side, rounds in found.items()}
+    peaks = {side: min(m for _, m in rounds) for side, rounds in found.items()}
     size = sum(p.numel() for p in Length(options).module.parameters())
-    print(
-        f"{size / 1e6:.0f} M parameters, {WORKERS} workers: a step of {together:.2f} s together,"
-        f" {alone:.2f} s alone: {slower:.2f} times (budget {SLOWER}; the rounds alone differ"
-        f" {noise:.2f} times)\npeak memory {peak:.2f} gradients together, {before:.2f} alone:"
-        f" {more:.2f} more (budget {MORE}){missed}; load {os.getloadavg()[0]:.1f}"
-    )
+    what = f"{size / 1e6:.0f} M parameters, {WORKERS} workers"
+    bare, noise = "the same workers, each alone", spread(*seconds.values())
+    ratio = min(seconds["together"]) / min(seconds["alone"])
+    show(Row(f"{what}: time of a step", ratio, at_most(SLOWER), noise, bare))
+    more = peaks["together"] - peaks["alone"]
+    show(Row(f"{what}: further memory", more, at_most(MORE), None, bare, "gradients"))
 
 
 if __name__ == "__main__":
