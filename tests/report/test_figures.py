@@ -203,3 +203,18 @@ def test_a_drawing_on_a_page_keeps_its_styles_and_the_names_that_it_uses(tmp_pat
     assert linked
     assert linked <= set(re.findall(r'id="([^"]+)"', svg))
     assert not re.search(r"\d\.\d{3}", svg.split("</style>")[-1])
+
+
+def test_drawings_on_a_page_share_no_name_and_spend_no_letters_on_names_and_paths(
+    tmp_path: Path,
+) -> None:
+    panel = Panel("", "x", "y", points=(Points("a", [1, 2, 3, 4], [2, 3, 4, 5]),))
+    drawings = [draw([panel], tmp_path, name) for name in ("retrieval-transfer", "pivot-transfer")]
+    names = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in drawings]
+    assert not names[0] & names[1]
+    assert max(len(name) for name in names[0] | names[1]) <= 10
+    for svg in drawings:
+        paths = re.findall(r'\sd="([^"]+)"', svg)
+        assert paths
+        assert not [path for path in paths if re.search(r"\n|[A-Za-z] | [A-Za-z]", path)]
+        assert "rotate(-0 " not in svg

@@ -11,14 +11,20 @@ INK, RULE = "#1a1b1c", "#d8d9da"
 
 _LONG = re.compile(r"(\d\.\d\d)\d+")
 """A coordinate, of which hundredths of a point can be seen."""
+_PATH = re.compile(r'(?<=\sd=")[^"]+')
+_NO_TURN = re.compile(r'\stransform="rotate\(-?0(?:\.0*)? [^"]*\)"')
 
 
 def unique(svg: str, name: str) -> str:
-    """Names within a drawing made its own, since a page holds several."""
-    known = set(re.findall(r'\bid="([^"]+)"', svg))
+    """Names within a drawing made its own, since a page holds several; they are short, since there
+    are thousands of references to them.
+    """
+    known = dict.fromkeys(re.findall(r'\bid="([^"]+)"', svg))
+    drawing = f"f{sha256(name.encode()).hexdigest()[:6]}"
+    names = {before: f"{drawing}-{number}" for number, before in enumerate(known)}
 
     def own(found: re.Match[str]) -> str:
-        return f"{found[1]}{name}-{found[2]}{found[3]}" if found[2] in known else found[0]
+        return f"{found[1]}{names[found[2]]}{found[3]}" if found[2] in names else found[0]
 
     svg = re.sub(r'(\bid=")([^"]+)(")', own, svg)
     svg = re.sub(r"(url\(#)([^)]+)(\))", own, svg)
@@ -30,6 +36,8 @@ def for_page(svg: str, name: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = _LONG.sub(r"\1", re.sub(r"\n\s*", "\n", svg))
+    svg = _PATH.sub(lambda found: re.sub(r"\s*([A-Za-z])\s*", r"\1", found[0].strip()), svg)
+    svg = _NO_TURN.sub("", svg).replace("xlink:href=", "href=")
     head, rest = _without_spare_names(_with_classes(svg)).split(">", 1)
     width = re.search(r'width="([0-9.]+)pt"', head)
     head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
