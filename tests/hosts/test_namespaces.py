@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.runs import kill_all
+from tests.hosts.cluster import eventually
 from tests.hosts.namespaces import DESK, hosts_up, missing
 
 pytestmark = [
@@ -46,7 +47,7 @@ def test_a_host_sees_its_own_processes_and_private_folders_alone(hosts):
     sleeper = hosts.popen(1, "sleep", "1000")
     (own,) = hosts.private
     hosts.run(1, "touch", str(own / "here"))
-    assert "sleep 1000" in hosts.processes(1).values()
+    eventually(lambda: "sleep 1000" in hosts.processes(1).values(), "the program has started")
     assert "sleep 1000" not in hosts.processes(2).values()
     assert "sleep 1000" not in hosts.run(2, "ps", "-eo", "args").stdout
     assert hosts.run(2, "ls", str(own)).stdout == ""
