@@ -65,12 +65,11 @@ class Crowd:
 
     def note(self, workers: int) -> str:
         """Return a remark on a machine that is so busy that it counts; nothing for another one."""
-        slows = self.slows(workers)
-        if slows < _BUSY:
+        if self.slows(workers) < _BUSY:
             return ""
         return (
-            f"other work has a load of {self.load:.1f} on the {self.cores} cores of this machine,"
-            f" so that it takes about {slows:.1f} times as long"
+            f"other work has a load of {self.load:.1f} on the {self.cores} cores of this machine;"
+            " while that lasts, all takes longer"
         )
 
 

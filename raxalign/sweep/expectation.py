@@ -44,11 +44,11 @@ def expected_steps(
 
 def first_estimate(seconds: float, workers: int) -> str:
     """Return in words when a sweep ends whose steps take so many seconds on a quiet machine, from
-    the start of its workers on.
+    the start of its workers on. Other work on this machine is named and not counted, since nobody
+    knows how long it lasts.
     """
-    others = crowd()
-    whole = seconds * others.slows(workers) + start_seconds(core_speed(), ray=False)
-    note = others.note(workers)
+    whole = seconds + start_seconds(core_speed(), ray=False)
+    note = crowd().note(workers)
     busy = f" ({note})" if note else ""
     return f"about {roughly(whole)} from now, by the size of the work{busy}"
 

@@ -111,14 +111,14 @@ def test_the_start_of_ray_counts_until_the_end_and_not_as_work(plan: Plan) -> No
     assert ", 60 s with 2 workers and the start of Ray (" in found.told(2, start)
 
 
-def test_a_busy_machine_takes_longer_by_its_load_and_a_quiet_one_has_no_note(
+def test_a_busy_machine_is_named_with_its_load_and_a_quiet_one_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert (Crowd(6.0, 2).slows(2), Crowd(6.0, 2).slows(1)) == (4.0, 3.5)
     assert Crowd(0.0, 4).slows(100) == 1.0  # workers of a cluster are elsewhere
     assert Crowd(6.0, 2).note(2) == (
-        "other work has a load of 6.0 on the 2 cores of this machine, so that it takes about 4.0"
-        " times as long"
+        "other work has a load of 6.0 on the 2 cores of this machine; while that lasts, all takes"
+        " longer"
     )
     assert Crowd(0.9, 2).note(2) == ""
     monkeypatch.setattr("raxalign.plan.speed.os.getloadavg", lambda: (2.5, 9.0, 9.0))

@@ -191,14 +191,14 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
     assert "best on dev: 31.2 %" in shown.get()
 
 
-def test_the_first_estimate_has_the_start_of_the_workers_and_what_else_runs(
+def test_the_first_estimate_has_the_start_of_the_workers_and_names_what_else_runs(
     progress, out, plan, monkeypatch
 ) -> None:
     monkeypatch.setattr("raxalign.sweep.expectation.crowd", lambda: Crowd(4.0, 2))
     progress.steps_added([Expected(plan.trials[0].key, "none", 12.0)], 2)
     assert lines(out) == [
-        "about 40 s from now, by the size of the work (other work has a load of 4.0 on the 2 cores"
-        " of this machine, so that it takes about 3.0 times as long)"
+        "about 15 s from now, by the size of the work (other work has a load of 4.0 on the 2 cores"
+        " of this machine; while that lasts, all takes longer)"
     ]
 
 
