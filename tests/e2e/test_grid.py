@@ -93,7 +93,8 @@ print(sorted({*heavy, "datasets.arrow_dataset"} & set(sys.modules)))
 
 def test_a_task_added_to_a_grid_evaluates_the_aligned_encoders_that_are_there(finished, tmp_path):
     site = finished.copy(tmp_path)
-    text = finished.grid.read_text() + "  plain: {kind: retrieval, measure: cosine}\n"
+    added = "tasks:\n  plain: {kind: retrieval, measure: cosine}\n"
+    text = finished.grid.read_text().replace("tasks:\n", added)
     (tmp_path / "grid.yaml").write_text(text)
     larger = Site(tmp_path / "grid.yaml", site.storage)
     artifacts = {
