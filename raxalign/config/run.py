@@ -1,5 +1,5 @@
-"""Where and how to run a grid. Of all this `precision` alone can change a result, and enters keys
-where it is not the default; flags and the environment override the rest.
+"""Where and how to run a grid. Only `precision` can change a result, and it enters keys where it is
+not the default. Flags and the environment override the rest.
 """
 
 from __future__ import annotations

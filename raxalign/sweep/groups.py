@@ -31,11 +31,10 @@ from raxalign.sweep.notices import leave_notice
 from raxalign.sweep.placement import prefix_of, remove_groups_of
 from raxalign.sweep.trial import TRAINED_ONLY, attempt, given_up, keep_failure, where_pruned
 
-PATIENCE = (
-    6 * 3600
-    # seconds that workers wait for the first one, which scores weights on dev parts alone, and may
-    # wait for another grid that trains the same; a dead one is noticed at once by Ray
-)
+PATIENCE = 6 * 3600
+"""Seconds that workers wait for the first one, which scores weights on dev parts alone, and may
+wait for another grid that trains the same. Ray notices a dead one at once.
+"""
 
 
 def run_group(config: dict[str, Any], job: Job) -> None:
