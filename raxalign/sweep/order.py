@@ -127,6 +127,12 @@ class Order:
         self._steps[key] = replace(self._steps[key], needs=Needs.WORKER)
         self._aside.append(key)
 
+    def put_back(self, key: str) -> None:
+        """Make a running step ready again: what ran it has lost it."""
+        self.held[self.running.pop(key).needs] -= 1
+        self._missing[key] = 0
+        self._make_ready(self._steps[key])
+
     def resume(self, count: int) -> None:
         """Make the first steps that were set aside ready. They come before all others."""
         for key in self._aside[:count]:
@@ -151,10 +157,10 @@ class Order:
 
     @property
     def empty(self) -> bool:
-        """Whether no step is left that could be taken now or later. What a group trains is taken
-        again, to be evaluated.
+        """Whether no step is left that could be taken now or later. What runs may be put back or
+        set aside, and is then taken again.
         """
-        return not (self._missing or self._aside or self.held[Needs.GROUP])
+        return not (self._missing or self._aside or self.running)
 
     def _make_ready(self, step: Step) -> None:
         self._number += 1

@@ -165,6 +165,12 @@ class Sweep:
         self._trained.add(config["trial"])
         self._order.set_aside(config["trial"])
 
+    def again(self, config: Mapping[str, Any]) -> None:
+        """Note that Tune has dropped a step that has not ended, so that `take` returns it again."""
+        key = config.get("trial") or config["stage"]
+        self._starting.pop(key, None)
+        self._order.put_back(key)
+
     def delayed(self, key: str, text: str) -> None:
         """Report what holds up a step, unless it has ended."""
         if key in self._plans:

@@ -4,6 +4,7 @@ that `Sweep` gives.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from raxalign.sweep.cards import settle
 from raxalign.sweep.cluster import connect, disconnect
 from raxalign.sweep.idle import keep_idle_workers
 from raxalign.sweep.job import Job
-from raxalign.sweep.losses import GIVEN_UP, Recoveries, cause_of, describe_loss
+from raxalign.sweep.losses import GIVEN_UP, Recoveries, cause_of
 from raxalign.sweep.nodes import find_nodes, refuse_impossible, wait_for_named
 from raxalign.sweep.observer import Observer
 from raxalign.sweep.order import Needs
@@ -90,6 +91,7 @@ def _tune(sweep: Sweep, job: Job, name: str, waits: GroupWaits) -> None:
     not beside groups: an idle actor holds what their workers wait for.
     """
     keep_idle_workers()
+    logging.getLogger("ray.tune.tune").addFilter(_is_not_about_failures)
     step = tune.with_resources(
         tune.with_parameters(_run_step, job=job), lambda config: _resources(config, job)
     )
@@ -124,6 +126,13 @@ def _run_step(config: dict[str, Any], job: Job) -> None:
         run_group(config, job)
     else:
         run_inline(config, job)
+
+
+def _is_not_about_failures(record: logging.LogRecord) -> bool:
+    """Drop Tune's list of what did not complete: the observer has heard why, and a step that Tune
+    dropped was run again.
+    """
+    return not record.getMessage().startswith("Trials did not complete")
 
 
 def _resources(config: Mapping[str, Any], job: Job) -> tune.PlacementGroupFactory:
@@ -223,8 +232,13 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         self._waits.look()
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
+        message = trial.config.get(GIVEN_UP)
+        if message is None:
+            # Tune starts a step without limit. Only where a worker dies while it is given its next
+            # step does it hear of this death twice, start the step, and drop it the second time.
+            self._sweep.again(trial.config)
+            return
         cause = cause_of(trial)
-        message = trial.config.get(GIVEN_UP) or describe_loss(cause, 1)
         self._sweep.ended(trial.config, message, str(cause or ""))
         if "trial" in trial.config:
             keep_failure(self._ledger, trial.config["trial"], message, str(cause or ""))

@@ -34,6 +34,9 @@ def test_a_step_is_ready_when_its_own_inputs_ended_and_not_when_all_stages_did()
     assert taken(order) == ["of a"]
     order.finish("b")
     assert taken(order) == ["of both"]
+    assert not order.empty
+    order.finish("of a")
+    order.finish("of both")
     assert order.empty
 
 
@@ -81,6 +84,8 @@ def test_a_failure_takes_exactly_what_depends_on_it() -> None:
     assert [step.key for step in order.fail("a")] == ["c", "x"]
     order.finish("b")
     assert taken(order) == ["y"]
+    for key in ("z", "y"):
+        order.finish(key)
     assert order.empty
 
 
@@ -137,7 +142,7 @@ def test_what_a_group_left_is_ready_when_it_is_resumed_and_goes_first() -> None:
     assert order.held == {Needs.GROUP: 0, Needs.WORKER: 2}
 
 
-def test_no_order_is_empty_while_a_group_trains_or_has_left_something() -> None:
+def test_no_order_is_empty_while_a_step_runs_or_a_group_has_left_something() -> None:
     order = made(trial("x", needs=Needs.GROUP))
     assert order.take(lambda _: True) is not None
     assert not order.empty
@@ -145,4 +150,20 @@ def test_no_order_is_empty_while_a_group_trains_or_has_left_something() -> None:
     assert not order.empty
     order.resume(1)
     assert taken(order) == ["x"]
+    assert not order.empty
+    order.finish("x")
     assert order.empty
+
+
+def test_a_step_that_is_put_back_is_taken_again_in_its_place_and_ends_once() -> None:
+    order = made(stage("a", cost=5.0), trial("x", "a"), trial("y", cost=2.0), trial("z"))
+    assert taken(order) == ["a", "y", "z"]
+    for key in ("z", "a"):
+        order.put_back(key)
+    assert (order.held[Needs.WORKER], order.ready, order.waiting) == (1, 2, 1)
+    assert taken(order) == ["a", "z"]
+    order.finish("a")
+    assert taken(order) == ["x"]
+    for key in ("x", "y", "z"):
+        order.finish(key)
+    assert (order.empty, order.held[Needs.WORKER]) == (True, 0)

@@ -169,9 +169,10 @@ def test_the_next_group_trains_before_what_the_last_one_left_is_evaluated(
     left = [sweep.take(), sweep.take()]
     assert [config["trial"] for config in left] == [one["trial"], other["trial"]]
     assert all(config["needs"] == "WORKER" and config[TRAINED_ONLY] for config in left)
-    assert sweep.over
     for config in left:
+        assert not sweep.over
         sweep.ended(config, None)
+    assert sweep.over
     assert sweep.counts.done == 2
 
 

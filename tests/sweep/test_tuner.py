@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +16,7 @@ import pytest
 import ray
 from ray._private.state import actors
 from ray.cluster_utils import Cluster
+from ray.tune.execution.tune_controller import TuneController
 
 from raxalign.errors import TransientError
 from raxalign.plan.load import open_grid
@@ -21,6 +24,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.sweep import nodes
 from raxalign.sweep.cluster import disconnect
 from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.observer import Observer, Several
 from raxalign.sweep.placement import GroupWaits
 from raxalign.sweep.room import DRIVER, Room
@@ -54,6 +58,7 @@ def sweep(plan, job, heard) -> Sweep:
 def test_the_watch_tells_the_ends_of_trials_apart(sweep, job, heard) -> None:
     watch = _Watch(sweep, job, GroupWaits(list, heard))
     one, other = sweep.first, sweep.take()
+    one[GIVEN_UP] = "busy (tried once)"
     watch.on_trial_error(1, [], TuneTrial(one, error=TransientError("busy")))
     watch.on_trial_complete(1, [], TuneTrial(other, result={"error": "no pairs"}))
     assert heard.trials == [(one["trial"], "busy (tried once)"), (other["trial"], "no pairs")]
@@ -80,13 +85,16 @@ def test_no_event_looks_through_all_trials_to_find_the_next() -> None:
     assert InOrder().choose_trial_to_run(LookedThrough()) is None
 
 
-def test_a_lost_worker_is_told_by_the_first_line_of_its_loss(sweep, job, heard) -> None:
+def test_what_tune_drops_without_being_told_to_is_taken_again(sweep, job, heard) -> None:
     watch = _Watch(sweep, job, GroupWaits(list, heard))
-    watch.on_trial_error(1, [], TuneTrial(sweep.first, error=RuntimeError("killed\nat work")))
     other = sweep.take()
-    watch.on_trial_complete(1, [], TuneTrial(other, result={"error": ""}))
-    assert [error for _, error in heard.trials] == ["its worker was lost once (killed)", None]
-    assert (sweep.counts.done, len(sweep.counts.failed)) == (1, 1)
+    assert sweep.take() is None
+    watch.on_trial_error(1, [], TuneTrial(sweep.first, error=RuntimeError("killed\nat work")))
+    assert (sweep.take(), sweep.over) == (sweep.first, False)
+    for config in (sweep.first, other):
+        watch.on_trial_complete(1, [], TuneTrial(config, result={"error": ""}))
+    assert [error for _, error in heard.trials] == [None, None]
+    assert (sweep.counts.done, sweep.counts.failed, sweep.over) == (2, {}, True)
 
 
 def test_a_worker_of_stages_that_read_text_loads_no_torch() -> None:
@@ -101,6 +109,27 @@ def test_a_grid_runs_what_is_missing_and_nothing_twice(plan, job, heard) -> None
     assert sorted(heard.trials) == sorted((trial.key, None) for trial in plan.trials)
     again = run_grid(plan, job, heard)
     assert (again.done, again.cached, again.failed) == (0, 2, {})
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_while_it_is_given_its_next_step_fails_nothing(
+    plan, job, heard, monkeypatch, capfd
+) -> None:
+    give, killed = TuneController._schedule_trial_reset, []
+
+    def give_to_the_dead(controller, trial, *given):
+        handle = trial.temporary_state.ray_actor
+        if not killed and "trial" in trial.config:
+            killed.append(trial.config["trial"])
+            os.kill(actors(handle._actor_id.hex())["Pid"], signal.SIGKILL)
+        return give(controller, trial, *given)
+
+    monkeypatch.setattr(TuneController, "_schedule_trial_reset", give_to_the_dead)
+    ended = run_grid(plan, job, heard)
+    assert (ended.done, ended.failed, len(killed)) == (2, {}, 1)
+    assert sorted(heard.trials) == sorted((trial.key, None) for trial in plan.trials)
+    assert [step.key for step, _ in heard.delays] == killed
+    assert "did not complete" not in capfd.readouterr().err
 
 
 HOLDING = '''
