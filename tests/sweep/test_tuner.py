@@ -125,7 +125,7 @@ def test_a_worker_that_dies_while_it_is_given_its_next_step_fails_nothing(
         return give(controller, trial, *given)
 
     monkeypatch.setattr(TuneController, "_schedule_trial_reset", give_to_the_dead)
-    ended = run_grid(plan, job, heard)
+    ended = run_grid(plan, replace(job, max_failures=1), heard)
     assert (ended.done, ended.failed, len(killed)) == (2, {}, 1)
     assert sorted(heard.trials) == sorted((trial.key, None) for trial in plan.trials)
     assert [step.key for step, _ in heard.delays] == killed
