@@ -52,6 +52,9 @@ def best_both(
     return forward.indices, backward.indices
 
 
+_FEW = 16
+"""Leading values in which few rows are alike, unless they are identical."""
+
 Locate = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
@@ -117,16 +120,28 @@ def first_twin(vectors: torch.Tensor) -> torch.Tensor:
     """Return for every row (n,) the lowest index of a row identical to it, because a product may
     round identical rows differently.
     """
+    index = torch.arange(len(vectors), device=vectors.device)
+    _, inverse, counts = torch.unique(
+        _hashes(vectors[:, :_FEW]), return_inverse=True, return_counts=True
+    )
+    some = (counts[inverse] > 1).nonzero()[:, 0]
+    if len(some):
+        _, inverse = torch.unique(
+            torch.cat([_hashes(vectors[part]) for part in torch.split(some, 2048)]),
+            return_inverse=True,
+        )
+        firsts = torch.full_like(index, len(vectors)).scatter_reduce_(0, inverse, some, "amin")
+        for part, first in zip(
+            torch.split(some, 2048), torch.split(firsts[inverse], 2048), strict=True
+        ):
+            same = (vectors[part] == vectors[first]).all(1)
+            index[part[same]] = first[same]
+    return index
+
+
+def _hashes(vectors: torch.Tensor) -> torch.Tensor:
+    """Return a number for every row (n,), the same for identical rows."""
     words = vectors.contiguous().add(0.0).view(torch.int32)  # -0.0 becomes 0.0
     generator = torch.Generator().manual_seed(0)
-    factors = torch.randint(-(2**62), 2**62, (words.shape[1],), generator=generator).to(
-        words.device
-    )
-    hashes = torch.cat([(part * factors).sum(1) for part in torch.split(words, 2048)])
-    _, inverse = torch.unique(hashes, return_inverse=True)
-    index = torch.arange(len(vectors), device=vectors.device)
-    first = torch.full_like(index, len(vectors)).scatter_reduce_(0, inverse, index, "amin")[inverse]
-    twins = (first < index).nonzero()[:, 0]
-    same = (vectors[twins] == vectors[first[twins]]).all(1)
-    index[twins[same]] = first[twins[same]]
-    return index
+    factors = torch.randint(-(2**62), 2**62, (words.shape[1],), generator=generator)
+    return (words * factors.to(words.device)).sum(1)

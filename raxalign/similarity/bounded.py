@@ -33,36 +33,46 @@ def best_of_groups(
     """Return for every query (n,) the number of the candidate with the largest 2 s - penalty, the
     first of equals.
 
-    No candidate of a group scores above twice the group's peak less its smallest penalty. The group
-    with the largest bound is computed first, then every other whose bound reaches the best score.
+    The best of a query's nearest comes first. Of other candidates, none of a group scores above
+    twice the group's peak, or the similarity of the last of the nearest, less its smallest penalty.
+    Groups are computed whose bound reaches the best score: first the one with the largest bound.
 
     Args:
         queries: the queries, n vectors, in any order.
         candidates: the candidates, m vectors, in any order.
         penalties: what is subtracted for each candidate (m,), in their order.
-        crowd: the queries' peaks among the candidates, in their orders.
-        factor: similarities over those of the peaks, for each query (n,), in their order; None
+        crowd: the queries' nearest and their peaks among the candidates, in their orders.
+        factor: similarities over those of the crowd, for each query (n,), in their order; None
             where they are the same.
     """
-    least = _least_of_groups(penalties, crowd.group)
-    bounds_GN = crowd.peaks * (2 if factor is None else 2 * factor)
-    bounds_GN -= least[:, None]
+    double = torch.full_like(crowd.peaks[0], 2) if factor is None else 2 * factor
     best = _Best(queries, candidates, penalties)
-    first = bounds_GN.argmax(0)
-    counts = torch.bincount(first, minlength=len(least)).tolist()
-    for group, some in enumerate(torch.split(first.argsort(), counts)):
-        best.look(some, group * crowd.group, crowd.group)
+    best.start(crowd, double)
+    bounds_GN = torch.minimum(crowd.peaks, crowd.nearest.amin(1)).mul_(double)
+    bounds_GN -= _least_of_groups(penalties, crowd.group)[:, None]
     # A product may round one similarity differently from another product.
     bounds_GN += _slack(bounds_GN)
-    bounds_GN.scatter_(0, first[None], -math.inf)
-    everywhere = (bounds_GN >= best.scores).sum(0) * _COSTLY > len(bounds_GN)
-    bounds_GN[:, everywhere] = -math.inf
-    for group, bounds in enumerate(bounds_GN):
-        best.look((bounds >= best.scores).nonzero()[:, 0], group * crowd.group, crowd.group)
-    for some in torch.split(everywhere.nonzero()[:, 0], _BLOCK):
-        for start in range(0, len(candidates), _BLOCK):
-            best.look(some, start, _BLOCK)
+    open_O = (bounds_GN.amax(0) >= best.scores).nonzero()[:, 0]
+    if len(open_O):
+        _look_again(best, open_O, bounds_GN[:, open_O], crowd.group)
     return best.numbers
+
+
+def _look_again(best: _Best, open_O: torch.Tensor, bounds_GO: torch.Tensor, group: int) -> None:
+    """Look at all groups whose bound reaches the best score of a query so far, for some queries."""
+    first = bounds_GO.argmax(0)
+    counts = torch.bincount(first, minlength=len(bounds_GO)).tolist()
+    for number, some in enumerate(torch.split(first.argsort(), counts)):
+        best.look(open_O[some], number * group, group)
+    bounds_GO.scatter_(0, first[None], -math.inf)
+    everywhere = (bounds_GO >= best.scores[open_O]).sum(0) * _COSTLY > len(bounds_GO)
+    bounds_GO[:, everywhere] = -math.inf
+    for number, bounds in enumerate(bounds_GO):
+        some = (bounds >= best.scores[open_O]).nonzero()[:, 0]
+        best.look(open_O[some], number * group, group)
+    for some in torch.split(open_O[everywhere], _BLOCK):
+        for start in range(0, len(best.names), _BLOCK):
+            best.look(some, start, _BLOCK)
 
 
 def _least_of_groups(penalties: torch.Tensor, group: int) -> torch.Tensor:
@@ -86,6 +96,16 @@ class _Best:
         self.names = candidates.numbers()
         self.scores = penalties.new_full((len(queries),), -math.inf)
         self.numbers = self.names.new_full((len(queries),), len(penalties))
+
+    def start(self, crowd: Crowd, double: torch.Tensor) -> None:
+        """Take in the nearest of every query; `double` is twice its factor."""
+        scores = crowd.nearest * double[:, None] - self.penalties[crowd.places]
+        scores.masked_fill_(crowd.places < 0, -math.inf)
+        self.scores = scores.amax(1)
+        first = torch.where(
+            scores < self.scores[:, None], len(self.names), self.names[crowd.places]
+        )
+        self.numbers = first.amin(1)
 
     def look(self, some: torch.Tensor, start: int, count: int) -> None:
         """Look at some neighbouring candidates for some queries, given by their places."""
