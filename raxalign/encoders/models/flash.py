@@ -183,7 +183,8 @@ def _attention(
         raise RaxalignError(f"{type(module).__name__}: its attention has no form by lengths")
     n_rows, _, width, _ = query.shape
     kind = query.device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
+    rounds = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind) if rounds else query.dtype
     flat = [part.transpose(1, 2).flatten(0, 1).to(dtype) for part in (query, key, value)]
     window = options.get("sliding_window")  # transformers counts the piece itself
     found = attend(
