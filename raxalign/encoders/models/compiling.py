@@ -39,7 +39,8 @@ def compiled_blocks(encoder: Computing) -> Iterator[None]:
     blocks = [block for block in found if not isinstance(block, torch.nn.ModuleList)]
     # Copies of a model must not run the weights of the original, so nothing is left behind.
     for block in blocks:
-        block.forward = MethodType(_compiled(type(block)), block)
+        kind: Any = type(block)
+        block.forward = MethodType(_compiled(kind), block)
     try:
         yield
     finally:
@@ -48,8 +49,8 @@ def compiled_blocks(encoder: Computing) -> Iterator[None]:
 
 
 @cache
-def _compiled(kind: type[torch.nn.Module]) -> Callable[..., Any]:
-    """The forward pass of a kind of block."""
+def _compiled(kind: Any) -> Callable[..., Any]:
+    """The forward pass of a class of blocks."""
     from torch._dynamo import config
 
     config.recompile_limit = max(config.recompile_limit, _GRAPHS)

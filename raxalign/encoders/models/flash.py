@@ -185,10 +185,14 @@ def _attention(
     kind = query.device.type
     rounds = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
     dtype = torch.get_autocast_dtype(kind) if rounds else query.dtype
-    flat = [part.transpose(1, 2).flatten(0, 1).to(dtype) for part in (query, key, value)]
+    query_FAD, key_FAD, value_FAD = (
+        part.transpose(1, 2).flatten(0, 1).to(dtype) for part in (query, key, value)
+    )
     window = options.get("sliding_window")  # transformers counts the piece itself
     found = attend(
-        *flat,
+        query_FAD,
+        key_FAD,
+        value_FAD,
         Runs(options["cu_seq_lens_q"], options["max_length_q"]),
         Scoring(
             options.get("dropout", 0.0),
@@ -196,7 +200,7 @@ def _attention(
             None if window is None else window - 1,
         ),
     )
-    return found.unflatten(0, (n_rows, width)), None
+    return found.reshape(n_rows, width, *found.shape[1:]), None
 
 
 def _mask(**options: Any) -> torch.Tensor | None:
@@ -243,7 +247,7 @@ def has_kernels(encoder: Computing) -> bool:
         and implementation(encoder.model) in (_PLAIN, NAME, PACKAGE)
         and not is_decoder(config)
         and torch.backends.cuda.is_flash_attention_available()
-        and torch.backends.cuda.flash_sdp_enabled()
+        and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call]
         and torch.cuda.get_device_capability(device) >= _AMPERE
     )
 

@@ -89,11 +89,11 @@ def _learning(encoder: TransformerEncoder) -> Iterator[Any]:
 
     weight = next(find_blocks(encoder.model.base_model).parts[0].parameters())
     before = weight.requires_grad
-    weight.requires_grad_(requires_grad=True)
+    weight.requires_grad_(True)
     try:
         yield weight
     finally:
-        weight.requires_grad_(requires_grad=before)
+        weight.requires_grad_(before)
 
 
 def _found(

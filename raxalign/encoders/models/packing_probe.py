@@ -170,11 +170,17 @@ def packed_states(
         inputs["position_ids"] = positions_BT + first_position(base)
     if segments_BT is not None:
         inputs["token_type_ids"] = segments_BT
-    output = base(**inputs, output_hidden_states=layers != (top,))
-    return [
-        output.last_hidden_state if layer == top else output.hidden_states[layer]
-        for layer in layers
-    ]
+    if layers == (top,):
+        return [base(**inputs).last_hidden_state]
+    # Hooks of transformers' own `output_hidden_states` would stay, and torch.compile stops at them.
+    from raxalign.encoders.models.blocks import watched
+
+    states: list[torch.Tensor] = []
+    with watched(base, max(1, *layers), states, {}, None):
+        output = base(**inputs)
+    if top in layers:
+        states[top] = output.last_hidden_state
+    return [states[layer] for layer in layers]
 
 
 def _mask(base: torch.nn.Module, sentences_BT: torch.Tensor) -> torch.Tensor:
