@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from raxalign.catalog import catalog
 from raxalign.config.run import Precision
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.blocks import find_blocks
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
 from raxalign.tasks.base import TaskInputs
@@ -59,17 +61,14 @@ FORWARD, TRAINED = 2, 6  # operations per weight and token
 
 @dataclass(frozen=True)
 class Part:
-    """One part: what is run, how many steps (or batches) that is, and its operations per token and
-    weight of the blocks.
-    """
+    """One part: what is run, and how many steps (or batches) that is."""
 
     run: Callable[[TransformerEncoder, Runtime], None]
     steps: int
-    operations: int
 
 
 def finetune(pairs: Path, options: argparse.Namespace) -> Part:
-    """Fine-tuning alignment, whose frozen copy reads half of the tokens too."""
+    """Fine-tuning alignment, whose frozen copy reads half of the tokens too, in a forward pass."""
     method = catalog("methods")["finetune"]
 
     def run(encoder: TransformerEncoder, runtime: Runtime) -> None:
@@ -78,7 +77,7 @@ def finetune(pairs: Path, options: argparse.Namespace) -> Part:
             inputs = MethodInputs(("de",), "en", {"de": rows})
             method(method.Params(batch_size=options.batch)).align(encoder, inputs, runtime)
 
-    return Part(run, options.steps, TRAINED)
+    return Part(run, options.steps)
 
 
 def xnli(options: argparse.Namespace) -> Part:
@@ -94,7 +93,7 @@ def xnli(options: argparse.Namespace) -> Part:
             aligned = AlignedEncoder(encoder)
             task(params).train(aligned, ("en",), TaskInputs("en"), runtime, Path(folder))
 
-    return Part(run, options.steps, TRAINED)
+    return Part(run, options.steps)
 
 
 def extraction(pairs: Path, options: argparse.Namespace) -> Part:
@@ -105,7 +104,7 @@ def extraction(pairs: Path, options: argparse.Namespace) -> Part:
         for _ in encoder.iter_words(sentences, "de", layers=(encoder.n_layers,), pooling="mean"):
             pass
 
-    return Part(run, options.steps, FORWARD)
+    return Part(run, options.steps)
 
 
 def peak(precision: Precision, device: str) -> float:
@@ -150,21 +149,23 @@ def _of_adam(event: Any) -> bool:
     return False
 
 
-def measure(part: Part, folder: Path, precision: Precision, options: Any) -> dict[str, object]:
-    """Run a part once for its speed and once for its waits."""
-    runtime, tokens = Runtime(device=options.device, precision=precision), 0
-
-    def loaded() -> TransformerEncoder:
-        encoder = TransformerEncoder.from_folder(folder, device=options.device)
-        encoder.precision = precision
-        return encoder
+def measure(
+    part: Part, loaded: Callable[[], TransformerEncoder], options: Any
+) -> dict[str, object]:
+    """Run a part once for its speed and once for its waits, each time with an encoder as it is
+    loaded, in its precision. Padding counts neither as tokens nor as operations.
+    """
+    encoder = loaded()
+    runtime = Runtime(device=options.device, precision=encoder.precision)
+    pad, tokens, done = encoder.tokenizer.pad_token_id, [0], [0]
 
     def count(_: torch.nn.Module, given: tuple[Any, ...]) -> None:
-        nonlocal tokens
-        tokens += given[0].numel()
+        real = (given[0] != pad).sum()  # a tensor: nothing waits for it
+        tokens[0] += real
+        done[0] += real * (TRAINED if torch.is_grad_enabled() else FORWARD)
 
     on_card = options.device.startswith("cuda")
-    part.run(loaded(), runtime)  # what is done once is done now
+    part.run(encoder, runtime)  # what is done once is done now
     encoder = loaded()
     encoder.model.get_input_embeddings().register_forward_pre_hook(count)
     if on_card:
@@ -183,16 +184,23 @@ def measure(part: Part, folder: Path, precision: Precision, options: Any) -> dic
     waits = [event for event in events if event.name in WAITS and not _of_adam(event)]
     whole = sum(event.self_cpu_time_total for event in events)
     found: dict[str, object] = {
-        "tokens_per_second": round(tokens / seconds),
+        "tokens_per_second": round(int(tokens[0]) / seconds),
         "waits_per_step": len(waits) / (steps or part.steps),
         "wait_share": sum(event.self_cpu_time_total for event in waits) / whole,
     }
     if on_card:
-        weights = sum(p.numel() for p in encoder.model.base_model.encoder.parameters())
-        done = part.operations * weights * tokens / seconds
-        found["share_of_peak"] = done / peak(precision, options.device)
+        blocks = find_blocks(encoder.model.base_model).parts
+        weights = sum(p.numel() for block in blocks for p in block.parameters())
+        rate = weights * int(done[0]) / seconds
+        found["share_of_peak"] = rate / peak(encoder.precision, options.device)
         found["peak_memory_gib"] = torch.cuda.max_memory_allocated() / 2**30
     return found
+
+
+def _loaded(folder: Path, precision: Precision, device: str) -> TransformerEncoder:
+    encoder = TransformerEncoder.from_folder(folder, device=device)
+    encoder.precision = precision
+    return encoder
 
 
 def main() -> None:
@@ -220,7 +228,8 @@ def main() -> None:
         }
         for precision in options.precisions:
             for name, part in parts.items():
-                made = found[f"{name} {precision}"] = measure(part, encoder, precision, options)
+                load = partial(_loaded, encoder, precision, options.device)
+                made = found[f"{name} {precision}"] = measure(part, load, options)
                 what = f"{name}, {precision}, {options.device}: waits of the host per step"
                 waits = float(str(made["waits_per_step"]))
                 limit = at_most(1.0 if name == "extraction" else 0.0)  # a check per batch

@@ -10,6 +10,7 @@ import torch
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import load
+from raxalign.encoders.models import compiling
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import StorageError, TrainingDiverged
 from raxalign.methods.base import MethodInputs
@@ -322,6 +323,26 @@ def test_bf16_has_results_of_its_own_that_order_the_methods_as_float32_does(fini
     assert sorted(before, key=before.get) == sorted(after, key=after.get)
     for method, value in before.items():
         assert after[method] == pytest.approx(value, abs=0.05)
+
+
+def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path, monkeypatch):
+    used = set()
+
+    def compiled(kind):  # what torch.compile makes is tested in encoders/test_compiling
+        used.add(kind.__name__)
+        return kind.forward
+
+    monkeypatch.setattr(compiling, "_compiled", compiled)
+    plan, root = expand(load(small_grid(tmp_path, "compile: true"))), str(tmp_path / "storage")
+    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    made = {stage.maker for stage in plan.stages.values() if stage.compiled}
+    assert {"scratch", "finetune", "rotation", "retrieval"} <= made
+    trial = next(trial for trial in plan.trials if trial.method == "finetune")
+    workshop.ensure(trial.aligned)
+    assert used == {"BertLayer"}
+    assert workshop.aligned(trial.aligned).encoder.compiled
+    (record,) = run_trial(workshop, trial.key)
+    assert record["compiled"] is True
 
 
 def means(workshop):

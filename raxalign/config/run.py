@@ -1,5 +1,5 @@
-"""Where and how to run a grid. Only `precision` can change a result, and it enters keys where it is
-not the default. Flags and the environment override the rest.
+"""Where and how to run a grid. Only `precision` and `compile` can change a result, and they enter
+keys where they are not the default. Flags and the environment override the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class RunConfig(BaseParams):
     """The `run` section of a grid file.
 
     `workers` train one trial together, each with `gpus_per_worker` (`auto`: as the cards that are
-    there allow, see `raxalign.sweep.cards`) and `threads`; `precision` is that of encoders;
+    there allow, see `raxalign.sweep.cards`) and `threads`; `precision` is that of encoders, whose
+    blocks run as torch.compile makes them where `compile` is set;
     `checkpoint_minutes` is the time between two checkpoints of a training; `concurrency`
     limits how many trials run at once (computed from the cluster where it is not given);
     `cache_gib` limits the copies of an object store that each machine keeps; `max_failures` is how
@@ -45,6 +46,7 @@ class RunConfig(BaseParams):
     workers: int = Field(1, ge=1)
     gpus_per_worker: Gpus = "auto"
     precision: Precision = "fp32"
+    compile: bool = False
     checkpoint_minutes: float = Field(10.0, gt=0, allow_inf_nan=False)
     threads: int = Field(1, ge=1)
     storage: str = ""

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 class Encoder(ABC):
     """Something that turns words in their sentences into vectors. `family` is what methods and
-    tasks `accept`. `precision` is that of its products, which static vectors have none of.
+    tasks `accept`. `precision` is that of its products, which static vectors have none of, and
+    `compiled` says whether the blocks of a transformer are.
     """
 
     family: ClassVar[str]
     precision: Precision = "fp32"
+    compiled: bool = False
     hidden_size: int
     n_layers: int
     device: str

@@ -80,12 +80,13 @@ class Transformer(EncoderKind):
                 " it."
             ),
         )
-        attention: Annotated[Literal["auto", "sdpa", "eager"], LATER] = Field(
+        attention: Annotated[Literal["auto", "sdpa", "eager", "flash_attention_2"], LATER] = Field(
             "auto",
             description=(
                 "How attention is computed: by PyTorch's fused kernels (`sdpa`), by plain products"
-                " (`eager`), or by the first of these that the architecture has (`auto`); the two"
-                " differ by rounding, so one that is set enters the key."
+                " (`eager`), or by the first of these that the architecture has (`auto`);"
+                " `flash_attention_2` is that of the package flash-attn, for `run.precision: bf16`"
+                " on NVIDIA cards. They differ by rounding, so one that is set enters the key."
             ),
         )
 

@@ -136,5 +136,5 @@ class Distillation(TrainedMethod):
         if params.teacher is None:
             return Teacher.of(encoder, folders, layer, pooling, params.max_length)
         teacher = load_teacher(Path(params.teacher), encoder.device)
-        teacher.precision = encoder.precision
+        teacher.precision, teacher.compiled = encoder.precision, encoder.compiled
         return Teacher.of(teacher, folders, teacher.n_layers, pooling, params.max_length)

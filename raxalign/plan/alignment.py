@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from raxalign.plan.precision import precision_of
+from raxalign.plan.precision import compiles, precision_of
 from raxalign.plan.prepared import prepared_pieces
 from raxalign.plan.stage import Stage
 
@@ -71,6 +71,7 @@ class Alignment:
                 options=self.method.params.model_dump_json(by_alias=True),
                 prepared=prepared,
                 precision=precision_of(grid, self.family),
+                compiled=compiles(grid, self.family),
             )
         )
 

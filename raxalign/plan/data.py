@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.plan.encoders import aligner_encoder, params_in_key, pieces_encoder
-from raxalign.plan.precision import precision_of
+from raxalign.plan.precision import compiles, precision_of
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
@@ -294,6 +294,7 @@ class SharedStages:
                 inline=not kind.needs_text,
                 options=spec.params.model_dump_json(by_alias=True),
                 precision=precision_of(self.grid, kind.family) if kind.needs_text else "fp32",
+                compiled=kind.needs_text and compiles(self.grid, kind.family),
             )
 
         return self._once(("encoder", spec.label), make)

@@ -1,4 +1,4 @@
-"""The precision that a grid asks for, as keys have it."""
+"""How a grid asks for encoders to compute, as keys have it."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def precision_of(grid: Grid, family: str) -> Precision:
     not computed, so that no option changes what is made of them.
     """
     return grid.run.precision if family == "transformer" else "fp32"
+
+
+def compiles(grid: Grid, family: str) -> bool:
+    """Return whether encoders of a family run compiled, which is for transformers alone."""
+    return grid.run.compile and family == "transformer"

@@ -43,6 +43,8 @@ class Stage:
             for speed alone: the result is the same without.
         precision: How the products of a transformer are computed. It is hashed where it is not
             float32, so that the results of the other ones are results of their own.
+        compiled: Whether the blocks of a transformer are compiled, which changes rounding and the
+            random numbers of dropout. It is hashed where it is true.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class Stage:
     options: str = ""
     prepared: Mapping[str, str] = field(default_factory=dict)
     precision: Precision = "fp32"
+    compiled: bool = False
 
     @cached_property
     def key(self) -> str:
@@ -69,6 +72,7 @@ class Stage:
                 "inputs": self.inputs,
                 "digests": self.digests,
                 **({} if self.precision == "fp32" else {"precision": self.precision}),
+                **({"compiled": True} if self.compiled else {}),
             }
         )
 

@@ -137,7 +137,9 @@ class TaskStages:
         made = Stage(
             "evaluation", spec.kind, task.VERSION, params, inputs, *outside, options=options
         )
-        return self.shared.add(replace(made, precision=aligned.precision))
+        return self.shared.add(
+            replace(made, precision=aligned.precision, compiled=aligned.compiled)
+        )
 
     def _read(self, needs: TaskNeeds, languages: tuple[str, ...]) -> dict[str, str]:
         """Return the shared stages that an evaluation reads, by the names of its inputs."""
@@ -186,7 +188,9 @@ class TaskStages:
         inputs = {"encoder": alignment.start.key} if untouched else {"aligned": aligned.key}
         options = task.params.model_dump_json(by_alias=True)
         made = Stage("tuned", spec.kind, task.VERSION, params, inputs, *outside, options=options)
-        return self.shared.add(replace(made, precision=aligned.precision))
+        return self.shared.add(
+            replace(made, precision=aligned.precision, compiled=aligned.compiled)
+        )
 
     def _refitted(
         self, spec: TaskSpec, refit: Refit, method: Method, aligned: Stage, trained: Stage

@@ -20,6 +20,7 @@ from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.lease import Holder, patient
 from raxalign.store.ledger import Ledger
+from raxalign.train.compiler import check_compiler
 from raxalign.train.precision import check_precision
 from raxalign.train.runtime import Runtime
 
@@ -96,30 +97,36 @@ class Bench(ABC):
             kept.saved()
 
         check_precision(stage.precision, self.runtime.device)
+        if stage.compiled:
+            check_compiler(self.runtime.device)
         runtime = replace(
             self.runtime,
             seed=seed,
             checkpoints=kept.folder,
             saved=saved,
             precision=stage.precision,
+            compiled=stage.compiled,
         )
         if self.watched is None or self.watched.training != stage.key:
             return runtime
         return replace(runtime, watch=StudyWatch(self.watched, self.store.root))
 
-    def encoder(self, key: str, precision: Precision = "fp32") -> Encoder:
+    def encoder(
+        self, key: str, precision: Precision = "fp32", *, compiled: bool = False
+    ) -> Encoder:
         """Load the encoder of a stage, fresh and on the device of this process, to compute in a
-        precision. The encoder of a task's training has the weights that the training left.
+        precision, and compiled or not. The encoder of a task's training has the weights that the
+        training left.
         """
         stage = self.plan.stages[key]
         folder = None if stage.inline else self.ensure(key)
         if stage.kind == "tuned":
-            start = self.encoder(stage.inputs["encoder"], precision)
+            start = self.encoder(stage.inputs["encoder"], precision, compiled=compiled)
             trained: Encoder = stage.plugin().trained_encoder(start, folder)
             return trained
         inputs = EncoderInputs(locations=stage.locations, folder=folder, revisions=stage.digests)
         encoder: Encoder = stage.plugin().load(inputs, self.runtime.device)
-        encoder.precision = precision
+        encoder.precision, encoder.compiled = precision, compiled
         return encoder
 
     def aligned(self, key: str) -> AlignedEncoder:
@@ -135,5 +142,6 @@ class Bench(ABC):
             self._aligned.clear()
             found = AlignedEncoder.load(folder, lambda: self.encoder(start), self.runtime.device)
             found.encoder.precision = stage.precision
+            found.encoder.compiled = stage.compiled
             self._aligned[key] = found
         return self._aligned[key]

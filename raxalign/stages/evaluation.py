@@ -110,6 +110,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         "device": workshop.runtime.device,
         "threads": workshop.runtime.threads,
         "precision": stage.precision,
+        **({"compiled": True} if stage.compiled else {}),
         "versions": versions(),
         "created": time.time(),
     }

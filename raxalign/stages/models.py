@@ -32,7 +32,7 @@ def make_aligned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-    encoder = bench.encoder(stage.inputs["encoder"], stage.precision)
+    encoder = bench.encoder(stage.inputs["encoder"], stage.precision, compiled=stage.compiled)
     if isinstance(encoder, TransformerEncoder):
         encoder.prepared = {
             bench.ensure(stage.inputs[name]) / "data": bench.ensure(key)
@@ -78,6 +78,6 @@ def _untrained(bench: Bench, stage: Stage) -> AlignedEncoder:
 
     if "encoder" not in stage.inputs:
         return bench.aligned(stage.inputs["aligned"])
-    encoder = bench.encoder(stage.inputs["encoder"], stage.precision)
+    encoder = bench.encoder(stage.inputs["encoder"], stage.precision, compiled=stage.compiled)
     frozen = parse_layers(str(stage.params.get("frozen", "0")), encoder.n_layers)
     return AlignedEncoder(encoder, frozen=max(frozen))

@@ -32,7 +32,8 @@ class Runtime:
     checkpoint, by the thread that wrote it. `threads` is the process's share of the cores.
     `scored(metrics, step)` takes the scores of dev selections, on rank 0, after `report` took them.
     `watch` hears them too and may end the training early (None: nothing does). `precision` is that
-    of the encoder's products, the only part that changes a result besides the seed.
+    of the encoder's products, and `compiled` says whether its blocks are; besides the seed, only
+    these two change a result.
     """
 
     device: str = "cpu"
@@ -48,3 +49,4 @@ class Runtime:
     scored: Callable[[Mapping[str, float], int], None] = field(default=_ignore)
     watch: Watch | None = None
     precision: Precision = "fp32"
+    compiled: bool = False

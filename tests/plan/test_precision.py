@@ -1,4 +1,4 @@
-"""Which keys the precision of encoders enters."""
+"""Which keys the precision of encoders enters, and that their blocks are compiled."""
 
 from __future__ import annotations
 
@@ -47,10 +47,26 @@ def test_another_precision_has_results_of_its_own_and_the_same_data(
     assert Plan.from_json(other.to_json()) == other
 
 
+def test_compiled_blocks_have_results_of_their_own_and_the_same_data(tmp_path: Path) -> None:
+    plain, other = (planned(tmp_path, f"compile: {name}") for name in ("false", "true"))
+    assert plain.stages == planned(tmp_path, "threads: 2").stages
+    before, after = keys(plain), keys(other)
+    assert before.keys() == after.keys()
+    for kind in before:
+        if kind in {"aligned", "tuned", "evaluation"}:
+            assert before[kind].isdisjoint(after[kind])
+            assert all(other.stages[key].compiled for key in after[kind])
+    assert before["bitext"] == after["bitext"]
+    assert Plan.from_json(other.to_json()) == other
+
+
 def test_static_vectors_have_one_result_in_every_precision(tmp_path: Path) -> None:
     static = {
         "encoder": "{kind: static, algorithm: word2vec, dimension: 16, epochs: 1}",
         "methods": ("none: {}", "rotation: {}"),
     }
-    plain, other = (planned(tmp_path, f"precision: {n}", **static) for n in ("fp32", "bf16"))
-    assert plain.stages == other.stages
+    plain, *others = (
+        planned(tmp_path, run, **static)
+        for run in ("precision: fp32", "precision: bf16", "compile: true")
+    )
+    assert all(other.stages == plain.stages for other in others)

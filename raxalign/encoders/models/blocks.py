@@ -79,16 +79,23 @@ def _lists(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.ModuleList]]:
 
 @contextmanager
 def watched(
-    base: nn.Module, top: int, states: list[torch.Tensor], edits: Mapping[int, Edit], batch: Batch
+    base: nn.Module,
+    top: int,
+    states: list[torch.Tensor],
+    edits: Mapping[int, Edit],
+    batch: Batch | None,
 ) -> Iterator[None]:
-    """Collects into `states` what enters the first block and what leaves each, after the edits;
-    blocks above `top` are left out meanwhile, where the architecture allows it.
+    """Collects into `states` what enters the first block and what leaves each, after the edits
+    (which read the batch); blocks above `top` are left out meanwhile, where the architecture allows
+    it.
     """
     blocks = find_blocks(base)
 
     def edited(states_BTH: torch.Tensor) -> torch.Tensor:
         edit = edits.get(len(states))
-        states.append(states_BTH if edit is None else edit(states_BTH, batch))
+        if edit is not None and batch is not None:
+            states_BTH = edit(states_BTH, batch)
+        states.append(states_BTH)
         return states[-1]
 
     def enter(

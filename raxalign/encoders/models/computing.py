@@ -1,21 +1,35 @@
-"""The precision in which an encoder computes, and the type of what it gives."""
+"""How an encoder computes: in which precision, by which attention, whether compiled, and the type
+of what it gives.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 
 from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.flash import check_flash
 from raxalign.train.precision import arithmetic
 
 
 class Computing(Encoder):
-    """An encoder whose products are computed in its `precision`."""
+    """An encoder whose products are computed in its `precision`.
+
+    `by_runs` says whether packed rows attend by the places where sentences begin; None until
+    `packing.attends_by_runs` has probed it.
+    """
+
+    model: Any
+    by_runs: bool | None = None
 
     def arithmetic(self) -> AbstractContextManager[None]:
-        """A block in which products are computed in the precision of the encoder."""
+        """A block in which products are computed in the precision of the encoder. Raises
+        `RaxalignError` where its attention has no kernels for this precision.
+        """
+        check_flash(self)
         return arithmetic(self.precision, self.device)
 
     def widened(self, states: torch.Tensor) -> torch.Tensor:

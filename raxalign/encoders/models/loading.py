@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from raxalign.encoders.models.decoders import is_decoder
+from raxalign.encoders.models.flash import PACKAGE
 from raxalign.encoders.models.folder import SAVE_TOKENIZER, check_folder, looks_like_path
 from raxalign.encoders.models.head import has_head, names_in, weight_names
 from raxalign.encoders.models.hub_errors import explain, first_line
-from raxalign.errors import DataError, RaxalignError
+from raxalign.errors import DataError, DependencyError, RaxalignError
 
-Attention = Literal["auto", "sdpa", "eager"]
+Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
 
 _APART = "Tokenizer and model do not belong together"
 _WEIGHTS = "model.safetensors"
@@ -33,11 +34,12 @@ def load_model(
         name: The folder or the hub name.
         revision: Branch, tag or commit of a hub name; None is the main branch.
         attention: How attention is computed: ``auto`` is ``sdpa`` where the architecture has it,
-            else ``eager``.
+            else ``eager``; ``flash_attention_2`` is that of the package flash-attn.
 
     Raises:
         DataError: The folder is not there or does not hold a whole encoder with safetensors, or
             model and tokenizer do not fit.
+        DependencyError: ``flash_attention_2`` without the package or without a card.
         TransientError: The hub does not answer.
     """
     from transformers import AutoConfig, AutoTokenizer
@@ -103,9 +105,11 @@ def _read(
 
 def _implementation(name: str, model: Any, attention: Attention) -> str | None:
     """The attention of a model's class by its name in transformers, None for its own choice. Raises
-    `DataError` where the class does not have it.
+    `DataError` where the class does not have it, `DependencyError` where this machine does not.
     """
     able = bool(getattr(model, "_supports_sdpa", False))
+    if attention == PACKAGE:
+        _check_package(name, model)
     if attention == "auto" and is_decoder(model.config_class):
         return None  # transformers knows which decoders need the plain products
     if attention == "sdpa" and not able:
@@ -115,6 +119,24 @@ def _implementation(name: str, model: Any, attention: Attention) -> str | None:
             remedy="Set `attention: eager`, or leave it at `auto`",
         )
     return ("sdpa" if able else "eager") if attention == "auto" else attention
+
+
+def _check_package(name: str, model: Any) -> None:
+    """Raises where a model's class, or this machine, cannot attend by the package flash-attn."""
+    from transformers.utils import is_flash_attn_2_available
+
+    remedy = "leave `attention` at `auto`: with run.precision bf16 it uses PyTorch's own kernels"
+    if not getattr(model, "_supports_flash_attn", False):
+        raise DataError(
+            name,
+            f"`attention: {PACKAGE}` is not there for {model.__name__}",
+            remedy="Set `attention: sdpa`, or leave it at `auto`",
+        )
+    if not is_flash_attn_2_available():
+        raise DependencyError(
+            f"`attention: {PACKAGE}` requires an NVIDIA card and the package flash-attn (`pip"
+            f" install flash-attn`), and this machine does not have both. Install it, or {remedy}"
+        )
 
 
 def _names_of(name: str, revision: str | None) -> frozenset[str] | None:

@@ -1,8 +1,9 @@
 """Several sentences (or sentence pairs) in one row, each seeing only itself: the forward pass
 without padding.
 
-Position ids begin anew with each sentence, and a block-diagonal mask keeps sentences apart, so
-every sentence has exactly the states that it has alone. Encoders in which a probe finds that it has
+Position ids begin anew with each sentence, and attention keeps sentences apart, so every sentence
+has exactly the states that it has alone: by kernels that take the places where sentences begin
+(`flash`), or else by a block-diagonal mask. Encoders in which a probe finds that a sentence has
 others are run padded (`packing_probe`).
 """
 
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
+from raxalign.encoders.models.compiling import compiled_blocks
+from raxalign.encoders.models.flash import Runs, has_kernels
+from raxalign.encoders.models.flash_probe import probe_runs
 from raxalign.encoders.models.packing_probe import packed_states, probe
 from raxalign.encoders.models.spoken import Spoken
 from raxalign.encoders.models.vectors import Batch
@@ -61,9 +65,22 @@ class Packed:
 
 def can_pack(encoder: TransformerEncoder) -> bool:
     """Whether sentences may share a row, which a probe finds at the first call."""
+    if attends_by_runs(encoder):
+        return True
     if encoder.packs is None:
         encoder.packs = probe(encoder)
     return encoder.packs
+
+
+def attends_by_runs(encoder: TransformerEncoder) -> bool:
+    """Whether packed rows attend by the places where sentences begin, without a mask: where the
+    device has kernels for it, and a probe at the first call finds that they do the same.
+    """
+    if not has_kernels(encoder):
+        return False
+    if encoder.by_runs is None:
+        encoder.by_runs = probe_runs(encoder)
+    return encoder.by_runs
 
 
 def pack(
@@ -170,8 +187,10 @@ def flat_states(
         segments_BT = on_device(packed.segments_BT, encoder.device)
     if can_pack(encoder):
         positions_BT = on_device(packed.positions_BT, encoder.device)
-        with encoder.arithmetic():
-            states = packed_states(encoder, ids_BT, sentences_BT, positions_BT, segments_BT, layers)
+        by_runs = attends_by_runs(encoder)
+        apart = Runs.of(packed.sentences_BT, encoder.device) if by_runs else sentences_BT
+        with encoder.arithmetic(), compiled_blocks(encoder):
+            states = packed_states(encoder, ids_BT, apart, positions_BT, segments_BT, layers)
         states = [encoder.widened(state) for state in states]
     else:
         batch = _padded(packed, ids_BT, sentences_BT, segments_BT)

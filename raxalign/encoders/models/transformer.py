@@ -103,7 +103,9 @@ class TransformerEncoder(Computing):
         """An encoder with another model of the same kind, as a frozen copy, on the same device and
         of the same precision.
         """
-        return TransformerEncoder(model, self.tokenizer, self.device, self.precision)
+        made = TransformerEncoder(model, self.tokenizer, self.device, self.precision)
+        made.compiled = self.compiled
+        return made
 
     @property
     def opened_by(self) -> str:

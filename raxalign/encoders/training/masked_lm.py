@@ -87,7 +87,9 @@ def pretrain(
 def _new_encoder(params: ScratchParams, tokenizer: Any, runtime: Runtime) -> TransformerEncoder:
     """An encoder with random weights, where and as it is trained."""
     model = new_bert(params, len(tokenizer))
-    return TransformerEncoder(model, tokenizer, runtime.device, runtime.precision)
+    encoder = TransformerEncoder(model, tokenizer, runtime.device, runtime.precision)
+    encoder.compiled = runtime.compiled
+    return encoder
 
 
 def _losses(losses: Sequence[float]) -> dict[str, float]:

@@ -103,7 +103,7 @@ class _Details:
             "seconds": record and record["seconds"],
             "made": {
                 name: record[name]
-                for name in ("created", "device", "threads", "precision", "versions")
+                for name in ("created", "device", "threads", "precision", "compiled", "versions")
                 if record and name in record
             },
             "notes": record["notes"] if record and "notes" in record else {},

@@ -1,0 +1,271 @@
+"""Attention over packed rows by the places where sentences begin, in the place of a mask.
+
+A mask of all pairs of pieces costs time and memory by the square of a row's width, and no flash
+kernel takes one. The kernels that take cumulative lengths compute each sentence alone (Dao 2023,
+"FlashAttention-2"). They are PyTorch's own, or those of the package flash-attn where an encoder is
+opened with ``attention: flash_attention_2``. The CPU has no such kernel: here the same function
+computes one sentence after the other, which tests compare with the mask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import lazy_loader as lazy
+
+from raxalign.errors import RaxalignError
+from raxalign.train.devices import on_device
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from raxalign.encoders.models.computing import Computing
+else:
+    np = lazy.load("numpy")
+    torch = lazy.load("torch")
+
+NAME = "raxalign_packed"
+"""The attention of this file among those of transformers."""
+PACKAGE = "flash_attention_2"
+"""That of the package flash-attn."""
+_PLAIN = "sdpa"
+_AMPERE = (8, 0)  # the first compute capability with these kernels
+_UNREAD = ("position_bias", "softcap", "s_aux")  # what changes scores, and the kernels do not take
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of adjacent places, of rows laid end to end, that see each other and nothing else: run n
+    is the places ``edges_N[n]`` to ``edges_N[n + 1]``, of which there are at most `longest`.
+    """
+
+    edges_N: torch.Tensor
+    longest: int
+
+    @classmethod
+    def of(cls, sentences_BT: np.ndarray, device: str) -> Runs:
+        """Return the runs of packed rows by the sentence of each piece (-1: padding). The padding
+        at the end of a row is a run of its own, as under the mask.
+        """
+        edges_N = find_edges(sentences_BT)
+        longest = int(np.diff(edges_N).max(initial=0))
+        return cls(on_device(edges_N, device), longest)
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How scores become weights: the probability of `dropout`, the factor `scale` of the scores
+    (None: that of the head size), and a `window`, the largest distance between two pieces that see
+    each other (None: any).
+    """
+
+    dropout: float = 0.0
+    scale: float | None = None
+    window: int | None = None
+
+
+def find_edges(sentences_BT: np.ndarray) -> np.ndarray:
+    """The places (int32, N + 1) at which runs of one sentence begin in rows laid end to end, and
+    the end of the last one. No run goes from one row to the next.
+
+    >>> find_edges(np.array([[0, 0, 1, -1], [2, 2, 2, 2]])).tolist()
+    [0, 2, 3, 4, 8]
+    """
+    begins_BT = np.ones(sentences_BT.shape, bool)
+    begins_BT[:, 1:] = sentences_BT[:, 1:] != sentences_BT[:, :-1]
+    begins = np.flatnonzero(begins_BT.reshape(-1))
+    return np.append(begins, sentences_BT.size).astype(np.int32)
+
+
+def attend(
+    query_FAD: torch.Tensor,
+    key_FAD: torch.Tensor,
+    value_FAD: torch.Tensor,
+    runs: Runs,
+    scoring: Scoring,
+) -> torch.Tensor:
+    """Return what each place reads from its run (F, A, D): by one kernel on a card, else run by
+    run. Gradient flows.
+
+    Args:
+        query_FAD: Queries of the places of all rows, by heads A.
+        key_FAD: Keys, of as many heads or of a divisor of their number.
+        value_FAD: Values, likewise.
+        runs: Which places see each other.
+        scoring: How scores become weights.
+    """
+    if query_FAD.device.type == "cpu":
+        return _run_by_run(query_FAD, key_FAD, value_FAD, runs, scoring)
+    window = -1 if scoring.window is None else scoring.window
+    # The operation under torch.nn.attention.varlen, which has no dropout.
+    found: torch.Tensor = torch.ops.aten._flash_attention_forward(
+        query_FAD,
+        key_FAD,
+        value_FAD,
+        runs.edges_N,
+        runs.edges_N,
+        runs.longest,
+        runs.longest,
+        scoring.dropout,
+        False,  # causal
+        False,  # return the mask of dropout
+        scale=scoring.scale,
+        window_size_left=window,
+        window_size_right=window,
+    )[0]
+    return found
+
+
+def _run_by_run(
+    query_FAD: torch.Tensor,
+    key_FAD: torch.Tensor,
+    value_FAD: torch.Tensor,
+    runs: Runs,
+    scoring: Scoring,
+) -> torch.Tensor:
+    """The arithmetic of the kernel in plain products."""
+    edges = runs.edges_N.tolist()
+    made = []
+    for begin, end in pairwise(edges):
+        query, key, value = (
+            part[begin:end].transpose(0, 1)[None] for part in (query_FAD, key_FAD, value_FAD)
+        )
+        near = None
+        if scoring.window is not None and end - begin > scoring.window + 1:
+            place = torch.arange(end - begin, device=query.device)
+            near = (place[:, None] - place).abs() <= scoring.window
+        found = torch.nn.functional.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            near,
+            dropout_p=scoring.dropout,
+            scale=scoring.scale,
+            enable_gqa=key.shape[1] != query.shape[1],
+        )
+        made.append(found[0].transpose(0, 1))
+    return torch.cat(made)
+
+
+def inputs_of(runs: Runs) -> dict[str, Any]:
+    """The runs by the names that the attention functions of transformers have for them."""
+    return {
+        "cu_seq_lens_q": runs.edges_N,
+        "cu_seq_lens_k": runs.edges_N,
+        "max_length_q": runs.longest,
+        "max_length_k": runs.longest,
+    }
+
+
+def _attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """An attention function of transformers (its parameters are theirs): `attend` where runs are
+    among the options, else PyTorch's fused attention under the mask. Queries, keys and values are
+    (B, A, T, D), what is returned is (B, T, A, D).
+    """
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    if options.get("cu_seq_lens_q") is None:
+        made: tuple[torch.Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, **options
+        )
+        return made
+    if getattr(module, "is_causal", True) or any(options.get(name) is not None for name in _UNREAD):
+        raise RaxalignError(f"{type(module).__name__}: its attention has no form by lengths")
+    n_rows, _, width, _ = query.shape
+    kind = query.device.type
+    rounds = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind) if rounds else query.dtype
+    query_FAD, key_FAD, value_FAD = (
+        part.transpose(1, 2).flatten(0, 1).to(dtype) for part in (query, key, value)
+    )
+    window = options.get("sliding_window")  # transformers counts the piece itself
+    found = attend(
+        query_FAD,
+        key_FAD,
+        value_FAD,
+        Runs(options["cu_seq_lens_q"], options["max_length_q"]),
+        Scoring(
+            options.get("dropout", 0.0),
+            options.get("scaling"),
+            None if window is None else window - 1,
+        ),
+    )
+    return found.reshape(n_rows, width, *found.shape[1:]), None
+
+
+def _mask(**options: Any) -> torch.Tensor | None:
+    """A mask function of transformers: none where no mask was given, as runs take its place."""
+    from transformers.masking_utils import sdpa_mask
+
+    if options.get("attention_mask") is None:
+        return None
+    mask: torch.Tensor | None = sdpa_mask(**options)
+    return mask
+
+
+def install(model: Any) -> None:
+    """Let a model attend by runs where it is given them; one that is opened with flash-attn
+    does so already.
+    """
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface
+
+    if implementation(model) == PACKAGE:
+        return
+    AttentionInterface.register(NAME, _attention)
+    AttentionMaskInterface.register(NAME, _mask)
+    model.set_attn_implementation(NAME)
+
+
+def implementation(model: Any) -> str | None:
+    """The attention of a model by its name in transformers."""
+    name: str | None = getattr(model.config, "_attn_implementation", None)
+    return name
+
+
+def has_kernels(encoder: Computing) -> bool:
+    """Whether the device has kernels for the attention of an encoder in its precision: those of a
+    card of compute capability 8.0 or higher, for bfloat16, where the encoder's attention is fused
+    and not causal.
+    """
+    from raxalign.encoders.models.decoders import is_decoder
+
+    device, config = torch.device(encoder.device), encoder.model.config
+    return (
+        device.type == "cuda"
+        and encoder.precision == "bf16"
+        and implementation(encoder.model) in (_PLAIN, NAME, PACKAGE)
+        and not is_decoder(config)
+        and torch.backends.cuda.is_flash_attention_available()
+        and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call]
+        and torch.cuda.get_device_capability(device) >= _AMPERE
+    )
+
+
+def check_flash(encoder: Computing) -> None:
+    """Raise `RaxalignError` where an encoder is to attend by flash-attn in a precision, or on a
+    device, for which that has no kernels.
+    """
+    if implementation(encoder.model) != PACKAGE:
+        return
+    remedy = "or leave `attention` at `auto`, which uses PyTorch's own kernels"
+    if encoder.precision != "bf16":
+        raise RaxalignError(
+            f"`attention: {PACKAGE}` computes in bfloat16 alone, but run.precision is"
+            f" {encoder.precision}. Set run.precision to bf16, {remedy}"
+        )
+    if torch.device(encoder.device).type != "cuda":
+        raise RaxalignError(
+            f"`attention: {PACKAGE}` runs on NVIDIA cards alone, and this worker has none. Give"
+            f" each worker a card (run.gpus_per_worker), {remedy}"
+        )

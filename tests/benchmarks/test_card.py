@@ -1,0 +1,47 @@
+"""The benchmark of cards, at a tiny size on the CPU."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.card import NO_CARD, random_pairs, run
+from raxalign.pairing.schema import read_pairs
+
+
+def test_random_pairs_have_about_the_words_that_were_asked_for(tmp_path: Path) -> None:
+    rows = read_pairs(random_pairs(tmp_path / "pairs", 400, 25)).to_pylist()
+    sizes = [len(row["src"]) for row in rows]
+    assert 22 <= np.mean(sizes) <= 28
+    assert len(set(sizes)) > 20
+    assert all(len(row["src_links"]) == min(len(row["src"]), len(row["tgt"])) for row in rows)
+
+
+@pytest.mark.slow
+def test_without_a_card_it_runs_on_the_cpu_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    options = Namespace(
+        models=["mbert", "modernbert"],
+        variants=["mask", "flash"],
+        steps=2,
+        batch=3,
+        words=8,
+        n=300,
+        device="cpu",
+        precision="fp32",
+        tiny=True,
+    )
+    found = run(options)
+    said = capsys.readouterr().out
+    assert found["device"] == NO_CARD
+    assert f"device: {NO_CARD}" in said
+    assert found["mbert, flash"] == "left out: the device has no kernels for it"
+    for name, rows in (("mbert", "packed, under a mask"), ("modernbert", "padded")):
+        made = found[f"{name}, mask"]
+        assert made["rows"] == rows
+        assert made["tokens_per_second"] > 0
+        assert "share_of_peak" not in made
+    assert found["mbert, mask"]["waits_per_step"] == 0
+    assert found["csls"]["fp32 seconds"] > 0

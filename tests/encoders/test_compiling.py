@@ -1,0 +1,56 @@
+"""Blocks that torch.compile has made."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from raxalign.encoders.models.compiling import compiled_blocks
+from raxalign.encoders.models.transformer import TransformerEncoder
+from tests.encoders.architectures import folder_of, model_of
+
+_SECONDS = 300
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_blocks_have_the_same_states_and_gradients_with_few_graphs(tmp_path: Path) -> None:
+    """In a process of its own, without inductor's processes, ended after some minutes."""
+    made = subprocess.run(
+        [sys.executable, "-m", "tests.encoders.compiled_states", str(tmp_path / "encoder")],
+        env={
+            **os.environ,
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        },
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    found = json.loads(made.stdout.splitlines()[-1])
+    assert found["values"] > 100
+    assert found["gap"] <= 1e-5
+    assert found["graphs"] <= 2
+    assert found["breaks"] == 0
+    assert found["left"] == []
+
+
+def test_what_is_not_compiled_is_left_as_it_is(tmp_path: Path) -> None:
+    encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of("bert", head=False)))
+    with compiled_blocks(encoder):
+        assert not any("forward" in vars(part) for part in encoder.model.modules())
+
+
+def test_a_frozen_copy_is_compiled_too(tmp_path: Path) -> None:
+    encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of("bert", head=False)))
+    encoder.compiled = True
+    assert encoder.with_model(encoder.model).compiled
