@@ -545,6 +545,13 @@ def test_the_values_of_keep_are_those_of_grid_files() -> None:
     assert tuple(Flag) == get_args(Keep)
 
 
+def test_the_values_of_precision_are_those_of_grid_files() -> None:
+    from raxalign.cli._terminal import Precision as Flag
+    from raxalign.config.run import Precision
+
+    assert tuple(Flag) == get_args(Precision)
+
+
 def test_the_heuristics_are_those_of_grid_files() -> None:
     assert [entry.value for entry in Symmetrization] == list(get_args(_specs.Symmetrization))
 
