@@ -100,7 +100,7 @@ class Heard:
     def __init__(self, metric: str) -> None:
         self.metric, self.scores = metric, list[float]()
 
-    def ends(self, scores: Mapping[str, float], at: Moment) -> bool:  # noqa: ARG002
+    def ends(self, scores: Mapping[str, float], at: Moment) -> bool:
         self.scores.append(scores["de"])
         return False
 
