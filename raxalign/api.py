@@ -13,6 +13,7 @@ from raxalign.printing import to_stderr
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from raxalign.config.run import Precision
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
 
@@ -199,6 +200,7 @@ def align(
     seed: int = 0,
     device: str | None = None,
     threads: int | None = None,
+    precision: Precision = "fp32",
     storage: str | None = None,
     plugins: Sequence[Path | str] = (),
 ) -> dict[str, Any]:
@@ -214,6 +216,7 @@ def align(
         seed: seed of everything random.
         device: a torch device (None: the GPU where there is one).
         threads: CPU threads (None: torch's own number).
+        precision: `fp32`, `tf32` or `bf16`: that of the products inside the encoder.
         storage: the storage root, for checkpoints (None: RAXALIGN_STORAGE, then .raxalign).
         plugins: files with your own plug-ins.
 
@@ -228,7 +231,9 @@ def align(
     from raxalign.single.place import storage_of
 
     folders = {lang: Path(folder).expanduser().absolute() for lang, folder in pairs.items()}
-    request = AlignRequest(method, _texts(options), encoder, folders, pivot, seed, device, threads)
+    request = AlignRequest(
+        method, _texts(options), encoder, folders, pivot, seed, device, threads, precision
+    )
     with visible(open_file(Path(path)) for path in plugins):
         return make_aligned(request, Path(out), root=storage_of(storage))
 
@@ -242,6 +247,7 @@ def evaluate(
     seed: int | None = None,
     device: str | None = None,
     threads: int | None = None,
+    precision: Precision | None = None,
 ) -> pa.Table:
     """Evaluate any encoder on the tasks of a grid; returns a table like that of `results`. What the
     ledger holds is not computed again.
@@ -254,6 +260,8 @@ def evaluate(
         seed: one seed (None: the grid's).
         device: a torch device (None: the GPU where there is one).
         threads: CPU threads (None: the grid's).
+        precision: `fp32`, `tf32` or `bf16`: that of the products inside the encoder (None: the
+            grid's `run.precision`).
 
     Raises:
         RaxalignError: the grid has no such task or language, or the data is wrong.
@@ -261,9 +269,10 @@ def evaluate(
     from raxalign.single.arrow_table import as_table
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 
-    found, _ = evaluate_encoder(
-        opened, EvaluateRequest(encoder, tuple(tasks), tuple(languages), seed, device, threads)
+    request = EvaluateRequest(
+        encoder, tuple(tasks), tuple(languages), seed, device, threads, precision
     )
+    found, _ = evaluate_encoder(opened, request)
     return as_table(found, RESULTS)
 
 

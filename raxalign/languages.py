@@ -45,6 +45,19 @@ _OTHER_CODES = {
     "sr@latn": "sr-Latn",
 }
 """Codes of corpora that are not well-formed -> the tag to write."""
+_SHORT = """Latn aa af ak an ay az bi bm br bs ca ch co cs cy da de ee en eo es et eu ff fi fj fo fr
+fy ga gd gl gn gv ha ho hr ht hu hz ia id ie ig ik io is it jv kg ki kj kl kr ku kw la lb lg li ln
+lt lu lv mg mh mi ms mt na nb nd ng nl nn no nr nv ny oc oj om pi pl pt qu rm rn ro rw sc se sg sk
+sl sm sn so sq ss st su sv sw tk tn to tr ts tw ty uz ve vi vo wa wo xh yo za zu|Arab ar fa ks ps sd
+ug ur|Armn hy|Beng as bn|Cyrl ab av ba be bg ce cu cv kk kv ky mk mn os ru sr tg tt uk|Deva hi mr ne
+sa|Ethi am ti|Geor ka|Grek el|Gujr gu|Guru pa|Hebr he yi|Knda kn|Kore ko|Mlym ml|Orya or|Sinh si|
+Taml ta|Telu te"""
+_SHORT_CODES = {
+    code: script for script, *codes in map(str.split, _SHORT.split("|")) for code in codes
+}
+"""Codes of two letters that are their own tags -> the script that CLDR has for them. The library
+that knows all codes takes longer to load than a plan takes.
+"""
 
 
 @dataclass(frozen=True)
@@ -117,6 +130,8 @@ def language(code: str) -> Language:
         RaxalignError: the code is not a BCP-47 tag, or its two letters are not assigned; it names
             the nearest right one.
     """
+    if (usual := _SHORT_CODES.get(code)) is not None:
+        return Language(code, code, code, usual, spaced=True, segmenter=None, known=True)
     tag = _parsed(code)
     if tag is None:
         near = nearest_code(code)
@@ -138,7 +153,7 @@ def language(code: str) -> Language:
 
 def is_code(code: str) -> bool:
     """Return whether a text is the code of a language."""
-    return _parsed(code) is not None
+    return code in _SHORT_CODES or _parsed(code) is not None
 
 
 def same_language(one: str, other: str) -> bool:

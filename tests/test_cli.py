@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -267,6 +268,25 @@ def test_looking_starts_neither_ray_nor_torch(grid: Path, tmp_path: Path) -> Non
     assert done.stderr.endswith("set()")
 
 
+def test_garbage_is_searched_for_rarely_only_while_a_command_reads(
+    run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, int] = {}
+    app = cli.app
+
+    def noted(arguments: list[str], **named: Any) -> None:
+        seen[arguments[0]] = gc.get_threshold()[0]
+        app(arguments, **named)
+
+    monkeypatch.setattr(cli, "app", noted)
+    usual = gc.get_threshold()
+    assert run("status", grid).code == 0
+    assert run("grid", grid, "--dry-run").code == 0
+    assert seen["status"] > 100 * usual[0]
+    assert seen["grid"] == usual[0]
+    assert gc.get_threshold() == usual
+
+
 def test_status_counts_what_the_ledger_has(run: Callable[..., Done], grid: Path) -> None:
     assert (
         run("status", grid).out
@@ -523,6 +543,13 @@ def test_the_values_of_keep_are_those_of_grid_files() -> None:
     from raxalign.config.run import Keep
 
     assert tuple(Flag) == get_args(Keep)
+
+
+def test_the_values_of_precision_are_those_of_grid_files() -> None:
+    from raxalign.cli._terminal import Precision as Flag
+    from raxalign.config.run import Precision
+
+    assert tuple(Flag) == get_args(Precision)
 
 
 def test_the_heuristics_are_those_of_grid_files() -> None:

@@ -1,7 +1,10 @@
 """Languages and their codes."""
 
+import sys
+
 import pytest
 
+from raxalign import languages
 from raxalign.errors import RaxalignError
 from raxalign.languages import language, pair_of, remark, respelled, same_language
 
@@ -24,6 +27,21 @@ def test_the_languages_of_the_former_table_have_their_scripts_and_spaces():
         known = language(code)
         assert (known.script, known.spaced, known.segmenter) == (script, True, None), code
     assert len({language(code).tag for code, _ in rows}) == len(rows)
+
+
+def test_short_codes_are_what_cldr_says_and_are_known_without_its_library(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    codes = sorted(languages._SHORT_CODES)
+    language.cache_clear()
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "langcodes", None)
+        short = [language(code) for code in codes]
+        assert not same_language("de", "el")
+    language.cache_clear()
+    monkeypatch.setattr(languages, "_SHORT_CODES", {})
+    assert [language(code) for code in codes] == short
+    assert len(codes) > 150
 
 
 @pytest.mark.parametrize(

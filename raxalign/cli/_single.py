@@ -19,6 +19,7 @@ from raxalign.cli._terminal import (
     Out,
     Pivot,
     Plugins,
+    Precision,
     Storage,
     Symmetrization,
     Threads,
@@ -148,6 +149,9 @@ def align(
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     device: Device = None,
     threads: Threads = None,
+    precision: Annotated[
+        Precision, typer.Option(help="Products inside the encoder, as `run.precision` of a grid.")
+    ] = Precision.fp32,
     storage: Storage = None,
     plugins: Plugins = None,
 ) -> None:
@@ -166,6 +170,7 @@ def align(
         seed,
         device,
         threads,
+        precision.value,
     )
     with visible(open_file(path) for path in plugins or ()):
         make_aligned(request, out, root=storage_of(storage))
@@ -201,6 +206,13 @@ def evaluate(
     ] = False,
     device: Device = None,
     threads: Threads = None,
+    precision: Annotated[
+        Precision | None,
+        typer.Option(
+            help="Products inside the encoder (default: `run.precision` of the grid); values of"
+            " different precisions are kept apart."
+        ),
+    ] = None,
     storage: Storage = None,
 ) -> None:
     """Evaluate any encoder on the tasks of a grid, on the grid's own held-out word pairs and
@@ -213,7 +225,13 @@ def evaluate(
     from raxalign.store.ledger import Ledger
 
     request = EvaluateRequest(
-        encoder, tuple(task or ()), tuple(language or ()), seed, device, threads
+        encoder,
+        tuple(task or ()),
+        tuple(language or ()),
+        seed,
+        device,
+        threads,
+        None if precision is None else precision.value,
     )
     opened = open_grid(file, storage=storage)
     found, plan_ = evaluate_encoder(opened, request, tell=tell)

@@ -80,6 +80,16 @@ class Keep(StrEnum):
     none = "none"
 
 
+class Precision(StrEnum):
+    """The values of `run.precision` (those of `config.run.Precision`, which is slow to import; a
+    test compares the two).
+    """
+
+    fp32 = "fp32"
+    tf32 = "tf32"
+    bf16 = "bf16"
+
+
 class ListFormat(StrEnum):
     """How the catalogue is printed."""
 

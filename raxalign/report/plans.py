@@ -16,7 +16,7 @@ from raxalign.plan.disk import estimate_disk
 from raxalign.plan.forecast import Forecast, forecast, quicker_links
 from raxalign.plan.identity import near
 from raxalign.plan.keeping import made_again
-from raxalign.plan.speed import core_speed, crowd, has_card, start_seconds, worker_speed
+from raxalign.plan.speed import Speed, crowd, has_card, start_seconds, worker_speed
 from raxalign.report import studies
 from raxalign.report.sizes import measured_sizes
 from raxalign.report.studies import plan_lines
@@ -60,7 +60,10 @@ def as_json(plan: Plan, root: str, run: RunConfig) -> str:
         "missing": plan.missing,
         "warnings": plan.warnings,
         "unknown_depths": plan.unknown_depths,
-        "time": {**_as_json(_time(plan, root, there, records, run)), "workers": at_once(run)},
+        "time": {
+            **_as_json(_time(plan, root, there, records, _speed(run))),
+            "workers": at_once(run),
+        },
         "disk": {"keep": run.keep, **asdict(disk)},
         **({"studies": studies.as_json(plan, root)} if plan.studies else {}),
     }
@@ -101,7 +104,8 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
             done[stage.kind] += key in sizes.stored
             dropped[stage.kind] += key in sizes.dropped
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
-    times = _time(plan, root, there, records, run)
+    speed = _speed(run)
+    times = _time(plan, root, there, records, speed)
     uncounted = " (without the trials of searches)" if plan.studies else ""
     lines = [
         (
@@ -118,7 +122,7 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
         *plan_lines(plan, root),
         f"storage: {root}",
-        *_time_lines(times, run, uncounted),
+        *_time_lines(times, speed.core, run, uncounted),
         quicker_links(plan, times),
         estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep) + uncounted,
         made_again(plan, there, sizes.stored, records) or "",
@@ -141,13 +145,20 @@ def at_once(run: RunConfig) -> int:
     return min(cores, run.concurrency or cores)
 
 
-def _time_lines(times: Forecast, run: RunConfig, uncounted: str) -> Iterator[str]:
+def _time_lines(times: Forecast, core: float, run: RunConfig, uncounted: str) -> Iterator[str]:
     """Yield the line on the time of what is left, and a note where this machine is busy."""
     workers = at_once(run)
-    start = 0.0 if run.address else start_seconds(core_speed(), ray=True)
+    start = 0.0 if run.address else start_seconds(core, ray=True)
     yield times.told(workers, start) + uncounted
     if times.seconds and not run.address and (note := crowd().note(workers)):
         yield f"note: {note}"
+
+
+def _speed(run: RunConfig) -> Speed:
+    """Return the speed of a worker on this machine."""
+    given = run.gpus_per_worker
+    gpu = has_card() if given == "auto" else given > 0
+    return worker_speed(run.threads * run.workers, gpu=gpu)
 
 
 def _time(
@@ -155,17 +166,13 @@ def _time(
     root: str,
     there: AbstractSet[str],
     records: Mapping[str, Tombstone],
-    run: RunConfig,
+    speed: Speed,
 ) -> Forecast:
     """Return the time of what is left. The speed of this machine counts until something has run."""
     left = to_make(plan, there, there)
     if not left:
         return Forecast({}, {}, {}, 0)
-    took = seconds_by_key(plan, root, there, records)
-    given = run.gpus_per_worker
-    gpu = has_card() if given == "auto" else given > 0
-    speed = worker_speed(run.threads * run.workers, gpu=gpu)
-    return forecast(plan, took, left, speed)
+    return forecast(plan, seconds_by_key(plan, root, there, records), left, speed)
 
 
 def _not_kept(count: int) -> str:

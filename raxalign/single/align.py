@@ -12,6 +12,7 @@ from typing import Any
 from raxalign.catalog import catalog
 from raxalign.caveats import collecting
 from raxalign.config.options import read_options
+from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile
 from raxalign.corpora.text.bitext import write_text
 from raxalign.corpora.text.dataset import check_whole, read_metadata
@@ -32,7 +33,7 @@ from raxalign.store.key import digest
 @dataclass(frozen=True)
 class AlignRequest:
     """Which alignment: `pairs` maps a language to a word-pair dataset, `encoder` is a folder or a
-    hub name.
+    hub name, `precision` is that of its products while the method reads or trains it.
     """
 
     method: str
@@ -43,6 +44,7 @@ class AlignRequest:
     seed: int
     device: str | None = None
     threads: int | None = None
+    precision: Precision = "fp32"
 
 
 def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, Any]:
@@ -65,12 +67,14 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     identity.refuse_missing()
     key = _key(request, method, {"encoder": encoder_digests, "pairs": pairs, "files": files})
     checkpoints = local_folder(root) / "checkpoints" / key
-    where = replace(
-        runtime(request.device, seed=request.seed, threads=request.threads), checkpoints=checkpoints
+    here = runtime(
+        request.device, seed=request.seed, threads=request.threads, precision=request.precision
     )
+    where = replace(here, checkpoints=checkpoints)
     encoder = start.load(
         EncoderInputs(locations=locations, revisions=encoder_digests), where.device
     )
+    encoder.precision = where.precision
     with tempfile.TemporaryDirectory(prefix="raxalign-") as work, collecting() as found:
         made = method.align(encoder, _with_text(method, inputs, Path(work)), where)
     aligned = returned(method, "align", made, AlignedEncoder)
@@ -99,6 +103,7 @@ def _card(
         request.seed,
         data=pairs,
         origin=Origin(hub_name(request.encoder)),
+        precision=request.precision,
     )
 
 
@@ -111,6 +116,7 @@ def _key(request: AlignRequest, method: Any, inputs: Mapping[str, Any]) -> str:
             "params": method.canonical(),
             "seed": request.seed,
             "inputs": inputs,
+            **({} if request.precision == "fp32" else {"precision": request.precision}),
         }
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from raxalign.analysis.metrics import spoken
 from raxalign.catalog import catalog
+from raxalign.config.run import Precision
 from raxalign.provenance import versions
 from raxalign.single.card_origin import Origin
 from raxalign.single.card_scores import Score
@@ -28,7 +29,7 @@ class Card:
     """What a card shows: how the encoder was made, from what, and its main scores; `family` is the
     encoder's, `opened_by` the class of transformers that opens it. `data` are the digests of the
     word pairs of each language, which are shown where no word aligner is known; `seeds` are those
-    of the grid.
+    of the grid; `precision` is that of the products that the alignment was computed with.
     """
 
     method: str
@@ -45,6 +46,7 @@ class Card:
     opened_by: str = "AutoModelForMaskedLM"
     origin: Origin = field(default_factory=Origin)
     seeds: Sequence[int] = ()
+    precision: Precision = "fp32"
 
     def of(self, aligned: AlignedEncoder) -> Card:
         """Return the same card with what its encoder says of itself."""
@@ -164,6 +166,7 @@ class Card:
             "seed": self.seed,
             "seeds of the grid": ", ".join(map(str, self.seeds)) or None,
             "params": json.dumps(dict(self.params), ensure_ascii=False, sort_keys=True),
+            "precision": None if self.precision == "fp32" else self.precision,
             "key": self.key,
             "made with": ", ".join(f"{name} {version}" for name, version in versions().items()),
         }

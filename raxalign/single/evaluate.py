@@ -16,6 +16,7 @@ from raxalign.catalog import catalog
 from raxalign.config.grid import EncoderSpec
 from raxalign.config.lock import Lock
 from raxalign.config.options import read_options
+from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Effect
@@ -50,7 +51,8 @@ GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
 @dataclass(frozen=True)
 class EvaluateRequest:
     """Which evaluations: of `encoder` (a folder or hub name), on all tasks and languages of the
-    grid unless some are named.
+    grid unless some are named. `precision` is that of the products inside the encoder (None: the
+    grid's).
     """
 
     encoder: str
@@ -59,6 +61,7 @@ class EvaluateRequest:
     seed: int | None = None
     device: str | None = None
     threads: int | None = None
+    precision: Precision | None = None
 
 
 class _Given:
@@ -90,9 +93,12 @@ def evaluate_encoder(
     opened = resolve(opened, local_folder(opened.root) / "downloads")
     plan, aligned = _plan(opened, request, tasks, languages)
     read_files(plan, done=Ledger(opened.root).keys()).refuse_faults(opened.grid.path)
-    workshop = open_workshop(
-        plan, opened.root, runtime(request.device, threads=request.threads or opened.run.threads)
+    where = runtime(
+        request.device,
+        threads=request.threads or opened.run.threads,
+        precision=request.precision or "fp32",
     )
+    workshop = open_workshop(plan, opened.root, where)
     workshop.announce = lambda made, seconds: tell(
         f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
     )
@@ -134,9 +140,8 @@ def _plan(
     start = shared.encoder(EncoderSpec("transformer", params, kind.label()))
     folder = Path(request.encoder).expanduser().absolute()
     records = transforms_of(folder)
-    places = {name: LocalFile(folder / name) for name in (TRANSFORMS, TENSORS)} if records else {}
-    digests, locations = identity.of(places)
-    aligned = shared.add(Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations))
+    stage = _given_stage(folder if records else None, start, identity)
+    aligned = shared.add(replace(stage, precision=request.precision or opened.run.precision))
     wanted = replace(
         grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks)
     )  # what others ask for may not suit the encoder
@@ -158,6 +163,17 @@ def _plan(
     unique = {trial.key: trial for trial in trials}
     plan = Plan(grid.name, grid.pivot, len(trials), tuple(unique.values()), shared.stages, {})
     return plan.only(iter(plan.trials)), aligned
+
+
+def _given_stage(folder: Path | None, start: Stage, identity: Identity) -> Stage:
+    """The stage of the encoder as it was given, with the transforms of a folder where it has
+    some.
+    """
+    places = {}
+    if folder is not None:
+        places = {name: LocalFile(folder / name) for name in (TRANSFORMS, TENSORS)}
+    digests, locations = identity.of(places)
+    return Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations)
 
 
 def _trial(stages: TaskStages, given: Alignment, aligned: Stage, label: str) -> Trial:

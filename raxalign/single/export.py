@@ -157,4 +157,5 @@ def _card(workshop: Workshop, found: Found) -> Card:
         scores=scores_of(plan, workshop.ledger, trial),
         origin=origin_of(plan, trial),
         seeds=tuple(sorted({t.seed for t in plan.trials if t.seed is not None})),
+        precision=plan.stages[trial.aligned].precision,
     )

@@ -11,16 +11,17 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from raxalign.config.run import RunConfig, effective
-from raxalign.errors import DataError, RaxalignError, StorageError
+from raxalign.config.run import Precision, RunConfig, effective
+from raxalign.errors import DataError, RaxalignError, ResourceError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import machine_folder
 from raxalign.store.ledger import Ledger
 from raxalign.store.modes import as_umask_says
+from raxalign.train.precision import computes
 from raxalign.train.runtime import Runtime
 
 TRANSFORMS, TENSORS = "transforms.json", "transforms.safetensors"
@@ -49,12 +50,29 @@ def open_workshop(plan: Plan, root: str, runtime: Runtime) -> Workshop:
     return Workshop(plan, ArtifactStore(root), Ledger(root), runtime, local_folder(root))
 
 
-def runtime(device: str | None = None, *, seed: int = 0, threads: int | None = None) -> Runtime:
-    """On the device that was asked for, else on the GPU where there is one. Raises `RaxalignError`
-    for a device that is not there.
+def runtime(
+    device: str | None = None,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    precision: Precision = "fp32",
+) -> Runtime:
+    """Return the runtime of this process.
+
+    Args:
+        device: The flag `--device`; without it the GPU where there is one.
+        seed: The seed of everything random.
+        threads: The flag `--threads`; without it torch's own number.
+        precision: The flag `--precision`.
+
+    Raises:
+        RaxalignError: There is no such precision or device, or the device cannot compute in the
+            precision.
     """
     import torch
 
+    if precision not in get_args(Precision):
+        raise RaxalignError(f"--precision {precision}: write {', '.join(get_args(Precision))}")
     if threads is not None:
         torch.set_num_threads(threads)
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -65,7 +83,12 @@ def runtime(device: str | None = None, *, seed: int = 0, threads: int | None = N
             f"--device {chosen}: cannot be used ({str(error).splitlines()[0]}); `raxalign doctor`"
             " lists the devices"
         ) from error
-    return Runtime(device=chosen, seed=seed, threads=torch.get_num_threads())
+    if not computes(precision, chosen):
+        raise ResourceError(
+            f"--precision {precision}: requires an NVIDIA card of compute capability 8.0 or higher,"
+            f" which the device {chosen} is not: choose fp32 or bf16, or another --device"
+        )
+    return Runtime(device=chosen, seed=seed, threads=torch.get_num_threads(), precision=precision)
 
 
 def refuse_existing(out: Path) -> None:

@@ -32,8 +32,8 @@ from raxalign.sweep.placement import prefix_of, remove_groups_of
 from raxalign.sweep.trial import TRAINED_ONLY, attempt, given_up, keep_failure, where_pruned
 
 PATIENCE = 6 * 3600
-"""Seconds that workers wait for the first one, which scores weights on dev parts alone, and may
-wait for another grid that trains the same. Ray notices a dead one at once.
+"""Seconds that workers wait for the first one, which may wait for another grid that trains the
+same. Ray notices a dead one at once.
 """
 
 

@@ -11,6 +11,7 @@ import lazy_loader as lazy
 from raxalign.errors import TrainingDiverged
 from raxalign.train.chance import DEV, mix
 from raxalign.train.objective import Objective, Step
+from raxalign.train.sharing import shared
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,14 +39,13 @@ class DevLoss:
     seed: int
 
     def measure(self) -> float:
-        """Return the mean over the batches, each weighted by its number of rows. Raises
-        `TrainingDiverged` where it is not finite.
+        """Return the mean over the batches, each weighted by its number of rows. A group of workers
+        shares the batches. Raises `TrainingDiverged` where the mean is not finite.
         """
-        total = 0.0
+        total, numbers = 0.0, range(-(-self.n_rows // self.batch_size))
         with torch.no_grad():
-            for number, start in enumerate(range(0, self.n_rows, self.batch_size)):
-                rows = np.arange(start, min(start + self.batch_size, self.n_rows))
-                total += self._batch(number, rows) * len(rows)
+            for number, loss in shared(numbers, self._batch):
+                total += loss * len(self._rows(number))
         mean = total / self.n_rows
         if not math.isfinite(mean):
             raise TrainingDiverged(
@@ -54,9 +54,14 @@ class DevLoss:
             )
         return mean
 
-    def _batch(self, number: int, rows: np.ndarray) -> float:
+    def _rows(self, number: int) -> np.ndarray:
+        """The rows of a batch."""
+        start = number * self.batch_size
+        return np.arange(start, min(start + self.batch_size, self.n_rows))
+
+    def _batch(self, number: int) -> float:
         """The loss of one batch."""
-        step = Step(number, 0, rows, seed=mix(self.seed, DEV), micro=MICRO)
+        step = Step(number, 0, self._rows(number), seed=mix(self.seed, DEV), micro=MICRO)
         self.objective.begin(step)
         share = step.share()
         return sum(

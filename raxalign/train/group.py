@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import lazy_loader as lazy
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import torch.distributed
 else:
     torch = lazy.load("torch")
+
+ValueT = TypeVar("ValueT")
 
 
 def agree(value: bool) -> bool:
@@ -65,6 +67,16 @@ def share_value(value: object) -> object:
     with _together():
         torch.distributed.broadcast_object_list(values, src=0)
     return values[0]
+
+
+def gather_values(value: ValueT, workers: int) -> list[ValueT]:
+    """Return the values of all `workers` (plain data, or arrays and tensors on the CPU), by their
+    ranks, on every worker.
+    """
+    values: list[Any] = [None] * workers
+    with _together():
+        torch.distributed.all_gather_object(values, value)
+    return values
 
 
 def lost_peer(error: BaseException) -> PeerLost | None:

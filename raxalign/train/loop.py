@@ -26,6 +26,7 @@ from raxalign.train.group import agree
 from raxalign.train.objective import Objective, Step
 from raxalign.train.precision import arithmetic
 from raxalign.train.runtime import Runtime
+from raxalign.train.sharing import sharing
 from raxalign.train.watch import Moment, Pruned, Watch
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ __all__ = ["Fitted", "KeepBest", "Schedule", "TrainSettings", "TrainingDiverged"
 class KeepBest:
     """Which weights a training keeps: those of the best score, and of equal ones the first.
 
-    `score(epoch)` measures the module as it is, in eval mode, on the first worker alone; epochs
-    count from 1. It is called every `every` steps (None: after each epoch) and after the last step,
+    `score(epoch)` measures the module as it is, in eval mode; epochs count from 1. All workers call
+    it, so that they can share the work (`raxalign.train.sharing`), and the first one's score
+    counts. It is called every `every` steps (None: after each epoch) and after the last step,
     but not before step `start`, unless that is the last one. The best score is the highest one, or
     with `lowest` the lowest one. `curve` names it in the reports. `watched` measures the scores
     that `Runtime.watch` asks for, language -> score (None: it cannot be watched).
@@ -245,10 +247,13 @@ class _Loop:
     def maybe_select(self) -> None:
         """Score the module, and keep its weights if they are the best so far."""
         keep, progress, step = self.keep, self.progress, self.progress.step
-        if keep is None or self.runtime.rank != 0 or not self.selects():
+        if keep is None or not self.selects():
             return
         self.module.eval()
-        score = float(keep.score(-(-step // self.order.steps_per_epoch)))
+        with sharing(self.runtime):
+            score = float(keep.score(-(-step // self.order.steps_per_epoch)))
+        if self.runtime.rank != 0:
+            return
         sign, best = (-1 if keep.lowest else 1), dict(progress.scores)
         progress.scores.append((step, score))
         curve = {f"{self.name}/{keep.curve}": score}
@@ -273,9 +278,10 @@ class _Loop:
         if watch is None or keep is None or keep.watched is None or not self.selects():
             return
         at, ends = Moment(self.progress.step, self.total), False
-        if self.runtime.rank == 0:
-            self.module.eval()
+        self.module.eval()
+        with sharing(self.runtime):
             scores = keep.watched(watch)
+        if self.runtime.rank == 0:
             curve = {f"{self.name}/dev_{lang}_{watch.metric}": s for lang, s in scores.items()}
             self.runtime.report(curve, at.step)
             self.runtime.scored(curve, at.step)

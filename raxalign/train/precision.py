@@ -49,11 +49,16 @@ def has_fast_products() -> bool:
     return torch.cuda.is_available() and torch.cuda.get_device_capability() >= _AMPERE
 
 
+def computes(precision: Precision, device: torch.device | str) -> bool:
+    """Return whether a device can compute in a precision."""
+    return precision != "tf32" or (torch.device(device).type == "cuda" and has_fast_products())
+
+
 def check_precision(precision: Precision, device: torch.device | str) -> None:
     """Raise `ResourceError` where a device cannot compute in a precision, so that no result is
     recorded under a precision that it does not have.
     """
-    if precision == "tf32" and (torch.device(device).type != "cuda" or not has_fast_products()):
+    if not computes(precision, device):
         raise ResourceError(
             "run.precision: tf32 requires an NVIDIA card of compute capability 8.0 or higher, and"
             " this worker has none: write fp32 or bf16, or give each worker a card"

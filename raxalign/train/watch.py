@@ -23,8 +23,8 @@ class Moment:
 
 
 class Watch(Protocol):
-    """What hears the scores, on the first worker alone. It may end a training, and changes nothing
-    else of it.
+    """What hears the scores, on the first worker alone, although all workers measure them. It may
+    end a training, and changes nothing else of it.
 
     `languages` are those whose development sets are scored at each selection, beside those that
     choose the weights, and `metric` is the name of the score.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pyarrow as pa
@@ -334,6 +335,65 @@ def test_an_evaluation_is_kept(finished: Opened, site: Path) -> None:
     assert [trial.method for trial in plan.trials] == ["given"]
     with pytest.raises(RaxalignError, match="did you mean retrieval"):
         evaluate_encoder(finished, replace(request, tasks=("retrieva",)))
+
+
+def test_an_alignment_in_another_precision_differs_and_its_card_names_it(
+    site: Path, tmp_path: Path
+) -> None:
+    for name in ("fp32", "bf16"):
+        align(site, tmp_path / name, "finetune", "epochs=1", "batch_size=40", precision=name)
+    plain, rounded = (weights(tmp_path / name) for name in ("fp32", "bf16"))
+    assert {tensor.dtype for tensor in rounded.values()} == {torch.float32}
+    changed = [name for name in plain if not torch.equal(plain[name], rounded[name])]
+    assert changed, "products were rounded"
+    for name in changed:
+        assert torch.allclose(plain[name], rounded[name], atol=1e-2)
+    cards = [(tmp_path / name / "README.md").read_text("utf-8") for name in ("fp32", "bf16")]
+    assert ["* precision: `bf16`" in card for card in cards] == [False, True]
+
+
+def test_evaluations_in_another_precision_are_kept_apart_on_the_same_word_pairs(
+    finished: Opened, site: Path
+) -> None:
+    request = EvaluateRequest(str(site / "encoder"), ("retrieval",), ("de",), device="cpu")
+    plain, plan = evaluate_encoder(finished, request)
+    rounded, other = evaluate_encoder(finished, replace(request, precision="bf16"))
+    ledger = open_workshop(other, finished.root, Runtime()).ledger
+    assert {row["metric"] for row in plain} == {row["metric"] for row in rounded}
+    keys = [
+        {key for key, stage in found.stages.items() if stage.kind == "evaluation"}
+        for found in (plan, other)
+    ]
+    assert keys[0].isdisjoint(keys[1])
+    assert {ledger.read(key)["precision"] for key in keys[1]} == {"bf16"}
+    assert {ledger.read(key)["precision"] for key in keys[0]} == {"fp32"}
+    pairs = [
+        {k for k, s in p.stages.items() if s.kind in ("bitext", "pairs")} for p in (plan, other)
+    ]
+    assert pairs[0] == pairs[1] != set()
+
+    made: list[str] = []
+    in_bf16 = replace(finished, run=finished.run.model_copy(update={"precision": "bf16"}))
+    assert evaluate_encoder(in_bf16, request, tell=made.append)[0] == rounded
+    assert made == [], "the grid's own precision holds where none is given"
+    assert evaluate_encoder(in_bf16, replace(request, precision="fp32"))[0] == plain
+
+
+@pytest.mark.parametrize(
+    ("precision", "message"),
+    [
+        ("tf32", r"--precision tf32: requires an NVIDIA card .* device cpu is not: choose fp32"),
+        ("fp16", r"--precision fp16: write fp32, tf32, bf16"),
+    ],
+)
+def test_a_precision_that_nothing_computes_in_is_refused(
+    finished: Opened, site: Path, tmp_path: Path, precision: Any, message: str
+) -> None:
+    with pytest.raises(RaxalignError, match=message):
+        align(site, tmp_path / "out", "rotation", precision=precision)
+    request = EvaluateRequest(str(site / "encoder"), device="cpu", precision=precision)
+    with pytest.raises(RaxalignError, match=message):
+        evaluate_encoder(finished, request)
 
 
 def test_a_task_that_was_not_asked_for_stops_no_other(

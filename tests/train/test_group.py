@@ -14,6 +14,7 @@ from raxalign.train.group import (
     add_up_later,
     agree,
     barrier,
+    gather_values,
     lost_peer,
     share_tensor,
     share_value,
@@ -25,6 +26,7 @@ CALLS = {
     "broadcast": lambda: share_tensor(torch.zeros(1)),
     "broadcast_object_list": lambda: agree(True),
     "barrier": barrier,
+    "all_gather_object": lambda: gather_values(1, 2),
 }
 
 

@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+import lazy_loader as lazy
 
-Ints: TypeAlias = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = lazy.load("numpy")
+
+Ints: TypeAlias = "npt.NDArray[np.int64]"
 _BLOCK_CELLS = 1 << 17
 _CHUNK_CELLS = 1 << 22
 _MAPPED_CELLS = 1 << 26

@@ -9,14 +9,19 @@ block is normalised.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+import lazy_loader as lazy
 
 from raxalign.pairing.aligners._cells import Block, Cells, Ints, NumberedWords, chunks, positions
 
-Floats: TypeAlias = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = lazy.load("numpy")
+
+Floats: TypeAlias = "npt.NDArray[np.float64]"
 _TENSION_RANGE = (0.1, 14.0)
 _TENSION_STEPS, _TENSION_RATE = 8, 20.0
 

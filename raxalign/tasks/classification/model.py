@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from raxalign.encoders.models.decoders import summary_places
@@ -14,6 +15,7 @@ from raxalign.encoders.models.transformer import evaluating
 from raxalign.tasks.transfer.compact_rows import CompactRows
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.row_states import row_states
+from raxalign.train.sharing import shared
 
 _CHUNK = 4096
 """Examples that are divided into pieces at once."""
@@ -66,9 +68,14 @@ class SentenceClassifier(FineTuned):
         """Returns probabilities (rows, labels) on the CPU, in input order; length-sorted batches,
         eval mode.
         """
+
+        def of_batch(chosen: np.ndarray) -> torch.Tensor:
+            logits: torch.Tensor = self([rows[i] for i in chosen])
+            return logits.float().softmax(1).cpu()
+
         found = torch.empty(len(rows), self.head.out_features)
+        batches = token_batches([len(row) for row in rows], self.encoder.batch_tokens)
         with evaluating(self):
-            for chosen in token_batches([len(row) for row in rows], self.encoder.batch_tokens):
-                logits = self([rows[i] for i in chosen])
-                found[torch.from_numpy(chosen)] = logits.float().softmax(1).cpu()
+            for chosen, part in shared(batches, of_batch):
+                found[torch.from_numpy(chosen)] = part
         return found

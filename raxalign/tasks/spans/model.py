@@ -12,10 +12,14 @@ from torch import nn
 
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
-from raxalign.tasks.spans.windows import Windows
+from raxalign.tasks.spans.windows import Window, Windows
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.row_states import row_states
 from raxalign.train.devices import on_device
+from raxalign.train.sharing import shared
+
+_Span = tuple[float, int, int]
+"""(score, first, last): a span of pieces of a context."""
 
 
 class SpanModel(FineTuned):
@@ -37,28 +41,41 @@ class SpanModel(FineTuned):
         """The best span of at most `longest` pieces over all windows of each question, as the
         context's own characters.
         """
-        best: list[tuple[float, int, int] | None] = [None] * len(windows.questions)
+
+        def of_batch(chosen: np.ndarray) -> list[_Span | None]:
+            part = [windows.windows[i] for i in chosen]
+            logits_BT2 = self([window.row for window in part]).float().cpu().numpy()
+            return [_best_of(*pair, longest) for pair in zip(part, logits_BT2, strict=True)]
+
+        best: list[_Span | None] = [None] * len(windows.questions)
+        batches = token_batches(
+            [len(window.row) for window in windows.windows], self.encoder.batch_tokens
+        )
         with evaluating(self):
-            for chosen in token_batches(
-                [len(window.row) for window in windows.windows], self.encoder.batch_tokens
-            ):
-                part = [windows.windows[i] for i in chosen]
-                logits_BT2 = self([window.row for window in part]).float().cpu().numpy()
-                for window, logits_T2 in zip(part, logits_BT2, strict=True):
-                    inside = logits_T2[window.begin : window.begin + window.size]
-                    if window.size == 0:
-                        continue
-                    score, first, last = best_span(inside[:, 0], inside[:, 1], longest)
-                    known = best[window.question]
-                    if known is None or (score, -window.first - first) > (
-                        known[0],
-                        -known[1],
-                    ):  # of equals the first in the context
-                        best[window.question] = (score, window.first + first, window.first + last)
+            for chosen, spans in shared(batches, of_batch):
+                for i, span in zip(chosen, spans, strict=True):
+                    question = windows.windows[i].question
+                    known = best[question]
+                    # of equals the first in the context
+                    if span is not None and (
+                        known is None or (span[0], -span[1]) > (known[0], -known[1])
+                    ):
+                        best[question] = span
         return [
             "" if found is None else windows.text(number, found[1], found[2])
             for number, found in enumerate(best)
         ]
+
+
+def _best_of(window: Window, logits_T2: np.ndarray, longest: int) -> _Span | None:
+    """The best span of a window by the logits of its row (T, 2); None where it has no piece of the
+    context.
+    """
+    if window.size == 0:
+        return None
+    inside = logits_T2[window.begin : window.begin + window.size]
+    score, first, last = best_span(inside[:, 0], inside[:, 1], longest)
+    return score, window.first + first, window.first + last
 
 
 def best_span(starts: np.ndarray, ends: np.ndarray, longest: int) -> tuple[float, int, int]:

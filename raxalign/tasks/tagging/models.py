@@ -24,6 +24,7 @@ from raxalign.tasks.tagging.features import Features, extract
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.row_states import row_states
 from raxalign.train.devices import on_device, to_device
+from raxalign.train.sharing import shared
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -114,12 +115,14 @@ class LinearTagger(FineTuned):
     @torch.no_grad()
     def predict(self, placed: Placed) -> list[np.ndarray]:
         """The most probable label of each word on its own."""
+
+        def of_batch(chosen: np.ndarray) -> np.ndarray:
+            return self._logits(placed, chosen).argmax(1).cpu().numpy()
+
         found = _nothing(placed)
+        batches = token_batches([len(row) for row in placed.rows], self.encoder.batch_tokens)
         with evaluating(self):
-            for chosen in token_batches(
-                [len(row) for row in placed.rows], self.encoder.batch_tokens
-            ):
-                labels = self._logits(placed, chosen).argmax(1).cpu().numpy()
+            for chosen, labels in shared(batches, of_batch):
                 ends = np.cumsum([len(placed.words[i]) for i in chosen])
                 for i, part in zip(chosen, np.split(labels, ends[:-1]), strict=True):
                     found[i][placed.words[i]] = part
@@ -205,14 +208,14 @@ class BilstmCrf(nn.Module):
         """The most probable labels of each sentence."""
         found = _nothing(placed)
         some = np.array([i for i, words in enumerate(placed.words) if len(words)], dtype=np.int64)
+        batches = token_batches([len(placed.rows[i]) for i in some], self.encoder.batch_tokens)
+
+        def of_batch(part: np.ndarray) -> list[list[int]]:
+            return self.crf.decode(*self._states(placed, some[part]))
+
         with evaluating(self):
-            for part in token_batches(
-                [len(placed.rows[i]) for i in some], self.encoder.batch_tokens
-            ):
-                chosen = some[part]
-                for i, labels in zip(
-                    chosen, self.crf.decode(*self._states(placed, chosen)), strict=True
-                ):
+            for part, decoded in shared(batches, of_batch):
+                for i, labels in zip(some[part], decoded, strict=True):
                     found[i][placed.words[i]] = labels
         return found
 

@@ -163,11 +163,7 @@ class _Run:
         self.words = sum(len(row.words) for row in given.rows.rows)
         self.left_out = self.words - sum(len(words) for words in sentences.words)
         self.objective = _Tagging(self.tagger, sentences, known, usable)
-        self.dev = (
-            {lang: self.tagger.place(dev.words(), lang) for lang, dev in self.sets.items()}
-            if place.runtime.rank == 0
-            else {}
-        )
+        self.dev = {lang: self.tagger.place(dev.words(), lang) for lang, dev in self.sets.items()}
         self.curves: dict[str, dict[str, float]] = {}
         self.chosen: dict[str, int] = {}
 
@@ -205,19 +201,27 @@ class _Run:
         return {step: self.file(step) for step in sorted(set(self.chosen.values()))}, pivot_dev
 
     def score(self, epoch: int) -> float:  # noqa: ARG002
-        """Score the development sets and keep what may be chosen; returns the mean over them."""
+        """Score the development sets; returns the mean over them. The first worker keeps what may
+        be chosen.
+        """
         step = self.objective.steps
+        scores = {lang: self._value(lang) for lang in self.given.held_out}
+        if self.place.runtime.rank == 0:
+            self._keep(step, scores)
+        return float(np.mean(list(scores.values())))
+
+    def _keep(self, step: int, scores: Mapping[str, float]) -> None:
+        """Write the scores, and the weights where they may be chosen."""
         known = (
             json.loads(self._scores.read_text(encoding="utf-8")) if self._scores.exists() else {}
         )
         curves = {point: scores for point, scores in known.items() if int(point) < step}
-        curves[str(step)] = {lang: self._value(lang) for lang in self.given.held_out}
+        curves[str(step)] = dict(scores)
         if step in choose(self.settings.selection, curves).values():
             self.tagger.save(self.file(step))
         written = self._scores.with_suffix(".new")  # a death in the middle must leave the old ones
         written.write_text(json.dumps(curves), encoding="utf-8")
         written.replace(self._scores)
-        return float(np.mean(list(curves[str(step)].values())))
 
     def watched(self, watch: Watch) -> Mapping[str, float]:  # noqa: ARG002
         """Score the development sets of the languages that are watched."""

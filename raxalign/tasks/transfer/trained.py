@@ -189,10 +189,10 @@ def _lasting_folder(runtime: Runtime, name: str) -> Iterator[Path]:
 
 
 def watched_sets(runtime: Runtime, read: Callable[[str], SetT]) -> dict[str, SetT]:
-    """Reads the development sets that the watch of a training asks for, by language, on the first
-    worker.
+    """Reads the development sets that the watch of a training asks for, by language. All workers
+    read them, since they share the scoring.
     """
-    watch = runtime.watch if runtime.rank == 0 else None
+    watch = runtime.watch
     return {} if watch is None else {lang: read(lang) for lang in watch.languages}
 
 
@@ -228,7 +228,7 @@ def fit_epochs(
     rule, frozen = kept(selection), objective.model.frozen()
 
     def end_of_epoch(epoch: int) -> float:
-        if rule == "every":
+        if rule == "every" and run.runtime.rank == 0:
             objective.model.save(run.epoch(epoch))
         return objective.dev_score()
 
