@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
-from raxalign.config.sources import RemoteData
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.plan.data import SEEN_DICTIONARY, SEEN_SWAPPED
 from raxalign.plan.metrics import faults as metric_faults
+from raxalign.plan.prepared import prepared_rows
 from raxalign.plan.stage import Stage
 from raxalign.plugin_files import returned
 from raxalign.tasks.base import TaskNeeds
@@ -186,7 +186,10 @@ class TaskStages:
         inputs = {"encoder": alignment.start.key} if untouched else {"aligned": aligned.key}
         options = task.params.model_dump_json(by_alias=True)
         made = Stage("tuned", spec.kind, task.VERSION, params, inputs, *outside, options=options)
-        return self.shared.add(replace(made, precision=aligned.precision))
+        prepared: dict[str, str] = {}
+        if alignment.family == "transformer":
+            prepared = prepared_rows(self.shared, alignment.start, spec.kind, task, read)
+        return self.shared.add(replace(made, precision=aligned.precision, prepared=prepared))
 
     def _refitted(
         self, spec: TaskSpec, refit: Refit, method: Method, aligned: Stage, trained: Stage
@@ -226,25 +229,9 @@ class TaskStages:
     def _sources(
         self, task: Task, languages: tuple[str, ...]
     ) -> tuple[tuple[dict[str, str], dict[str, str]], dict[str, Any]]:
-        """Return ((digests, locations), params) of the task's outside data.
-
-        Remote data enters the key by its name too: a commit says which state of a repository is
-        read, but not which of its files.
-        """
-        digests: dict[str, str] = {}
-        locations: dict[str, str] = {}
-        names: dict[str, str] = {}
-        for lang in languages:
-            sources = task.sources(lang, self.grid.pivot)
-            found, places = self.shared.identity.of(sources)
-            digests |= {f"{name}/{lang}": value for name, value in found.items()}
-            locations |= {f"{name}/{lang}": value for name, value in places.items()}
-            names |= {
-                f"{name}/{lang}": _unpinned(source.name)
-                for name, source in sources.items()
-                if isinstance(source, RemoteData)
-            }
-        return (digests, locations), {"sources": names} if names else {}
+        """Return ((digests, locations), params) of the task's outside data."""
+        sources = {lang: task.sources(lang, self.grid.pivot) for lang in languages}
+        return self.shared.identity.of_languages(sources)
 
     def _seen(self, lang: str, unseen_in: int | None) -> Stage:
         """Add the seen word types, with every dictionary that a method of the grid trains on."""
@@ -270,10 +257,3 @@ class TaskStages:
 def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of the languages that a task is for."""
     return tuple(lang for lang in languages if spec.languages is None or lang in spec.languages)
-
-
-def _unpinned(name: str) -> str:
-    """Return the name of remote data without its revision, for which the digest stands: a tag and
-    its commit are the same data.
-    """
-    return name.rpartition("@")[0] or name

@@ -11,7 +11,9 @@ import torch
 from raxalign.encoders.models.decoders import summary_places
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
+from raxalign.tasks.classification.spooled import Texts
 from raxalign.tasks.transfer.compact_rows import CompactRows
+from raxalign.tasks.transfer.divided_rows import DividedRows
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.row_states import row_states
 
@@ -43,6 +45,10 @@ class SentenceClassifier(FineTuned):
         Returns:
             one row per example.
         """
+        given = [first] if second is None else [first, second]
+        sides = [texts.divided for texts in given if isinstance(texts, Texts) and texts.divided]
+        if len(sides) == len(given):
+            return DividedRows(self.encoder, sides)
         parts = (slice(start, start + _CHUNK) for start in range(0, len(first), _CHUNK))
         return CompactRows(
             self.encoder.pieces(
