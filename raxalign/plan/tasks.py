@@ -38,6 +38,7 @@ class TaskStages:
     warnings: list[str] = field(default_factory=list)
     _tasks: list[tuple[TaskSpec, Task]] = field(default_factory=list)
     _dictionaries: dict[str, _Files] = field(default_factory=dict)  # by language
+    _rows: dict[tuple[Any, ...], dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make the tasks once, and check what only the whole grid shows."""
@@ -186,10 +187,21 @@ class TaskStages:
         inputs = {"encoder": alignment.start.key} if untouched else {"aligned": aligned.key}
         options = task.params.model_dump_json(by_alias=True)
         made = Stage("tuned", spec.kind, task.VERSION, params, inputs, *outside, options=options)
-        prepared: dict[str, str] = {}
-        if alignment.family == "transformer":
-            prepared = prepared_rows(self.shared, alignment.start, spec.kind, task, read)
+        prepared = self._prepared(spec, task, alignment, read)
         return self.shared.add(replace(made, precision=aligned.precision, prepared=prepared))
+
+    def _prepared(
+        self, spec: TaskSpec, task: Task, alignment: Alignment, languages: tuple[str, ...]
+    ) -> dict[str, str]:
+        """Add the stages of the pieces of training rows, where they have some; return their keys."""
+        if alignment.family != "transformer":
+            return {}
+        known = (spec.name, alignment.start.key, languages)
+        if known not in self._rows:  # every point of the grid is looked at: once is enough
+            self._rows[known] = prepared_rows(
+                self.shared, alignment.start, spec.kind, task, languages
+            )
+        return self._rows[known]
 
     def _refitted(
         self, spec: TaskSpec, refit: Refit, method: Method, aligned: Stage, trained: Stage
