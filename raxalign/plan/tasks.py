@@ -193,7 +193,7 @@ class TaskStages:
     def _prepared(
         self, spec: TaskSpec, task: Task, alignment: Alignment, languages: tuple[str, ...]
     ) -> dict[str, str]:
-        """Add the stages of the pieces of training rows, where they have some; return their keys."""
+        """Add the stages of the pieces of training rows where there are many; return their keys."""
         if alignment.family != "transformer":
             return {}
         known = (spec.name, alignment.start.key, languages)
