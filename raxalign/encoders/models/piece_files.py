@@ -105,15 +105,8 @@ def write_pieces(
                     tokenise_parts(tokenizer, job)
         else:
             _run(jobs)
-        return {
-            column: _join(
-                [Path(work) / f"{column}-{number}" for number in range(n_parts)],
-                arrays,
-                lang,
-                folder / column,
-            )
-            for column, lang in columns.items()
-        }
+        made = {c: [Path(work) / f"{c}-{k}" for k in range(n_parts)] for c in columns}
+        return {c: _join(made[c], arrays, lang, folder / c) for c, lang in columns.items()}
 
 
 def tokenise_parts(tokenizer: Any, job: Job, wanted: Callable[[], bool] = lambda: True) -> None:
