@@ -112,11 +112,12 @@ def tuned(folder, made):
 def test_a_task_trained_on_shared_rows_ends_with_the_same_weights(tmp_path, monkeypatch):
     made = []
     plain = tuned(tmp_path / "read", made)
-    assert [stage.kind for stage in made] == ["tuned"]
+    assert [stage.maker for stage in made] == ["none", "xnli"]
     made.clear()
     monkeypatch.setattr(prepared, "LEAST_SENTENCES", 1)
     assert tuned(tmp_path / "mapped", made) == plain
-    assert [(stage.kind, stage.maker) for stage in made] == [
+    assert sorted((stage.kind, stage.maker) for stage in made) == [
+        ("aligned", "none"),
         ("pieces", "xnli"),
         ("pieces", "xnli"),
         ("tuned", "xnli"),
