@@ -14,6 +14,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
+from tests.tiny import tiny_bert
 
 METHODS = (
     "none: {}",
@@ -84,3 +85,40 @@ def test_damaged_pieces_are_set_aside_and_made_again(tmp_path, monkeypatch):
     again = workshop.ensure(key)
     assert (again / "src" / "ids.npy").read_bytes() == before
     assert [stage.key for stage in made].count(key) == 2
+
+
+TASK = (
+    "xnli: {data: phrasebook, phrasebook: {train: 60, dev: 12, test: 12}, epochs: 1,"
+    " setting: translate-train, code_switching: sentence, batch_size: 16}",
+)
+
+
+def tuned(folder, made):
+    """A workshop over a grid with one task, and what the task's training made."""
+    folder.mkdir()
+    encoder = tiny_bert(folder / "encoder", ["the", "a", "is", "der", "die", "ein"])
+    grid = {"methods": ("none: {}",), "languages": "{each: [de]}", "sentences": "60", "size": 150}
+    path = write_grid(folder, encoder=str(encoder), tasks=TASK, **grid)
+    plan, root = expand(load(path)), str(folder / "storage")
+    store, tell = ArtifactStore(root), lambda stage, seconds: made.append(stage)
+    workshop = Workshop(plan, store, Ledger(root), Runtime(threads=2), folder / "storage", tell)
+    (key,) = [key for key, stage in plan.stages.items() if stage.kind == "tuned"]
+    workshop.ensure(key)
+    manifest = store.manifest("tuned", key)
+    files = {name: entry.sha256 for name, entry in manifest.files.items()}
+    return key, manifest.notes, files
+
+
+def test_a_task_trained_on_shared_rows_ends_with_the_same_weights(tmp_path, monkeypatch):
+    made = []
+    plain = tuned(tmp_path / "read", made)
+    assert [stage.maker for stage in made] == ["none", "xnli"]
+    made.clear()
+    monkeypatch.setattr(prepared, "LEAST_SENTENCES", 1)
+    assert tuned(tmp_path / "mapped", made) == plain
+    assert sorted((stage.kind, stage.maker) for stage in made) == [
+        ("aligned", "none"),
+        ("pieces", "xnli"),
+        ("pieces", "xnli"),
+        ("tuned", "xnli"),
+    ]

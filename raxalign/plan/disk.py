@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from raxalign.config.run import Keep
 from raxalign.plan.cost import volume
 from raxalign.plan.keeping import below, weights_of
+from raxalign.plan.prepared import row_count
 from raxalign.plan.sentences import sentences_of
 from raxalign.store.key import digest
 
@@ -173,6 +174,8 @@ class _Sizes:
             return 1.0
         if stage.kind == "bitext":
             return sentences_of(stage)
+        if stage.kind == "pieces" and "data" not in stage.inputs:
+            return row_count(stage)
         cut = stage.params.get("sentences")  # of the pairs that are cut out of a larger run
         if isinstance(cut, int):
             return float(cut)

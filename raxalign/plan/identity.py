@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-from raxalign.config.sources import LocalFile, Source
+from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.errors import DataError
 from raxalign.store.key import file_digest
 
@@ -43,6 +43,29 @@ class Identity:
                 digests[name], locations[name] = self._remote(source.name, source.pin), source.name
         return digests, locations
 
+    def of_languages(
+        self, sources: Mapping[str, Mapping[str, Source]]
+    ) -> tuple[tuple[dict[str, str], dict[str, str]], dict[str, dict[str, str]]]:
+        """Return ((digests, locations), params) of the sources of some languages, as stages have
+        them: under ``name/language``.
+
+        Remote data enters the key by its name too: a commit says which state of a repository is
+        read, but not which of its files.
+        """
+        digests: dict[str, str] = {}
+        locations: dict[str, str] = {}
+        names: dict[str, str] = {}
+        for lang, given in sources.items():
+            found, places = self.of(given)
+            digests |= {f"{name}/{lang}": value for name, value in found.items()}
+            locations |= {f"{name}/{lang}": value for name, value in places.items()}
+            names |= {
+                f"{name}/{lang}": _unpinned(source.name)
+                for name, source in given.items()
+                if isinstance(source, RemoteData)
+            }
+        return (digests, locations), {"sources": names} if names else {}
+
     def locked(self, name: str) -> str | None:
         """Return what was looked up before under a name of the lock file (None: nothing)."""
         return self._locked(name)
@@ -74,6 +97,13 @@ class Identity:
             f"{first[1]}{also}",
             remedy="Paths in a grid file are relative to the grid file",
         )
+
+
+def _unpinned(name: str) -> str:
+    """Return the name of remote data without its revision, for which the digest stands: a tag and
+    its commit are the same data.
+    """
+    return name.rpartition("@")[0] or name
 
 
 def near(path: Path) -> str:

@@ -15,6 +15,7 @@ _CATALOGUES = {
     "bitext": "corpora",
     "pairs": "aligners",
     "encoder": "encoders",
+    "pieces": "tasks",
     "aligned": "methods",
     "tuned": "tasks",
     "evaluation": "tasks",
@@ -39,8 +40,8 @@ class Stage:
         inline: Whether it is never stored (an encoder that is loaded from its own folder).
         options: All options of the maker as JSON, paths included: what a worker makes the plug-in
             from. Empty where no plug-in makes the stage.
-        prepared: The name of an input -> the key of the stage that holds its pieces. It is read
-            for speed alone: the result is the same without.
+        prepared: The name of an input, or ``rows/de`` for a task's training rows -> the key of the
+            stage that holds the pieces. It is read for speed alone: the result is the same without.
         precision: How the products of a transformer are computed. It is hashed where it is not
             float32, so that the results of the other ones are results of their own.
         compiled: Whether the blocks of a transformer are compiled, which changes rounding and the

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
-from raxalign.config.sources import RemoteData
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.plan.data import SEEN_DICTIONARY, SEEN_SWAPPED
 from raxalign.plan.metrics import faults as metric_faults
+from raxalign.plan.prepared import prepared_rows
 from raxalign.plan.stage import Stage
 from raxalign.plugin_files import returned
 from raxalign.tasks.base import TaskNeeds
@@ -38,6 +38,7 @@ class TaskStages:
     warnings: list[str] = field(default_factory=list)
     _tasks: list[tuple[TaskSpec, Task]] = field(default_factory=list)
     _dictionaries: dict[str, _Files] = field(default_factory=dict)  # by language
+    _rows: dict[tuple[Any, ...], dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make the tasks once, and check what only the whole grid shows."""
@@ -188,9 +189,28 @@ class TaskStages:
         inputs = {"encoder": alignment.start.key} if untouched else {"aligned": aligned.key}
         options = task.params.model_dump_json(by_alias=True)
         made = Stage("tuned", spec.kind, task.VERSION, params, inputs, *outside, options=options)
+        prepared = self._prepared(spec, task, alignment, read)
         return self.shared.add(
-            replace(made, precision=aligned.precision, compiled=aligned.compiled)
+            replace(
+                made,
+                precision=aligned.precision,
+                compiled=aligned.compiled,
+                prepared=prepared,
+            )
         )
+
+    def _prepared(
+        self, spec: TaskSpec, task: Task, alignment: Alignment, languages: tuple[str, ...]
+    ) -> dict[str, str]:
+        """Add the stages of the pieces of training rows where there are many; return their keys."""
+        if alignment.family != "transformer":
+            return {}
+        known = (spec.name, alignment.start.key, languages)
+        if known not in self._rows:  # every point of the grid is looked at: once is enough
+            self._rows[known] = prepared_rows(
+                self.shared, alignment.start, spec.kind, task, languages
+            )
+        return self._rows[known]
 
     def _refitted(
         self, spec: TaskSpec, refit: Refit, method: Method, aligned: Stage, trained: Stage
@@ -230,25 +250,9 @@ class TaskStages:
     def _sources(
         self, task: Task, languages: tuple[str, ...]
     ) -> tuple[tuple[dict[str, str], dict[str, str]], dict[str, Any]]:
-        """Return ((digests, locations), params) of the task's outside data.
-
-        Remote data enters the key by its name too: a commit says which state of a repository is
-        read, but not which of its files.
-        """
-        digests: dict[str, str] = {}
-        locations: dict[str, str] = {}
-        names: dict[str, str] = {}
-        for lang in languages:
-            sources = task.sources(lang, self.grid.pivot)
-            found, places = self.shared.identity.of(sources)
-            digests |= {f"{name}/{lang}": value for name, value in found.items()}
-            locations |= {f"{name}/{lang}": value for name, value in places.items()}
-            names |= {
-                f"{name}/{lang}": _unpinned(source.name)
-                for name, source in sources.items()
-                if isinstance(source, RemoteData)
-            }
-        return (digests, locations), {"sources": names} if names else {}
+        """Return ((digests, locations), params) of the task's outside data."""
+        sources = {lang: task.sources(lang, self.grid.pivot) for lang in languages}
+        return self.shared.identity.of_languages(sources)
 
     def _seen(self, lang: str, unseen_in: int | None) -> Stage:
         """Add the seen word types, with every dictionary that a method of the grid trains on."""
@@ -274,10 +278,3 @@ class TaskStages:
 def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of the languages that a task is for."""
     return tuple(lang for lang in languages if spec.languages is None or lang in spec.languages)
-
-
-def _unpinned(name: str) -> str:
-    """Return the name of remote data without its revision, for which the digest stands: a tag and
-    its commit are the same data.
-    """
-    return name.rpartition("@")[0] or name

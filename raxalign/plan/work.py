@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from raxalign.plan.prepared import row_count
 from raxalign.plan.sentences import sentences_of
 from raxalign.store.key import digest
 
@@ -71,6 +72,8 @@ class Work:
     def _count(self, stage: Stage) -> float:
         if stage.kind == "bitext":
             return sentences_of(stage)
+        if stage.kind == "pieces" and "data" not in stage.inputs:
+            return row_count(stage)
         if stage.kind == "seen":
             return max((self.sentences(key) for key in stage.inputs.values()), default=0.0)
         if stage.kind in _PER_SENTENCE:

@@ -12,6 +12,7 @@ from raxalign.corpora.base import CorpusInputs
 from raxalign.plan.data import SEEN_SWAPPED
 from raxalign.plan.stage import Stage
 from raxalign.stages.bench import Bench
+from raxalign.stages.inputs import task_inputs
 
 if TYPE_CHECKING:
     from raxalign.corpora.text.lengths import PieceFilter
@@ -124,17 +125,23 @@ def _workplace(bench: Bench, stage: Stage, work: Path) -> Workplace:
 
 
 def make_pieces(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    """Divide the sentences of a data set into the pieces of an encoder's tokenizer; return what
-    they count.
+    """Divide the sentences of a data set, or the training rows of a task, into the pieces of an
+    encoder's tokenizer; return what they count.
     """
     from raxalign.encoders.models.piece_files import write_pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-    data = bench.ensure(stage.inputs["data"]) / "data"
-    encoder = bench.encoder(stage.inputs["encoder"])
+    encoder, threads = bench.encoder(stage.inputs["encoder"]), bench.runtime.threads
     assert isinstance(encoder, TransformerEncoder), "the plan names no other"
+    if "data" not in stage.inputs:
+        lang, inputs = str(stage.params["lang"]), task_inputs(bench, stage)
+        counts: Mapping[str, Any] = stage.plugin().write_rows(
+            lang, inputs, encoder.tokenizer, threads, folder
+        )
+        return counts
+    data = bench.ensure(stage.inputs["data"]) / "data"
     columns: Any = stage.params["columns"]
-    return write_pieces(encoder.tokenizer, data, columns, bench.runtime.threads, folder)
+    return write_pieces(encoder.tokenizer, data, columns, threads, folder)
 
 
 def make_seen(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:

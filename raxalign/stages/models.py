@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,10 +61,12 @@ def make_tuned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     of its evaluation too.
     """
     watched = bench.watched if bench.watched and bench.watched.training == stage.key else None
+    inputs = task_inputs(bench, watched.evaluation if watched else stage)
+    rows = {name.removeprefix("rows/"): bench.ensure(key) for name, key in stage.prepared.items()}
     notes: Mapping[str, Any] = stage.plugin().train(
         _untrained(bench, stage),
         languages_of(stage),
-        task_inputs(bench, watched.evaluation if watched else stage),
+        replace(inputs, rows=rows),
         bench.runtime_for(stage),
         folder,
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Pooling
     from raxalign.sample import Sample
+    from raxalign.tasks.transfer.shared_rows import SharedRows
     from raxalign.train.runtime import Runtime
 
 
@@ -77,6 +78,7 @@ class TaskInputs:
         downloads: the folder of fetched data.
         text: a dataset (column ``words``) of each language and the pivot.
         bitext: as `heldout`, sentence pairs without links.
+        rows: the folders of training rows that `write_rows` wrote, by language.
     """
 
     pivot: str
@@ -87,6 +89,7 @@ class TaskInputs:
     downloads: Path | None = None
     text: Mapping[str, Path] = field(default_factory=dict)
     bitext: Mapping[str, Path] = field(default_factory=dict)
+    rows: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,10 @@ class Task(ABC):
         reads theirs.
         """
         return (pivot,)
+
+    def prepares(self, lang: str, pivot: str) -> SharedRows | None:
+        """Return what decides on a language's training rows, if `write_rows` can write them."""
+        return None
 
     def watches(self, metric: str) -> bool:
         """Return whether the task's own training measures a metric of any language's development

@@ -14,7 +14,8 @@ from benchmarks.page import BEGIN, END, PAGE, written
 from benchmarks.table import Row, at_most
 
 ROOT = Path(__file__).resolve().parents[2]
-HELPERS = {"bare", "page", "plain_task", "processes", "references", "sentences", "table"}
+HELPERS = {"bare", "page", "peak_memory", "plain_task", "processes", "references", "sentences"}
+HELPERS |= {"synthetic_text", "table"}
 ON_CARDS = {"card"}  # they run alone, where a card is
 WORKS = """
 from benchmarks.table import Row, at_most, show

@@ -150,6 +150,8 @@ def test_the_datasets_library_opens_a_bitext(tmp_path):
 
 def test_a_dataset_without_text_is_read_as_words():
     assert read_sentences(pa.table({"words": [["a"], []]}), "words") == [["a"], []]
+    (sentence,) = read_sentences(pa.table({"first": [" Yes,  sir."]}), "first")
+    assert (sentence, sentence.text) == (["Yes,", "sir."], "Yes,  sir.")
 
 
 def test_a_text_without_a_start_for_each_word_is_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raxalign.config.grid import load
+from raxalign.errors import DataError
 from raxalign.plan import prepared
 from raxalign.plan.cost import to_make
 from raxalign.plan.expand import expand
@@ -97,3 +98,75 @@ def test_pieces_of_word_pairs_do_not_wait_for_the_aligner_unless_they_are_cut_ou
     sliced = expand(load(path))
     read = {sliced.stages[stage.inputs["data"]].kind for stage in of_kind(sliced, "pieces")}
     assert read == {"bitext", "pairs", "text"}
+
+
+def rows_of(plan):
+    return [stage for stage in of_kind(plan, "pieces") if "data" not in stage.inputs]
+
+
+TRANSLATED = (
+    'xnli: {setting: translate-train, data: {train: "rows.{lang}", dev: "dev.{lang}"}}',
+    'few: {kind: xnli, data: {train: "few.{pivot}", dev: "dev.{lang}"}}',
+    'short: {kind: pawsx, data: {train: "rows.{pivot}", dev: "dev.{lang}"}, max_train: 9_999}',
+    "made: {kind: xnli, data: phrasebook, phrasebook: {train: 10_000}}",
+)
+
+
+def plan_of_tasks(folder, **options):
+    for lang in ("de", "en"):
+        (folder / f"rows.{lang}").write_text(f"{lang} haus\tred house\tneutral\n" * 60_000)
+        for name in ("few", "dev"):
+            (folder / f"{name}.{lang}").write_text(f"{lang} {name}\tred\tneutral\n" * 100)
+    methods = ("none: {}", "finetune: {lambda: [0.1, 1.0]}")
+    sizes = {"sentences": "[100]", "methods": methods, "tasks": TRANSLATED}
+    return plan_of(folder, **{**sizes, **options})
+
+
+def test_many_rows_of_a_task_have_one_stage_per_language_for_all_trainings(tmp_path):
+    plan = plan_of_tasks(tmp_path)
+    stages = {stage.key: stage for stage in rows_of(plan)}
+    read = sorted((stage.params["lang"], *stage.digests) for stage in stages.values())
+    assert read == [("de", "train/de"), ("en",), ("en", "train/en")]
+    tuned = [stage for stage in of_kind(plan, "tuned") if stage.prepared]
+    assert len(tuned) == 6  # of three encoders; what has few rows has none
+    assert {name for stage in tuned for name in stage.prepared} == {"rows/de", "rows/en"}
+    assert {key for stage in tuned for key in stage.prepared.values()} == stages.keys()
+    keys = list(plan.stages)
+    assert all(
+        keys.index(key) < keys.index(stage.key)
+        for stage in tuned
+        for key in stage.prepared.values()
+    )
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_no_key_depends_on_the_pieces_of_rows(tmp_path, monkeypatch):
+    keys = {key for key, stage in plan_of_tasks(tmp_path).stages.items() if stage.kind != "pieces"}
+    monkeypatch.setattr(prepared, "LEAST_SENTENCES", 10**12)
+    without = plan_of_tasks(tmp_path)
+    assert not rows_of(without)
+    assert without.stages.keys() == keys
+
+
+def test_rows_of_other_files_or_options_are_other_stages(tmp_path):
+    before = {stage.key for stage in rows_of(plan_of_tasks(tmp_path))}
+    fewer = TRANSLATED[0].replace("data:", "max_train: 20_000, data:")
+    assert before.isdisjoint(
+        stage.key for stage in rows_of(plan_of_tasks(tmp_path, tasks=(fewer,)))
+    )
+    slower = TRANSLATED[0].replace("data:", "learning_rate: 1.0e-3, max_length: 64, data:")
+    same = {stage.key for stage in rows_of(plan_of_tasks(tmp_path, tasks=(slower,)))}
+    assert len(same) == 2
+    assert same < before
+
+
+def test_static_encoders_have_no_pieces_of_rows(tmp_path):
+    vectors = "{kind: static, dimension: 8, min_count: 1}"
+    methods = ("none: {}",)
+    assert not rows_of(plan_of_tasks(tmp_path, encoder=vectors, methods=methods))
+
+
+def test_a_missing_file_of_rows_is_reported_as_before(tmp_path):
+    task = 'xnli: {data: {train: "nothing.{pivot}", dev: "dev.{lang}"}}'
+    with pytest.raises(DataError, match=r"nothing\.en: No such file"):
+        plan_of_tasks(tmp_path, tasks=(task,))

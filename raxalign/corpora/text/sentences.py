@@ -54,10 +54,12 @@ def cells(column: str, words: Sequence[str]) -> dict[str, Any]:
 
 def read_sentences(table: pa.Table, column: str) -> list[list[str]]:
     """Return the sentences of a column of words: a `Sentence` where the table has the running text,
-    otherwise a list of words.
+    otherwise a list of words. A column of strings holds running text, which white space divides.
 
     Raises `DataError` where a text does not have a start for each word.
     """
+    if pa.types.is_string(table.schema.field(column).type):
+        return [Sentence.of_text(text) for text in table.column(column).to_pylist()]
     words: list[list[str]] = table.column(column).to_pylist()
     names = list(text_columns(column))
     if not set(names) <= set(table.column_names):

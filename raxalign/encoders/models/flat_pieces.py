@@ -182,18 +182,17 @@ def map_pieces(folder: Path, lang: str | None) -> FlatPieces | None:
     """Return pieces that `write_record` completed, their files mapped; None where they are not
     there or are those of another language.
     """
-    record = folder / _RECORD
-    if not record.is_file():
+    record = read_record(folder)
+    if record is None or record["lang"] != lang:
         return None
-    found = json.loads(record.read_text(encoding="utf-8"))
-    if found["lang"] != lang:
-        return None
-    arrays = {name: _mapped(folder, name) for name in ARRAYS}
-    return FlatPieces(**arrays, unknown=found["unknown"])
+    arrays = {name: map_array(folder, name) for name in ARRAYS}
+    return FlatPieces(**arrays, unknown=record["unknown"])
 
 
-def _mapped(folder: Path, name: str) -> np.ndarray:
-    """An array of a file. Where no two words share a piece, `lasts` has no file of its own."""
+def map_array(folder: Path, name: str) -> np.ndarray:
+    """Return an array of a file, mapped. Where no two words share a piece, `lasts` has no file of
+    its own.
+    """
     path = folder / f"{name}.npy"
     if name == "lasts" and not path.exists():
         path = folder / "words.npy"
@@ -201,6 +200,15 @@ def _mapped(folder: Path, name: str) -> np.ndarray:
         return np.asarray(np.load(path, mmap_mode="c" if name == "count_W" else "r"))
     except ValueError:  # a file without an entry cannot be mapped
         return np.asarray(np.load(path))
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """Return the record that `write_record` wrote; None where there is none."""
+    file = folder / _RECORD
+    if not file.is_file():
+        return None
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
 
 
 def write_record(folder: Path, lang: str | None, unknown: int | None) -> Mapping[str, object]:

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -45,6 +45,7 @@ class Job:
         first: The first part.
         step: The distance between two parts.
         part: The number of sentences of a part.
+        arrays: The arrays that are written (`ARRAYS`).
     """
 
     tokenizer: str
@@ -55,6 +56,7 @@ class Job:
     first: int
     step: int
     part: int
+    arrays: Sequence[str] = ARRAYS
 
 
 @dataclass(frozen=True)
@@ -71,15 +73,18 @@ def write_pieces(
     columns: Mapping[str, str | None],
     threads: int,
     folder: Path,
+    arrays: Sequence[str] = ARRAYS,
 ) -> dict[str, Any]:
     """Write the pieces of columns of a dataset, as `map_pieces` reads them from ``folder/column``.
 
     Args:
         tokenizer: The tokenizer, a fast one.
         dataset: The folder of the dataset.
-        columns: The columns of words, each with its language (None: a spaced one).
+        columns: The columns of words or of running text, each with its language (None: a spaced
+            one).
         threads: The largest number of processes at once.
         folder: Takes a folder for each column.
+        arrays: The arrays that are written: ``word_offsets`` and others of `ARRAYS`.
 
     Returns:
         For each column the number of its sentences, words and pieces, and of unknown ones among
@@ -92,7 +97,7 @@ def write_pieces(
     at_once = max(1, min(threads, n_parts))
     with tempfile.TemporaryDirectory(prefix="pieces-", dir=folder) as work:
         saved, unknown = str(Path(work) / "tokenizer.json"), tokenizer.unk_token_id
-        whole = Job(saved, unknown, str(dataset), columns, work, 0, at_once, PART)
+        whole = Job(saved, unknown, str(dataset), columns, work, 0, at_once, PART, arrays)
         jobs = [replace(whole, first=first) for first in range(at_once)]
         if at_once == 1 or not _saved(tokenizer, Path(saved)):
             with collecting():  # the trials that read the pieces count the unknown ones
@@ -100,10 +105,8 @@ def write_pieces(
                     tokenise_parts(tokenizer, job)
         else:
             _run(jobs)
-        return {
-            column: _join(Path(work), column, n_parts, lang, folder / column)
-            for column, lang in columns.items()
-        }
+        made = {c: [Path(work) / f"{c}-{k}" for k in range(n_parts)] for c in columns}
+        return {c: _join(made[c], arrays, lang, folder / c) for c, lang in columns.items()}
 
 
 def tokenise_parts(tokenizer: Any, job: Job, wanted: Callable[[], bool] = lambda: True) -> None:
@@ -118,7 +121,7 @@ def tokenise_parts(tokenizer: Any, job: Job, wanted: Callable[[], bool] = lambda
             pieces = flat_pieces(tokenizer, sentence_chunks(rows, column, CHUNK), lang)
             place = Path(job.folder) / f"{column}-{number}"
             place.mkdir()
-            for name in ARRAYS:
+            for name in job.arrays:
                 np.save(place / f"{name}.npy", getattr(pieces, name)[:])
             write_record(place, lang, pieces.unknown)
 
@@ -165,13 +168,12 @@ def _run(jobs: list[Job]) -> None:
 
 
 def _join(
-    work: Path, column: str, n_parts: int, lang: str | None, folder: Path
+    parts: list[Path], arrays: Sequence[str], lang: str | None, folder: Path
 ) -> dict[str, int | None]:
     """Copy the parts of a column end to end into a folder; return what they count."""
     folder.mkdir()
-    parts = [work / f"{column}-{number}" for number in range(n_parts)]
-    sizes = {name: sum(len(part) for part in _arrays(parts, name)) for name in ARRAYS}
-    for name in ARRAYS:
+    sizes = {name: sum(len(part) for part in _arrays(parts, name)) for name in arrays}
+    for name in arrays:
         if name.endswith("offsets"):
             lengths = np.concatenate([np.diff(part) for part in _arrays(parts, name)])
             np.save(folder / f"{name}.npy", np.concatenate([[0], np.cumsum(lengths, dtype=int)]))
@@ -181,10 +183,9 @@ def _join(
     counts = [record["unknown"] for record in records]
     unknown = None if None in counts else sum(counts)
     write_record(folder, lang, unknown)
-    sentences = sizes["offsets"] - n_parts
     return {
-        "sentences": sentences,
-        "words": sizes["first_W"],
+        "sentences": sizes["offsets"] - len(parts),
+        "words": sum(int(part[-1]) for part in _arrays(parts, "word_offsets")),
         "pieces": sizes["ids"],
         "unknown": unknown,
     }

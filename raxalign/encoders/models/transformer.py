@@ -147,7 +147,7 @@ class TransformerEncoder(Computing):
         singles = bulk_pieces(self.tokenizer, sentences, lang)
         if pairs is None:
             return [
-                with_a_piece(self._single(pieces, len(words), lang), self._filler)
+                self.row((pieces,), (len(words),), (lang,))
                 for pieces, words in zip(singles, sentences, strict=True)
             ]
         if len(pairs) != len(sentences):
@@ -155,30 +155,36 @@ class TransformerEncoder(Computing):
         languages = (lang, pair_lang or lang)
         seconds = bulk_pieces(self.tokenizer, pairs, languages[1])
         sizes = ((len(a), len(b)) for a, b in zip(sentences, pairs, strict=True))
-        return [
-            with_a_piece(self._pair(first, second, size, languages), self._filler)
-            for first, second, size in zip(singles, seconds, sizes, strict=True)
-        ]
+        both = zip(singles, seconds, strict=True)
+        return [self.row(texts, size, languages) for texts, size in zip(both, sizes, strict=True)]
 
-    def _single(self, pieces: Pieces, n_words: int, lang: str) -> PieceRow:
+    def row(
+        self, texts: tuple[Pieces, ...], sizes: tuple[int, ...], languages: tuple[str, ...]
+    ) -> PieceRow:
+        """The row that `pieces` returns of a sentence or of a pair, from the pieces (none of them
+        special), the number of words and the language of each of its texts.
+        """
+        made = self._pair if len(texts) == 2 else self._single
+        return with_a_piece(made(texts, sizes, languages), self._filler)
+
+    def _single(
+        self, texts: tuple[Pieces, ...], sizes: tuple[int, ...], languages: tuple[str, ...]
+    ) -> PieceRow:
         before, after = self._template.before, self._template.after_single
-        ids, words, lasts = cut(pieces, self.max_positions - len(before) - len(after))
+        ids, words, lasts = cut(texts[0], self.max_positions - len(before) - len(after))
         return PieceRow(
             np.concatenate([before, ids, after]).astype(np.int64),
             _specials(len(before), words, len(after)),
             _specials(len(before), lasts, len(after)),
             len(ids) + len(before) + len(after),
-            n_words,
-            (lang,),
+            sum(sizes),
+            languages,
         )
 
     def _pair(
-        self,
-        first: Pieces,
-        second: Pieces,
-        sizes: tuple[int, int],
-        languages: tuple[str, str],
+        self, texts: tuple[Pieces, ...], sizes: tuple[int, ...], languages: tuple[str, ...]
     ) -> PieceRow:
+        first, second = texts
         before, between, after = (
             self._template.before,
             self._template.between,

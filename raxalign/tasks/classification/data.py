@@ -52,9 +52,14 @@ class ExampleData:
         return readers(rule, languages, self.inputs.pivot)
 
     def examples(self, split: Split, lang: str) -> Examples:
-        """Reads the examples, at most `max_train` of a training set. Raises `DataError` with file
-        and line.
+        """Reads the examples, at most `max_train` of a training set: those that were divided into
+        pieces before, where there are such. Raises `DataError` with file and line.
         """
+        if split == "train" and lang in self.inputs.rows:
+            from raxalign.tasks.classification.divided_examples import read_examples
+
+            named = None if isinstance(self.params.data, str) else str(self.path(split, lang))
+            return read_examples(self.inputs.rows[lang], lang, named)
         found = self._read(split, lang)
         if split == "train" and self.params.data == "phrasebook":
             # A small grammar makes some examples twice.

@@ -7,6 +7,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ import numpy.typing as npt
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.transfer.fingerprints import fingerprint, normal
+
+if TYPE_CHECKING:
+    from raxalign.tasks.transfer.divided_rows import DividedTexts
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,27 @@ class Example:
 
 
 @dataclass(frozen=True)
+class Divided:
+    """What was made of examples before: their fingerprints, and the pieces of their first and of
+    their second texts (None where they have one text).
+    """
+
+    fingerprints: npt.NDArray[np.int64]
+    firsts: DividedTexts
+    seconds: DividedTexts | None
+
+
+@dataclass(frozen=True)
 class Examples:
-    """The examples of one language and split; those without a label are left out and counted."""
+    """The examples of one language and split; those without a label are left out and counted.
+
+    Where they are `divided`, `rows` are without their texts: they are read by their columns.
+    """
 
     source: str
     rows: Sequence[Example]
     unlabelled: int = 0
+    divided: Divided | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -62,6 +81,8 @@ class Examples:
         """Hashes each example's texts (case, white space and Unicode forms do not count), and the
         id of each that has one.
         """
+        if self.divided is not None:
+            return self.divided.fingerprints
         texts, ids = fingerprints(self.rows)
         return np.concatenate([texts, ids])
 
@@ -98,7 +119,8 @@ def refuse_overlap(
     """Finds the examples that were trained on, by their texts and ids.
 
     Args:
-        trained: the fingerprints of training examples, in any order.
+        trained: the fingerprints of training examples, in any order; sorted ones take the least
+            time.
         evaluated: the examples that are evaluated.
         repeats: whether honest data repeats texts, as short requests do.
 

@@ -4,16 +4,17 @@ languages.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pyarrow.compute as pc
 
 from raxalign.errors import DataError
-from raxalign.tasks.classification.examples import Example, Examples
-from raxalign.tasks.classification.spooled import Texts, has_seconds
+from raxalign.tasks.classification.examples import Examples
+from raxalign.tasks.classification.spooled import Texts, column, has_seconds, labels
+from raxalign.tasks.transfer.divided_rows import ChosenTexts
 
 CodeSwitching = Literal["none", "sentence"]
 
@@ -75,13 +76,28 @@ def _columns(
     """The first and the second texts of some examples and of their counterparts, and the labels of
     these examples.
     """
-    firsts = [Texts(side.rows, places) for side, places in zip(sides, index, strict=True)]
-    seconds = [
-        Texts(side.rows, places, second=True) if has_seconds(side.rows) else None
-        for side, places in zip(sides, index, strict=True)
-    ]
-    labels = [row.label for row in sides[0].rows]
-    return firsts, seconds, labels if index[0] is None else [labels[i] for i in index[0].tolist()]
+    firsts, seconds = [], list[Texts | None]()
+    for side, places in zip(sides, index, strict=True):
+        first, second = _texts(side, places)
+        firsts.append(first)
+        seconds.append(second)
+    found = labels(sides[0].rows)
+    return firsts, seconds, found if index[0] is None else [found[i] for i in index[0].tolist()]
+
+
+def _texts(side: Examples, places: np.ndarray | None) -> tuple[Texts, Texts | None]:
+    """The first and the second texts (None: there are none) of some examples, with their pieces
+    where these were made before.
+    """
+    made = side.divided
+    if made is None:
+        second = Texts(side.rows, places, second=True) if has_seconds(side.rows) else None
+        return Texts(side.rows, places), second
+    first = Texts(side.rows, places, divided=ChosenTexts(made.firsts, places))
+    if made.seconds is None:
+        return first, None
+    others = ChosenTexts(made.seconds, places)
+    return first, Texts(side.rows, places, second=True, divided=others)
 
 
 _REMEDY = (
@@ -96,32 +112,45 @@ def counterparts(
     """Return the places of examples, and those of the pivot's examples of the same lines: their
     labels agree, and their ids where both have one. Raises `DataError` with file and line.
     """
-    by_line = {row.line: (place, row) for place, row in enumerate(pivot.rows)}
-    own, others = array("q"), array("q")
     if whole and len(examples) != len(pivot):
         told = f"{len(examples)} labelled rows, but {pivot.source} has {len(pivot)}"
         raise DataError(examples.source, told, remedy=_REMEDY)
-    for place, row in enumerate(examples.rows):
-        found = by_line.get(row.line)
-        if found is not None:
-            _refuse_different(examples, row, found[1], pivot)
-            own.append(place)
-            others.append(found[0])
-        elif whole:
-            told = f"{pivot.source} has no row in this line"
-            raise DataError(examples.source, told, line=row.line, remedy=_REMEDY)
-    if not own:
+    lines, others = (column(side.rows, "line").to_numpy() for side in (examples, pivot))
+    order = np.argsort(others, kind="stable")
+    at = np.searchsorted(others[order], lines, side="right") - 1
+    there = (at >= 0) & (others[order][at] == lines)
+    own, theirs = np.flatnonzero(there), order[at[there]]
+    missing = len(lines) if not whole or there.all() else int(np.argmin(there))
+    _refuse_different((examples, own), (pivot, theirs), missing)
+    if missing < len(lines):
+        told = f"{pivot.source} has no row in this line"
+        raise DataError(examples.source, told, line=int(lines[missing]), remedy=_REMEDY)
+    if not len(own):
         told = f"no row has a counterpart in {pivot.source}"
         raise DataError(examples.source, told, remedy=_REMEDY)
-    return np.array(own, np.int64), np.array(others, np.int64)
+    return own, theirs
 
 
-def _refuse_different(examples: Examples, row: Example, other: Example, pivot: Examples) -> None:
-    """Raises `DataError` where two rows of one line are not one example."""
-    told = ""
-    if row.label != other.label:
-        told = f"the label is {row.label}, but {other.label} in {pivot.source}"
-    elif row.id is not None and other.id is not None and row.id != other.id:
-        told = f"the id is {row.id}, but {other.id} in {pivot.source}"
-    if told:
-        raise DataError(examples.source, told, line=row.line, remedy=_REMEDY)
+def _refuse_different(
+    own: tuple[Examples, np.ndarray], others: tuple[Examples, np.ndarray], upto: int
+) -> None:
+    """Raises `DataError` where two rows of one line are not one example; only rows before `upto`
+    count. The arrays are the places of the rows.
+    """
+    (examples, places), (pivot, _) = own, others
+    found: list[tuple[int, str]] = []
+    for name, told in (
+        ("label", "the label is {}, but {} in {}"),
+        ("id", "the id is {}, but {} in {}"),
+    ):
+        mine, other = (column(side.rows, name).take(chosen) for side, chosen in (own, others))
+        differs = pc.fill_null(pc.not_equal(mine, other), False).to_numpy()
+        if differs.any():
+            i = int(np.argmax(differs))
+            values = (mine[i].as_py(), other[i].as_py(), pivot.source)
+            found.append((int(places[i]), told.format(*values)))
+    if found:
+        place, told = min(found, key=lambda entry: entry[0])
+        if place < upto:
+            line = int(column(examples.rows, "line")[place].as_py())
+            raise DataError(examples.source, told, line=line, remedy=_REMEDY)

@@ -12,13 +12,12 @@ import torch
 from raxalign.encoders.models.decoders import summary_places
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
-from raxalign.tasks.transfer.compact_rows import CompactRows
+from raxalign.tasks.classification.spooled import Texts
+from raxalign.tasks.transfer.compact_rows import compact_rows
+from raxalign.tasks.transfer.divided_rows import DividedRows
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.row_states import row_states
 from raxalign.train.sharing import shared
-
-_CHUNK = 4096
-"""Examples that are divided into pieces at once."""
 
 
 class SentenceClassifier(FineTuned):
@@ -45,16 +44,11 @@ class SentenceClassifier(FineTuned):
         Returns:
             one row per example.
         """
-        parts = (slice(start, start + _CHUNK) for start in range(0, len(first), _CHUNK))
-        return CompactRows(
-            self.encoder.pieces(
-                first[part],
-                lang,
-                pairs=None if second is None else second[part],
-                pair_lang=second_lang,
-            )
-            for part in parts
-        )
+        given = [first] if second is None else [first, second]
+        sides = [texts.divided for texts in given if isinstance(texts, Texts) and texts.divided]
+        if len(sides) == len(given):
+            return DividedRows(self.encoder, sides)
+        return compact_rows(self.encoder, first, lang, second, second_lang)
 
     def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
         """Returns logits (rows, labels); gradient flows, dropout follows the mode."""

@@ -20,6 +20,8 @@ from raxalign.tasks.classification.examples import Example
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+    from raxalign.tasks.transfer.divided_rows import ChosenTexts
 else:
     np = lazy.load("numpy")
     pa = lazy.load("pyarrow")
@@ -65,6 +67,11 @@ class SpooledExamples(Sequence[Example]):
         finally:
             os.unlink(path)  # noqa: PTH108  what is mapped stays until nothing reads it
 
+    @classmethod
+    def over(cls, rows: Sequence[Example]) -> SpooledExamples:
+        """Return examples as they are where they are in a table, else written to one."""
+        return rows if isinstance(rows, cls) else cls.of(iter(rows))
+
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
@@ -101,10 +108,17 @@ class Texts(Sequence[Sentence]):
     """The first or the second texts of some examples, divided into words when they are read."""
 
     def __init__(
-        self, rows: Sequence[Example], chosen: np.ndarray | None, *, second: bool = False
+        self,
+        rows: Sequence[Example],
+        chosen: np.ndarray | None,
+        *,
+        second: bool = False,
+        divided: ChosenTexts | None = None,
     ) -> None:
-        """`chosen` are the numbers of the examples (None: all of them)."""
-        self.rows, self.chosen, self.second = rows, chosen, second
+        """`chosen` are the numbers of the examples (None: all of them), `divided` the pieces of the
+        texts where these were made before. The texts themselves are then not there to read.
+        """
+        self.rows, self.chosen, self.second, self.divided = rows, chosen, second, divided
 
     def __len__(self) -> int:
         return len(self.rows) if self.chosen is None else len(self.chosen)
@@ -131,6 +145,26 @@ class Texts(Sequence[Sentence]):
 
     def _text(self, row: Example) -> Sentence:
         return Sentence.of_text((row.second or "") if self.second else row.first)
+
+
+def labels(rows: Sequence[Example]) -> list[str]:
+    """Return the labels of examples."""
+    if not isinstance(rows, SpooledExamples):
+        return [row.label for row in rows]
+    found: list[str] = []
+    for chunk in rows.table.column("label").chunks:
+        coded = chunk.dictionary_encode()
+        names = np.array([sys.intern(name) for name in coded.dictionary.to_pylist()], object)
+        found += names[coded.indices.to_numpy()].tolist()
+    return found
+
+
+def column(rows: Sequence[Example], name: str) -> pa.ChunkedArray:
+    """Return a field of all examples."""
+    if isinstance(rows, SpooledExamples):
+        return rows.table.column(name)
+    kind = pa.int64() if name == "line" else pa.string()
+    return pa.chunked_array([pa.array([getattr(row, name) for row in rows], kind)])
 
 
 def has_seconds(rows: Sequence[Example]) -> bool:

@@ -13,6 +13,7 @@ from raxalign.tasks.classification.params import ClassificationParams
 from raxalign.tasks.classification.scheme import Columns, LabelScheme, Made, Split
 from raxalign.tasks.transfer.selection import kept
 from raxalign.tasks.transfer.settings import SettingTask, split_faults
+from raxalign.tasks.transfer.shared_rows import SharedRows
 from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:
@@ -111,6 +112,24 @@ class ClassificationTask(SettingTask):
         """
         selects = self.params.selection != "last" and self.params.models == "together"
         return selects and metric in ("accuracy", self.main_metric)
+
+    def prepares(self, lang: str, pivot: str) -> SharedRows:
+        """Returns what decides on the training examples of a language."""
+        found, sources = self.canonical(), self.sources(lang, pivot)
+        names = ("data", "codes", "phrasebook", "max_train")
+        return SharedRows(
+            {name: found[name] for name in names if name in found},
+            {name: source for name, source in sources.items() if name not in ("dev", "test")},
+        )
+
+    def write_rows(
+        self, lang: str, inputs: TaskInputs, tokenizer: Any, threads: int, folder: Path
+    ) -> Mapping[str, object]:
+        """Writes the training examples of a language for `TaskInputs.rows`."""
+        from raxalign.tasks.classification.divided_examples import write_examples
+
+        examples = self.data(inputs).examples("train", lang)
+        return write_examples(examples, lang, tokenizer, threads, folder)
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
         """Returns the data set, with the configuration of the language."""

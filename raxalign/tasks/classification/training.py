@@ -18,6 +18,7 @@ from raxalign.tasks.classification.data import ExampleData
 from raxalign.tasks.classification.examples import Examples, refuse_overlap
 from raxalign.tasks.classification.metrics import METRICS
 from raxalign.tasks.classification.mixing import Part, training_parts
+from raxalign.tasks.classification.spooled import labels
 from raxalign.tasks.transfer.compact_rows import Chained
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.trained import (
@@ -60,11 +61,11 @@ def train(
     """
     params, pivot = data.params, data.inputs.pivot
     given = {lang: data.examples("train", lang) for lang in languages}
-    fingerprints = np.concatenate([examples.fingerprints() for examples in given.values()])
+    fingerprints = np.sort(np.concatenate([found.fingerprints() for found in given.values()]))
     evaluated = read_given(data.examples, data.splits(), languages, data.choosing(languages))
     for held_out in evaluated.values():
         refuse_overlap(fingerprints, held_out, repeats=data.scheme.repeats)
-    labels, metric = labels_of(data, given), data.scheme.metric
+    known, metric = labels_of(data, given), data.scheme.metric
     watched = watched_sets(runtime, lambda lang: data.examples("dev", lang))
     parts, records = list[Part](), list[dict[str, object]]()
     for own, read in _groups(given, params):
@@ -72,12 +73,12 @@ def train(
         # The phrasebook's examples that are evaluated too were left out: others in each language.
         whole = params.data != "phrasebook"
         found = training_parts(read, lang, params.code_switching, whole=whole)
-        run = _Run(params, Training(found, labels, evaluated.get((lang, "dev")), metric, watched))
+        run = _Run(params, Training(found, known, evaluated.get((lang, "dev")), metric, watched))
         made = train_models(aligned, lang, runtime, folder, name, run)
         records += made if own is None else [{**record, "lang": own} for record in made]
         parts += found
     if runtime.rank == 0:
-        Trained.write(folder, records, fingerprints, labels=labels)
+        Trained.write(folder, records, fingerprints, labels=known)
     return _notes(given, parts, records, alone=tuple(languages) == (pivot,))
 
 
@@ -95,7 +96,7 @@ def labels_of(data: ExampleData, given: Mapping[str, Examples]) -> tuple[str, ..
     `DataError` where there are fewer than two.
     """
     found = data.scheme.labels or tuple(
-        sorted({row.label for examples in given.values() for row in examples.rows})
+        sorted({label for examples in given.values() for label in labels(examples.rows)})
     )
     if len(found) < 2:
         source = ", ".join(examples.source for examples in given.values())

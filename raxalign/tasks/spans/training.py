@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import torch
@@ -17,7 +17,14 @@ from raxalign.tasks.spans.data import QaData, Split
 from raxalign.tasks.spans.metrics import METRICS, best, f1
 from raxalign.tasks.spans.model import SpanModel, span_loss
 from raxalign.tasks.spans.rows import Questions, answered, crossed, refuse_overlap
-from raxalign.tasks.spans.windows import Window, WindowSizes, make_windows
+from raxalign.tasks.spans.windows import (
+    Window,
+    WindowRows,
+    Windows,
+    WindowSizes,
+    make_windows,
+)
+from raxalign.tasks.transfer.compact_rows import Chained
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
 from raxalign.tasks.transfer.trained import (
@@ -123,6 +130,26 @@ class Training:
     watched: Mapping[str, Questions] = field(default_factory=dict)
 
 
+class Units(Sequence[list[Window]]):
+    """What must be in one batch: the windows of some numbers, made when they are asked for."""
+
+    def __init__(self, windows: Sequence[Window], members: Sequence[list[int]]) -> None:
+        self.windows, self.members = windows, members
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @overload
+    def __getitem__(self, which: int) -> list[Window]: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[list[Window]]: ...
+    def __getitem__(self, which: int | slice) -> list[Window] | list[list[Window]]:
+        """Return the windows of a unit, or those of some units."""
+        if isinstance(which, slice):
+            return [self[i] for i in range(*which.indices(len(self)))]
+        return [self.windows[number] for number in self.members[which]]
+
+
 class SpanTuning(EpochObjective):
     """Cross-entropy of starts and ends over the windows of the global batch, whose rows are units:
     a window, or one of each of two mixes.
@@ -138,26 +165,30 @@ class SpanTuning(EpochObjective):
             aligned, 2, dropout=params.dropout, max_length=params.max_length, seed=seed
         )
         self.module: nn.Module = self.model
-        self.units: list[list[Window]] = []
+        parts, members = list[WindowRows](), list[list[int]]()
         for lang, questions in training.given.items():
+            begin = sum(map(len, parts))
             if lang == self.pivot or params.code_switching == "none":
-                found = make_windows(
-                    questions, self.model.encoder, (lang, lang), sizes_of(params)
-                ).windows
-                self.units += [[window] for window in found]
+                parts.append(self._windows(questions, (lang, lang)).windows)
+                members += [[begin + number] for number in range(len(parts[-1]))]
             else:
-                self.units += self._mixed(questions, training.given[self.pivot], lang)
-        self.n_rows = len(self.units)
-        self.dev_windows = (
-            make_windows(self.dev, self.model.encoder, (self.pivot, self.pivot), sizes_of(params))
-            if self.dev
-            else None
-        )
+                mixes, units = self._mixed(questions, training.given[self.pivot], lang)
+                parts += mixes
+                members += [[begin + number for number in unit] for unit in units]
+        self.parts, self.members = parts, members
+        self.units = Units(Chained(parts), members)
+        self.n_rows = len(members)
+        self.dev_windows = self._windows(self.dev, (self.pivot, self.pivot)) if self.dev else None
         self.watched_sets = training.watched
 
-    def _mixed(self, own: Questions, pivot: Questions, lang: str) -> list[list[Window]]:
-        """Makes the two mixes of each question of a language (Pan et al. 2021, 3.3), window by
-        window.
+    def _windows(self, questions: Questions, languages: tuple[str, str]) -> Windows:
+        return make_windows(questions, self.model.encoder, languages, sizes_of(self.params))
+
+    def _mixed(
+        self, own: Questions, pivot: Questions, lang: str
+    ) -> tuple[list[WindowRows], list[list[int]]]:
+        """Makes the two mixes of each question of a language (Pan et al. 2021, 3.3); returns their
+        windows, and the numbers of those that go together, counted on through both mixes.
         """
         missing = {row.id for row in own.rows} - {row.id for row in pivot.rows}
         if missing:
@@ -173,27 +204,26 @@ class SpanTuning(EpochObjective):
                     " under their ids"
                 ),
             )
-        units: dict[str, tuple[list[Window], list[Window]]] = {row.id: ([], []) for row in own.rows}
+        units: dict[str, tuple[list[int], list[int]]] = {row.id: ([], []) for row in own.rows}
+        mixes = list[WindowRows]()
         for place, (asked, told_in, languages) in enumerate(
             [(own, pivot, (lang, self.pivot)), (pivot, own, (self.pivot, lang))]
         ):
-            questions = crossed(asked, told_in)
-            for window in make_windows(
-                questions, self.model.encoder, languages, sizes_of(self.params)
-            ).windows:
-                units[questions.rows[window.question].id][place].append(window)
-        return [
-            [window for window in pair if window is not None]
+            questions, begin = crossed(asked, told_in), sum(map(len, mixes))
+            mixes.append(self._windows(questions, languages).windows)
+            for number, question in enumerate(mixes[-1].cuts_S5[:, 0].tolist(), begin):
+                units[questions.rows[question].id][place].append(number)
+        return mixes, [
+            [number for number in pair if number is not None]
             for both in units.values()
             for pair in zip_longest(*both)
         ]
 
     def counts(self) -> dict[str, object]:
         """Counts what is trained on, for the record."""
-        windows = [window for unit in self.units for window in unit]
         return {
-            "windows": len(windows),
-            "windows_with_answer": sum(window.target != (0, 0) for window in windows),
+            "windows": sum(map(len, self.parts)),
+            "windows_with_answer": sum(part.answered() for part in self.parts),
         }
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
@@ -202,7 +232,7 @@ class SpanTuning(EpochObjective):
         logits = self.model([window.row for window in windows])
         targets = on_device(np.array([window.target for window in windows]), logits.device)
         return span_loss(logits, targets) / sum(
-            len(self.units[unit]) for unit in step.rows.tolist()
+            len(self.members[unit]) for unit in step.rows.tolist()
         )
 
     def dev_score(self) -> float:
@@ -222,9 +252,7 @@ class SpanTuning(EpochObjective):
         """Scores the development sets of the languages that are watched, by the task's rules."""
         measure, found = METRICS[watch.metric], {}
         for lang, questions in self.watched_sets.items():
-            windows = make_windows(
-                questions, self.model.encoder, (lang, lang), sizes_of(self.params)
-            )
+            windows = self._windows(questions, (lang, lang))
             answers = self.model.answers(windows, self.params.max_answer_length)
             values = [
                 best(measure, answer, [a.text for a in row.answers], lang, self.params.rules)

@@ -4,11 +4,15 @@ long.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
 
 from raxalign.encoders.models.offsets import TextPieces, pair_row, text_pieces
-from raxalign.encoders.models.pieces import PieceRow, read_template
+from raxalign.encoders.models.pieces import PieceRow, Template, read_template
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.spans.rows import Question, Questions
 
@@ -39,13 +43,58 @@ class Window:
     target: tuple[int, int]
 
 
+class WindowRows(Sequence[Window]):
+    """Windows of which each is made when it is asked for. One takes 24 bytes, beside the pieces of
+    the questions and of the contexts.
+    """
+
+    def __init__(
+        self,
+        template: Template,
+        texts: tuple[Sequence[np.ndarray], Sequence[TextPieces]],
+        languages: tuple[str, str],
+        cuts_S5: np.ndarray,
+    ) -> None:
+        """Keep what windows are made of.
+
+        Args:
+            template: The special pieces of a row.
+            texts: The pieces of each question, and those of its context.
+            languages: The language of the questions, and that of the contexts.
+            cuts_S5: For each window the number of its question, its first piece of the context, the
+                number of these, and its target.
+        """
+        self.template, self.languages, self.cuts_S5 = template, languages, cuts_S5
+        self.asked, self.contexts = texts
+
+    def __len__(self) -> int:
+        return len(self.cuts_S5)
+
+    @overload
+    def __getitem__(self, which: int) -> Window: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[Window]: ...
+    def __getitem__(self, which: int | slice) -> Window | list[Window]:
+        """Return a window, or a list of some."""
+        if isinstance(which, slice):
+            return [self[i] for i in range(*which.indices(len(self)))]
+        number, first, size, *target = self.cuts_S5[which].tolist()
+        pieces = self.contexts[number].ids[first : first + size]
+        row, begin = pair_row(self.template, self.asked[number], pieces, self.languages)
+        return Window(row, number, begin, first, size, (target[0], target[1]))
+
+    def answered(self) -> int:
+        """Count the windows that hold the whole answer."""
+        return int(self.cuts_S5[:, 3:].any(axis=1).sum())
+
+
 @dataclass(frozen=True)
 class Windows:
     """The windows of some questions, in their order, and the pieces of each question's context."""
 
     questions: Sequence[Question]
     contexts: Sequence[TextPieces]
-    windows: Sequence[Window]
+    windows: WindowRows
 
     def text(self, question: int, first: int, last: int) -> str:
         """What the context has from the first to the last of some pieces: the characters
@@ -78,17 +127,19 @@ def make_windows(
         - len(template.between)
         - len(template.after_pair)
     )
-    windows = []
+    contexts = [pieces_of[row.context] for row in questions.rows]
+    cut, found = list[np.ndarray](), array("i")
     for number, (row, question) in enumerate(zip(questions.rows, asked, strict=True)):
-        context, ids = pieces_of[row.context], question.ids[: min(sizes.question, room // 2)]
+        context, ids = contexts[number], question.ids[: min(sizes.question, room // 2)]
         answer = row.placed()
         span = context.spanning(answer.start, answer.start + len(answer.text)) if answer else None
+        begin = len(template.before) + len(ids) + len(template.between)
         for first, size in cuts(len(context), room - len(ids), sizes):
-            pieces, begin = pair_row(template, ids, context.ids[first : first + size], languages)
-            windows.append(
-                Window(pieces, number, begin, first, size, _target(span, first, size, begin))
-            )
-    return Windows(questions.rows, [pieces_of[row.context] for row in questions.rows], windows)
+            found.extend((number, first, size, *_target(span, first, size, begin)))
+        cut.append(ids)
+    cuts_S5 = np.array(found, np.int32).reshape(-1, 5)
+    windows = WindowRows(template, (cut, contexts), languages, cuts_S5)
+    return Windows(questions.rows, contexts, windows)
 
 
 def cuts(length: int, room: int, sizes: WindowSizes) -> Iterator[tuple[int, int]]:

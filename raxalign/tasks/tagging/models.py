@@ -21,6 +21,7 @@ from raxalign.errors import RaxalignError
 from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
 from raxalign.tasks.tagging.feature_layers import feature_layers
 from raxalign.tasks.tagging.features import Features, extract
+from raxalign.tasks.transfer.compact_rows import Ragged, compact_rows
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.row_states import row_states
 from raxalign.train.devices import on_device, to_device
@@ -48,7 +49,7 @@ class Placed:
     @classmethod
     def of(cls, rows: Sequence[PieceRow], features: Features | None = None) -> Placed:
         """The first pieces of all words."""
-        firsts, words = [], []
+        firsts, words = Ragged(), Ragged()
         for row in rows:
             pieces, owners = word_pieces(row.words, row.lasts)
             present, first = np.unique(owners, return_index=True)
@@ -90,7 +91,7 @@ class LinearTagger(FineTuned):
 
     def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
         """The pieces; nothing is computed yet."""
-        return Placed.of(self.encoder.pieces(sentences, lang))
+        return Placed.of(compact_rows(self.encoder, sentences, lang))
 
     def _logits(self, placed: Placed, chosen: np.ndarray) -> torch.Tensor:
         """(words of all `chosen`, labels), one sentence after the other."""
@@ -168,7 +169,7 @@ class BilstmCrf(nn.Module):
 
     def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
         """The pieces with their features."""
-        rows = self.encoder.pieces(sentences, lang)
+        rows = compact_rows(self.encoder, sentences, lang)
         return Placed.of(rows, extract(self.aligned, rows, self.layers))
 
     def _states(self, placed: Placed, chosen: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

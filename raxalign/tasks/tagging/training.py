@@ -17,6 +17,7 @@ from raxalign.tasks.tagging.models import LinearTagger, Placed, make_tagger
 from raxalign.tasks.tagging.scheme import OUTSIDE
 from raxalign.tasks.tagging.sentences import refuse_overlap
 from raxalign.tasks.tagging.trained import ALL, choose, names_of
+from raxalign.tasks.transfer.compact_rows import Ragged
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
 from raxalign.tasks.transfer.trained import Trained, TrainingRun, train_models, watched_sets
@@ -153,10 +154,9 @@ class _Run:
         self.tagger = make_tagger(settings, aligned, len(given.labels), place.runtime.seed)
         sentences = self.tagger.place(given.rows.words(), given.data.pivot)
         number = {label: i for i, label in enumerate(given.labels)}
-        known = [
-            np.array([number[tag] for tag in row.tags])[words]
-            for row, words in zip(given.rows.rows, sentences.words, strict=True)
-        ]
+        known = Ragged()
+        for row, words in zip(given.rows.rows, sentences.words, strict=True):
+            known.append(np.array([number[tag] for tag in row.tags])[words])
         usable = np.array(
             [i for i, words in enumerate(sentences.words) if len(words)], dtype=np.int64
         )

@@ -6,18 +6,24 @@ from __future__ import annotations
 
 import mmap
 import tempfile
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from raxalign.arrays import offsets_of
 from raxalign.encoders.models.pieces import PieceRow
 
+if TYPE_CHECKING:
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
 _IN_MEMORY = 64 * 2**20
 """Bytes up to which pieces are kept in memory; more are written to a temporary file."""
+_CHUNK = 4096
+"""Texts that are divided into pieces at once."""
 
 
 class CompactRows(Sequence[PieceRow]):
@@ -63,6 +69,70 @@ class CompactRows(Sequence[PieceRow]):
         flat_3P = self._pieces_P3[self._offsets[row] : self._offsets[row + 1]].T.astype(np.int64)
         first, n_words = self._numbers_S2[row].tolist()
         return PieceRow(flat_3P[0], flat_3P[1], flat_3P[2], first, n_words, self.languages)
+
+
+def compact_rows(
+    encoder: TransformerEncoder,
+    first: Sequence[Sequence[str]],
+    lang: str,
+    second: Sequence[Sequence[str]] | None = None,
+    second_lang: str | None = None,
+) -> CompactRows:
+    """Divide sentences, or sentence pairs, into pieces.
+
+    Args:
+        encoder: The encoder that reads the rows.
+        first: The words of the sentences.
+        lang: Their language.
+        second: The words of the sentences that follow them (None: there are none).
+        second_lang: The language of the second ones (None: the same).
+
+    Returns:
+        One row per sentence or pair.
+    """
+    parts = (slice(start, start + _CHUNK) for start in range(0, len(first), _CHUNK))
+    return CompactRows(
+        encoder.pieces(
+            first[part],
+            lang,
+            pairs=None if second is None else second[part],
+            pair_lang=second_lang,
+        )
+        for part in parts
+    )
+
+
+class Ragged(Sequence[np.ndarray]):
+    """Arrays of int64 that lie end to end, in four bytes per entry.
+
+    >>> rows = Ragged()
+    >>> rows.append(np.array([3, 1]))
+    >>> rows.append(np.array([], int))
+    >>> len(rows), rows[0].tolist(), rows[-1].tolist()
+    (2, [3, 1], [])
+    """
+
+    def __init__(self) -> None:
+        self._flat, self._ends = array("i"), array("q")
+
+    def append(self, entries: np.ndarray) -> None:
+        """Add an array."""
+        self._flat.frombytes(entries.astype(np.int32).tobytes())
+        self._ends.append(len(self._flat))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, which: Any) -> Any:
+        """Return a copy of an array, or of some."""
+        if isinstance(which, slice):
+            return [self[i] for i in range(*which.indices(len(self)))]
+        if not -len(self) <= which < len(self):
+            raise IndexError(which)
+        place = which % len(self)
+        return np.array(
+            self._flat[self._ends[place - 1] if place else 0 : self._ends[place]], np.int64
+        )
 
 
 class Chained(Sequence[Any]):
