@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
-_CACHE = "past_key_values"
+_CACHES = ("past_key_values", "cache")
+"""The names by which blocks take keys and values of earlier passes (the second one in XLM)."""
 
 
 @contextmanager
@@ -46,8 +47,8 @@ def _kept_inputs(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     if not torch.is_grad_enabled():
         return forward(*args, **kwargs)
-    if _CACHE in kwargs:  # a decoder would put its keys and values into the cache a second time
-        kwargs = {**kwargs, _CACHE: None}
+    # a block would put its keys and values into the cache a second time
+    kwargs = {name: None if name in _CACHES else value for name, value in kwargs.items()}
     # named inputs are given by position: the random state of the devices of others is not kept
     return checkpoint(_call, forward, args, kwargs, use_reentrant=False)
 

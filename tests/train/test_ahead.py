@@ -195,7 +195,10 @@ def test_all_arrays_of_a_part_are_pinned_for_a_card_and_copied_from_there(monkey
     assert found.places.tolist() == [0, 2, 4]
     assert found.nested[0].tolist() == [1, 1]
     assert len(memory) == 2, "an empty array has nothing to pin"
-    assert devices._tensor_of(found.places, "cuda") is memory[0]
+    copied = devices._tensor_of(found.places, "cuda")
+    assert copied.tolist() == [0, 2, 4]
+    # PyTorch knows by the storage, and not by the address, when pinned memory is free again
+    assert copied.untyped_storage()._cdata == memory[0].untyped_storage()._cdata
 
 
 def test_a_part_of_pinned_memory_is_copied_first(monkeypatch) -> None:

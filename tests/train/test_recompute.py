@@ -84,15 +84,16 @@ def test_hooks_of_a_part_run_once() -> None:
     assert seen == [1]
 
 
-def test_a_decoders_cache_is_left_out() -> None:
+@pytest.mark.parametrize("name", ["past_key_values", "cache"])
+def test_a_cache_of_keys_and_values_is_left_out(name: str) -> None:
     class Block(nn.Module):
-        def forward(self, x: torch.Tensor, past_key_values: object = None) -> torch.Tensor:
-            assert past_key_values is None
+        def forward(self, x: torch.Tensor, **given: object) -> torch.Tensor:
+            assert given == {name: None}
             return x * 2
 
     block, x = Block(), torch.ones(2, requires_grad=True)
     with recomputed([block]):
-        block(x, past_key_values=object()).sum().backward()
+        block(x, **{name: object()}).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [2, 2]
 
