@@ -1,5 +1,5 @@
-"""How an encoder computes: in which precision, by which attention, whether compiled, and the type
-of what it gives.
+"""How an encoder computes: in which precision, by which attention, whether compiled, the type of
+what it gives, and what of it a backward pass can compute again.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from torch import nn
 
 from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.blocks import recomputable
 from raxalign.encoders.models.flash import check_flash
 from raxalign.train.precision import arithmetic
 
@@ -24,6 +26,10 @@ class Computing(Encoder):
 
     model: Any
     by_runs: bool | None = None
+
+    def blocks(self) -> tuple[nn.Module, ...]:
+        """The parts of the model that a backward pass can run again (`Objective.blocks`)."""
+        return recomputable(self.model)
 
     def arithmetic(self) -> AbstractContextManager[None]:
         """A block in which products are computed in the precision of the encoder. Raises
