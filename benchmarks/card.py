@@ -113,7 +113,8 @@ def fine_tuning(
     """
     load = partial(encoder_of, name, variant, tokenizer, options)
     flash = variant.startswith("flash")
-    if flash and not has_kernels(load()):
+    encoder = load()
+    if flash and not has_kernels(encoder.model, encoder.precision, encoder.device):
         return None
     if options.device.startswith("cuda"):
         torch.backends.cuda.enable_flash_sdp(flash)

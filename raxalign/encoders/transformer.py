@@ -86,7 +86,7 @@ class Transformer(EncoderKind):
                 "How attention is computed: by PyTorch's fused kernels (`sdpa`), by plain products"
                 " (`eager`), or by the first of these that the architecture has (`auto`);"
                 " `flash_attention_2` is that of the package flash-attn, for `run.precision: bf16`"
-                " on NVIDIA cards. They differ by rounding, so one that is set enters the key."
+                " on NVIDIA cards; they differ by rounding, so one that is set enters the key."
             ),
         )
 

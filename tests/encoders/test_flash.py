@@ -39,7 +39,7 @@ LENGTHS = np.array([3, 20, 1, 11, 6])
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU that passes for a card: what stands in for its kernels computes run by run."""
-    monkeypatch.setattr(packing, "has_kernels", lambda encoder: True)
+    monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
 
 
 def encoder_of(folder: Path, name: str) -> TransformerEncoder:
@@ -164,7 +164,7 @@ def test_sentences_longer_than_the_window_share_rows_by_runs_alone(
 ) -> None:
     encoder = encoder_of(tmp_path, "modernbert")
     assert not can_pack(encoder)
-    monkeypatch.setattr(packing, "has_kernels", lambda encoder: True)
+    monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     assert can_pack(encoder)
 
 
@@ -176,7 +176,7 @@ def test_states_and_gradients_are_those_under_the_mask(
     for by_runs in (False, True):
         encoder = encoder_of(tmp_path, "bert")
         encoder.precision = precision
-        monkeypatch.setattr(packing, "has_kernels", lambda _, chosen=by_runs: chosen)
+        monkeypatch.setattr(packing, "has_kernels", lambda *_, chosen=by_runs: chosen)
         assert attends_by_runs(encoder) is by_runs
         packed = pack(np.concatenate(sentences()), LENGTHS, 0, 21)
         there = torch.from_numpy(packed.sentences_BT.reshape(-1) >= 0)
@@ -287,7 +287,7 @@ def test_scores_that_kernels_cannot_have_leave_the_mask(tmp_path: Path) -> None:
 def test_on_a_cpu_the_mask_stays(tmp_path: Path) -> None:
     encoder = encoder_of(tmp_path, "bert")
     encoder.precision = "bf16"
-    assert not has_kernels(encoder)
+    assert not has_kernels(encoder.model, "bf16", encoder.device)
     assert can_pack(encoder)
     assert encoder.by_runs is None
     assert implementation(encoder.model) == "sdpa"
@@ -297,7 +297,7 @@ def test_the_saved_folder_does_not_record_the_attention(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = encoder_of(tmp_path, "bert")
-    monkeypatch.setattr(packing, "has_kernels", lambda encoder: True)
+    monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     assert attends_by_runs(encoder)
     encoder.save(tmp_path / "saved")
     assert NAME not in (tmp_path / "saved" / "config.json").read_text("utf-8")
@@ -317,7 +317,7 @@ def test_an_architecture_without_flash_attn_is_named(tmp_path: Path) -> None:
 
 def test_flash_attn_requires_bfloat16_and_a_card(tmp_path: Path) -> None:
     encoder = encoder_of(tmp_path, "bert")
-    check_flash(encoder)
+    check_flash(encoder.model, "fp32", "cpu")
     encoder.model.config._attn_implementation = PACKAGE
     with pytest.raises(RaxalignError, match=r"run\.precision is fp32"):
         encoder.hidden(encoder.collate(encoder.pieces([["w1"]], "de")))

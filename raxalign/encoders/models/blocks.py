@@ -15,6 +15,8 @@ from raxalign.errors import RaxalignError
 
 Edit = Callable[[torch.Tensor, Batch], torch.Tensor]
 """A change of the stream after a block: (B, T, H) and its batch to (B, T, H)."""
+Edits = Mapping[int, Edit]
+"""Changes by the number of the block."""
 
 
 @dataclass(frozen=True)
@@ -95,23 +97,16 @@ def _lists(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.ModuleList]]:
 
 @contextmanager
 def watched(
-    base: nn.Module,
-    top: int,
-    states: list[torch.Tensor],
-    edits: Mapping[int, Edit],
-    batch: Batch | None,
+    base: nn.Module, top: int, states: list[torch.Tensor], edits: Edits, batch: Batch | None
 ) -> Iterator[None]:
-    """Collects into `states` what enters the first block and what leaves each, after the edits
-    (which read the batch); blocks above `top` are left out meanwhile, where the architecture allows
-    it.
+    """Collects into `states` what enters the first block and what leaves each, after the edits of a
+    batch; blocks above `top` are left out meanwhile, where the architecture allows it.
     """
     blocks = find_blocks(base)
 
     def edited(states_BTH: torch.Tensor) -> torch.Tensor:
         edit = edits.get(len(states))
-        if edit is not None and batch is not None:
-            states_BTH = edit(states_BTH, batch)
-        states.append(states_BTH)
+        states.append(edit(states_BTH, batch) if edit and batch else states_BTH)
         return states[-1]
 
     def enter(

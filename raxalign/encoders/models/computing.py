@@ -35,7 +35,7 @@ class Computing(Encoder):
         """A block in which products are computed in the precision of the encoder. Raises
         `RaxalignError` where its attention has no kernels for this precision.
         """
-        check_flash(self)
+        check_flash(self.model, self.precision, self.device)
         return arithmetic(self.precision, self.device)
 
     def widened(self, states: torch.Tensor) -> torch.Tensor:

@@ -9,20 +9,20 @@ computes one sentence after the other, which tests compare with the mask.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import lazy_loader as lazy
 
+from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError
 from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
-
-    from raxalign.encoders.models.computing import Computing
 else:
     np = lazy.load("numpy")
     torch = lazy.load("torch")
@@ -182,25 +182,34 @@ def _attention(
     if getattr(module, "is_causal", True) or any(options.get(name) is not None for name in _UNREAD):
         raise RaxalignError(f"{type(module).__name__}: its attention has no form by lengths")
     n_rows, _, width, _ = query.shape
-    kind = query.device.type
-    rounds = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    dtype = torch.get_autocast_dtype(kind) if rounds else query.dtype
-    query_FAD, key_FAD, value_FAD = (
-        part.transpose(1, 2).flatten(0, 1).to(dtype) for part in (query, key, value)
-    )
-    window = options.get("sliding_window")  # transformers counts the piece itself
     found = attend(
-        query_FAD,
-        key_FAD,
-        value_FAD,
+        _flat(query),
+        _flat(key),
+        _flat(value),
         Runs(options["cu_seq_lens_q"], options["max_length_q"]),
-        Scoring(
-            options.get("dropout", 0.0),
-            options.get("scaling"),
-            None if window is None else window - 1,
-        ),
+        _scoring(options),
     )
     return found.reshape(n_rows, width, *found.shape[1:]), None
+
+
+def _flat(part_BATD: torch.Tensor) -> torch.Tensor:
+    """The places of all rows (F, A, D), in the type of autocast, which reaches no kernel by
+    itself.
+    """
+    kind = part_BATD.device.type
+    rounds = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind) if rounds else part_BATD.dtype
+    return part_BATD.transpose(1, 2).flatten(0, 1).to(dtype)
+
+
+def _scoring(options: Mapping[str, Any]) -> Scoring:
+    """How scores become weights, by the options of transformers; its windows count the piece
+    itself.
+    """
+    window = options.get("sliding_window")
+    return Scoring(
+        options.get("dropout", 0.0), options.get("scaling"), None if window is None else window - 1
+    )
 
 
 def _mask(**options: Any) -> torch.Tensor | None:
@@ -233,38 +242,36 @@ def implementation(model: Any) -> str | None:
     return name
 
 
-def has_kernels(encoder: Computing) -> bool:
-    """Whether the device has kernels for the attention of an encoder in its precision: those of a
-    card of compute capability 8.0 or higher, for bfloat16, where the encoder's attention is fused
-    and not causal.
+def has_kernels(model: Any, precision: Precision, device: str) -> bool:
+    """Whether a device has kernels for the attention of a model in a precision: those of a card of
+    compute capability 8.0 or higher, for bfloat16, where the attention is fused and not causal.
     """
     from raxalign.encoders.models.decoders import is_decoder
 
-    device, config = torch.device(encoder.device), encoder.model.config
     return (
-        device.type == "cuda"
-        and encoder.precision == "bf16"
-        and implementation(encoder.model) in (_PLAIN, NAME, PACKAGE)
-        and not is_decoder(config)
+        torch.device(device).type == "cuda"
+        and precision == "bf16"
+        and implementation(model) in (_PLAIN, NAME, PACKAGE)
+        and not is_decoder(model.config)
         and torch.backends.cuda.is_flash_attention_available()
         and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call]
         and torch.cuda.get_device_capability(device) >= _AMPERE
     )
 
 
-def check_flash(encoder: Computing) -> None:
-    """Raise `RaxalignError` where an encoder is to attend by flash-attn in a precision, or on a
+def check_flash(model: Any, precision: Precision, device: str) -> None:
+    """Raise `RaxalignError` where a model is to attend by flash-attn in a precision, or on a
     device, for which that has no kernels.
     """
-    if implementation(encoder.model) != PACKAGE:
+    if implementation(model) != PACKAGE:
         return
     remedy = "or leave `attention` at `auto`, which uses PyTorch's own kernels"
-    if encoder.precision != "bf16":
+    if precision != "bf16":
         raise RaxalignError(
             f"`attention: {PACKAGE}` computes in bfloat16 alone, but run.precision is"
-            f" {encoder.precision}. Set run.precision to bf16, {remedy}"
+            f" {precision}. Set run.precision to bf16, {remedy}"
         )
-    if torch.device(encoder.device).type != "cuda":
+    if torch.device(device).type != "cuda":
         raise RaxalignError(
             f"`attention: {PACKAGE}` runs on NVIDIA cards alone, and this worker has none. Give"
             f" each worker a card (run.gpus_per_worker), {remedy}"

@@ -76,7 +76,7 @@ def attends_by_runs(encoder: TransformerEncoder) -> bool:
     """Whether packed rows attend by the places where sentences begin, without a mask: where the
     device has kernels for it, and a probe at the first call finds that they do the same.
     """
-    if not has_kernels(encoder):
+    if not has_kernels(encoder.model, encoder.precision, encoder.device):
         return False
     if encoder.by_runs is None:
         encoder.by_runs = probe_runs(encoder)
