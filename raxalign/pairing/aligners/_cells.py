@@ -7,7 +7,7 @@ number of its word-type pair, in one flat array for all blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -75,29 +75,59 @@ def make_cells(src: NumberedWords, tgt: NumberedWords, work: Path) -> Cells:
     """Numbers the word-type pairs that occur together in a sentence pair, by sorting a chunk of
     cells at a time.
 
-    The numbers of very many cells are in a file in `work`, so that only those in use take memory.
+    The numbers of very many cells are in files in `work`, so that only those in use take memory.
     """
     blocks = _blocks(src.lengths, tgt.lengths)
     n_cells = blocks[-1].cell + blocks[-1].n_cells if blocks else 0
+    many = n_cells > _MAPPED_CELLS
     types = (
-        np.empty(n_cells, np.int32)
-        if n_cells <= _MAPPED_CELLS
-        else np.memmap(work / "types", np.int32, "w+", shape=(n_cells,))
+        np.memmap(work / "types", np.int32, "w+", shape=(n_cells,))
+        if many
+        else np.empty(n_cells, np.int32)
     )
-    found = []
+    found = list[Ints]()
     for chunk in chunks(blocks):
         codes, numbers = np.unique(
             np.concatenate([_codes(block, src, tgt) for block in chunk]), return_inverse=True
         )
         types[chunk[0].cell : chunk[-1].cell + chunk[-1].n_cells] = numbers
-        found.append(codes)
-    pairs = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+        found.append(_mapped(codes, work / f"codes-{len(found)}.npy") if many else codes)
+    pairs = _union(found)
     for chunk, codes in zip(chunks(blocks), found, strict=True):
         part = slice(chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells)
         types[part] = np.searchsorted(pairs, codes).astype(np.int32)[types[part]]
     return Cells(
         blocks, types, (pairs // tgt.size).astype(np.int32), (pairs % tgt.size).astype(np.int32)
     )
+
+
+def _mapped(array: Ints, path: Path) -> Ints:
+    """Write an array to a file, and map it."""
+    np.save(path, array)
+    found: Ints = np.load(path, mmap_mode="r")
+    return found
+
+
+def _union(parts: Iterable[Ints]) -> Ints:
+    """The different numbers of all parts, sorted. Parts are merged when they hold as many numbers
+    as were merged before, so that few of the numbers that repeat are in memory at once.
+    """
+    merged, waiting, size = np.zeros(0, np.int64), list[Ints](), 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
+        if size >= max(len(merged), _CHUNK_CELLS):
+            merged, waiting, size = _merged([merged, *waiting]), [], 0
+    return _merged([merged, *waiting])
+
+
+def _merged(parts: list[Ints]) -> Ints:
+    numbers = np.concatenate(parts)
+    numbers.sort()  # `np.unique` would sort a copy
+    first = np.ones(len(numbers), bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
+    found: Ints = numbers[first]
+    return found
 
 
 def _codes(block: Block, src: NumberedWords, tgt: NumberedWords) -> Ints:

@@ -8,12 +8,13 @@ block is normalised.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import lazy_loader as lazy
 
-from raxalign.pairing.aligners._cells import Block, Cells, Ints, NumberedWords, chunks, positions
+from raxalign.pairing.aligners._cells import Block, Cells, NumberedWords, chunks, positions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +23,8 @@ else:
     np = lazy.load("numpy")
 
 Floats: TypeAlias = "npt.NDArray[np.float64]"
+Numbers: TypeAlias = "npt.NDArray[np.int32]"
+_PART = 1 << 22
 _TENSION_RANGE = (0.1, 14.0)
 _TENSION_STEPS, _TENSION_RATE = 8, 20.0
 
@@ -61,16 +64,17 @@ class DirectedModel:
         self.lexicon = np.ones(len(cells.src_of))
         self.null_lexicon = np.ones(self.explained.size)
 
-    def links(self) -> tuple[Ints, Ints, Ints]:
+    def links(self) -> tuple[Numbers, Numbers, Numbers]:
         """(sentence pair, source position, target position) of each link, after all iterations; in
         the order of the blocks.
         """
         for iteration in range(self.settings.iterations - 1):
             self._iterate(optimize_tension=self.settings.optimize_tension and iteration > 0)
-        found = [self._best(block) for block in self.cells.blocks]
-        rows, src, tgt = (
-            np.concatenate([np.zeros(0, np.int64), *part]) for part in zip(*found, strict=True)
-        )
+        found: tuple[list[Numbers], ...] = ([], [], [])
+        for block in self.cells.blocks:
+            for parts, part in zip(found, self._best(block), strict=True):
+                parts.append(part)
+        rows, src, tgt = map(_end_to_end, found)
         return rows, src, tgt
 
     def _iterate(self, *, optimize_tension: bool) -> None:
@@ -120,7 +124,7 @@ class DirectedModel:
         ]
         return p, self.settings.null * self.null_lexicon[words], words
 
-    def _best(self, block: Block) -> tuple[Ints, Ints, Ints]:
+    def _best(self, block: Block) -> tuple[Numbers, Numbers, Numbers]:
         """The most probable explanation of each word; the null word wins ties, then the first
         position.
         """
@@ -131,15 +135,18 @@ class DirectedModel:
             > null
         )
         pair, explained = np.nonzero(has_link)
-        explaining = best[pair, explained]
-        rows = block.rows[pair]
+        rows = block.rows[pair].astype(np.int32)
+        explaining = best[pair, explained].astype(np.int32)
+        explained = explained.astype(np.int32)
         return (rows, explaining, explained) if self.axis == 1 else (rows, explained, explaining)
 
     def _maximize(self, counts: Floats, null_counts: Floats) -> None:
         """The lexicon from expected counts: its mean under a Dirichlet prior, as variational Bayes
         has it; plain shares where α is 0.
         """
-        totals = np.bincount(self.given, counts + self.settings.alpha, self.explaining.size)
+        totals = np.zeros(self.explaining.size)
+        for part in _parts(len(counts)):
+            np.add.at(totals, self.given[part], counts[part] + self.settings.alpha)
         if self.settings.alpha == 0:
             self.lexicon = counts / totals[self.given]
             self.null_lexicon = null_counts / max(null_counts.sum(), np.finfo(float).tiny)
@@ -147,9 +154,11 @@ class DirectedModel:
         from scipy.special import digamma
 
         with np.errstate(divide="ignore"):
-            self.lexicon = np.exp(
-                digamma(counts + self.settings.alpha) - digamma(totals)[self.given]
-            )
+            of_totals = digamma(totals)
+            for part in _parts(len(counts)):
+                self.lexicon[part] = np.exp(
+                    digamma(counts[part] + self.settings.alpha) - of_totals[self.given[part]]
+                )
             present = null_counts + self.settings.alpha
             self.null_lexicon = np.exp(digamma(present) - digamma(present.sum()))
 
@@ -170,6 +179,18 @@ class DirectedModel:
         return expected_closeness(
             S, T, self.tension, self.axis - 1, released=self.settings.released
         )
+
+
+def _parts(size: int) -> Iterator[slice]:
+    """Parts of a long array, so that what is computed of it on the way takes little memory."""
+    return (slice(start, start + _PART) for start in range(0, size, _PART))
+
+
+def _end_to_end(parts: list[Numbers]) -> Numbers:
+    """All parts in one array; they are given up."""
+    found: Numbers = np.concatenate([np.zeros(0, np.int32), *parts])
+    parts.clear()
+    return found
 
 
 def _count(counts: Floats, numbers: npt.NDArray[np.int32], weights: Floats) -> None:

@@ -12,8 +12,8 @@ import lazy_loader as lazy
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
-from raxalign.pairing.aligners._cells import Ints, NumberedWords, make_cells
-from raxalign.pairing.aligners._diagonal import DirectedModel, Settings
+from raxalign.pairing.aligners._cells import NumberedWords, make_cells
+from raxalign.pairing.aligners._diagonal import DirectedModel, Numbers, Settings
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
 
@@ -118,8 +118,8 @@ class FastAlign(WordAligner):
         return NumberedWords(numbers, words.offsets[:-1], words.lengths, size)
 
 
-def _compact(links: tuple[Ints, Ints, Ints], n: int) -> Links:
+def _compact(links: tuple[Numbers, Numbers, Numbers], n: int) -> Links:
     rows, src, tgt = links
     order = np.lexsort((tgt, src, rows))
     offsets = offsets_of(np.bincount(rows, minlength=n))
-    return Links(offsets, src[order].astype(np.int32), tgt[order].astype(np.int32))
+    return Links(offsets, src[order], tgt[order])
