@@ -245,7 +245,15 @@ def main() -> None:
                 show(Row(what, waits, limit, None, "operations in the profile"))
                 if "hidden_share" in made:
                     what = f"{name}, {precision}, {options.device}: preparation that is hidden"
-                    show(Row(what, float(str(made["hidden_share"])), None, None, "all of it"))
+                    show(
+                        Row(
+                            what,
+                            float(str(made["hidden_share"])),
+                            None,
+                            None,
+                            "the whole preparation",
+                        )
+                    )
     print(json.dumps(found, indent=1))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from raxalign.encoders.models.lora import Lora
 from raxalign.train import ahead
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import asked_for, make, trained
@@ -26,9 +27,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def weights(kind: str, root: Path, **where: Any) -> torch.Tensor:
+def weights(kind: str, root: Path, *, lora: Lora | None = None, **where: Any) -> torch.Tensor:
     """The weights after a training with dropout."""
-    method, encoder = make(kind, root), toy_encoder(root / "encoder")
+    method = make(kind, root, **({} if lora is None else {"lora": lora}))
+    encoder = toy_encoder(root / "encoder")
     method.align(encoder, asked_for(method, root), Runtime(seed=1, **where))
     return torch.cat([p.detach().flatten() for p in encoder.model.parameters()])
 
@@ -52,3 +54,12 @@ def test_weights_are_bit_for_bit_those_of_a_plain_training(
     assert threads[0][0] == threading.current_thread().name
     assert {name for name, _ in threads[1:]} == {"raxalign-ahead_0"}
     assert {there for _, there in threads} == {kind in AHEAD}
+
+
+def test_adapters_in_blocks_that_run_again_are_trained_as_ever(root: Path) -> None:
+    pytest.importorskip("peft")
+    plain, again = (
+        weights("finetune", root, lora=Lora(rank=4, dropout=0.2), checkpointing=way)
+        for way in ("never", "always")
+    )
+    assert torch.equal(again, plain)
