@@ -148,9 +148,9 @@ def test_scores_of_a_group_are_those_that_one_worker_finds_for_the_weights_that_
     for name in ("qa", "ner"):
         (tmp_path / name).mkdir()
     for k, lang in enumerate(("en", "de")):
-        for split, n in (("train", 40), ("dev", 20), ("test", 20)):
-            test_mlqa.write(tmp_path / f"qa/{split}-{lang}", lang, n, k, split)
-            test_ner.write(tmp_path / f"ner/{split}-{lang}", lang, n, k + len(split))
+        for seed, split in ((k, "train"), (k + 10, "dev"), (k + 20, "test")):
+            test_mlqa.write(tmp_path / f"qa/{split}-{lang}", lang, 24, seed, split)
+            test_ner.write(tmp_path / f"ner/{split}-{lang}", lang, 24, seed)
     run_workers(train, 2, tmp_path)
     for name, (task, metric) in trainings(tmp_path).items():
         heard = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
