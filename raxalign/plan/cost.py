@@ -129,19 +129,6 @@ def sampled_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[str, f
     return took
 
 
-def mean_seconds(plan: Plan, seconds: Mapping[str, float]) -> dict[tuple[str, str], float]:
-    """Return what making a stage or an evaluation took on the average, by stage kind and maker.
-
-    Args:
-        plan: The plan.
-        seconds: What some of its stages and evaluations took, by key.
-    """
-    took = defaultdict[_Maker, list[float]](list)
-    for key, value in seconds.items():
-        took[plan.stages[key].kind, plan.stages[key].maker].append(value)
-    return {maker: math.fsum(values) / len(values) for maker, values in took.items()}
-
-
 def duration(seconds: float) -> str:
     """Return a time in words: `40 s`, `12 min` or `1.5 h`."""
     if seconds < 90:

@@ -140,11 +140,8 @@ def _plan(
     start = shared.encoder(EncoderSpec("transformer", params, kind.label()))
     folder = Path(request.encoder).expanduser().absolute()
     records = transforms_of(folder)
-    places = {name: LocalFile(folder / name) for name in (TRANSFORMS, TENSORS)} if records else {}
-    digests, locations = identity.of(places)
-    precision = request.precision or opened.run.precision
-    stage = Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations)
-    aligned = shared.add(replace(stage, precision=precision))
+    stage = _given_stage(folder if records else None, start, identity)
+    aligned = shared.add(replace(stage, precision=request.precision or opened.run.precision))
     wanted = replace(
         grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks)
     )  # what others ask for may not suit the encoder
@@ -166,6 +163,17 @@ def _plan(
     unique = {trial.key: trial for trial in trials}
     plan = Plan(grid.name, grid.pivot, len(trials), tuple(unique.values()), shared.stages, {})
     return plan.only(iter(plan.trials)), aligned
+
+
+def _given_stage(folder: Path | None, start: Stage, identity: Identity) -> Stage:
+    """The stage of the encoder as it was given, with the transforms of a folder where it has
+    some.
+    """
+    places = {}
+    if folder is not None:
+        places = {name: LocalFile(folder / name) for name in (TRANSFORMS, TENSORS)}
+    digests, locations = identity.of(places)
+    return Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations)
 
 
 def _trial(stages: TaskStages, given: Alignment, aligned: Stage, label: str) -> Trial:

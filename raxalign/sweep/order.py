@@ -28,7 +28,7 @@ class Step:
         key: The key of the stage or of the trial.
         is_trial: Whether it is a trial.
         inputs: The keys of the steps that must end before it.
-        cost: An estimate of its length, in seconds or in steps.
+        cost: An estimate of its length in seconds.
         needs: What it holds while it runs.
         parts: The keys of the stages and evaluations that are made within it.
     """

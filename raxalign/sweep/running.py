@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from raxalign.plan.cost import mean_seconds, sampled_seconds
+from raxalign.plan.cost import sampled_seconds
 from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
@@ -22,7 +22,7 @@ from raxalign.sweep.order import Needs, Order, Step
 from raxalign.sweep.room import Room, demand, describe
 from raxalign.sweep.source import Source
 from raxalign.sweep.stage import missing_stages, trains
-from raxalign.sweep.steps import steps_of
+from raxalign.sweep.steps import steps_of, with_costs
 from raxalign.sweep.trial import TRAINED_ONLY, keep_failure
 
 SLOW = 20.0  # seconds after which a step that no worker has begun is one that waits for a node
@@ -257,13 +257,14 @@ class Sweep:
         ]
         place = self._job.plan or write_plan(plan, self._job.root)
         took = sampled_seconds(plan, self._job.root, done)
-        steps = steps_of(plan, stages, pending, self._job, mean_seconds(plan, took))
+        steps = steps_of(plan, stages, pending, self._job)
+        expected = expected_steps(plan, steps, took, self._job)
         self._plans |= {step.key: (plan, place) for step in steps}
         report = self._observer.grid_grew if self._begun else self._observer.grid_started
         report(plan, len(pending), cached, len(stages))
         self._begun = True
         self._grouped |= any(step.needs is Needs.GROUP for step in steps)
-        self._order.add(steps)
+        self._order.add(with_costs(steps, expected))
         workers = self._room.free(Needs.WORKER, {})
-        self._observer.steps_added(expected_steps(plan, steps, took, self._job), workers)
+        self._observer.steps_added(expected, workers)
         return len(pending)
