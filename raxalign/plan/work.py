@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from raxalign.catalog import catalog
 from raxalign.plan.sentences import sentences_of
 from raxalign.store.key import digest
 
@@ -80,7 +81,8 @@ class Work:
     def _estimate(self, stage: Stage) -> float | None:
         if stage.kind in _PER_SENTENCE:
             fixed, each = _PER_SENTENCE[stage.kind]
-            return (fixed + each * self.sentences(stage.key)) * _REFERENCE / self.speed.core
+            took = (fixed + each * self.sentences(stage.key)) * _share(stage)
+            return took * _REFERENCE / self.speed.core
         found = self._footprint(stage)
         if found is None:
             return None
@@ -189,6 +191,12 @@ def family(plan: Plan, key: str) -> str:
     without an encoder, `model` with one.
     """
     return "data" if plan.stages[key].kind in _PER_SENTENCE else "model"
+
+
+def _share(stage: Stage) -> float:
+    """Return what the word aligner of a stage takes of the time of eflomal; 1 for other stages."""
+    folder = stage.catalogue if stage.kind == "pairs" else None
+    return 1.0 if folder is None else float(catalog(folder)[stage.maker].SHARE)
 
 
 def _languages(stage: Stage) -> list[Any]:

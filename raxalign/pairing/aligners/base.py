@@ -152,6 +152,10 @@ class WordAligner(ABC):
     """The kind of a word aligner that is much quicker, which `plan` names where this one takes most
     of the time."""
 
+    SHARE: ClassVar[float] = 1.0
+    """The time that it takes as a share of that of eflomal. Estimates use it until something has
+    run."""
+
     class Params(BaseParams):
         """The options of the word aligner."""
 

@@ -40,6 +40,7 @@ class FastAlign(WordAligner):
     """
 
     VERSION: ClassVar[int] = 1
+    SHARE: ClassVar[float] = 0.1
 
     class Params(WordAligner.Params):
         """The defaults are the paper's settings.
