@@ -59,7 +59,7 @@ def seconds(*command: str) -> list[float]:
     def run() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise SystemExit(done.stderr)
+            raise SystemExit(done.stderr or done.stdout)
 
     return in_turn(ROUNDS, children, run)[0]
 
