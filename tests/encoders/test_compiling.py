@@ -7,11 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from raxalign.encoders.models import compiling
 from raxalign.encoders.models.compiling import compiled_blocks
+from raxalign.encoders.models.packing import flat_states, pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from tests.encoders.architectures import folder_of, model_of
 
@@ -48,6 +53,28 @@ def test_what_is_not_compiled_is_left_as_it_is(tmp_path: Path) -> None:
     encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of("bert", head=False)))
     with compiled_blocks(encoder):
         assert not any("forward" in vars(part) for part in encoder.model.modules())
+
+
+def test_blocks_are_compiled_for_a_while_and_others_leave_theirs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of("bert", head=False)))
+    encoder.compiled, calls = True, []
+
+    def compiled(kind: Any) -> Any:
+        return lambda block, *given, **named: (
+            calls.append(block) or kind.forward(block, *given, **named)
+        )
+
+    monkeypatch.setattr(compiling, "_compiled", compiled)
+    blocks = list(encoder.model.encoder.layer)
+    blocks[1].forward = wrapper = partial(type(blocks[1]).forward, blocks[1])
+    packed = pack(np.arange(5, 12), np.array([3, 4]), 0, 7)
+    flat_states(encoder, packed, (1, 3))
+    assert calls == [blocks[0], blocks[2]]
+    assert [vars(block).get("forward") for block in blocks] == [None, wrapper, None]
+    encoder.hidden(encoder.collate(encoder.pieces([["w1"]], "de")))
+    assert len(calls) == 2
 
 
 def test_a_frozen_copy_is_compiled_too(tmp_path: Path) -> None:

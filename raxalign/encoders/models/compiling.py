@@ -29,14 +29,17 @@ for one row and for several.
 
 @contextmanager
 def compiled_blocks(encoder: Computing) -> Iterator[None]:
-    """Run the blocks of an encoder as compiled within the block, where it is `compiled`."""
+    """Run the blocks of an encoder as compiled within the block, where it is `compiled`. A block
+    whose forward pass something else has replaced (to compute it again) runs as it is.
+    """
     if not encoder.compiled:
         yield
         return
     from raxalign.encoders.models.blocks import find_blocks
 
     found = find_blocks(encoder.model.base_model).parts
-    blocks = [block for block in found if not isinstance(block, torch.nn.ModuleList)]
+    whole = [block for block in found if not isinstance(block, torch.nn.ModuleList)]
+    blocks = [block for block in dict.fromkeys(whole) if "forward" not in vars(block)]
     # Copies of a model must not run the weights of the original, so nothing is left behind.
     for block in blocks:
         kind: Any = type(block)
@@ -45,7 +48,7 @@ def compiled_blocks(encoder: Computing) -> Iterator[None]:
         yield
     finally:
         for block in blocks:
-            vars(block).pop("forward", None)
+            del block.forward
 
 
 @cache
