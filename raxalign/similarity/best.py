@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
+_FEW = 16
+"""Leading values in which few rows are alike, unless they are identical."""
+
+_TOGETHER = 2048
+"""Rows that are compared at once."""
+
 
 def best_both(
     x: Factored,
@@ -51,9 +57,6 @@ def best_both(
             backward.update(*_column_peaks(scores, h), left, top, shape[1])
     return forward.indices, backward.indices
 
-
-_FEW = 16
-"""Leading values in which few rows are alike, unless they are identical."""
 
 Locate = Callable[["torch.Tensor"], "torch.Tensor"]
 
@@ -119,23 +122,24 @@ class Running:
 def first_twin(vectors: torch.Tensor) -> torch.Tensor:
     """Return for every row (n,) the lowest index of a row identical to it, because a product may
     round identical rows differently.
+
+    Whole rows are compared only where their first values are alike.
     """
     index = torch.arange(len(vectors), device=vectors.device)
     _, inverse, counts = torch.unique(
         _hashes(vectors[:, :_FEW]), return_inverse=True, return_counts=True
     )
-    some = (counts[inverse] > 1).nonzero()[:, 0]
-    if len(some):
-        _, inverse = torch.unique(
-            torch.cat([_hashes(vectors[part]) for part in torch.split(some, 2048)]),
-            return_inverse=True,
-        )
-        firsts = torch.full_like(index, len(vectors)).scatter_reduce_(0, inverse, some, "amin")
-        for part, first in zip(
-            torch.split(some, 2048), torch.split(firsts[inverse], 2048), strict=True
-        ):
-            same = (vectors[part] == vectors[first]).all(1)
-            index[part[same]] = first[same]
+    alike = (counts[inverse] > 1).nonzero()[:, 0]
+    if not len(alike):
+        return index
+    hashes = torch.cat([_hashes(vectors[some]) for some in torch.split(alike, _TOGETHER)])
+    _, inverse = torch.unique(hashes, return_inverse=True)
+    firsts = torch.full_like(alike, len(vectors)).scatter_reduce_(0, inverse, alike, "amin")
+    for some, first in zip(
+        torch.split(alike, _TOGETHER), torch.split(firsts[inverse], _TOGETHER), strict=True
+    ):
+        same = (vectors[some] == vectors[first]).all(1)
+        index[some[same]] = first[same]
     return index
 
 

@@ -12,8 +12,10 @@ from raxalign.similarity.largest import Largest, above_in_columns, above_in_rows
 from raxalign.similarity.tiling import Factored, Tiling
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 else:
+    np = lazy.load("numpy")
     torch = lazy.load("torch")
 
 _ROWS = 1024
@@ -57,23 +59,34 @@ class Crowd:
 def both_crowds(x: Factored, y: Factored, k: int, tiling: Tiling) -> tuple[Crowd, Crowd]:
     """Return the crowd of every row among the columns, and of every column among the rows.
 
-    Every similarity is computed once; those of one block of rows and columns are in memory.
+    Every similarity is computed once; those of one block of rows and columns are in memory. The
+    last vectors are taken first: in the order of `by_nearness` these are the nearest, whose
+    similarities raise the floors early.
     """
     n, m, g, h = len(x), len(y), tiling.row_group, tiling.column_group
     rows, columns = tiling.block(n, m, x.vectors.element_size())
     wide, high = tiling.pooled(g, n, m), tiling.pooled(h, n, m)
     ahead = _Side(n, m, k, wide, x.vectors)
     back = _Side(m, n, k, high, x.vectors)
-    space = x.vectors.new_empty(rows * columns)
-    for top in range(0, n, rows):
+    space = _space(rows * columns, x.vectors)
+    for top in reversed(range(0, n, rows)):
         some = x.rows(top, top + rows)
-        for left in range(0, m, columns):
+        for left in reversed(range(0, m, columns)):
             others = y.rows(left, left + columns)
             block = _padded(space, len(some), len(others), high, wide)
             torch.mm(some, others.T, out=block[: len(some), : len(others)])
             _rows(ahead, block[: len(some)], g, top, left)
             _columns(back, block, len(others), h, left, top)
     return ahead.crowd(), back.crowd()
+
+
+def _space(size: int, like: torch.Tensor) -> torch.Tensor:
+    """Return memory for a block (size,). NumPy asks Linux for huge pages, which make the passes
+    over a large block faster.
+    """
+    if like.device.type != "cpu":
+        return like.new_empty(size)
+    return torch.from_numpy(np.empty(size, dtype=like.new_empty(0).numpy().dtype))
 
 
 def _padded(space: torch.Tensor, rows: int, columns: int, h: int, g: int) -> torch.Tensor:

@@ -21,7 +21,7 @@ else:
     np = lazy.load("numpy")
     torch = lazy.load("torch")
 
-VECTORS = 2048
+VECTORS = 4096
 """Vectors that are looked at together."""
 
 

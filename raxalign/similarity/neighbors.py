@@ -1,11 +1,13 @@
 """Exact nearest neighbours between two sets of vectors, in both directions, block by block.
 
-CSLS costs one matrix product and keeps no similarities. Around the product, a few passes in place:
+CSLS costs one matrix product and keeps no similarities. Around the product are a few passes over
+each block:
 
-* the k largest of a row lie in the k groups of neighbouring columns whose maxima are largest, so
-  that a selection sees k groups and not the row; columns likewise, in groups of rows;
-* the maxima of all groups are kept. When the hubness terms are known, they bound what each group
-  can score, and only groups that can still win are computed again, which are a few per query.
+* the maxima of groups of neighbouring columns, and of neighbouring rows, give every vector a floor
+  that k similarities reach. Only groups whose maximum exceeds it are read (`largest.py`);
+* the k nearest of every vector are kept, with the maxima of larger groups. When the hubness terms
+  are known, the best of the nearest is compared with a bound of what each group can score. Only
+  groups that can still win are computed again, and most queries have none (`bounded.py`).
 
 Where vectors crowd so closely that no bound excludes a group, this costs another product.
 """

@@ -29,7 +29,7 @@ class Tiling:
     """
 
     block_bytes: int = 128 * 2**20
-    aspect: float = 4.5
+    aspect: int = 2
     peak_group: int = 128
     peak_bytes: int = 256 * 2**20
     tile: int = 1024
@@ -43,7 +43,7 @@ class Tiling:
         and the fewer blocks a side has, the fewer values are read.
         """
         fit = self.block_bytes // itemsize
-        high = _share(rows, max(math.isqrt(int(self.aspect * fit)), fit // columns))
+        high = _share(rows, max(math.isqrt(self.aspect * fit), fit // columns))
         wide = _share(columns, fit // high)
         return (
             _whole(high, self.pooled(self.column_group, rows, columns)),
