@@ -24,6 +24,11 @@ Precision = Literal["fp32", "tf32", "bf16"]
 with operands that are rounded to TensorFloat-32 or bfloat16.
 """
 
+Checkpointing = Literal["auto", "always", "never"]
+"""When the backward pass computes activations again instead of keeping them: once memory has run
+out, in every step, or in none.
+"""
+
 
 Gpus = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"]
 
@@ -33,7 +38,8 @@ class RunConfig(BaseParams):
 
     `workers` train one trial together, each with `gpus_per_worker` (`auto`: as the cards that are
     there allow, see `raxalign.sweep.cards`) and `threads`; `precision` is that of encoders;
-    `checkpoint_minutes` is the time between two checkpoints of a training; `concurrency`
+    `activation_checkpointing` says how trainings save memory; `checkpoint_minutes` is the time
+    between two checkpoints of a training; `concurrency`
     limits how many trials run at once (computed from the cluster where it is not given);
     `cache_gib` limits the copies of an object store that each machine keeps; `max_failures` is how
     often a lost worker is replaced without progress in between; `storage` is a folder or a URL
@@ -45,6 +51,7 @@ class RunConfig(BaseParams):
     workers: int = Field(1, ge=1)
     gpus_per_worker: Gpus = "auto"
     precision: Precision = "fp32"
+    activation_checkpointing: Checkpointing = "auto"
     checkpoint_minutes: float = Field(10.0, gt=0, allow_inf_nan=False)
     threads: int = Field(1, ge=1)
     storage: str = ""

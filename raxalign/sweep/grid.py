@@ -122,6 +122,7 @@ def _checked(opened: Opened, plan: Plan) -> Job:
         cache_gib=settings.cache_gib,
         auto_gpus=settings.gpus_per_worker == "auto",
         checkpoint_minutes=settings.checkpoint_minutes,
+        activation_checkpointing=settings.activation_checkpointing,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from raxalign.config.run import Checkpointing
 from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -32,7 +33,7 @@ class Job:
     `cache_gib` limits the copies of an object store on each machine; `sign` is a file that shows a
     machine that it has the driver's storage (empty: not asked). With `auto_gpus` the `gpus` are
     still to be chosen, by what the cluster has (see `raxalign.sweep.cards`). A checkpoint is
-    written every `checkpoint_minutes`.
+    written every `checkpoint_minutes`. `activation_checkpointing` says how trainings save memory.
     """
 
     root: str
@@ -47,6 +48,7 @@ class Job:
     sign: str = ""
     auto_gpus: bool = False
     checkpoint_minutes: float = 10.0
+    activation_checkpointing: Checkpointing = "auto"
 
     @property
     def local(self) -> Path:
@@ -134,6 +136,7 @@ def open_workshop(
     os.environ.update({**thread_limits(job.threads), CACHE_GIB: str(job.cache_gib)})
     device, pause = _take_share(job) if trains else "cpu", 60 * job.checkpoint_minutes
     runtime = Runtime(device, 0, rank, world_size, job.threads, checkpoint_seconds=pause)
+    runtime = replace(runtime, checkpointing=job.activation_checkpointing)
     if report is not None:
         runtime = replace(runtime, report=report)
     workshop = Workshop(

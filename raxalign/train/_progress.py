@@ -33,10 +33,15 @@ else:
 
 @dataclass
 class Progress:
-    """Where a training is; all but the tensors of `best` goes into a checkpoint's record."""
+    """Where a training is; all but the tensors of `best` goes into a checkpoint's record.
+
+    `micro` and `recomputes` are what was found to fit into memory: the rows of a micro-batch, and
+    whether the backward pass computes activations again.
+    """
 
     step: int = 0
     micro: int = 1
+    recomputes: bool = False
     losses: list[float] = field(default_factory=list)
     scores: list[tuple[int, float]] = field(default_factory=list)
     selected: int | None = None
@@ -44,7 +49,7 @@ class Progress:
 
     def record(self, fingerprint: str) -> dict[str, Any]:
         """Return the plain data of a checkpoint, which do not change with the training."""
-        names = ("step", "micro", "losses", "scores", "selected")
+        names = ("step", "micro", "recomputes", "losses", "scores", "selected")
         now = {name: copy.copy(getattr(self, name)) for name in names}
         return {"fingerprint": fingerprint, **now}
 
@@ -55,6 +60,7 @@ class Progress:
         return cls(
             record["step"],
             record["micro"],
+            record.get("recomputes", False),  # earlier versions had no such state
             list(record["losses"]),
             scores,
             record["selected"],

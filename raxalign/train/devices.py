@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import lazy_loader as lazy
 
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 else:
+    np = lazy.load("numpy")
     torch = lazy.load("torch")
+
+T = TypeVar("T")
 
 
 def on_device(
@@ -22,14 +26,15 @@ def on_device(
     """Return an array as a tensor on a device. On the CPU it shares the memory of the array.
 
     A plain copy to a GPU waits until the GPU has done all that it was given before. This one is
-    from pinned memory and takes its turn in the queue, so that the host goes on at once.
+    from pinned memory and takes its turn in the queue, so that the host goes on at once. What
+    `pinned` returned is not pinned again.
 
     Args:
         array: The array.
         device: The device.
         dtype: The type of the tensor (None: that of the array). It is converted on the host.
     """
-    tensor = torch.from_numpy(array)
+    tensor = _tensor_of(array, device)
     if dtype is not None:
         tensor = tensor.to(dtype)
     return to_device(tensor, device)
@@ -40,6 +45,57 @@ def to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
     if torch.device(device).type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def pinned(value: T, device: torch.device | str) -> T:
+    """Return the same value for a device, with the arrays in it in pinned memory where that is a
+    GPU. It may be an array, or lists, tuples, mappings and dataclasses that hold some. Other
+    values in them are kept.
+    """
+    return cast("T", _pinned(value)) if torch.device(device).type == "cuda" else value
+
+
+def current(device: torch.device | str) -> AbstractContextManager[object]:
+    """A block in which a thread's memory is pinned for a device: threads begin with the first
+    one.
+    """
+    chosen = torch.device(device)
+    return torch.cuda.device(chosen) if chosen.type == "cuda" else nullcontext()
+
+
+def _pinned(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        if not value.size or value.dtype.kind not in "biuf":
+            return value
+        return torch.from_numpy(np.ascontiguousarray(value)).pin_memory().numpy()
+    if isinstance(value, Mapping):
+        return {key: _pinned(held) for key, held in value.items()}
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(map(_pinned, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value) if field.init]
+        return dataclasses.replace(value, **{n: _pinned(getattr(value, n)) for n in names})
+    return value
+
+
+def _tensor_of(array: np.ndarray, device: torch.device | str) -> torch.Tensor:
+    """An array as a tensor of the host.
+
+    PyTorch uses pinned memory again as soon as nobody holds it and the copies from it are done. It
+    knows of a copy only by the tensor that the memory belongs to, so that this very tensor is what
+    is copied, and a part of pinned memory is copied on the host first.
+    """
+    held: object = array.base
+    if (
+        isinstance(held, torch.Tensor)
+        and tuple(held.shape) == array.shape
+        and held.data_ptr() == array.ctypes.data
+    ):
+        return held
+    tensor = torch.from_numpy(array)
+    if torch.device(device).type == "cuda" and tensor.is_pinned():
+        return tensor.clone()
+    return tensor
 
 
 @dataclass

@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING
 import lazy_loader as lazy
 
 from raxalign.caveats import listener
-from raxalign.config.run import Precision
-from raxalign.errors import RaxalignError, TrainingDiverged
+from raxalign.errors import TrainingDiverged
 from raxalign.losses import not_lowered
 from raxalign.store.key import Json, digest
 from raxalign.train._checkpoint import copy_state, module_state
 from raxalign.train._gradients import GradientSum
-from raxalign.train._optimizer import adam, is_out_of_memory
+from raxalign.train._micro_batches import MicroBatches
+from raxalign.train._optimizer import adam
 from raxalign.train._progress import Keeper, Progress
 from raxalign.train._reading import Reading
 from raxalign.train._schedule import Order, Schedule, TrainSettings, make_order, rate_at
-from raxalign.train.chance import DROPOUT, mix
 from raxalign.train.group import agree
 from raxalign.train.objective import Objective, Step
-from raxalign.train.precision import arithmetic
 from raxalign.train.runtime import Runtime
 from raxalign.train.watch import Moment, Pruned, Watch
 
@@ -58,14 +56,15 @@ class KeepBest:
 @dataclass(frozen=True)
 class Fitted:
     """What a training did: the loss of each step, the score of each selection (step, score), the
-    step whose weights were kept (None: the last ones), and the rows that a micro-batch had at the
-    end.
+    step whose weights were kept (None: the last ones), the rows that a micro-batch had at the end,
+    and whether activations were then computed again in the backward pass.
     """
 
     losses: list[float]
     scores: list[tuple[int, float]]
     selected: int | None
     micro: int
+    recomputed: bool = False
 
 
 def fit(
@@ -140,12 +139,14 @@ class _Loop:
             digest([repr(settings), n_rows, runtime.seed, name, shapes]),
         )
         self.progress = Progress(micro=max(1, -(-settings.batch_size // runtime.world_size)))
+        self.micro_batches = MicroBatches(objective, self.sum, runtime, name)
         self.reading = Reading(objective, settings, self.total, runtime, name)
 
     def close(self, error: BaseException | None) -> None:
-        """Wait for the last checkpoint. What went wrong with it is a note on the error that ended
-        the training; without one it is raised.
+        """End the threads. What went wrong with the last checkpoint is a note on the error that
+        ended the training; without one it is raised.
         """
+        self.micro_batches.close()
         self.reading.close()
         try:
             self.keeper.close()
@@ -178,7 +179,8 @@ class _Loop:
         found, losses = listener(), not_lowered(progress.losses, self.objective.comparable_from)
         if found is not None and losses is not None:
             found.not_lowered[self.name] = losses
-        return Fitted(progress.losses, progress.scores, progress.selected, progress.micro)
+        again = self.micro_batches.recomputes(progress)
+        return Fitted(progress.losses, progress.scores, progress.selected, progress.micro, again)
 
     def advance(self) -> None:
         """One optimiser step."""
@@ -186,7 +188,7 @@ class _Loop:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.module.train(self.settings.dropout)
-        step, total = self.gradients()
+        step, total = self.micro_batches.compute(self.progress.step, self.step_of, self.progress)
         total = self.sum.finish(total)
         norm = torch.zeros_like(total)
         if self.settings.clip is not None:
@@ -198,49 +200,13 @@ class _Loop:
             self.objective.end(step)
         self.progress.step += 1
 
-    def gradients(self) -> tuple[Step, torch.Tensor]:
-        """Return the step, and this worker's share of its loss (a scalar), whose gradients are then
-        in the parameters. Where memory runs out the micro-batches become smaller.
-        """
-        runtime, number = self.runtime, self.progress.step
+    def step_of(self, number: int) -> Step | None:
+        """Return the step of a number; None after the last one."""
+        if number >= self.total:
+            return None
+        runtime, micro = self.runtime, self.progress.micro
         epoch, rows = self.order.rows(number)
-        while True:
-            micro = self.progress.micro
-            step = Step(number, epoch, rows, runtime.seed, runtime.rank, runtime.world_size, micro)
-            try:
-                return step, self.accumulate(step)
-            except (torch.OutOfMemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                if micro == 1:
-                    raise RaxalignError(
-                        f"{self.name}: memory ran out at step {step.number + 1} with a single row"
-                        f" in the micro-batch ({error}). Use shorter sentences, fewer trials at"
-                        " once, or a larger device"
-                    ) from error
-            self.optimizer.zero_grad(set_to_none=True)
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
-            self.progress.micro = -(-min(micro, len(step.share())) // 2) or 1
-
-    def accumulate(self, step: Step) -> torch.Tensor:
-        """Return the loss (a scalar) and the gradients of all micro-batches of this worker,
-        summed.
-        """
-        torch.manual_seed(mix(self.runtime.seed, step.number, step.rank, DROPOUT))
-        # autocast is the encoder's own; TF32 must hold in the backward pass too
-        precision: Precision = "tf32" if self.runtime.precision == "tf32" else "fp32"
-        with arithmetic(precision, self.runtime.device):
-            self.objective.begin(step)
-            share = step.share()
-            total = torch.zeros((), device=self.runtime.device)
-            for start in range(0, len(share), step.micro):
-                loss = self.objective.loss(step, share[start : start + step.micro])
-                if loss.requires_grad:  # a micro-batch may have nothing in it that is counted
-                    with self.sum.backward(last=start + step.micro >= len(share)):
-                        loss.backward()  # type: ignore[no-untyped-call]
-                total = total + loss.detach()
-        return total
+        return Step(number, epoch, rows, runtime.seed, runtime.rank, runtime.world_size, micro)
 
     def maybe_select(self) -> None:
         """Score the module, and keep its weights if they are the best so far."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import lazy_loader as lazy
 
@@ -20,12 +21,23 @@ else:
 
 
 @dataclass(frozen=True)
+class Prepared:
+    """What the host makes for a step: `batch` for the global batch, and `parts` for this worker's
+    micro-batches, each under the position of its first row.
+    """
+
+    batch: Any
+    parts: Mapping[int, Any]
+
+
+@dataclass(frozen=True)
 class Step:
     """One optimiser step (0-based `number`): `rows` are the rows of the *global* batch, the same on
     every worker and in the same order.
 
     A worker computes a share of it, in micro-batches of at most `micro` rows, given as positions
-    in `rows`.
+    in `rows`. `prepared` is what `Objective.prepare` returned for the step (None: it was not
+    called).
     """
 
     number: int
@@ -35,6 +47,7 @@ class Step:
     rank: int = 0
     world_size: int = 1
     micro: int = 1
+    prepared: Prepared | None = field(default=None, repr=False, compare=False)
 
     def generator(self) -> torch.Generator:
         """Chance of the global batch (masks, negatives): fresh, on the CPU, the same on every
@@ -47,6 +60,11 @@ class Step:
         so that long and short rows spread.
         """
         return np.arange(len(self.rows))[(self.rank if rank is None else rank) :: self.world_size]
+
+    def micro_batches(self) -> list[np.ndarray]:
+        """Return the positions of this worker's micro-batches, in their order."""
+        share = self.share()
+        return [share[start : start + self.micro] for start in range(0, len(share), self.micro)]
 
 
 class Objective(ABC):
@@ -69,6 +87,18 @@ class Objective(ABC):
     module: nn.Module
     comparable_from: int = 0
     loss_unit: float = 1.0
+
+    def prepare(self, step: Step) -> Prepared | None:  # noqa: ARG002
+        """Return what the host makes for a step, for an objective that can make it ahead of the
+        step (None: this one cannot). A thread may call it (see `HostSided`).
+        """
+        return None
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """Return the parts of the module that the backward pass may run again, so that what they
+        compute need not be kept. A second run of such a part changes nothing.
+        """
+        return ()
 
     def begin(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
         """Before the micro-batches: for what needs the whole global batch. It may be called again

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from raxalign.config.run import Precision
+from raxalign.config.run import Checkpointing, Precision
 from raxalign.train.watch import Watch
 
 TOKENS = "tokens_per_second"
@@ -33,6 +33,9 @@ class Runtime:
     `scored(metrics, step)` takes the scores of dev selections, on rank 0, after `report` took them.
     `watch` hears them too and may end the training early (None: nothing does). `precision` is that
     of the encoder's products, the only part that changes a result besides the seed.
+    `checkpointing` says when the backward pass computes the activations of blocks again instead of
+    keeping them (``auto``: once memory has run out). With `prefetch` a thread prepares the next
+    step (None: where the device is a card).
     """
 
     device: str = "cpu"
@@ -48,3 +51,12 @@ class Runtime:
     scored: Callable[[Mapping[str, float], int], None] = field(default=_ignore)
     watch: Watch | None = None
     precision: Precision = "fp32"
+    checkpointing: Checkpointing = "auto"
+    prefetch: bool | None = None
+
+    @property
+    def prepares_ahead(self) -> bool:
+        """Whether a thread prepares the next step. On a CPU it would take the cores from the step
+        that is being computed.
+        """
+        return self.device.startswith("cuda") if self.prefetch is None else self.prefetch

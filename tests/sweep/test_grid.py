@@ -82,6 +82,12 @@ def test_a_report_of_a_grid_that_was_never_tracked_makes_no_database(opened, tmp
     assert not (tmp_path / "storage" / "mlflow.db").exists()
 
 
+def test_workers_hear_how_the_grid_saves_memory(tmp_path) -> None:
+    path = write_grid(tmp_path, run="activation_checkpointing: always")
+    opened = open_grid(path, storage=str(tmp_path / "storage"))
+    assert grid._checked(opened, opened.plan).activation_checkpointing == "always"
+
+
 def test_outside_the_main_thread_signals_are_left_alone() -> None:
     before, seen = signal.getsignal(signal.SIGINT), []
 

@@ -53,6 +53,12 @@ def test_a_worker_is_held_to_its_threads(plan, job, monkeypatch) -> None:
     assert workshop.plan.to_json() == plan.to_json()
 
 
+def test_a_worker_saves_memory_as_the_grid_says(job) -> None:
+    assert open_workshop(job, trains=False).runtime.checkpointing == "auto"
+    never = replace(job, activation_checkpointing="never")
+    assert open_workshop(never, trains=False).runtime.checkpointing == "never"
+
+
 def test_a_machine_that_joins_without_the_storage_is_named_and_does_nothing(job, tmp_path) -> None:
     sign = tmp_path / "sign"
     sign.write_bytes(b"")

@@ -19,7 +19,7 @@ from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from raxalign.train.watch import Moment, Pruned
-from tests.train.problems import Regression, weights
+from tests.train.problems import Regression, Stacked, weights
 from tests.train.workers import run_workers
 
 pytestmark = pytest.mark.slow
@@ -192,3 +192,37 @@ def exact(rank: int, folder: Path) -> None:
 def test_sums_in_buckets_are_bit_for_bit_those_of_single_gradients(tmp_path: Path) -> None:
     run_workers(exact, 2, tmp_path)
     assert (tmp_path / "0").exists()
+
+
+def recomputing(rank: int, folder: Path) -> None:
+    """One of two workers whose backward passes compute activations again, step by step prepared
+    ahead; memory runs out on the first worker alone.
+    """
+    _gradients.BUCKET = 512
+    objective = Stacked(n=21, limit=None if rank else 3000)
+    for part in objective.parts:
+        part[2].p = 0.0  # what is dropped depends on the worker
+    runtime = Runtime(rank=rank, world_size=2, prefetch=True)
+    fitted = fit(objective, 21, SETTINGS, runtime)
+    result = {
+        "losses": fitted.losses,
+        "weights": weights(objective).tolist(),
+        "recomputed": fitted.recomputed,
+        "micro": fitted.micro,
+    }
+    (folder / f"{rank}.json").write_text(json.dumps(result))
+
+
+def test_activations_can_be_computed_again_by_one_worker_of_two(tmp_path: Path) -> None:
+    run_workers(recomputing, 2, tmp_path)
+    one = Stacked(n=21)
+    for part in one.parts:
+        part[2].p = 0.0
+    losses = fit(one, 21, SETTINGS, Runtime()).losses
+    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
+    assert [worker["recomputed"] for worker in found] == [True, False]
+    assert [worker["micro"] for worker in found] == [3, 3]
+    assert found[0]["weights"] == found[1]["weights"]
+    for worker in found:
+        assert worker["losses"] == pytest.approx(losses, rel=1e-5)
+        assert worker["weights"] == pytest.approx(weights(one).tolist(), abs=1e-5)

@@ -68,6 +68,22 @@ def find_blocks(base: nn.Module) -> Blocks:
     )
 
 
+def recomputable(model: Any) -> tuple[nn.Module, ...]:
+    """The parts of a model that a backward pass can run again from what enters them: its blocks, or
+    what these are made of where a block is not one module (XLM). None of a model whose blocks
+    are not found: all that it computes is kept.
+    """
+    try:
+        parts = find_blocks(model.base_model).parts
+    except RaxalignError:
+        return ()
+    return tuple(
+        module
+        for part in parts
+        for module in (part.children() if isinstance(part, nn.ModuleList) else (part,))
+    )
+
+
 def _lists(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.ModuleList]]:
     """(owner, attribute, list) of the lists of modules that are in no other list."""
     for name, child in owner.named_children():

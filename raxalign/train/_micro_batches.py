@@ -1,0 +1,127 @@
+"""The gradients of one step, computed in micro-batches that fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import lazy_loader as lazy
+
+from raxalign.config.run import Precision
+from raxalign.errors import RaxalignError
+from raxalign.train._gradients import GradientSum
+from raxalign.train._optimizer import is_out_of_memory
+from raxalign.train._progress import Progress
+from raxalign.train._recompute import recomputed
+from raxalign.train.ahead import Ahead
+from raxalign.train.chance import DROPOUT, mix
+from raxalign.train.objective import Objective, Step
+from raxalign.train.precision import arithmetic
+from raxalign.train.runtime import Runtime
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy.load("torch")
+
+
+class MicroBatches:
+    """Computes the gradients of the steps of one training. Where memory runs out, it keeps fewer
+    activations, and then halves the micro-batches; later steps begin with what was found.
+    """
+
+    def __init__(
+        self, objective: Objective, gradients: GradientSum, runtime: Runtime, name: str
+    ) -> None:
+        """Make one.
+
+        Args:
+            objective: What is minimised.
+            gradients: Sums the gradients of all workers.
+            runtime: The device, the precision, and how memory may be saved.
+            name: The name of the training in messages.
+        """
+        self._objective, self._sum = objective, gradients
+        self._runtime, self._name = runtime, name
+        self._blocks = () if runtime.checkpointing == "never" else objective.blocks()
+        self._ahead = Ahead(objective, runtime.device, works=runtime.prepares_ahead)
+
+    def recomputes(self, progress: Progress) -> bool:
+        """Return whether the backward pass computes activations again."""
+        asked = progress.recomputes or self._runtime.checkpointing == "always"
+        return asked and bool(self._blocks)
+
+    def compute(
+        self, number: int, step_of: Callable[[int], Step | None], progress: Progress
+    ) -> tuple[Step, torch.Tensor]:
+        """Return a step, and this worker's share of its loss (a scalar), whose gradients are then
+        in the parameters.
+
+        Args:
+            number: The number of the step.
+            step_of: Returns the step of a number, in the micro-batches of `progress`; None after
+                the last step.
+            progress: Remembers what fits into memory.
+
+        Raises:
+            RaxalignError: A single row does not fit.
+        """
+        while True:
+            step = step_of(number)
+            assert step is not None, "the training is not over"
+            try:
+                return step, self._accumulate(step, step_of, progress)
+            except (torch.OutOfMemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                self._save_memory(step, progress, error)
+            self._objective.module.zero_grad(set_to_none=True)
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+    def close(self) -> None:
+        """End the thread that prepares steps."""
+        self._ahead.close()
+
+    def _save_memory(self, step: Step, progress: Progress, error: Exception) -> None:
+        """Choose what needs less memory from now on. Raises `RaxalignError` where nothing does."""
+        if self._blocks and not self.recomputes(progress):
+            progress.recomputes = True
+            return
+        if step.micro == 1:
+            raise RaxalignError(
+                f"{self._name}: memory ran out at step {step.number + 1} with a single row in the"
+                f" micro-batch ({error}). Use shorter sentences, fewer trials at once, or a larger"
+                " device"
+            ) from error
+        progress.micro = -(-min(step.micro, len(step.share())) // 2) or 1
+
+    def _accumulate(
+        self, step: Step, step_of: Callable[[int], Step | None], progress: Progress
+    ) -> torch.Tensor:
+        """Return the loss (a scalar) and the gradients of all micro-batches of this worker,
+        summed.
+        """
+        torch.manual_seed(mix(self._runtime.seed, step.number, step.rank, DROPOUT))
+        # autocast is the encoder's own; TF32 must hold in the backward pass too
+        precision: Precision = "tf32" if self._runtime.precision == "tf32" else "fp32"
+        kept = recomputed(self._blocks) if self.recomputes(progress) else nullcontext()
+        with arithmetic(precision, self._runtime.device), kept:
+            step = self._ahead.take(step)
+            self._objective.begin(step)
+            total, parts = torch.zeros((), device=self._runtime.device), step.micro_batches()
+            for i, positions in enumerate(parts):
+                loss = self._objective.loss(step, positions)
+                if i == 0:
+                    # now, because a backward pass leaves the interpreter to other threads
+                    self._ask(step_of(step.number + 1))
+                if loss.requires_grad:  # a micro-batch may have nothing in it that is counted
+                    with self._sum.backward(last=i == len(parts) - 1):
+                        loss.backward()  # type: ignore[no-untyped-call]
+                total = total + loss.detach()
+        return total
+
+    def _ask(self, step: Step | None) -> None:
+        if step is not None:
+            self._ahead.ask(step)

@@ -1,0 +1,210 @@
+"""The host's side of a step, made by a thread while the device computes the step before."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from raxalign.train import devices
+from raxalign.train.ahead import Ahead, HostTime, timing
+from raxalign.train.devices import on_device, pinned
+from raxalign.train.loop import KeepBest, TrainSettings, fit
+from raxalign.train.objective import Step
+from raxalign.train.runtime import Runtime
+from raxalign.train.watch import Pruned
+from tests.train.problems import Regression, Stacked, weights
+
+SETTINGS = TrainSettings(learning_rate=0.01, batch_size=8, epochs=3)
+STEPS = 9
+AHEAD = Runtime(prefetch=True)
+THREAD = "raxalign-ahead_0"
+
+
+def no_thread_is_left() -> bool:
+    return not any(t.name.startswith("raxalign-ahead") for t in threading.enumerate())
+
+
+def test_a_card_has_its_steps_prepared_and_a_cpu_only_where_that_is_asked_for() -> None:
+    assert Runtime(device="cuda").prepares_ahead
+    assert Runtime(device="cuda:1").prepares_ahead
+    assert not Runtime(device="cuda", prefetch=False).prepares_ahead
+    assert not Runtime().prepares_ahead
+    assert AHEAD.prepares_ahead
+
+
+def test_every_step_but_the_first_is_prepared_by_the_thread_and_the_weights_are_equal() -> None:
+    plain, ahead = Stacked(), Stacked()
+    expected, found = (
+        fit(objective, 22, SETTINGS, runtime)
+        for objective, runtime in ((plain, Runtime()), (ahead, AHEAD))
+    )
+    main = threading.current_thread().name
+    assert plain.made == [(number, main) for number in range(STEPS)]
+    assert ahead.made == [(0, main), *((number, THREAD) for number in range(1, STEPS))]
+    assert found.losses == expected.losses
+    assert torch.equal(weights(ahead), weights(plain))
+    assert no_thread_is_left()
+
+
+def test_an_objective_that_cannot_be_prepared_is_trained_as_ever() -> None:
+    plain, ahead = Regression(dropout=0.3), Regression(dropout=0.3)
+    for objective, runtime in ((plain, Runtime()), (ahead, AHEAD)):
+        fit(objective, 22, SETTINGS, runtime)
+    assert torch.equal(weights(ahead), weights(plain))
+
+
+def test_an_error_of_the_thread_is_that_of_its_step_with_the_place_where_it_arose() -> None:
+    class Fails(Stacked):
+        def host_batch(self, step: Step) -> int:
+            if step.number == 4:
+                raise ValueError("row 7 is damaged")
+            return super().host_batch(step)
+
+        def end(self, step: Step) -> None:
+            ended.append(step.number)
+
+    ended: list[int] = []
+    with pytest.raises(ValueError, match="row 7 is damaged") as raised:
+        fit(Fails(), 22, SETTINGS, AHEAD)
+    assert ended == [0, 1, 2, 3], "the steps before are whole"
+    assert "host_batch" in [
+        frame.name for frame in traceback.extract_tb(raised.value.__traceback__)
+    ]
+    assert no_thread_is_left()
+
+
+def test_the_thread_ends_with_a_training_that_fails_or_is_pruned(tmp_path: Path) -> None:
+    class Fails(Stacked):
+        def end(self, step: Step) -> None:
+            if step.number == 1:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(Fails(), 22, SETTINGS, AHEAD)
+    assert no_thread_is_left()
+
+    class Ends:
+        languages, metric = ("de",), "accuracy"
+
+        def ends(self, *_: object) -> bool:
+            return True
+
+    keep = KeepBest(lambda _: 1.0, watched=lambda _: {"de": 1.0})
+    watched = replace(AHEAD, watch=Ends(), checkpoints=tmp_path)
+    with pytest.raises(Pruned):
+        fit(Stacked(), 22, SETTINGS, watched, keep=keep)
+    assert no_thread_is_left()
+    pruned = Stacked()
+    fit(pruned, 22, SETTINGS, replace(watched, watch=None), keep=KeepBest(lambda _: 1.0))
+    assert [number for number, _ in pruned.made] == [*range(3, STEPS)], "it goes on"
+
+
+def test_micro_batches_that_became_smaller_are_prepared_anew() -> None:
+    plain, ahead = (Stacked(limit=4000) for _ in range(2))
+    expected, found = (
+        fit(objective, 22, SETTINGS, replace(runtime, checkpointing="never"))
+        for objective, runtime in ((plain, Runtime()), (ahead, AHEAD))
+    )
+    assert plain.ran_out == ahead.ran_out > 0
+    assert found.micro == expected.micro < 8
+    assert ahead.micros == plain.micros
+    assert torch.equal(weights(ahead), weights(plain))
+
+
+def test_memory_that_runs_out_while_a_step_is_prepared_makes_micro_batches_smaller() -> None:
+    class Pins(Stacked):
+        def host_part(self, step: Step, batch: int, positions: np.ndarray) -> Any:
+            if step.number > 1 and len(positions) > 4:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return super().host_part(step, batch, positions)
+
+    fitted = fit(Pins(), 22, SETTINGS, replace(AHEAD, checkpointing="never"))
+    assert fitted.micro == 3, "half of the six rows of the third step"
+
+
+def test_a_training_that_goes_on_prepares_from_its_checkpoint_on(tmp_path: Path) -> None:
+    whole = Stacked()
+    fit(whole, 22, SETTINGS, Runtime())
+
+    class Killed(Stacked):
+        def end(self, step: Step) -> None:
+            if step.number == 5:
+                raise KeyboardInterrupt
+
+    runtime = replace(AHEAD, checkpoints=tmp_path, checkpoint_every=4)
+    with pytest.raises(KeyboardInterrupt):
+        fit(Killed(), 22, SETTINGS, runtime)
+    goes_on = Stacked()
+    fit(goes_on, 22, SETTINGS, runtime)
+    assert [number for number, _ in goes_on.made] == list(range(4, STEPS))
+    assert torch.equal(weights(goes_on), weights(whole))
+
+
+def test_what_was_asked_for_and_is_not_taken_is_dropped() -> None:
+    objective = Stacked()
+    ahead = Ahead(objective, "cpu", works=True)
+    step = Step(1, 0, np.arange(8), micro=8)
+    try:
+        ahead.ask(step)
+        taken = ahead.take(replace(step, micro=4))
+    finally:
+        ahead.close()
+    assert taken.prepared is not None
+    assert sorted(taken.prepared.parts) == [0, 4]
+
+
+def test_the_hidden_share_is_what_was_prepared_and_not_waited_for() -> None:
+    assert HostTime(made=4.0, waited=1.0).hidden == 0.75
+    assert HostTime(made=1.0, waited=2.0).hidden == HostTime().hidden == 0.0
+    with timing() as spent:
+        fit(Stacked(), 22, SETTINGS, AHEAD)
+    assert spent.made > 0
+    with timing() as nothing:
+        fit(Stacked(), 22, SETTINGS, Runtime())
+    assert nothing == HostTime()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a micro-batch."""
+
+    places: np.ndarray
+    names: tuple[str, ...]
+    nested: list[np.ndarray | None]
+
+
+def test_all_arrays_of_a_part_are_pinned_for_a_card_and_copied_from_there(monkeypatch) -> None:
+    memory: list[torch.Tensor] = []
+
+    def pin(tensor: torch.Tensor) -> torch.Tensor:
+        memory.append(tensor.clone())
+        return memory[-1]
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    part = Part(np.arange(6)[::2], ("de",), [np.ones(2, np.float32), None, np.zeros(0)])
+    assert pinned(part, "cpu") is part
+    found = pinned({0: part}, "cuda")[0]
+    assert (found.names, found.nested[1]) == (("de",), None)
+    assert found.places.tolist() == [0, 2, 4]
+    assert found.nested[0].tolist() == [1, 1]
+    assert len(memory) == 2, "an empty array has nothing to pin"
+    copied = devices._tensor_of(found.places, "cuda")
+    assert copied.tolist() == [0, 2, 4]
+    # PyTorch knows by the storage, and not by the address, when pinned memory is free again
+    assert copied.untyped_storage()._cdata == memory[0].untyped_storage()._cdata
+
+
+def test_a_part_of_pinned_memory_is_copied_first(monkeypatch) -> None:
+    whole = torch.arange(4)
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda _: True)
+    some = devices._tensor_of(whole.numpy()[1:], "cuda")
+    assert some.tolist() == [1, 2, 3]
+    assert some.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr()
+    assert on_device(whole.numpy(), "cpu").data_ptr() == whole.data_ptr()

@@ -1,0 +1,153 @@
+"""Activations that the backward pass computes again, and when it does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from raxalign.errors import RaxalignError
+from raxalign.train._progress import Progress
+from raxalign.train._recompute import recomputed
+from raxalign.train.loop import Fitted, TrainSettings, fit
+from raxalign.train.runtime import Runtime
+from tests.train.problems import Stacked, kept_bytes, weights
+
+SETTINGS = TrainSettings(learning_rate=0.01, batch_size=8, epochs=2)
+WHOLE = 8  # the rows of a batch, which one micro-batch holds where memory allows it
+
+
+def trained(limit: int | None = None, **where: object) -> tuple[Stacked, Fitted]:
+    objective = Stacked(limit=limit)
+    return objective, fit(objective, 22, SETTINGS, Runtime(**where))  # type: ignore[arg-type]
+
+
+def kept(rows: int, *, again: bool) -> int:
+    """The bytes that a forward pass of some rows keeps."""
+    objective = Stacked()
+    states = torch.ones(rows, 5)
+    blocks = objective.blocks() if again else ()
+    with recomputed(blocks), kept_bytes(objective.module, objective.blocks()) as found:
+        for block in objective.parts:
+            states = states + block(states)
+        objective.module["head"](states).pow(2).sum()
+    return found.bytes
+
+
+ALL, INPUTS = kept(WHOLE, again=False), kept(WHOLE, again=True)
+
+
+def test_losses_and_gradients_are_equal_under_dropout_and_less_is_kept() -> None:
+    found = []
+    for again in (False, True):
+        objective, states = Stacked(), torch.linspace(-1, 1, 40).view(8, 5)
+        torch.manual_seed(5)
+        with recomputed(objective.blocks() if again else ()):
+            for block in objective.parts:
+                states = states + block(states)
+            states.pow(2).sum().backward()
+        after = torch.rand(3)
+        gradients = [p.grad for p in objective.parts.parameters()]
+        found.append([states.detach(), after, *gradients])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    assert INPUTS < ALL / 4
+
+
+def test_afterwards_the_parts_are_as_they_were_also_after_an_error() -> None:
+    part = nn.Linear(2, 2)
+    part.forward = before = lambda x: x + 1
+    other = nn.Linear(2, 2)
+    with recomputed([part, other]):
+        assert part.forward is not before
+        assert "forward" in other.__dict__
+    assert part.forward is before
+    assert "forward" not in other.__dict__
+
+    def fails() -> None:
+        with recomputed([part, other]):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert part.forward is before
+    assert "forward" not in other.__dict__
+
+
+def test_hooks_of_a_part_run_once() -> None:
+    part, seen = nn.Linear(2, 2), []
+    part.register_forward_hook(lambda *_: seen.append(1))
+    with recomputed([part]):
+        part(torch.ones(1, 2)).sum().backward()
+    assert seen == [1]
+
+
+@pytest.mark.parametrize("name", ["past_key_values", "cache"])
+def test_a_cache_of_keys_and_values_is_left_out(name: str) -> None:
+    class Block(nn.Module):
+        def forward(self, x: torch.Tensor, **given: object) -> torch.Tensor:
+            assert given == {name: None}
+            return x * 2
+
+    block, x = Block(), torch.ones(2, requires_grad=True)
+    with recomputed([block]):
+        block(x, **{name: object()}).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2, 2]
+
+
+def test_where_memory_runs_out_activations_are_computed_again_before_batches_become_smaller() -> (
+    None
+):
+    (whole, plain), (small, fitted) = trained(), trained(limit=ALL - 1)
+    assert (fitted.micro, fitted.recomputed, small.ran_out) == (WHOLE, True, 1)
+    assert (plain.micro, plain.recomputed) == (WHOLE, False)
+    assert fitted.losses == plain.losses
+    assert torch.equal(weights(small), weights(whole))
+
+
+def test_where_that_is_not_enough_micro_batches_are_halved_too() -> None:
+    small, fitted = trained(limit=INPUTS - 1)
+    assert (fitted.micro, fitted.recomputed, small.ran_out) == (WHOLE // 2, True, 2)
+
+
+def test_never_halves_and_always_begins_with_it() -> None:
+    whole, _ = trained()
+    halved, by_halves = trained(limit=ALL - 1, checkpointing="never")
+    always, again = trained(limit=ALL - 1, checkpointing="always")
+    assert (by_halves.micro, by_halves.recomputed, halved.ran_out) == (WHOLE // 2, False, 1)
+    assert (again.micro, again.recomputed, always.ran_out) == (WHOLE, True, 0)
+    assert torch.equal(weights(always), weights(whole))
+
+
+def test_a_row_that_does_not_fit_in_either_way_is_an_error() -> None:
+    with pytest.raises(RaxalignError, match="step 1 with a single row"):
+        trained(limit=0)
+
+
+def test_a_training_that_goes_on_knows_what_fitted(tmp_path: Path) -> None:
+    whole, _ = trained()
+
+    class Killed(Stacked):
+        def end(self, step: object) -> None:
+            if step.number == 3:  # type: ignore[attr-defined]
+                raise KeyboardInterrupt
+
+    runtime = Runtime(checkpoints=tmp_path, checkpoint_every=2)
+    killed = Killed(limit=ALL - 1)
+    with pytest.raises(KeyboardInterrupt):
+        fit(killed, 22, SETTINGS, runtime)
+    (record,) = tmp_path.glob("train/step-*/state.json")
+    assert '"recomputes":true' in record.read_text().replace(" ", "")
+    goes_on = Stacked(limit=ALL - 1)
+    fitted = fit(goes_on, 22, SETTINGS, runtime)
+    assert (fitted.recomputed, goes_on.ran_out, goes_on.made[0][0]) == (True, 0, 2)
+    assert torch.equal(weights(goes_on), weights(whole))
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read() -> None:
+    record = json.loads(json.dumps(Progress(step=3, micro=2, losses=[1.0]).record("x")))
+    del record["recomputes"]
+    assert Progress.of(record, None) == Progress(step=3, micro=2, losses=[1.0])
