@@ -114,7 +114,7 @@ def test_a_translation_is_read_in_place_of_a_mask_and_the_word_is_still_predicte
     plain.begin(step)
     alternating.begin(step)
     the, die = vocabulary["the"], vocabulary["die"]
-    before, after = plain.masks, alternating.masks
+    before, after = plain.host.masks, alternating.host.masks
     changed = before.inputs != after.inputs
     assert np.array_equal(before.targets, after.targets)
     assert set(zip(after.targets[changed], after.inputs[changed], strict=True)) == {

@@ -211,8 +211,8 @@ def test_the_loss_is_that_of_each_row_alone_over_the_masks_of_the_global_batch()
     training = objective(SMALL)
     step = Step(3, 0, np.array([4, 0, 7, 2]), seed=1, micro=4)
     training.begin(step)
-    rows, model = training.rows, training.encoder.model
-    changed, flat = training.masks.applied(rows), training.masks.flat(rows.offsets)
+    rows, model = training.host.rows, training.encoder.model
+    changed, flat = training.host.masks.applied(rows), training.host.masks.flat(rows.offsets)
     labels = np.full(len(rows.ids), -100)
     labels[flat] = rows.ids[flat]
     total = 0.0
@@ -235,7 +235,7 @@ def test_the_loss_is_that_of_each_row_alone_over_the_masks_of_the_global_batch()
             for positions in (np.array([0, 2]), np.array([1]), np.array([3]))
         )
     assert rows.segments.any()
-    assert whole == pytest.approx(total / training.masks.total, rel=1e-5)
+    assert whole == pytest.approx(total / training.host.masks.total, rel=1e-5)
     assert parts == pytest.approx(whole, rel=1e-5)
 
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masked_words import masked_lm_loss
+from raxalign.encoders.training.masked_words import masked_lm_loss, masked_logits
 from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks
-from raxalign.methods.objectives.masked_lm import MaskedLM, masked_logits
+from raxalign.methods.objectives.masked_lm import MaskedLM
 from raxalign.methods.rows.sentences import Rows, joint_rows, single_rows
+from raxalign.methods.rows.states import lay_out_rows
 from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_inputs
@@ -82,7 +83,7 @@ def test_it_equals_the_models_own_forward_on_pairs(
         with torch.no_grad():
             found, expected = (
                 float(training.loss(STEP, np.arange(7))),
-                by_hand(encoder, training.rows, STEP),
+                by_hand(encoder, training.host.rows, STEP),
             )
     finally:
         encoder.model.float()
@@ -121,7 +122,7 @@ def test_rows_without_a_masked_place_add_nothing(
         encoder, objective(encoder, bitexts).rows_of, 1e-6
     )  # one place in the whole batch
     nothing.begin(STEP)
-    (place,) = np.flatnonzero(np.diff(nothing.masks.offsets))
+    (place,) = np.flatnonzero(np.diff(nothing.host.masks.offsets))
     empty = nothing.loss(STEP, np.delete(np.arange(7), place))
     assert (float(empty), empty.requires_grad) == (0.0, False)
     with torch.no_grad():
@@ -133,7 +134,12 @@ def test_logits_are_in_the_order_of_the_masks_whatever_the_packing(
 ) -> None:
     rows = single_rows(bitexts.sentences, np.concatenate([bitexts.src_P[:9], bitexts.tgt_P[:9]]))
     masks = choose_masks(rows, MaskRule.of(encoder, 0.3), np.random.default_rng(0))
+
+    def logits() -> torch.Tensor:
+        packed = lay_out_rows(encoder, [(rows, masks.applied(rows))])
+        return masked_logits(encoder, packed, masks.flat(packed.starts_S))
+
     with torch.no_grad():
-        packed = masked_logits(encoder, rows, masks)
+        packed = logits()
         monkeypatch.setattr("raxalign.methods.rows.states.can_pack", lambda _: False)
-        assert torch.allclose(masked_logits(encoder, rows, masks), packed, atol=1e-4)
+        assert torch.allclose(logits(), packed, atol=1e-4)

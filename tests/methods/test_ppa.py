@@ -134,12 +134,12 @@ def test_keys_are_those_of_the_slow_encoder_in_the_order_of_the_batch_without_gr
         for parameter in trained.moco.query.parameters():
             parameter.zero_()
         trained.end(step)
-    assert trained.contrasted is not None
+    assert trained.host.contrasted is not None
     assert trained.moco.pivots_K[:3].tolist() == trained.pivots_P[[4, 1, 8]].tolist()
     slow = objective(tmp_path, replace(BOTH, mask_share=None))
     assert slow.moco is not None
     for place in range(3):
-        ids = trained.contrasted.key.take(np.array([place])).ids
+        ids = trained.host.contrasted.key.take(np.array([place])).ids
         with torch.no_grad():
             states = slow.moco.key(
                 input_ids=torch.from_numpy(ids.astype(np.int64))[None]
@@ -154,11 +154,16 @@ def test_the_order_of_the_two_sentences_is_drawn_for_each_pair_and_step(tmp_path
     turned = []
     for number in range(20):
         trained.begin(Step(number, 0, np.arange(24), seed=1, micro=24))
-        assert trained.contrasted is not None
-        assert trained.predicted is not None
+        drawn = trained.host
+        assert drawn.contrasted is not None
+        assert drawn.predicted is not None
         first, second, pair = (
             rows.langs[rows.offsets[:-1]]
-            for rows in (trained.contrasted.query, trained.contrasted.key, trained.predicted.rows)
+            for rows in (
+                drawn.contrasted.query,
+                drawn.contrasted.key,
+                drawn.predicted.rows,
+            )
         )
         assert (first != second).all()
         assert (first == pair).all()

@@ -341,6 +341,7 @@ def test_micro_batches_sum_to_the_loss_of_the_batch(files, encoder):
     made.module.eval()
     last = len(made.units) - 1
     step = Step(0, 0, np.array([last, 0, 1]))
+    made.begin(step)
     with torch.no_grad():
         whole = float(made.loss(step, np.arange(3)))
         assert whole == pytest.approx(

@@ -125,7 +125,10 @@ def loss_of(objective, steps):
     """The loss over the parts of one global batch, and the gradients."""
     module: nn.Module = objective.module
     module.zero_grad()
-    losses = [objective.loss(step, positions) for step, positions in steps]
+    losses = []
+    for step, positions in steps:
+        objective.begin(step)
+        losses.append(objective.loss(step, positions))
     torch.stack(losses).sum().backward()
     return float(sum(losses).detach()), {
         name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None

@@ -191,6 +191,7 @@ def test_micro_batches_of_mixed_units_sum_to_the_loss_of_the_batch(encoder, file
     tuning = FineTuning(params, turned, training, TrainingRun(Runtime(), "xnli", Path()))
     tuning.module.eval()
     step = Step(0, 0, np.array([3, 0, 2]))
+    tuning.begin(step)
     whole = tuning.loss(step, np.arange(3)).detach()
     assert float(whole) == pytest.approx(
         sum(float(tuning.loss(step, np.array([k])).detach()) for k in range(3)), abs=1e-6

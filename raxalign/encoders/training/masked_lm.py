@@ -15,7 +15,7 @@ import torch
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.loading import save_model
-from raxalign.encoders.models.packing import flat_states, pack
+from raxalign.encoders.models.packing import Packed, pack
 from raxalign.encoders.models.pieces import PieceRow, bulk_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masked_words import MaskedWords
@@ -31,7 +31,6 @@ from raxalign.encoders.training.wordpiece import (
 )
 from raxalign.errors import DataError, RaxalignError
 from raxalign.running import in_text
-from raxalign.train.devices import on_device
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -219,13 +218,10 @@ class Pretraining(MaskedWords[PackedRows]):
         """The rows of the global batch."""
         return self.all_rows.take(step.rows)
 
-    def logits(self, rows: PackedRows, masks: Masks) -> torch.Tensor:
-        """The predictions at the masked places, (M, V)."""
+    def lay_out(self, rows: PackedRows, masks: Masks) -> Packed:
+        """Some rows as the encoder reads them."""
         pad, lengths = int(self.encoder.tokenizer.pad_token_id), np.diff(rows.offsets)
-        packed = pack(masks.applied(rows), lengths, pad, width=self.window, segments=rows.segments)
-        (states_FH,) = flat_states(self.encoder, packed, (self.encoder.n_layers,))
-        places_M = on_device(masks.flat(packed.starts_S), self.encoder.device)
-        return self.encoder.lm_logits(states_FH[places_M])
+        return pack(masks.applied(rows), lengths, pad, width=self.window, segments=rows.segments)
 
 
 def new_bert(params: ScratchParams, vocabulary: int) -> Any:

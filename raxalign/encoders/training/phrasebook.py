@@ -149,10 +149,9 @@ class Alternating(Pretraining):
                 places = np.resize(known, self.translations.shape[1])
                 self.translations[vocabulary[word]] = places
 
-    def begin(self, step: Step) -> None:
-        """The rows of the global batch and its masks, some of them translations."""
-        super().begin(step)
-        self.masks = self._translated(self.masks, chance_of(step, MIXING))
+    def choose(self, step: Step, rows: PackedRows) -> Masks:
+        """Choose the masks of the global batch, some of them translations."""
+        return self._translated(super().choose(step, rows), chance_of(step, MIXING))
 
     def _translated(self, masks: Masks, rng: np.random.Generator) -> Masks:
         places = rng.integers(self.translations.shape[1], size=len(masks.targets))

@@ -5,7 +5,7 @@ objective that feeds it.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
     from raxalign.encoders.models.transformer import TransformerEncoder
 else:
@@ -173,6 +174,10 @@ class Distill(Objective):
             self.known_SH = teacher.all_vectors(first)
         else:
             self.teacher = teacher if teacher.encoder is not encoder else teacher.frozen()
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """Return the encoder's blocks."""
+        return self.encoder.blocks()
 
     def taught(self, rows: np.ndarray) -> torch.Tensor:
         """Return the teacher's vectors of some rows, (N, H)."""

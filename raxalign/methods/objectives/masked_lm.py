@@ -10,29 +10,15 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
-import lazy_loader as lazy
-
 from raxalign.encoders.training.masked_words import MaskedWords
 from raxalign.encoders.training.masking import Masks
 from raxalign.methods.rows.sentences import Rows
-from raxalign.methods.rows.states import read_rows
-from raxalign.train.devices import on_device
+from raxalign.methods.rows.states import lay_out_rows
 from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
-    import torch
-
+    from raxalign.encoders.models.packing import Packed
     from raxalign.encoders.models.transformer import TransformerEncoder
-else:
-    torch = lazy.load("torch")
-
-
-def masked_logits(encoder: TransformerEncoder, rows: Rows, masks: Masks) -> torch.Tensor:
-    """Return the predictions of the masked-LM head at the masked places of rows, (M, V), in the
-    order of `masks`; only these places reach the head.
-    """
-    states_FH, starts_R = read_rows(encoder, [(rows, masks.applied(rows))])
-    return encoder.lm_logits(states_FH[on_device(masks.flat(starts_R), states_FH.device)])
 
 
 class MaskedLM(MaskedWords[Rows]):
@@ -56,6 +42,6 @@ class MaskedLM(MaskedWords[Rows]):
         """Return the rows of the global batch."""
         return self.rows_of(step)
 
-    def logits(self, rows: Rows, masks: Masks) -> torch.Tensor:
-        """Return the predictions at the masked places, (M, V)."""
-        return masked_logits(self.encoder, rows, masks)
+    def lay_out(self, rows: Rows, masks: Masks) -> Packed:
+        """Return some rows as the encoder reads them."""
+        return lay_out_rows(self.encoder, [(rows, masks.applied(rows))])

@@ -5,6 +5,7 @@ objective that feeds it.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -20,6 +21,7 @@ from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
     from raxalign.encoders.models.transformer import TransformerEncoder
 else:
@@ -80,6 +82,10 @@ class Margin(WholeBatch):
         self.encoder, self.corpus, self.options = encoder, corpus, options
         self.module = encoder.model
         self.shape = (2, encoder.hidden_size)
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """Return the encoder's blocks."""
+        return self.encoder.blocks()
 
     def on(self, corpus: SentenceRows) -> Self:
         """Return the same objective over other sentence pairs; it shares the module."""

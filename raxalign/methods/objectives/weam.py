@@ -8,7 +8,7 @@ translation, and the objective that feeds them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -176,6 +176,10 @@ class WordExchange(Objective):
         self.module = nn.ModuleDict({"model": encoder.model, "head": self.head})
         self.rule = MaskRule.of(encoder, options.mask_share)
         self.batch: _Batch | None = None
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """Return the encoder's blocks."""
+        return self.encoder.blocks()
 
     def on(self, bitexts: Bitexts, links: Links) -> Self:
         """Return the same objective over other sentence pairs; it shares the module."""

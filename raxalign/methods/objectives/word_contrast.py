@@ -21,6 +21,7 @@ from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
     from raxalign.encoders.models.transformer import TransformerEncoder
 else:
@@ -148,6 +149,10 @@ class Contrast(WholeBatch):
         )
         self.origins = [p.detach().clone() for p in self.trained]
         self.loss_unit = max(1.0, options.reg_weight)
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """Return the encoder's blocks."""
+        return self.encoder.blocks()
 
     def on(self, corpus: WordRows) -> Self:
         """Return the same objective over other word pairs; it shares the module and its start."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
-from raxalign.encoders.models.packing import WIDTH, can_pack, flat_states, pack
+from raxalign.encoders.models.packing import WIDTH, Packed, can_pack, flat_states, pack
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.spoken import Spoken
 from raxalign.encoders.models.vectors import Pooling
@@ -38,13 +38,17 @@ class States:
     trailing: int = 0
 
 
-def read_states(
-    encoder: TransformerEncoder,
-    parts: Sequence[tuple[PieceSide, np.ndarray]],
-    layers: tuple[int, ...],
-) -> States:
-    """Return the states of some rows of some sides, part after part, by one forward pass without
-    padding. Gradient flows.
+@dataclass(frozen=True)
+class Layout:
+    """Sentences as an encoder reads them, and the number of pieces of each."""
+
+    packed: Packed
+    lengths_S: np.ndarray
+
+
+def lay_out(encoder: TransformerEncoder, parts: Sequence[tuple[PieceSide, np.ndarray]]) -> Layout:
+    """Return some rows of some sides, part after part, as the encoder reads them without padding.
+    The device has no part in it.
     """
     ids = np.concatenate([side.ids(rows) for side, rows in parts])
     lengths_S = np.concatenate(
@@ -58,15 +62,28 @@ def read_states(
         spoken=spoken and spoken.repeat(lengths_S),
         width=WIDTH if can_pack(encoder) else 0,
     )
-    states = flat_states(encoder, packed, layers)
-    return States(states, packed.starts_S, lengths_S, encoder.trailing)
+    return Layout(packed, lengths_S)
 
 
-def read_rows(
-    encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]
-) -> tuple[torch.Tensor, np.ndarray]:
-    """Return the last-layer states (F, H) of all rows of several parts, and where each row begins
-    in them; gradient flows.
+def states_of(encoder: TransformerEncoder, layout: Layout, layers: tuple[int, ...]) -> States:
+    """Return the states of sentences by one forward pass. Gradient flows."""
+    states = flat_states(encoder, layout.packed, layers)
+    return States(states, layout.packed.starts_S, layout.lengths_S, encoder.trailing)
+
+
+def read_states(
+    encoder: TransformerEncoder,
+    parts: Sequence[tuple[PieceSide, np.ndarray]],
+    layers: tuple[int, ...],
+) -> States:
+    """Return the states of some rows of some sides, part after part, by one forward pass without
+    padding. Gradient flows.
+    """
+    return states_of(encoder, lay_out(encoder, parts), layers)
+
+
+def lay_out_rows(encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]) -> Packed:
+    """Return all rows of several parts as the encoder reads them. The device has no part in it.
 
     A part is rows, and the pieces that the encoder reads in the place of their own
     (`Masks.applied`, or ``rows.ids``).
@@ -79,7 +96,7 @@ def read_rows(
             [rows.segments for rows, _ in parts],
         )
     )
-    packed = pack(
+    return pack(
         ids,
         lengths,
         int(encoder.tokenizer.pad_token_id or 0),
@@ -87,8 +104,62 @@ def read_rows(
         spoken=Spoken.join([rows.spoken for rows, _ in parts]),
         width=WIDTH if can_pack(encoder) else 0,
     )
+
+
+def last_states(encoder: TransformerEncoder, packed: Packed) -> torch.Tensor:
+    """Return the last-layer states (F, H) of rows that were laid out; gradient flows."""
     (states_FH,) = flat_states(encoder, packed, (encoder.n_layers,))
-    return states_FH, packed.starts_S
+    return states_FH
+
+
+def read_rows(
+    encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]
+) -> tuple[torch.Tensor, np.ndarray]:
+    """Return the last-layer states (F, H) of all rows of several parts (see `lay_out_rows`), and
+    where each row begins in them; gradient flows.
+    """
+    packed = lay_out_rows(encoder, parts)
+    return last_states(encoder, packed), packed.starts_S
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Which pieces make the vectors of N spans: piece `pieces_P[p]` is of span `owners_P[p]`, and
+    the sum is divided by `divisors_N`. Without owners each span has one piece; without divisors
+    the sum stays as it is.
+    """
+
+    pieces_P: np.ndarray
+    owners_P: np.ndarray | None
+    divisors_N: np.ndarray | None
+    n: int
+
+    @classmethod
+    def of(cls, first_N: np.ndarray, count_N: np.ndarray, pooling: Pooling) -> Spans:
+        """Spans of adjacent pieces: `count_N` of them (one at least) from `first_N` on."""
+        first_N, count_N, n = first_N.astype(np.int64), count_N.astype(np.int64), len(first_N)
+        if pooling in ("first", "last"):
+            return cls(first_N if pooling == "first" else first_N + count_N - 1, None, None, n)
+        owners_P = np.repeat(np.arange(n), count_N)
+        before_N = np.cumsum(count_N) - count_N
+        pieces_P = np.arange(len(owners_P)) + np.repeat(first_N - before_N, count_N)
+        return cls(pieces_P, owners_P, None if pooling == "sum" else count_N, n)
+
+    def pool(self, states: list[torch.Tensor]) -> torch.Tensor:
+        """Return the vectors (N, L, H) of the spans."""
+        device = states[0].device
+        pieces_P = on_device(self.pieces_P, device)
+        if self.owners_P is None:
+            return torch.stack([state[pieces_P] for state in states], dim=1)
+        owners_P = on_device(self.owners_P, device)
+        summed = [
+            state.new_zeros(self.n, state.shape[-1]).index_add(0, owners_P, state[pieces_P])
+            for state in states
+        ]
+        vectors_NLH = torch.stack(summed, dim=1)
+        if self.divisors_N is None:
+            return vectors_NLH
+        return vectors_NLH / on_device(self.divisors_N, device, vectors_NLH.dtype)[:, None, None]
 
 
 def pool_spans(
@@ -97,23 +168,7 @@ def pool_spans(
     """Return the vectors (N, L, H) of spans of adjacent pieces: `count_N` of them (one at least)
     from `first_N` on.
     """
-    first_N, count_N, device = first_N.astype(np.int64), count_N.astype(np.int64), states[0].device
-    if pooling in ("first", "last"):
-        index = on_device(first_N if pooling == "first" else first_N + count_N - 1, device)
-        return torch.stack([state[index] for state in states], dim=1)
-    owners = np.repeat(np.arange(len(first_N)), count_N)
-    pieces = np.arange(len(owners)) + np.repeat(first_N - (np.cumsum(count_N) - count_N), count_N)
-    owners_P, pieces_P = on_device(owners, device), on_device(pieces, device)
-    summed = [
-        state.new_zeros(len(first_N), state.shape[-1]).index_add(0, owners_P, state[pieces_P])
-        for state in states
-    ]
-    vectors_NLH = torch.stack(summed, dim=1)
-    return (
-        vectors_NLH
-        if pooling == "sum"
-        else vectors_NLH / on_device(count_N, device, vectors_NLH.dtype)[:, None, None]
-    )
+    return Spans.of(first_N, count_N, pooling).pool(states)
 
 
 def pool_sentences(states: States, pooling: SentencePooling) -> torch.Tensor:

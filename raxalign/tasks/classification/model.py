@@ -5,7 +5,9 @@ layer's first piece ([CLS]), without a pooler.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from raxalign.encoders.models.decoders import summary_places
@@ -13,10 +15,18 @@ from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.tasks.transfer.compact_rows import CompactRows
 from raxalign.tasks.transfer.model import FineTuned
-from raxalign.tasks.transfer.row_states import row_states
+from raxalign.tasks.transfer.row_states import RowLayout, lay_out, states_of
 
 _CHUNK = 4096
 """Examples that are divided into pieces at once."""
+
+
+@dataclass(frozen=True)
+class ClassifiedRows:
+    """Rows as the encoder reads them, and the place of the piece of each that the head reads."""
+
+    layout: RowLayout
+    places_B: np.ndarray
 
 
 class SentenceClassifier(FineTuned):
@@ -54,12 +64,21 @@ class SentenceClassifier(FineTuned):
             for part in parts
         )
 
-    def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
-        """Returns logits (rows, labels); gradient flows, dropout follows the mode."""
-        found = row_states(self.aligned, rows)
+    def lay_out(self, rows: Sequence[PieceRow]) -> ClassifiedRows:
+        """Returns rows as the classifier reads them. The device has no part in it."""
+        found = lay_out(self.aligned, rows)
         places_B = summary_places(self.encoder.model, found.starts_S, found.lengths_S)
-        logits: torch.Tensor = self.head(self.dropout(found.at(places_B)))
+        return ClassifiedRows(found, places_B)
+
+    def logits(self, rows: ClassifiedRows) -> torch.Tensor:
+        """Returns logits (rows, labels); gradient flows, dropout follows the mode."""
+        found = states_of(self.aligned, rows.layout)
+        logits: torch.Tensor = self.head(self.dropout(found.at(rows.places_B)))
         return logits
+
+    def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
+        """Returns logits (rows, labels), as `logits` does."""
+        return self.logits(self.lay_out(rows))
 
     @torch.no_grad()
     def probabilities(self, rows: Sequence[PieceRow]) -> torch.Tensor:

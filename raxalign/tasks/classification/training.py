@@ -18,6 +18,7 @@ from raxalign.tasks.classification.data import ExampleData
 from raxalign.tasks.classification.examples import Examples, refuse_overlap
 from raxalign.tasks.classification.metrics import METRICS
 from raxalign.tasks.classification.mixing import Part, training_parts
+from raxalign.tasks.classification.model import SentenceClassifier
 from raxalign.tasks.transfer.compact_rows import Chained
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.trained import (
@@ -30,7 +31,8 @@ from raxalign.tasks.transfer.trained import (
 )
 from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.devices import on_device
-from raxalign.train.objective import Step
+from raxalign.train.host_side import HostSided
+from raxalign.train.objective import Prepared, Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -150,7 +152,16 @@ class _Run:
         return fit_epochs(tuning, settings, self.params.selection, place)
 
 
-class FineTuning(EpochObjective):
+@dataclass(frozen=True)
+class _Examples:
+    """Examples as the classifier reads them, their labels, and how many the global batch has."""
+
+    rows: Any
+    labels: np.ndarray
+    total: int
+
+
+class FineTuning(EpochObjective, HostSided[int, _Examples]):
     """Cross-entropy over the examples of the global batch, whose rows are units of one example or,
     where languages are mixed, two.
     """
@@ -190,14 +201,29 @@ class FineTuning(EpochObjective):
             for lang, examples in given.watched.items()
         }
 
-    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """The mean over the examples of the global batch, the share of these rows."""
+    def blocks(self) -> Sequence[nn.Module]:
+        """Returns the encoder's blocks; static vectors have none."""
+        return self.model.encoder.blocks() if isinstance(self.model, SentenceClassifier) else ()
+
+    def prepare(self, step: Step) -> Prepared | None:
+        """Returns the rows of a step; None where their vectors are looked up on the device."""
+        return super().prepare(step) if isinstance(self.model, SentenceClassifier) else None
+
+    def host_batch(self, step: Step) -> int:
+        """Returns the number of examples of the global batch."""
+        return int((self.member_offsets[step.rows + 1] - self.member_offsets[step.rows]).sum())
+
+    def host_part(self, step: Step, batch: int, positions: np.ndarray) -> _Examples:
+        """Returns the examples of some rows."""
         chosen = self.members[ranges(self.member_offsets, step.rows[positions])[0]].tolist()
-        logits = self.model([self.pieces[i] for i in chosen])
-        labels = on_device(self.labels[chosen], logits.device)
-        return nn.functional.cross_entropy(logits, labels, reduction="sum") / int(
-            (self.member_offsets[step.rows + 1] - self.member_offsets[step.rows]).sum()
-        )
+        rows = self.model.lay_out([self.pieces[i] for i in chosen])
+        return _Examples(rows, self.labels[chosen], batch)
+
+    def device_loss(self, step: Step, part: _Examples) -> torch.Tensor:  # noqa: ARG002
+        """The mean over the examples of the global batch, the share of these."""
+        logits = self.model.logits(part.rows)
+        labels = on_device(part.labels, logits.device)
+        return nn.functional.cross_entropy(logits, labels, reduction="sum") / part.total
 
     def dev_score(self) -> float:
         """Scores the development set by the task's main metric."""

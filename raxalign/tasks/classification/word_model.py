@@ -96,11 +96,19 @@ class WordClassifier(TaskModel):
             divided.append([(code, within_text(words, text)) for text in running])
         return [TextRow(texts) for texts in zip(*divided, strict=True)]
 
-    def forward(self, rows: Sequence[TextRow]) -> torch.Tensor:
+    def lay_out(self, rows: Sequence[TextRow]) -> Sequence[TextRow]:
+        """Returns rows as they are: their words are looked up where they are classified."""
+        return rows
+
+    def logits(self, rows: Sequence[TextRow]) -> torch.Tensor:
         """Returns logits (rows, labels); gradient flows, dropout follows the mode."""
         states_BF = self.hidden(text_features(self.text_vectors(rows))).relu()
         logits: torch.Tensor = self.head(self.dropout(states_BF))
         return logits
+
+    def forward(self, rows: Sequence[TextRow]) -> torch.Tensor:
+        """Returns logits (rows, labels), as `logits` does."""
+        return self.logits(rows)
 
     @torch.no_grad()
     def text_vectors(self, rows: Sequence[TextRow]) -> torch.Tensor:

@@ -5,6 +5,7 @@ section 4.2).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,8 +15,19 @@ from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.tasks.spans.windows import Windows
 from raxalign.tasks.transfer.model import FineTuned
-from raxalign.tasks.transfer.row_states import row_states
+from raxalign.tasks.transfer.row_states import RowLayout, lay_out, padded_places, states_of
 from raxalign.train.devices import on_device
+
+
+@dataclass(frozen=True)
+class SpanRows:
+    """Rows as the encoder reads them, the places of their pieces in its states, and which of these
+    there are.
+    """
+
+    layout: RowLayout
+    places_BT: np.ndarray
+    there_BT: np.ndarray
 
 
 class SpanModel(FineTuned):
@@ -23,14 +35,25 @@ class SpanModel(FineTuned):
     context's.
     """
 
-    def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
+    def lay_out(self, rows: Sequence[PieceRow]) -> SpanRows:
+        """Rows as the model reads them. The device has no part in it."""
+        found = lay_out(self.aligned, rows)
+        return SpanRows(found, *padded_places(found.starts_S, found.lengths_S))
+
+    def logits(self, rows: SpanRows) -> torch.Tensor:
         """Logits (rows, pieces, 2) of starts and ends, -inf at padding; gradient flows, dropout
         follows the mode.
         """
-        found = row_states(self.aligned, rows)
+        found = states_of(self.aligned, rows.layout)
         logits_F2: torch.Tensor = self.head(self.dropout(found.states_FH))
-        places_BT, there_BT = (on_device(part, logits_F2.device) for part in found.padded())
+        places_BT, there_BT = (
+            on_device(part, logits_F2.device) for part in (rows.places_BT, rows.there_BT)
+        )
         return logits_F2[places_BT].masked_fill(~there_BT[..., None], -torch.inf)
+
+    def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
+        """Logits (rows, pieces, 2), as those of `logits`."""
+        return self.logits(self.lay_out(rows))
 
     @torch.no_grad()
     def answers(self, windows: Windows, longest: int) -> list[str]:

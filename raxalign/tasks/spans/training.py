@@ -15,7 +15,7 @@ from torch import nn
 from raxalign.errors import DataError
 from raxalign.tasks.spans.data import QaData, Split
 from raxalign.tasks.spans.metrics import METRICS, best, f1
-from raxalign.tasks.spans.model import SpanModel, span_loss
+from raxalign.tasks.spans.model import SpanModel, SpanRows, span_loss
 from raxalign.tasks.spans.rows import Questions, answered, crossed, refuse_overlap
 from raxalign.tasks.spans.windows import Window, WindowSizes, make_windows
 from raxalign.tasks.transfer.outcome import read_given
@@ -30,6 +30,7 @@ from raxalign.tasks.transfer.trained import (
 )
 from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.devices import on_device
+from raxalign.train.host_side import HostSided
 from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
@@ -123,7 +124,18 @@ class Training:
     watched: Mapping[str, Questions] = field(default_factory=dict)
 
 
-class SpanTuning(EpochObjective):
+@dataclass(frozen=True)
+class _Asked:
+    """Windows as the model reads them, the first and the last piece of the answer of each, and how
+    many windows the global batch has.
+    """
+
+    rows: SpanRows
+    targets: np.ndarray
+    total: int
+
+
+class SpanTuning(EpochObjective, HostSided[int, _Asked]):
     """Cross-entropy of starts and ends over the windows of the global batch, whose rows are units:
     a window, or one of each of two mixes.
     """
@@ -196,14 +208,24 @@ class SpanTuning(EpochObjective):
             "windows_with_answer": sum(window.target != (0, 0) for window in windows),
         }
 
-    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """The mean over the windows of the global batch, the share of these rows."""
+    def blocks(self) -> Sequence[nn.Module]:
+        """Returns the encoder's blocks."""
+        return self.model.encoder.blocks()
+
+    def host_batch(self, step: Step) -> int:
+        """Returns the number of windows of the global batch."""
+        return sum(len(self.units[unit]) for unit in step.rows.tolist())
+
+    def host_part(self, step: Step, batch: int, positions: np.ndarray) -> _Asked:
+        """Returns the windows of some rows."""
         windows = [window for unit in step.rows[positions].tolist() for window in self.units[unit]]
-        logits = self.model([window.row for window in windows])
-        targets = on_device(np.array([window.target for window in windows]), logits.device)
-        return span_loss(logits, targets) / sum(
-            len(self.units[unit]) for unit in step.rows.tolist()
-        )
+        targets = np.array([window.target for window in windows])
+        return _Asked(self.model.lay_out([window.row for window in windows]), targets, batch)
+
+    def device_loss(self, step: Step, part: _Asked) -> torch.Tensor:  # noqa: ARG002
+        """The mean over the windows of the global batch, the share of these."""
+        logits = self.model.logits(part.rows)
+        return span_loss(logits, on_device(part.targets, logits.device)) / part.total
 
     def dev_score(self) -> float:
         """Returns F1 on the pivot's development set, by MLQA's rules in every case, so that

@@ -22,7 +22,7 @@ from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
 from raxalign.tasks.tagging.feature_layers import feature_layers
 from raxalign.tasks.tagging.features import Features, extract
 from raxalign.tasks.transfer.model import FineTuned
-from raxalign.tasks.transfer.row_states import row_states
+from raxalign.tasks.transfer.row_states import RowLayout, lay_out, states_of
 from raxalign.train.devices import on_device, to_device
 
 if TYPE_CHECKING:
@@ -82,6 +82,17 @@ class Tagger(Protocol):
         """Take the tensors that `save` wrote."""
 
 
+@dataclass(frozen=True)
+class TaggedRows:
+    """Sentences as the encoder reads them, the places of their words' first pieces in its states,
+    and the labels of these words (None: they are not known).
+    """
+
+    layout: RowLayout
+    places_W: np.ndarray
+    gold_W: np.ndarray | None
+
+
 class LinearTagger(FineTuned):
     """Labels from the last layer's vector of a word's first piece; the loss is the cross-entropy of
     words.
@@ -91,21 +102,36 @@ class LinearTagger(FineTuned):
         """The pieces; nothing is computed yet."""
         return Placed.of(self.encoder.pieces(sentences, lang))
 
-    def _logits(self, placed: Placed, chosen: np.ndarray) -> torch.Tensor:
-        """(words of all `chosen`, labels), one sentence after the other."""
-        found = row_states(self.aligned, [placed.rows[i] for i in chosen])
+    def lay_out(
+        self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray] | None = None
+    ) -> TaggedRows:
+        """The sentences `chosen` as the tagger reads them, with the labels of their words where
+        they are known. The device has no part in it.
+        """
+        found = lay_out(self.aligned, [placed.rows[i] for i in chosen])
         rows = np.repeat(np.arange(len(chosen)), [len(placed.firsts[i]) for i in chosen])
         columns = np.concatenate([placed.firsts[i] for i in chosen])
-        logits: torch.Tensor = self.head(self.dropout(found.at(found.starts_S[rows] + columns)))
+        gold = None if labels is None else np.concatenate([labels[i] for i in chosen])
+        return TaggedRows(found, found.starts_S[rows] + columns, gold)
+
+    def logits(self, rows: TaggedRows) -> torch.Tensor:
+        """(words of all sentences, labels), one sentence after the other."""
+        found = states_of(self.aligned, rows.layout)
+        logits: torch.Tensor = self.head(self.dropout(found.at(rows.places_W)))
         return logits
+
+    def loss_of(self, rows: TaggedRows) -> torch.Tensor:
+        """The summed cross-entropy of all words, whose labels are known."""
+        assert rows.gold_W is not None
+        logits = self.logits(rows)
+        gold = on_device(rows.gold_W, logits.device)
+        return nn.functional.cross_entropy(logits, gold, reduction="sum")
 
     def loss(
         self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]
     ) -> torch.Tensor:
         """The summed cross-entropy of all words."""
-        logits = self._logits(placed, chosen)
-        gold = on_device(np.concatenate([labels[i] for i in chosen]), logits.device)
-        return nn.functional.cross_entropy(logits, gold, reduction="sum")
+        return self.loss_of(self.lay_out(placed, chosen, labels))
 
     def units(self, placed: Placed, chosen: np.ndarray) -> int:
         """Words."""
@@ -119,7 +145,7 @@ class LinearTagger(FineTuned):
             for chosen in token_batches(
                 [len(row) for row in placed.rows], self.encoder.batch_tokens
             ):
-                labels = self._logits(placed, chosen).argmax(1).cpu().numpy()
+                labels = self.logits(self.lay_out(placed, chosen)).argmax(1).cpu().numpy()
                 ends = np.cumsum([len(placed.words[i]) for i in chosen])
                 for i, part in zip(chosen, np.split(labels, ends[:-1]), strict=True):
                     found[i][placed.words[i]] = part

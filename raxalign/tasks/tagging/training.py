@@ -13,7 +13,7 @@ import torch
 
 from raxalign.errors import RaxalignError
 from raxalign.tasks.tagging.metrics import count, values
-from raxalign.tasks.tagging.models import LinearTagger, Placed, make_tagger
+from raxalign.tasks.tagging.models import LinearTagger, Placed, TaggedRows, make_tagger
 from raxalign.tasks.tagging.scheme import OUTSIDE
 from raxalign.tasks.tagging.sentences import refuse_overlap
 from raxalign.tasks.tagging.trained import ALL, choose, names_of
@@ -21,8 +21,9 @@ from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
 from raxalign.tasks.transfer.trained import Trained, TrainingRun, train_models, watched_sets
 from raxalign.tasks.transfer.tuning import settings_of
+from raxalign.train.host_side import HostSided
 from raxalign.train.loop import KeepBest, fit
-from raxalign.train.objective import Objective, Step
+from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -76,7 +77,18 @@ def train(
     return {"sentences": len(given.rows), "labels": given.labels, **counts, "models": records}
 
 
-class _Tagging(Objective):
+@dataclass(frozen=True)
+class _Tagged:
+    """Some sentences of the global batch: their numbers, what a linear tagger reads of them (None
+    for another tagger), and the number of units of the global batch.
+    """
+
+    chosen: np.ndarray
+    rows: TaggedRows | None
+    total: int
+
+
+class _Tagging(HostSided[int, _Tagged]):
     """The tagger's summed loss over the units (words, or sentences) of the global batch."""
 
     def __init__(
@@ -90,12 +102,26 @@ class _Tagging(Objective):
         self.module: torch.nn.Module = tagger
         self.steps = 0
 
-    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+    def blocks(self) -> Sequence[torch.nn.Module]:
+        """The encoder's blocks, where they are trained."""
+        return self.tagger.encoder.blocks() if isinstance(self.tagger, LinearTagger) else ()
+
+    def host_batch(self, step: Step) -> int:
+        """How many units the global batch has."""
+        return self.tagger.units(self.placed, self.usable[step.rows])
+
+    def host_part(self, step: Step, batch: int, positions: np.ndarray) -> _Tagged:
+        """What is read of some sentences."""
+        chosen = self.usable[step.rows[positions]]
+        if not isinstance(self.tagger, LinearTagger):
+            return _Tagged(chosen, None, batch)
+        return _Tagged(chosen, self.tagger.lay_out(self.placed, chosen, self.labels), batch)
+
+    def device_loss(self, step: Step, part: _Tagged) -> torch.Tensor:  # noqa: ARG002
         """The share of these sentences."""
-        chosen = self.usable[step.rows]
-        return self.tagger.loss(self.placed, chosen[positions], self.labels) / self.tagger.units(
-            self.placed, chosen
-        )
+        if isinstance(self.tagger, LinearTagger) and part.rows is not None:
+            return self.tagger.loss_of(part.rows) / part.total
+        return self.tagger.loss(self.placed, part.chosen, self.labels) / part.total
 
     def end(self, step: Step) -> None:
         """Remember how far the training is."""

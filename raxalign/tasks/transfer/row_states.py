@@ -12,6 +12,7 @@ import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import Packed, can_pack, fitting_width, pack
+from raxalign.encoders.models.padded import Padded
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.spoken import Spoken
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -33,12 +34,17 @@ class RowStates:
         return self.states_FH[on_device(places, self.states_FH.device)]
 
     def padded(self) -> tuple[np.ndarray, np.ndarray]:
-        """The places of the pieces of each row (S, T), and which of them there are (S, T); the
-        others have the place of the row's first piece.
-        """
-        steps_T = np.arange(int(self.lengths_S.max(initial=0)))
-        there_ST = steps_T < self.lengths_S[:, None]
-        return self.starts_S[:, None] + np.where(there_ST, steps_T, 0), there_ST
+        """The places of the pieces of each row, and which there are (see `padded_places`)."""
+        return padded_places(self.starts_S, self.lengths_S)
+
+
+def padded_places(starts_S: np.ndarray, lengths_S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The places of the pieces of each row (S, T), and which of them there are (S, T); the others
+    have the place of the row's first piece.
+    """
+    steps_T = np.arange(int(lengths_S.max(initial=0)))
+    there_ST = steps_T < lengths_S[:, None]
+    return starts_S[:, None] + np.where(there_ST, steps_T, 0), there_ST
 
 
 def shares_rows(aligned: AlignedEncoder, languages: Collection[str]) -> bool:
@@ -53,20 +59,46 @@ def shares_rows(aligned: AlignedEncoder, languages: Collection[str]) -> bool:
     )
 
 
-def row_states(aligned: AlignedEncoder, rows: Sequence[PieceRow]) -> RowStates:
-    """Returns the last layer's states of rows by one forward pass, transformed by the language of
-    each piece: packed where `shares_rows` holds, else padded. Gradient flows; dropout follows the
-    model's mode.
+@dataclass(frozen=True)
+class RowLayout:
+    """Rows as an encoder reads them, packed or padded, and where they will be in its states: row s
+    has ``lengths_S[s]`` of them from ``starts_S[s]`` on.
     """
+
+    read: Packed | Padded
+    starts_S: np.ndarray
+    lengths_S: np.ndarray
+
+
+def lay_out(aligned: AlignedEncoder, rows: Sequence[PieceRow]) -> RowLayout:
+    """Returns rows packed where `shares_rows` holds, else padded. The device has no part in it."""
     encoder = aligned.encoder
     assert isinstance(encoder, TransformerEncoder)
     lengths_S = np.array([len(row) for row in rows], np.int64)
     if shares_rows(aligned, {lang for row in rows for lang in row.languages}):
         packed = _packed(encoder, rows, lengths_S)
-        return RowStates(aligned.packed_hidden(packed), packed.starts_S, lengths_S)
-    states_BTH = aligned.hidden(encoder.collate(rows))[-1]
-    starts_S = np.arange(len(rows)) * states_BTH.shape[1]
-    return RowStates(states_BTH.flatten(0, 1), starts_S, lengths_S)
+        return RowLayout(packed, packed.starts_S, lengths_S)
+    filler = int(encoder.tokenizer.pad_token_id or 0)
+    padded = Padded.of(rows, filler, encoder.inputs.segment_types)
+    return RowLayout(padded, np.arange(len(rows)) * padded.ids_BT.shape[1], lengths_S)
+
+
+def states_of(aligned: AlignedEncoder, layout: RowLayout) -> RowStates:
+    """Returns the last layer's states of rows by one forward pass, transformed by the language of
+    each piece. Gradient flows; dropout follows the model's mode.
+    """
+    if isinstance(layout.read, Packed):
+        states_FH = aligned.packed_hidden(layout.read)
+    else:
+        states_FH = aligned.hidden(layout.read.on(aligned.device))[-1].flatten(0, 1)
+    return RowStates(states_FH, layout.starts_S, layout.lengths_S)
+
+
+def row_states(aligned: AlignedEncoder, rows: Sequence[PieceRow]) -> RowStates:
+    """Returns the last layer's states of rows by one forward pass (see `lay_out` and
+    `states_of`).
+    """
+    return states_of(aligned, lay_out(aligned, rows))
 
 
 def _packed(encoder: TransformerEncoder, rows: Sequence[PieceRow], lengths_S: np.ndarray) -> Packed:
