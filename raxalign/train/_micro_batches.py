@@ -13,11 +13,11 @@ from raxalign.errors import RaxalignError
 from raxalign.train._gradients import GradientSum
 from raxalign.train._optimizer import is_out_of_memory
 from raxalign.train._progress import Progress
-from raxalign.train._recompute import recomputed
 from raxalign.train.ahead import Ahead
 from raxalign.train.chance import DROPOUT, mix
 from raxalign.train.objective import Objective, Step
 from raxalign.train.precision import arithmetic
+from raxalign.train.recompute import recomputed
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:

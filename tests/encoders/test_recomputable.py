@@ -9,7 +9,7 @@ import torch
 
 from raxalign.encoders.models.decoders import make_bidirectional
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.train._recompute import recomputed
+from raxalign.train.recompute import recomputed
 from tests.encoders.architectures import CONFIGS, folder_of, model_of
 from tests.encoders.test_architectures import batch
 from tests.tiny import tiny_bert

@@ -11,8 +11,8 @@ from torch import nn
 
 from raxalign.errors import RaxalignError
 from raxalign.train._progress import Progress
-from raxalign.train._recompute import recomputed
 from raxalign.train.loop import Fitted, TrainSettings, fit
+from raxalign.train.recompute import forward_as, recomputed
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Stacked, kept_bytes, weights
 
@@ -82,6 +82,29 @@ def test_hooks_of_a_part_run_once() -> None:
     with recomputed([part]):
         part(torch.ones(1, 2)).sum().backward()
     assert seen == [1]
+
+
+def test_another_forward_pass_of_a_part_runs_again_too() -> None:
+    part, seen = nn.Linear(2, 2), []
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        seen.append(1)
+        return (x * 2).exp()
+
+    with forward_as(part, doubled):
+        part(torch.ones(1, 2, requires_grad=True)).sum().backward()
+    assert len(seen) == 1, "nothing is computed again"
+    x = torch.ones(1, 2, requires_grad=True)
+    with recomputed([part]):
+        again = part.forward
+        with forward_as(part, doubled):
+            found = part(x)
+        assert part.forward is again
+        found.sum().backward()
+    assert len(seen) == 3
+    assert x.grad is not None
+    assert torch.equal(x.grad, 2 * torch.full((1, 2), 2.0).exp())
+    assert "forward" not in part.__dict__
 
 
 @pytest.mark.parametrize("name", ["past_key_values", "cache"])

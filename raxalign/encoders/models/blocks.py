@@ -72,7 +72,7 @@ def find_blocks(base: nn.Module) -> Blocks:
 
 def recomputable(model: Any) -> tuple[nn.Module, ...]:
     """The parts of a model that a backward pass can run again from what enters them: its blocks, or
-    what these are made of where a block is no module of its own (XLM). None of a model whose blocks
+    what these are made of where a block is not one module (XLM). None of a model whose blocks
     are not found: all that it computes is kept.
     """
     try:

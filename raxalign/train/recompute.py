@@ -5,8 +5,7 @@ pass, which runs them again (Chen et al. 2016).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import lazy_loader as lazy
@@ -21,6 +20,16 @@ _CACHES = ("past_key_values", "cache")
 """The names by which blocks take keys and values of earlier passes (the second one in XLM)."""
 
 
+class _Again:
+    """The forward pass of a part that runs again in the backward pass."""
+
+    def __init__(self, forward: Callable[..., Any]) -> None:
+        self.forward = forward
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _kept_inputs(self.forward, *args, **kwargs)
+
+
 @contextmanager
 def recomputed(parts: Sequence[nn.Module]) -> Iterator[None]:
     """Keep what enters the parts, and nothing that they compute, for the backward passes of the
@@ -29,17 +38,33 @@ def recomputed(parts: Sequence[nn.Module]) -> Iterator[None]:
     Hooks of a part are outside of what runs again, so that what edits or collects its output does
     so once. Where no gradient is computed, nothing changes.
     """
-    own = [part.__dict__.get("forward") for part in parts]
-    for part in parts:
-        part.forward = partial(_kept_inputs, part.forward)
+    with ExitStack() as stack:
+        for part in parts:
+            stack.enter_context(_own_forward(part, _Again(part.forward)))
+        yield
+
+
+@contextmanager
+def forward_as(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Give a part another forward pass within the block. Where the part runs again in the backward
+    pass, it still does, by this forward pass: also where the backward pass comes after the block.
+    """
+    own = part.__dict__.get("forward")
+    with _own_forward(part, _Again(forward) if isinstance(own, _Again) else forward):
+        yield
+
+
+@contextmanager
+def _own_forward(part: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    before = part.__dict__.get("forward")
+    part.forward = forward
     try:
         yield
     finally:
-        for part, forward in zip(parts, own, strict=True):
-            if forward is None:
-                del part.forward
-            else:
-                part.forward = forward
+        if before is None:
+            del part.forward
+        else:
+            part.forward = before
 
 
 def _kept_inputs(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
