@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from raxalign.encoders.models import compiling
 from raxalign.encoders.models.compiling import compiled_blocks
 from raxalign.encoders.models.packing import flat_states, pack
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.train.recompute import recomputed
 from tests.encoders.architectures import folder_of, model_of
 
 _SECONDS = 300
@@ -55,7 +55,7 @@ def test_what_is_not_compiled_is_left_as_it_is(tmp_path: Path) -> None:
         assert not any("forward" in vars(part) for part in encoder.model.modules())
 
 
-def test_blocks_are_compiled_for_a_while_and_others_leave_theirs_alone(
+def test_blocks_are_compiled_for_a_while_also_where_they_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of("bert", head=False)))
@@ -68,13 +68,19 @@ def test_blocks_are_compiled_for_a_while_and_others_leave_theirs_alone(
 
     monkeypatch.setattr(compiling, "_compiled", compiled)
     blocks = list(encoder.model.encoder.layer)
-    blocks[1].forward = wrapper = partial(type(blocks[1]).forward, blocks[1])
     packed = pack(np.arange(5, 12), np.array([3, 4]), 0, 7)
     flat_states(encoder, packed, (1, 3))
-    assert calls == [blocks[0], blocks[2]]
-    assert [vars(block).get("forward") for block in blocks] == [None, wrapper, None]
+    assert calls == blocks
+    assert not any("forward" in vars(block) for block in blocks)
     encoder.hidden(encoder.collate(encoder.pieces([["w1"]], "de")))
-    assert len(calls) == 2
+    assert len(calls) == 3
+    calls.clear()
+    with recomputed(blocks):
+        wrappers = [block.forward for block in blocks]
+        (states,) = flat_states(encoder, packed, (3,))
+        assert [block.forward for block in blocks] == wrappers
+        states.sum().backward()
+    assert calls == [*blocks, *reversed(blocks)]
 
 
 def test_a_frozen_copy_is_compiled_too(tmp_path: Path) -> None:

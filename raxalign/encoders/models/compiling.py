@@ -7,12 +7,14 @@ symbols in it. Hooks, and what is outside the blocks, run as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import lazy_loader as lazy
+
+from raxalign.train.recompute import forward_as
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +32,7 @@ for one row and for several.
 @contextmanager
 def compiled_blocks(encoder: Computing) -> Iterator[None]:
     """Run the blocks of an encoder as compiled within the block, where it is `compiled`. A block
-    whose forward pass something else has replaced (to compute it again) runs as it is.
+    that runs again in the backward pass runs again as compiled.
     """
     if not encoder.compiled:
         yield
@@ -38,17 +40,13 @@ def compiled_blocks(encoder: Computing) -> Iterator[None]:
     from raxalign.encoders.models.blocks import find_blocks
 
     found = find_blocks(encoder.model.base_model).parts
-    whole = [block for block in found if not isinstance(block, torch.nn.ModuleList)]
-    blocks = [block for block in dict.fromkeys(whole) if "forward" not in vars(block)]
+    blocks = [block for block in found if not isinstance(block, torch.nn.ModuleList)]
     # Copies of a model must not run the weights of the original, so nothing is left behind.
-    for block in blocks:
-        kind: Any = type(block)
-        block.forward = MethodType(_compiled(kind), block)
-    try:
+    with ExitStack() as stack:
+        for block in dict.fromkeys(blocks):
+            kind: Any = type(block)
+            stack.enter_context(forward_as(block, MethodType(_compiled(kind), block)))
         yield
-    finally:
-        for block in blocks:
-            del block.forward
 
 
 @cache
