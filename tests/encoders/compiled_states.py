@@ -25,8 +25,8 @@ def gap(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def run(encoder: TransformerEncoder, n: int, width: int) -> list[torch.Tensor]:
-    """All layers' states of some sentences, then the gradients of all weights, but for the biases
-    of keys: they change nothing, and have gradients of rounding alone.
+    """All layers' states of some sentences, then the gradients of all weights except the biases
+    of keys, which change nothing and have gradients of rounding alone.
     """
     random = np.random.default_rng(n)
     lengths = random.integers(3, 20, n)

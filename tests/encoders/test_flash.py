@@ -38,7 +38,7 @@ LENGTHS = np.array([3, 20, 1, 11, 6])
 
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CPU that passes for a card: what stands in for its kernels computes run by run."""
+    """A CPU that passes for a card: in place of its kernels, attention is computed run by run."""
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
 
 
@@ -256,7 +256,7 @@ def test_a_kernel_that_differs_or_fails_is_not_used_and_a_warning_says_so(
     assert implementation(encoder.model) == "sdpa"
     assert can_pack(encoder)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # it is said once
+        warnings.simplefilter("error")  # the warning came before, once
         found, _ = states_of(encoder, 21)
     for a, b in zip(found, expected, strict=True):
         assert torch.allclose(a, b, atol=1e-5)

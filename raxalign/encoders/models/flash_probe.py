@@ -108,6 +108,6 @@ def _found(
 
 
 def _near(found: torch.Tensor, rounded: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether what was found is exact but for the rounding that is there in any case."""
+    """Whether what was found differs from the exact values only as much as rounding does."""
     rounding = _NOISE * (rounded - exact).norm() + _SLACK * exact.norm()
     return bool((found - exact).norm() <= rounding)
