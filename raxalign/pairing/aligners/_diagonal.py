@@ -131,10 +131,10 @@ class DirectedModel:
             np.take_along_axis(p, np.expand_dims(best, self.axis), self.axis).squeeze(self.axis)
             > null
         )
-        pair, explained = np.nonzero(has_link)
+        pair, column = np.nonzero(has_link)
         rows = block.rows[pair].astype(np.int32)
-        explaining = best[pair, explained].astype(np.int32)
-        explained = explained.astype(np.int32)
+        explaining = best[pair, column].astype(np.int32)
+        explained = column.astype(np.int32)
         return (rows, explaining, explained) if self.axis == 1 else (rows, explained, explaining)
 
     def _maximize(self, counts: Floats, null_counts: Floats) -> None:
