@@ -55,13 +55,26 @@ class Block:
 @dataclass(frozen=True)
 class Cells:
     """All cells of a bitext: `types[c]` is the pair of word types of cell c, and pair k is of words
-    ``src_of[k]`` and ``tgt_of[k]``.
+    ``src_of[k]`` and ``tgt_of[k]``. Where there are very many, `work` is the folder of their files
+    (None: they are in memory).
     """
 
     blocks: list[Block]
     types: npt.NDArray[np.int32]
     src_of: npt.NDArray[np.int32]
     tgt_of: npt.NDArray[np.int32]
+    work: Path | None = None
+
+    def numbers(self, name: str, fill: float) -> npt.NDArray[np.float64]:
+        """A number per pair of word types, each `fill`: in memory, or in the file `name` where the
+        cells are in files.
+        """
+        if self.work is None:
+            return np.full(len(self.src_of), fill)
+        shape = (len(self.src_of),)
+        found = np.asarray(np.memmap(self.work / name, np.float64, "w+", shape=shape))
+        found[:] = fill
+        return found
 
 
 def positions(side: NumberedWords, rows: Ints, length: int) -> Ints:
@@ -96,9 +109,10 @@ def make_cells(src: NumberedWords, tgt: NumberedWords, work: Path) -> Cells:
     for chunk, codes in zip(chunks(blocks), found, strict=True):
         part = slice(chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells)
         types[part] = np.searchsorted(pairs, codes).astype(np.int32)[types[part]]
-    return Cells(
-        blocks, types, (pairs // tgt.size).astype(np.int32), (pairs % tgt.size).astype(np.int32)
-    )
+    sides = np.empty((2, len(pairs)), np.int32)
+    np.floor_divide(pairs, tgt.size, out=sides[0], casting="unsafe")
+    np.remainder(pairs, tgt.size, out=sides[1], casting="unsafe")
+    return Cells(blocks, types, sides[0], sides[1], work if many else None)
 
 
 def _mapped(array: Ints, path: Path) -> Ints:

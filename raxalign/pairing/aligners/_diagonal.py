@@ -61,7 +61,8 @@ class DirectedModel:
         self.explained, self.explaining = (tgt, src) if axis == 1 else (src, tgt)
         self.given = cells.src_of if axis == 1 else cells.tgt_of
         self.tension = settings.tension
-        self.lexicon = np.ones(len(cells.src_of))
+        self.lexicon = cells.numbers(f"lexicon-{axis}", 1.0)
+        self.counts = cells.numbers(f"counts-{axis}", 0.0)
         self.null_lexicon = np.ones(self.explained.size)
 
     def links(self) -> tuple[Numbers, Numbers, Numbers]:
@@ -81,7 +82,8 @@ class DirectedModel:
         """One pass: expected counts, then the lexicon and, after the first pass, the tension that
         they suggest.
         """
-        counts, null_counts = np.zeros_like(self.lexicon), np.zeros_like(self.null_lexicon)
+        counts, null_counts = self.counts, np.zeros_like(self.null_lexicon)
+        counts[:] = 0.0
         feature = 0.0
         for chunk in chunks(self.cells.blocks):
             start, stop = chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells
@@ -147,7 +149,8 @@ class DirectedModel:
         for part in _parts(len(counts)):
             np.add.at(totals, self.given[part], counts[part] + self.settings.alpha)
         if self.settings.alpha == 0:
-            self.lexicon = counts / totals[self.given]
+            for part in _parts(len(counts)):
+                self.lexicon[part] = counts[part] / totals[self.given[part]]
             self.null_lexicon = null_counts / max(null_counts.sum(), np.finfo(float).tiny)
             return
         from scipy.special import digamma
