@@ -123,20 +123,22 @@ def _mapped(array: Ints, path: Path) -> Ints:
 
 
 def _union(parts: Iterable[Ints]) -> Ints:
-    """The different numbers of all parts, sorted. Parts are merged when they hold as many numbers
-    as were merged before, so that few of the numbers that repeat are in memory at once.
+    """The different numbers of all parts, sorted. Parts are merged when they hold half as many
+    numbers as were merged before, so that few of the numbers that repeat are in memory at once.
     """
-    merged, waiting, size = np.zeros(0, np.int64), list[Ints](), 0
+    waiting, known, size = [np.zeros(0, np.int64)], 0, 0
     for part in parts:
         waiting.append(part)
         size += len(part)
-        if size >= max(len(merged), _CHUNK_CELLS):
-            merged, waiting, size = _merged([merged, *waiting]), [], 0
-    return _merged([merged, *waiting])
+        if size - known >= max(known // 2, _CHUNK_CELLS):
+            waiting = [_merged(waiting)]
+            known = size = len(waiting[0])
+    return _merged(waiting)
 
 
 def _merged(parts: list[Ints]) -> Ints:
     numbers = np.concatenate(parts)
+    parts.clear()
     numbers.sort()  # `np.unique` would sort a copy
     first = np.ones(len(numbers), bool)
     np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
