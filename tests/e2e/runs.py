@@ -100,15 +100,15 @@ class Site:
         )
         return Site(self.grid, folder / "storage")
 
-    def forget(self, method: str) -> list[str]:
-        """Remove the results and aligned encoders of a method; returns the evaluations that have to
-        be made again.
+    def forget(self, method: str, lang: str | None = None) -> list[str]:
+        """Remove the results and aligned encoders of a method, or of its trials in one language;
+        returns the evaluations that have to be made again.
         """
         plan = self.plan
         gone = [
             (trial.aligned, key)
             for trial in plan.trials
-            if trial.method == method
+            if trial.method == method and lang in {None, *trial.languages}
             for key in trial.evaluations.values()
         ]
         for aligned, key in gone:

@@ -24,9 +24,10 @@ pytestmark = pytest.mark.slow
 def test_a_killed_grid_goes_on_from_its_last_checkpoint_and_repeats_nothing(finished, tmp_path):
     expected = finished.results()
     site = finished.copy(tmp_path)
-    site.forget("finetune")
+    site.forget("finetune", "de")
     (site.storage / "spool").rename(tmp_path / "old-spool")
-    # with one evaluation of the killed run in the ledger, and a training in the middle
+    # with one evaluation of the killed run in the ledger, and a training in the middle on the other
+    # of two cores
     first = next(trial for trial in site.plan.trials if trial.method == "none")
     for key in first.evaluations.values():
         (site.storage / "ledger" / key).rename(tmp_path / key)
