@@ -85,7 +85,7 @@ class _Masked:
 @dataclass(frozen=True)
 class _Layout:
     """Queries, if any, and masked rows as the encoder reads them: where the queries begin in the
-    states, and the masks (None: there is no masked row).
+    states, and the masks (None: nothing is masked).
     """
 
     packed: Packed
