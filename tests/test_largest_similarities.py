@@ -106,3 +106,47 @@ def test_rows_that_begin_alike_are_not_identical():
     vectors = torch.cat([begin, torch.cat([begin[:, :19], begin[:, 19:] * 2], 1), begin, begin * 3])
     assert first_twin(vectors).tolist() == [0, 1, 0, 3]
     assert first_twin(vectors.flip(0)).tolist() == [0, 1, 2, 1]
+
+
+def test_the_best_groups_are_those_with_the_largest_maxima(monkeypatch):
+    """Rows [0 .. 7] and [15 .. 8], in groups of 2, of which 2 are the best: 2 * 2 / 2."""
+    monkeypatch.setattr(largest, "_BEST", 2)
+    block = torch.stack([torch.arange(8.0), torch.arange(15.0, 7.0, -1)])
+    peaks = block.view(2, 4, 2).amax(2)
+    expected = [[4.0, 5.0, 6.0, 7.0], [12.0, 13.0, 14.0, 15.0]]
+    assert largest.best_in_rows(block, peaks, 2).sort(1).values.tolist() == expected
+    assert largest.best_in_columns(block.T, peaks.T, 2).sort(1).values.tolist() == expected
+    assert (
+        largest.best_in_rows(block, peaks, 9).sort(1).values.tolist() == block.sort(1)[0].tolist()
+    )
+
+
+def test_vectors_are_crowded_where_twice_k_groups_exceed_their_floors():
+    peaks = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
+    assert largest.crowded(peaks, torch.tensor([1.5]), 1)
+    assert not largest.crowded(peaks, torch.tensor([2.0]), 1)
+    assert not largest.crowded(peaks, torch.tensor([0.0]), 2)
+
+
+def test_few_similarities_are_kept_of_vectors_that_are_nearly_equal(monkeypatch):
+    """12 times 16 vectors, of which the maxima of larger groups show one. Without a look at the
+    best groups, a floor is the maximum of a third such group, and two groups of 16 are above it.
+    """
+    g = torch.Generator().manual_seed(0)
+    middles = torch.randn(12, 6, generator=g, dtype=torch.float64).repeat_interleave(16, 0)
+    x, y = (middles + 1e-3 * torch.randn(middles.shape, generator=g) for _ in range(2))
+    kept = []
+    insert = largest.Largest.insert
+
+    def noted(self, first, found, other):
+        kept.append(len(found.vectors))
+        insert(self, first, found, other)
+
+    monkeypatch.setattr(largest.Largest, "insert", noted)
+    tiling = Tiling(peak_group=16, row_group=4, column_group=4)
+    for crowd, expected in zip(
+        crowds(x, y, 3, tiling), (hubness(x, y, 3), hubness(y, x, 3)), strict=True
+    ):
+        torch.testing.assert_close(crowd.hubness(), expected, rtol=0, atol=1e-12)
+        assert (crowd.places >= 0).sum() > 0
+    assert sum(kept) < 5 * (len(x) + len(y))

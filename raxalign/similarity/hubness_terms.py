@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
-from raxalign.similarity.largest import Largest, above_in_columns, above_in_rows, parts
+from raxalign.similarity.lanes import walk
+from raxalign.similarity.largest import (
+    Largest,
+    above_in_columns,
+    above_in_rows,
+    best_in_columns,
+    best_in_rows,
+    crowded,
+    parts,
+)
 from raxalign.similarity.tiling import Factored, Tiling
 
 if TYPE_CHECKING:
@@ -17,6 +26,9 @@ if TYPE_CHECKING:
 else:
     np = lazy.load("numpy")
     torch = lazy.load("torch")
+
+_CACHED = 2**20
+"""Bytes of similarities that stay in the cache of a core."""
 
 _ROWS = 1024
 """Vectors whose similarities are in memory together."""
@@ -56,28 +68,48 @@ class Crowd:
         return self.nearest.mean(1)
 
 
-def both_crowds(x: Factored, y: Factored, k: int, tiling: Tiling) -> tuple[Crowd, Crowd]:
+def both_crowds(
+    x: Factored, y: Factored, k: int, tiling: Tiling, lanes: int = 1
+) -> tuple[Crowd, Crowd]:
     """Return the crowd of every row among the columns, and of every column among the rows.
 
-    Every similarity is computed once; those of one block of rows and columns are in memory. The
-    last vectors are taken first: in the order of `by_nearness` these are the nearest, whose
-    similarities raise the floors early.
+    Every similarity is computed once; those of one block of rows and columns per lane are in
+    memory. The last vectors are taken first: in the order of `by_nearness` these are the nearest,
+    whose similarities raise the floors early.
     """
-    n, m, g, h = len(x), len(y), tiling.row_group, tiling.column_group
-    rows, columns = tiling.block(n, m, x.vectors.element_size())
-    wide, high = tiling.pooled(g, n, m), tiling.pooled(h, n, m)
-    ahead = _Side(n, m, k, wide, x.vectors)
-    back = _Side(m, n, k, high, x.vectors)
-    space = _space(rows * columns, x.vectors)
-    for top in reversed(range(0, n, rows)):
-        some = x.rows(top, top + rows)
-        for left in reversed(range(0, m, columns)):
-            others = y.rows(left, left + columns)
-            block = _padded(space, len(some), len(others), high, wide)
-            torch.mm(some, others.T, out=block[: len(some), : len(others)])
-            _rows(ahead, block[: len(some)], g, top, left)
-            _columns(back, block, len(others), h, left, top)
+    n, m = len(x), len(y)
+    rows, columns = tiling.block(n, m, x.vectors.element_size(), lanes)
+    ahead = _Side(n, m, k, tiling.pooled(tiling.row_group, n, m), x.vectors)
+    back = _Side(m, n, k, tiling.pooled(tiling.column_group, n, m), x.vectors)
+    blocks = [_Blocks(x, y, rows, columns) for _ in range(lanes)]
+
+    def visit(lane: int, top: int, left: int) -> None:
+        block, others = blocks[lane].similarities(top, left, back.group, ahead.group)
+        in_rows, in_columns = _maxima(block, tiling.row_group, tiling.column_group)
+        some = slice(min(rows, n - top))
+        _rows(ahead, block[some], in_rows[some], top, left)
+        _columns(back, block, in_columns, others, left, top)
+
+    walk(range(0, n, rows)[::-1], range(0, m, columns)[::-1], visit, lanes)
     return ahead.crowd(), back.crowd()
+
+
+class _Blocks:
+    """Blocks of similarities in one memory, and the vectors of the last block's rows."""
+
+    def __init__(self, x: Factored, y: Factored, rows: int, columns: int) -> None:
+        self.x, self.y, self.rows, self.columns = x, y, rows, columns
+        self.space = _space(rows * columns, x.vectors)
+        self.top, self.some = -1, x.vectors
+
+    def similarities(self, top: int, left: int, h: int, g: int) -> tuple[torch.Tensor, int]:
+        """Return a block, padded to whole groups, and the number of its columns without padding."""
+        if top != self.top:
+            self.top, self.some = top, self.x.rows(top, top + self.rows)
+        others = self.y.rows(left, left + self.columns)
+        block = _padded(self.space, len(self.some), len(others), h, g)
+        torch.mm(self.some, others.T, out=block[: len(self.some), : len(others)])
+        return block, len(others)
 
 
 def _space(size: int, like: torch.Tensor) -> torch.Tensor:
@@ -101,7 +133,8 @@ class _Side:
     """The k largest similarities of every vector of one side so far, and its peaks."""
 
     def __init__(self, n: int, m: int, k: int, group: int, like: torch.Tensor) -> None:
-        self.largest = Largest(n, min(k, m), like)
+        self.k = min(k, m)
+        self.largest = Largest(n, self.k, like)
         self.peaks = like.new_empty(-(-m // group), n)
         self.group = group
 
@@ -116,22 +149,49 @@ class _Side:
         return Crowd(self.largest.values, self.largest.others, self.peaks, self.group)
 
 
-def _rows(side: _Side, block: torch.Tensor, g: int, first: int, other: int) -> None:
-    """Take in the rows of a block; `first` and `other` are its first row and its first column."""
-    peaks = block.view(len(block), -1, g).amax(2)
-    pooled = peaks.view(len(block), -1, side.group // g).amax(2)
+def _maxima(block: torch.Tensor, g: int, h: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the maxima of groups of g neighbouring columns in every row (rows, groups), and of h
+    neighbouring rows in every column (groups, columns).
+
+    A CPU takes both of a few rows at a time, so that the second reads them from its cache.
+    """
+    rows, width = block.shape
+    in_rows, in_columns = block.new_empty(rows, width // g), block.new_empty(rows // h, width)
+    groups = rows // h
+    if block.device.type == "cpu":
+        groups = max(1, _CACHED // (h * width * block.element_size()))
+    for top, some in zip(range(0, rows, groups * h), torch.split(block, groups * h), strict=True):
+        here = slice(top // h, top // h + groups)
+        torch.amax(some.view(len(some), -1, g), 2, out=in_rows[top : top + groups * h])
+        torch.amax(some.view(-1, h, width), 1, out=in_columns[here])
+    return in_rows, in_columns
+
+
+def _rows(side: _Side, block: torch.Tensor, peaks: torch.Tensor, first: int, other: int) -> None:
+    """Take in the rows of a block with the maxima of their groups; `first` and `other` are its
+    first row and its first column.
+    """
+    pooled = peaks.view(len(block), block.shape[1] // side.group, -1).amax(2)
     side.take(first, other, pooled)
     floors = side.largest.raise_floors(first, (pooled, peaks, block))
     for start, some in parts(floors):
+        here = slice(start, start + len(some))
+        if crowded(peaks[here], some, side.k):
+            best = best_in_rows(block[here], peaks[here], side.k)
+            some = side.largest.raise_floors(first + start, (best,))
         side.largest.insert(first + start, above_in_rows(block, peaks, start, some), other)
 
 
-def _columns(side: _Side, block: torch.Tensor, number: int, h: int, first: int, other: int) -> None:
+def _columns(
+    side: _Side, block: torch.Tensor, peaks: torch.Tensor, number: int, first: int, other: int
+) -> None:
     """Take in some columns of a block, the first `number`."""
-    width = block.shape[1]
-    peaks = block.view(-1, h, width).amax(1)
-    pooled = peaks.view(-1, side.group // h, width).amax(1)[:, :number].T
+    pooled = peaks.view(len(block) // side.group, -1, block.shape[1]).amax(1)[:, :number].T
     side.take(first, other, pooled)
     floors = side.largest.raise_floors(first, (pooled, peaks[:, :number].T, block[:, :number].T))
     for start, some in parts(floors):
+        here = slice(start, start + len(some))
+        if crowded(peaks[:, here].T, some, side.k):
+            best = best_in_columns(block[:, here], peaks[:, here], side.k)
+            some = side.largest.raise_floors(first + start, (best,))
         side.largest.insert(first + start, above_in_columns(block, peaks, start, some), other)

@@ -9,19 +9,22 @@ each block:
   are known, the best of the nearest is compared with a bound of what each group can score. Only
   groups that can still win are computed again, and most queries have none (`bounded.py`).
 
-Where vectors crowd so closely that no bound excludes a group, this costs another product.
+Where vectors crowd so closely that no bound excludes a group, this costs another product. On
+several threads of a CPU, lanes walk over blocks of their own (`lanes.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
 from raxalign.similarity.best import best_both, first_twin
 from raxalign.similarity.bounded import best_of_groups
-from raxalign.similarity.hubness_terms import both_crowds
+from raxalign.similarity.hubness_terms import Crowd, both_crowds
+from raxalign.similarity.lanes import at_once, lanes_for
 from raxalign.similarity.measures import MEASURES, Definition, Measure
 from raxalign.similarity.tiling import Factored, Tiling, inverse_norms
 
@@ -66,7 +69,18 @@ def nearest_neighbors(
             source, target = source.float(), target.float()
         search = _released_cao if MEASURES[measure].scaling == "released_cao" else _search
         forward, backward = search(source, target, MEASURES[measure], k, tiling or Tiling())
-        return first_twin(target)[forward], first_twin(source)[backward]
+        return _first_of_equals(source, target, forward, backward)
+
+
+def _first_of_equals(
+    source: torch.Tensor, target: torch.Tensor, forward: torch.Tensor, backward: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what was found in both directions, with the first of identical vectors for each."""
+    ahead, back = at_once(
+        [lambda: first_twin(target)[forward], lambda: first_twin(source)[backward]],
+        lanes_for(source, target),
+    )
+    return ahead, back
 
 
 def _check(source: torch.Tensor, target: torch.Tensor, measure: str, k: int) -> None:
@@ -155,18 +169,37 @@ def _with_hubness(
         tiling: how the work is cut.
         as_queries: the factors of either side where its vectors are queries, if they are others.
     """
-    x, y = x.by_nearness(y.mean()), y.by_nearness(x.mean())
-    rows, columns = both_crowds(x, y, k, tiling)
-    found = []
-    for queries, candidates, crowd, others in ((x, y, rows, columns), (y, x, columns, rows)):
-        asked, factor, order = queries, None, queries.numbers()
-        if as_queries is not None:
-            scale, before = as_queries[0 if queries is x else 1], queries.scale
-            factor = (scale if before is None else scale / before)[order]
-            asked = replace(queries, scale=scale)
-        best = best_of_groups(asked, candidates, others.hubness(), crowd, factor)
-        found.append(torch.empty_like(best).scatter_(0, order, best))
+    lanes = lanes_for(x.vectors, y.vectors)
+    x, y = at_once([lambda: x.by_nearness(y.mean()), lambda: y.by_nearness(x.mean())], lanes)
+    rows, columns = both_crowds(x, y, k, tiling, lanes)
+    factors = as_queries or (None, None)
+    sides = ((x, y, rows, columns, factors[0]), (y, x, columns, rows, factors[1]))
+    found = at_once([partial(_one_direction, *side) for side in sides], lanes)
     return found[0], found[1]
+
+
+def _one_direction(
+    queries: Factored,
+    candidates: Factored,
+    crowd: Crowd,
+    others: Crowd,
+    scale: torch.Tensor | None,
+) -> torch.Tensor:
+    """Return the number of every query's best candidate (n,), in the order of the queries' numbers.
+
+    Args:
+        queries: the queries, as they are multiplied in hubness terms.
+        candidates: the candidates.
+        crowd: the queries' nearest and their peaks among the candidates.
+        others: the candidates' among the queries, whose hubness is subtracted.
+        scale: the factors of the vectors as queries (n,), if they are others.
+    """
+    asked, factor, order = queries, None, queries.numbers()
+    if scale is not None:
+        factor = (scale if queries.scale is None else scale / queries.scale)[order]
+        asked = replace(queries, scale=scale)
+    best = best_of_groups(asked, candidates, others.hubness(), crowd, factor)
+    return torch.empty_like(best).scatter_(0, order, best)
 
 
 def _inverse_norm_of_all(vectors: torch.Tensor) -> torch.Tensor:

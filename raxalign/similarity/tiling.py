@@ -36,15 +36,17 @@ class Tiling:
     row_group: int = 32
     column_group: int = 16
 
-    def block(self, rows: int, columns: int, itemsize: int) -> tuple[int, int]:
+    def block(self, rows: int, columns: int, itemsize: int, lanes: int = 1) -> tuple[int, int]:
         """Return the rows and columns of a block of a matrix, multiples of every group.
 
         A block is higher than wide: single values are read faster from a row than from a column,
-        and the fewer blocks a side has, the fewer values are read.
+        and the fewer blocks a side has, the fewer values are read. Each lane has a block in memory,
+        as many rows of blocks as the others, and a column of blocks of its own. Blocks of several
+        lanes are narrower, and no lower than they have to be.
         """
         fit = self.block_bytes // itemsize
-        high = _share(rows, max(math.isqrt(self.aspect * fit), fit // columns))
-        wide = _share(columns, fit // high)
+        high = _share(rows, max(math.isqrt(self.aspect * fit), fit // columns), lanes)
+        wide = _share(columns, min(fit // (lanes * high), -(-columns // lanes)))
         return (
             _whole(high, self.pooled(self.column_group, rows, columns)),
             _whole(wide, self.pooled(self.row_group, rows, columns)),
@@ -56,9 +58,11 @@ class Tiling:
         return _whole(max(self.peak_group, least), group)
 
 
-def _share(size: int, most: int) -> int:
-    """Return the size of the largest part where `size` is cut into the fewest equal parts."""
-    return -(-size // -(-size // max(1, most)))
+def _share(size: int, most: int, unit: int = 1) -> int:
+    """Return the size of the largest part where `size` is cut into the fewest equal parts, a
+    multiple of `unit`.
+    """
+    return -(-size // _whole(-(-size // max(1, most)), unit))
 
 
 def _whole(size: int, unit: int) -> int:
@@ -102,7 +106,7 @@ class Factored:
         return self._numbered(places if self.order is None else self.order[places])
 
     def _numbered(self, numbers: torch.Tensor) -> torch.Tensor:
-        rows = self.vectors[numbers]
+        rows = self.vectors.index_select(0, numbers)
         return rows if self.scale is None else rows.mul_(self.scale[numbers, None])
 
     def mean(self) -> torch.Tensor:
