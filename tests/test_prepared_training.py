@@ -7,8 +7,8 @@ import json
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.plan import prepared
-from raxalign.plan.expand import expand
+from raxalign.plan.expansion import prepared
+from raxalign.plan.expansion.expand import expand
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger

@@ -15,9 +15,9 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import StorageError, TrainingDiverged
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation
-from raxalign.plan.expand import expand
-from raxalign.plan.results import rows
+from raxalign.plan.expansion.expand import expand
 from raxalign.plan.touch import Meeting
+from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.corpora.base import CorpusInputs
-from raxalign.plan.data import SEEN_SWAPPED
+from raxalign.plan.expansion.data import SEEN_SWAPPED
 from raxalign.plan.stage import Stage
 from raxalign.stages.bench import Bench
 from raxalign.stages.inputs import task_inputs

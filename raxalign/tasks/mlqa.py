@@ -15,6 +15,7 @@ from raxalign.tasks.spans.metrics import MEASURED, METRICS
 from raxalign.tasks.spans.params import SpanParams
 from raxalign.tasks.transfer.selection import kept
 from raxalign.tasks.transfer.settings import SettingTask, split_faults
+from raxalign.tasks.transfer.shared_rows import SharedRows
 from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:
@@ -89,6 +90,33 @@ class Mlqa(SettingTask):
         """
         asked = self.params.selection != "last" and self.params.setting != "g-xlt"
         return asked and metric in ("f1", "exact_match")
+
+    def prepares(self, lang: str, pivot: str) -> SharedRows | None:
+        """What decides on the training questions of a language; None where two languages are mixed:
+        the questions of one are then read on the contexts of the other.
+        """
+        if not self.trains_on(lang, pivot) or self.params.code_switching != "none":
+            return None
+        found, sources = self.canonical(), self.sources(lang, pivot)
+        names = ("data", "codes", "hub", "phrasebook", "max_train")
+        return SharedRows(
+            {name: found[name] for name in names if name in found},
+            {name: source for name, source in sources.items() if name == "train"},
+        )
+
+    def write_rows(
+        self,
+        lang: str,
+        inputs: TaskInputs,
+        tokenizer: Any,
+        threads: int,  # noqa: ARG002
+        folder: Path,
+    ) -> Mapping[str, object]:
+        """Writes the training questions of a language for `TaskInputs.rows`, in one process."""
+        from raxalign.tasks.spans.divided_questions import write_questions
+
+        questions = self.data(inputs).questions("train", lang)
+        return write_questions(questions, lang, tokenizer, folder)
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """The set that is evaluated, and the training set."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -45,14 +46,15 @@ FAST = {
 
 
 @pytest.fixture(scope="module")
-def encoder_folder(tmp_path_factory):
+def read_encoder(tmp_path_factory):
     torch.set_num_threads(1)
-    return tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
+    folder = tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
+    return TransformerEncoder.from_folder(folder)
 
 
 @pytest.fixture
-def encoder(encoder_folder):
-    return TransformerEncoder.from_folder(encoder_folder)
+def encoder(read_encoder):
+    return deepcopy(read_encoder)
 
 
 def write(path, lang, n, seed, name):
@@ -76,7 +78,10 @@ def write(path, lang, n, seed, name):
 
 @pytest.fixture
 def files(tmp_path):
-    folder = tmp_path / "files"
+    return write_all(tmp_path / "files")
+
+
+def write_all(folder):
     folder.mkdir()
     for k, lang in enumerate(("en", "de", "es")):
         write(folder / f"train-{lang}.json", lang, 96, k, "train")
@@ -111,8 +116,15 @@ def values(outcome, metric="f1"):
     return {(s.lang, s.split): s.value for s in outcome.scores if s.metric == metric}
 
 
-def test_learns_to_answer_and_predictions_recompute_to_the_scores(tmp_path, encoder, files):
-    outcome, notes = run(tmp_path, AlignedEncoder(encoder), files)
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory, read_encoder):
+    """The outcome and the notes of a training with all defaults."""
+    root = tmp_path_factory.mktemp("whole")
+    return run(root, AlignedEncoder(deepcopy(read_encoder)), write_all(root / "files"))
+
+
+def test_learns_to_answer_and_predictions_recompute_to_the_scores(tuned):
+    outcome, notes = tuned
     found = values(outcome)
     assert found["en", "test"] > 0.9
     assert set(found) == {
@@ -230,7 +242,7 @@ def test_mean_dev_and_target_dev_pick_by_development_sets(tmp_path, encoder, fil
         assert ("warning" in outcome.notes) is (rule == "target-dev")
 
 
-def test_one_seed_gives_one_result_and_a_killed_training_goes_on(tmp_path, encoder, files):
+def test_one_seed_gives_one_result_and_a_killed_training_goes_on(tmp_path, encoder, files, tuned):
     class Killed(Exception):
         pass
 
@@ -238,7 +250,7 @@ def test_one_seed_gives_one_result_and_a_killed_training_goes_on(tmp_path, encod
         if step >= 30:
             raise Killed
 
-    whole, _ = run(tmp_path, AlignedEncoder(encoder), files)
+    whole, _ = tuned
     runtime = {"checkpoints": tmp_path / "checkpoints", "checkpoint_every": 7}
     with pytest.raises(Killed):
         run(

@@ -20,7 +20,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.plan.load import open_grid
-from raxalign.plan.results import rows as results
+from raxalign.plan.values.results import rows as results
 from raxalign.plugin_files import open_file
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial

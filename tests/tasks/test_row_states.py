@@ -24,7 +24,7 @@ from raxalign.tasks.spans.training import Training as SpanTraining
 from raxalign.tasks.tagging.models import make_tagger
 from raxalign.tasks.tagging.training import _Tagging
 from raxalign.tasks.transfer import row_states as module
-from raxalign.tasks.transfer.row_states import RowStates, row_states, shares_rows
+from raxalign.tasks.transfer.row_states import RowStates, lay_out, shares_rows, states_of
 from raxalign.tasks.transfer.trained import TrainingRun
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.objective import Objective, Step
@@ -188,7 +188,7 @@ def test_the_states_are_those_of_each_row_alone_with_its_own_languages(encoder):
     ]
     assert max(len(row) for row in rows) == POSITIONS
     with torch.no_grad():
-        found = row_states(aligned, rows)
+        found = states_of(aligned, lay_out(aligned, rows))
         for s, row in enumerate(rows):
             alone = aligned.hidden(encoder.collate([row]))[-1][0]
             part = found.states_FH[found.starts_S[s] :][: len(row)]
@@ -212,9 +212,10 @@ def test_an_encoder_that_cannot_keep_sentences_apart_is_run_padded(name, packs, 
     encoder = TransformerEncoder.from_folder(
         folder_of(tmp_path / "encoder", model_of(name, head=False))
     )
+    aligned = AlignedEncoder(encoder)
     rows = encoder.pieces([["w1", "w2"], ["w3"], ["w4", "w5", "w6"]], "en")
     with torch.no_grad():
-        found = row_states(AlignedEncoder(encoder), rows)
+        found = states_of(aligned, lay_out(aligned, rows))
         for s, row in enumerate(rows):
             alone = encoder.hidden(encoder.collate([row]))[-1][0]
             part = found.states_FH[found.starts_S[s] :][: len(row)]
@@ -228,7 +229,7 @@ def test_a_transform_inside_the_encoder_is_run_padded(encoder, passes):
     rows = encoder.pieces(texts(), "de")
     assert not shares_rows(aligned, {"de"})
     with torch.no_grad():
-        found, without = row_states(aligned, rows), row_states(plain, rows)
+        found, without = (states_of(view, lay_out(view, rows)) for view in (aligned, plain))
         states_BTH = aligned.hidden(encoder.collate(rows))[-1]
     assert torch.equal(found.states_FH, states_BTH.flatten(0, 1))
     assert not torch.allclose(found.at(found.starts_S), without.at(without.starts_S), atol=1e-2)
@@ -250,6 +251,7 @@ def test_rows_of_a_language_without_a_transform_inside_are_those_of_the_plain_en
     rows = encoder.pieces(texts(), "en")
     with torch.no_grad():
         shifted, plain = (
-            row_states(AlignedEncoder(encoder, transforms), rows) for transforms in ((inside,), ())
+            states_of(view, lay_out(view, rows))
+            for view in (AlignedEncoder(encoder, (inside,)), AlignedEncoder(encoder))
         )
     assert torch.equal(shifted.states_FH, plain.states_FH)

@@ -12,7 +12,8 @@ from raxalign.errors import RaxalignError
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.tagging.feature_layers import feature_layers
 from raxalign.tasks.tagging.features import extract
-from raxalign.tasks.tagging.models import BilstmCrf, Placed, make_tagger
+from raxalign.tasks.tagging.models import BilstmCrf, make_tagger
+from raxalign.tasks.tagging.placed import Placed
 from raxalign.tasks.tagging.training import _Tagging
 from raxalign.train.objective import Step
 from tests.tiny import tiny_bert

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -25,14 +26,15 @@ from tests.tiny import tiny_bert
 
 
 @pytest.fixture(scope="module")
-def encoder_folder(tmp_path_factory):
+def read_encoder(tmp_path_factory):
     torch.set_num_threads(1)
-    return tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
+    folder = tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
+    return TransformerEncoder.from_folder(folder)
 
 
 @pytest.fixture
-def encoder(encoder_folder):
-    return TransformerEncoder.from_folder(encoder_folder)
+def encoder(read_encoder):
+    return deepcopy(read_encoder)
 
 
 @pytest.fixture
@@ -48,9 +50,17 @@ def run(tmp_path, aligned, files, *, seed=0, name="tuned", start=None, runtime=N
     return xnli.evaluate(aligned, xnli.languages(("de",), "en"), inputs, runtime, folder)
 
 
-def test_learns_what_one_word_decides(tmp_path, encoder, files):
-    before = {name: p.clone() for name, p in encoder.model.named_parameters()}
-    outcome = run(tmp_path, AlignedEncoder(encoder), files)
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory, read_encoder):
+    """A training with all defaults: its encoder, its folder and its outcome."""
+    root, encoder = tmp_path_factory.mktemp("whole"), deepcopy(read_encoder)
+    outcome = run(root, AlignedEncoder(encoder), write_all(root / "files"))
+    return encoder, root / "tuned", outcome
+
+
+def test_learns_what_one_word_decides(read_encoder, tuned):
+    encoder, _, outcome = tuned
+    before = dict(read_encoder.model.named_parameters())
     found = values(outcome)
     assert found["en", "test"] > 0.9
     assert set(found) == {
@@ -61,8 +71,8 @@ def test_learns_what_one_word_decides(tmp_path, encoder, files):
     assert all(torch.equal(p, before[name]) for name, p in encoder.model.named_parameters())
 
 
-def test_predictions_recompute_to_the_scores(tmp_path, encoder, files):
-    outcome = run(tmp_path, AlignedEncoder(encoder), files)
+def test_predictions_recompute_to_the_scores(tuned):
+    *_, outcome = tuned
     rows = outcome.predictions.to_pylist()
     for lang in ("en", "de"):
         for split, n in (("dev", 30), ("test", 33)):
@@ -104,9 +114,9 @@ def test_mean_dev_and_target_dev_pick_by_development_sets(tmp_path, encoder, fil
         assert ("warning" in outcome.notes) is (rule == "target-dev")
 
 
-def test_pivot_dev_keeps_the_best_epoch_of_the_pivot(tmp_path, encoder, files):
-    outcome = run(tmp_path, AlignedEncoder(encoder), files)
-    record = json.loads((tmp_path / "tuned" / "training.json").read_text())["models"][0]
+def test_pivot_dev_keeps_the_best_epoch_of_the_pivot(tuned):
+    _, folder, outcome = tuned
+    record = json.loads((folder / "training.json").read_text())["models"][0]
     best = 1 + int(np.argmax(record["pivot_dev"]))
     assert [int(epoch) for epoch in record["files"]] == [best]
     assert values(outcome)["en", "dev"] == pytest.approx(max(record["pivot_dev"]))

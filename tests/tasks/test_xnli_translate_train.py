@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +26,15 @@ from tests.tiny import tiny_bert
 
 
 @pytest.fixture(scope="module")
-def encoder_folder(tmp_path_factory):
+def read_encoder(tmp_path_factory):
     torch.set_num_threads(1)
-    return tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
+    folder = tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
+    return TransformerEncoder.from_folder(folder)
 
 
 @pytest.fixture
-def encoder(encoder_folder):
-    return TransformerEncoder.from_folder(encoder_folder)
+def encoder(read_encoder):
+    return deepcopy(read_encoder)
 
 
 @pytest.fixture

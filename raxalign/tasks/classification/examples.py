@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from raxalign.errors import DataError
 from raxalign.running import Sentence
-from raxalign.tasks.transfer.fingerprints import fingerprint, normal
+from raxalign.tasks.transfer.fingerprints import among, fingerprint, normal
 
 if TYPE_CHECKING:
     from raxalign.tasks.transfer.divided_rows import DividedTexts
@@ -67,7 +67,7 @@ class Examples:
     def without(self, others: Iterable[Examples]) -> Examples:
         """Returns the examples whose texts are in none of the others."""
         known = np.concatenate([other.fingerprints() for other in others])
-        fresh = ~np.isin(self.fingerprints()[: len(self)], known)
+        fresh = ~among(self.fingerprints()[: len(self)], known)
         kept = [row for row, keep in zip(self.rows, fresh, strict=True) if keep]
         return Examples(self.source, kept, self.unlabelled)
 
@@ -130,7 +130,7 @@ def refuse_overlap(
     Raises:
         DataError: one was, or where data repeats texts, more than half were.
     """
-    known = np.isin(evaluated.fingerprints(), trained)
+    known = among(evaluated.fingerprints(), trained)
     texts, ids = known[: len(evaluated)], known[len(evaluated) :]
     named = [i for i, row in enumerate(evaluated.rows) if row.id is not None]
     seen = texts.copy()

@@ -29,7 +29,7 @@ class Part:
     firsts: Sequence[Sequence[str]]
     seconds: Sequence[Sequence[str]] | None
     labels: Sequence[str]
-    units: Sequence[int]
+    units: np.ndarray
 
 
 def training_parts(
@@ -62,7 +62,7 @@ def training_parts(
             index = counterparts(examples, given[pivot], whole=whole)
             sides, mixes = (examples, given[pivot]), [(lang, pivot), (pivot, lang)]
         firsts, seconds, labels = _columns(sides, index)
-        units = range(begin, begin + len(labels))
+        units = np.arange(begin, begin + len(labels))
         for mix in mixes:  # each text is the own one where its language is `lang`, else the pivot's
             first, second = (0 if of_text == lang else 1 for of_text in mix)
             parts.append(Part(mix, firsts[first], seconds[second], labels, units))

@@ -189,12 +189,17 @@ class FineTuning(EpochObjective, HostSided[int, _Examples]):
         self.pieces: Sequence[Any] = Chained(
             [self.model.rows(part.firsts, part.seconds, *part.langs) for part in given.parts]
         )
-        units = np.concatenate([np.asarray(part.units) for part in given.parts])
+        units = np.concatenate([part.units for part in given.parts])
         self.n_rows = 1 + int(units.max())
         self.members = np.argsort(units, kind="stable")  # the examples of each unit in turn
         self.member_offsets = offsets_of(np.bincount(units))
         number_of = {label: i for i, label in enumerate(given.labels)}
-        self.labels = np.array([number_of[label] for part in given.parts for label in part.labels])
+        self.labels = np.concatenate(
+            [
+                np.fromiter(map(number_of.__getitem__, part.labels), np.int64, len(part.labels))
+                for part in given.parts
+            ]
+        )
         pivot = given.parts[0].langs[0]
         self.dev: Sequence[Any] = self.model.rows(*given.dev.words(), pivot) if given.dev else []
         self.rows_watched: Mapping[str, Sequence[Any]] = {

@@ -28,6 +28,7 @@ from raxalign.tasks.transfer.selection import readers
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
+    from raxalign.tasks.spans.divided_questions import DividedQuestions
     from raxalign.tasks.spans.params import SpanParams
 
 Split = Literal["train", "dev", "test"]
@@ -70,6 +71,17 @@ class QaData:
         """The questions, at most `max_train` of a training set. Raises `DataError`."""
         found = self._read(split, lang)
         return found.first(self.params.max_train) if split == "train" else found
+
+    def training(self, lang: str) -> Questions | DividedQuestions:
+        """The training questions of a language: those that were divided into pieces before, where
+        there are such. Raises `DataError`.
+        """
+        if lang not in self.inputs.rows:
+            return self.questions("train", lang)
+        from raxalign.tasks.spans.divided_questions import read_questions
+
+        named = None if isinstance(self.params.data, str) else str(self.path("train", lang))
+        return read_questions(self.inputs.rows[lang], lang, named)
 
     def evaluation_sets(self, languages: tuple[str, ...]) -> list[EvaluationSet]:
         """What is evaluated: each language, or with `g-xlt` each pair of languages (named question,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from raxalign.corpora.readers.hub import check_columns, load_rows
 from raxalign.corpora.readers.inspection import Report, refuse
 from raxalign.errors import DataError
-from raxalign.tasks.transfer.fingerprints import fingerprint, normal
+from raxalign.tasks.transfer.fingerprints import among, fingerprint, normal
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,11 @@ class Questions:
     unanswerable: int = 0
 
     def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def total(self) -> int:
+        """How many questions the source has that have an answer."""
         return len(self.rows)
 
     def first(self, n: int | None) -> Questions:
@@ -113,7 +118,7 @@ def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Questions) -> None
     """Raises `DataError` where a question that is evaluated was trained on; `trained` are
     fingerprints, sorted or not.
     """
-    known = np.isin(evaluated.fingerprints(), trained).reshape(2, -1)
+    known = among(evaluated.fingerprints(), trained).reshape(2, -1)
     if known.any():
         hits = np.flatnonzero(known.any(axis=0))
         same = "text" if known[0].any() else "id"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -14,14 +14,16 @@ from torch import nn
 
 from raxalign.errors import DataError
 from raxalign.tasks.spans.data import QaData, Split
+from raxalign.tasks.spans.divided_questions import DividedQuestions
 from raxalign.tasks.spans.metrics import METRICS, best, f1
 from raxalign.tasks.spans.model import SpanModel, SpanRows, span_loss
 from raxalign.tasks.spans.rows import Questions, answered, crossed, refuse_overlap
 from raxalign.tasks.spans.windows import (
-    Window,
+    Units,
     WindowRows,
     Windows,
     WindowSizes,
+    cut_windows,
     make_windows,
 )
 from raxalign.tasks.transfer.compact_rows import Chained
@@ -72,10 +74,13 @@ def train(
     Raises: `DataError` where a question that is evaluated is trained on.
     """
     params, pivot = data.params, data.inputs.pivot
-    given = {lang: data.questions("train", lang) for lang in languages}
+    given = {lang: data.training(lang) for lang in languages}
     fingerprints = np.concatenate([questions.fingerprints() for questions in given.values()])
     evaluated = _held_out(data, languages, fingerprints)
-    placed = {lang: answered(questions) for lang, questions in given.items()}
+    placed = {
+        lang: found if isinstance(found, DividedQuestions) else answered(found)
+        for lang, found in given.items()
+    }
     watched = watched_sets(runtime, lambda lang: data.questions("dev", lang))
     training = Training(placed, pivot, evaluated.get((pivot, "dev")), watched)
     settings, counts = settings_of(params), dict[str, object]()
@@ -102,13 +107,13 @@ def _held_out(
     return found
 
 
-def _left_out(given: Mapping[str, Questions], placed: Mapping[str, Questions]) -> dict[str, object]:
+def _left_out(given: Mapping[str, Asked], placed: Mapping[str, Asked]) -> dict[str, object]:
     """Counts the questions that are trained on, and those that are not."""
     rows = {lang: len(questions) for lang, questions in placed.items()}
     return {
         "rows": rows,
         "misplaced": {
-            lang: len(given[lang]) - n for lang, n in rows.items() if n < len(given[lang])
+            lang: given[lang].total - n for lang, n in rows.items() if n < given[lang].total
         },
         "unanswerable": {
             lang: questions.unanswerable
@@ -118,6 +123,10 @@ def _left_out(given: Mapping[str, Questions], placed: Mapping[str, Questions]) -
     }
 
 
+Asked: TypeAlias = Questions | DividedQuestions
+"""The training questions of a language, as they were read, or divided into pieces before."""
+
+
 @dataclass(frozen=True)
 class Training:
     """What is trained on: the questions by language, the pivot, and its development set (None where
@@ -125,30 +134,10 @@ class Training:
     language.
     """
 
-    given: Mapping[str, Questions]
+    given: Mapping[str, Asked]
     pivot: str
     dev: Questions | None
     watched: Mapping[str, Questions] = field(default_factory=dict)
-
-
-class Units(Sequence[list[Window]]):
-    """What must be in one batch: the windows of some numbers, made when they are asked for."""
-
-    def __init__(self, windows: Sequence[Window], members: Sequence[list[int]]) -> None:
-        self.windows, self.members = windows, members
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-    @overload
-    def __getitem__(self, which: int) -> list[Window]: ...
-    @overload
-    def __getitem__(self, which: slice) -> list[list[Window]]: ...
-    def __getitem__(self, which: int | slice) -> list[Window] | list[list[Window]]:
-        """Return the windows of a unit, or those of some units."""
-        if isinstance(which, slice):
-            return [self[i] for i in range(*which.indices(len(self)))]
-        return [self.windows[number] for number in self.members[which]]
 
 
 @dataclass(frozen=True)
@@ -181,10 +170,13 @@ class SpanTuning(EpochObjective, HostSided[int, _Asked]):
         for lang, questions in training.given.items():
             begin = sum(map(len, parts))
             if lang == self.pivot or params.code_switching == "none":
-                parts.append(self._windows(questions, (lang, lang)).windows)
+                parts.append(self._training_windows(questions, lang))
                 members += [[begin + number] for number in range(len(parts[-1]))]
             else:
-                mixes, units = self._mixed(questions, training.given[self.pivot], lang)
+                pivot = training.given[self.pivot]
+                assert isinstance(questions, Questions), "what is mixed was not divided before"
+                assert isinstance(pivot, Questions)
+                mixes, units = self._mixed(questions, pivot, lang)
                 parts += mixes
                 members += [[begin + number for number in unit] for unit in units]
         self.parts, self.members = parts, members
@@ -192,6 +184,11 @@ class SpanTuning(EpochObjective, HostSided[int, _Asked]):
         self.n_rows = len(members)
         self.dev_windows = self._windows(self.dev, (self.pivot, self.pivot)) if self.dev else None
         self.watched_sets = training.watched
+
+    def _training_windows(self, questions: Asked, lang: str) -> WindowRows:
+        if isinstance(questions, Questions):
+            return self._windows(questions, (lang, lang)).windows
+        return cut_windows(questions.texts(), self.model.encoder, sizes_of(self.params))
 
     def _windows(self, questions: Questions, languages: tuple[str, str]) -> Windows:
         return make_windows(questions, self.model.encoder, languages, sizes_of(self.params))

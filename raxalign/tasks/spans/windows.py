@@ -43,29 +43,40 @@ class Window:
     target: tuple[int, int]
 
 
+@dataclass(frozen=True)
+class Texts:
+    """What windows are made of.
+
+    Attributes:
+        asked: The pieces of each question.
+        contexts: The pieces of the context of each question.
+        spans_Q2: The first and the last piece of each answer in its context (-1: none is known).
+        languages: The language of the questions, and that of the contexts.
+    """
+
+    asked: Sequence[np.ndarray]
+    contexts: Sequence[np.ndarray]
+    spans_Q2: np.ndarray
+    languages: tuple[str, str]
+
+
 class WindowRows(Sequence[Window]):
     """Windows of which each is made when it is asked for. One takes 24 bytes, beside the pieces of
     the questions and of the contexts.
     """
 
-    def __init__(
-        self,
-        template: Template,
-        texts: tuple[Sequence[np.ndarray], Sequence[TextPieces]],
-        languages: tuple[str, str],
-        cuts_S5: np.ndarray,
-    ) -> None:
+    def __init__(self, template: Template, texts: Texts, longest: int, cuts_S5: np.ndarray) -> None:
         """Keep what windows are made of.
 
         Args:
             template: The special pieces of a row.
-            texts: The pieces of each question, and those of its context.
-            languages: The language of the questions, and that of the contexts.
+            texts: The pieces of questions and contexts.
+            longest: The largest number of pieces of a question; a longer one is cut.
             cuts_S5: For each window the number of its question, its first piece of the context, the
                 number of these, and its target.
         """
-        self.template, self.languages, self.cuts_S5 = template, languages, cuts_S5
-        self.asked, self.contexts = texts
+        self.template, self.texts, self.longest = template, texts, longest
+        self.cuts_S5 = cuts_S5
 
     def __len__(self) -> int:
         return len(self.cuts_S5)
@@ -79,13 +90,34 @@ class WindowRows(Sequence[Window]):
         if isinstance(which, slice):
             return [self[i] for i in range(*which.indices(len(self)))]
         number, first, size, *target = self.cuts_S5[which].tolist()
-        pieces = self.contexts[number].ids[first : first + size]
-        row, begin = pair_row(self.template, self.asked[number], pieces, self.languages)
+        pieces = self.texts.contexts[number][first : first + size]
+        asked = self.texts.asked[number][: self.longest]
+        row, begin = pair_row(self.template, asked, pieces, self.texts.languages)
         return Window(row, number, begin, first, size, (target[0], target[1]))
 
     def answered(self) -> int:
         """Count the windows that hold the whole answer."""
         return int(self.cuts_S5[:, 3:].any(axis=1).sum())
+
+
+class Units(Sequence[list[Window]]):
+    """What must be in one batch: the windows of some numbers, made when they are asked for."""
+
+    def __init__(self, windows: Sequence[Window], members: Sequence[list[int]]) -> None:
+        self.windows, self.members = windows, members
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @overload
+    def __getitem__(self, which: int) -> list[Window]: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[list[Window]]: ...
+    def __getitem__(self, which: int | slice) -> list[Window] | list[list[Window]]:
+        """Return the windows of a unit, or those of some units."""
+        if isinstance(which, slice):
+            return [self[i] for i in range(*which.indices(len(self)))]
+        return [self.windows[number] for number in self.members[which]]
 
 
 @dataclass(frozen=True)
@@ -110,16 +142,39 @@ def make_windows(
     languages: tuple[str, str],
     sizes: WindowSizes,
 ) -> Windows:
-    """Windows that fit into the encoder's positions; `languages` are the questions' and the
-    contexts'.
+    """Windows over questions and their contexts, whose texts are divided into pieces (see
+    `cut_windows`); `languages` are the questions' and the contexts'.
+    """
+    texts = list(dict.fromkeys(row.context for row in questions.rows))
+    pieces_of = dict(zip(texts, text_pieces(encoder.tokenizer, texts, languages[1]), strict=True))
+    asked = text_pieces(encoder.tokenizer, [row.question for row in questions.rows], languages[0])
+    contexts = [pieces_of[row.context] for row in questions.rows]
+    spans = [span_of(row, pieces) for row, pieces in zip(questions.rows, contexts, strict=True)]
+    given = Texts(
+        [pieces.ids for pieces in asked],
+        [pieces.ids for pieces in contexts],
+        np.array(spans, np.int32).reshape(-1, 2),
+        languages,
+    )
+    return Windows(questions.rows, contexts, cut_windows(given, encoder, sizes))
+
+
+def span_of(row: Question, context: TextPieces) -> tuple[int, int]:
+    """The first and the last piece of a question's answer in its context; (-1, -1) where no answer
+    stands where it says, or it shares no piece.
+    """
+    answer = row.placed()
+    found = answer and context.spanning(answer.start, answer.start + len(answer.text))
+    return found or (-1, -1)
+
+
+def cut_windows(texts: Texts, encoder: TransformerEncoder, sizes: WindowSizes) -> WindowRows:
+    """Windows that fit into the encoder's positions.
 
     Questions are cut to `sizes.question` pieces and half the room. The stride is at most so large
     that every answer of at most `sizes.answer` pieces, and half a window's, is whole in some
     window.
     """
-    texts = list(dict.fromkeys(row.context for row in questions.rows))
-    pieces_of = dict(zip(texts, text_pieces(encoder.tokenizer, texts, languages[1]), strict=True))
-    asked = text_pieces(encoder.tokenizer, [row.question for row in questions.rows], languages[0])
     template = read_template(encoder.tokenizer)
     room = (
         encoder.max_positions
@@ -127,19 +182,13 @@ def make_windows(
         - len(template.between)
         - len(template.after_pair)
     )
-    contexts = [pieces_of[row.context] for row in questions.rows]
-    cut, found = list[np.ndarray](), array("i")
-    for number, (row, question) in enumerate(zip(questions.rows, asked, strict=True)):
-        context, ids = contexts[number], question.ids[: min(sizes.question, room // 2)]
-        answer = row.placed()
-        span = context.spanning(answer.start, answer.start + len(answer.text)) if answer else None
-        begin = len(template.before) + len(ids) + len(template.between)
-        for first, size in cuts(len(context), room - len(ids), sizes):
+    longest, found = min(sizes.question, room // 2), array("i")
+    for number, span in enumerate(map(tuple, texts.spans_Q2.tolist())):
+        asked = min(len(texts.asked[number]), longest)
+        begin = len(template.before) + asked + len(template.between)
+        for first, size in cuts(len(texts.contexts[number]), room - asked, sizes):
             found.extend((number, first, size, *_target(span, first, size, begin)))
-        cut.append(ids)
-    cuts_S5 = np.array(found, np.int32).reshape(-1, 5)
-    windows = WindowRows(template, (cut, contexts), languages, cuts_S5)
-    return Windows(questions.rows, contexts, windows)
+    return WindowRows(template, texts, longest, np.array(found, np.int32).reshape(-1, 5))
 
 
 def cuts(length: int, room: int, sizes: WindowSizes) -> Iterator[tuple[int, int]]:
@@ -159,7 +208,7 @@ def cuts(length: int, room: int, sizes: WindowSizes) -> Iterator[tuple[int, int]
     yield first, length - first
 
 
-def _target(span: tuple[int, int] | None, first: int, size: int, begin: int) -> tuple[int, int]:
-    if span is None or span[0] < first or span[1] >= first + size:
+def _target(span: tuple[int, int], first: int, size: int, begin: int) -> tuple[int, int]:
+    if span[0] < first or span[1] >= first + size:  # none is known: -1
         return 0, 0
     return begin + span[0] - first, begin + span[1] - first

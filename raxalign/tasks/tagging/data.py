@@ -23,6 +23,7 @@ from raxalign.tasks.transfer.task import HubSet
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
+    from raxalign.tasks.tagging.divided_sentences import DividedSentences
 
 _PHRASEBOOK_SEED = 0
 """The examples are data: they do not change with the seed of a trial."""
@@ -58,6 +59,17 @@ class TaggingData:
             # Different sentences may look the same.
             found = found.without([self._read(other, lang) for other in self.splits()])
         return found.first(self.params.max_train) if split == "train" else found
+
+    def training(self) -> Sentences | DividedSentences:
+        """Reads the training sentences: those that were divided into pieces before, where there are
+        such. Raises `DataError` with file and line.
+        """
+        if self.pivot not in self.inputs.rows:
+            return self.sentences("train", self.pivot)
+        from raxalign.tasks.tagging.divided_sentences import read_sentences
+
+        named = None if isinstance(self.params.data, str) else str(self.path("train", self.pivot))
+        return read_sentences(self.inputs.rows[self.pivot], self.pivot, named)
 
     def _read(self, split: Split, lang: str) -> Sentences:
         if self.params.data == "hub":

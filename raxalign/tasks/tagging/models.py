@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from raxalign.arrays import word_pieces
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
 from raxalign.tasks.tagging.feature_layers import feature_layers
-from raxalign.tasks.tagging.features import Features, extract
-from raxalign.tasks.transfer.compact_rows import Ragged, compact_rows
+from raxalign.tasks.tagging.features import extract
+from raxalign.tasks.tagging.placed import Placed
+from raxalign.tasks.transfer.compact_rows import compact_rows
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.row_states import RowLayout, lay_out, states_of
 from raxalign.train.devices import on_device, to_device
@@ -32,37 +32,14 @@ if TYPE_CHECKING:
     from raxalign.tasks.tagging.params import TaggingSettings
 
 
-@dataclass(frozen=True)
-class Placed:
-    """Tokenised sentences: for each the pieces, the positions of its words' first pieces, and the
-    words of those positions (in order).
-
-    Words without a piece, or beyond what a row may have, are missing there. `features` are those of
-    the frozen encoder, where the tagger reads them.
-    """
-
-    rows: Sequence[PieceRow]
-    firsts: Sequence[np.ndarray]
-    words: Sequence[np.ndarray]
-    features: Features | None = None
-
-    @classmethod
-    def of(cls, rows: Sequence[PieceRow], features: Features | None = None) -> Placed:
-        """The first pieces of all words."""
-        firsts, words = Ragged(), Ragged()
-        for row in rows:
-            pieces, owners = word_pieces(row.words, row.lasts)
-            present, first = np.unique(owners, return_index=True)
-            firsts.append(pieces[first])
-            words.append(present)
-        return cls(rows, firsts, words, features)
-
-
 class Tagger(Protocol):
     """Contract of a tagger for training and evaluation; labels are numbers."""
 
     def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
         """The sentences as the tagger reads them."""
+
+    def placed(self, rows: Sequence[PieceRow]) -> Placed:
+        """Sentences that are divided into pieces, as the tagger reads them."""
 
     def loss(
         self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]
@@ -102,7 +79,11 @@ class LinearTagger(FineTuned):
 
     def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
         """The pieces; nothing is computed yet."""
-        return Placed.of(compact_rows(self.encoder, sentences, lang))
+        return self.placed(compact_rows(self.encoder, sentences, lang))
+
+    def placed(self, rows: Sequence[PieceRow]) -> Placed:
+        """The words of the pieces."""
+        return Placed.of(rows)
 
     def lay_out(
         self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray] | None = None
@@ -195,7 +176,10 @@ class BilstmCrf(nn.Module):
 
     def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
         """The pieces with their features."""
-        rows = compact_rows(self.encoder, sentences, lang)
+        return self.placed(compact_rows(self.encoder, sentences, lang))
+
+    def placed(self, rows: Sequence[PieceRow]) -> Placed:
+        """The words of the pieces, and the features of these."""
         return Placed.of(rows, extract(self.aligned, rows, self.layers))
 
     def _states(self, placed: Placed, chosen: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from raxalign.errors import DataError
 from raxalign.running import Sentence
-from raxalign.tasks.transfer.fingerprints import fingerprint, normal
+from raxalign.tasks.transfer.fingerprints import among, fingerprint, normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Sentences:
         """Returns the sentences whose text is in none of the others."""
         if not others:
             return self
-        known = np.isin(
+        known = among(
             self.fingerprints(), np.concatenate([other.fingerprints() for other in others])
         )
         return Sentences(
@@ -53,6 +53,20 @@ class Sentences:
     def words(self) -> list[Sequence[str]]:
         """Returns the words of every sentence, in their running text where it is known."""
         return [row.running or row.words for row in self.rows]
+
+    def tags(self) -> set[str]:
+        """Returns all tags that a word has."""
+        return {tag for row in self.rows for tag in row.tags}
+
+    def n_words(self) -> int:
+        """Returns the number of words."""
+        return sum(len(row.words) for row in self.rows)
+
+    def numbers(self, labels: Sequence[str]) -> Iterator[npt.NDArray[np.int64]]:
+        """Yields the places of each sentence's tags among `labels`."""
+        number = {label: i for i, label in enumerate(labels)}
+        for row in self.rows:
+            yield np.array([number[tag] for tag in row.tags], dtype=np.int64)
 
     def fingerprints(self) -> npt.NDArray[np.int64]:
         """Hashes each sentence's text; case, white space and Unicode forms do not count."""
@@ -68,7 +82,7 @@ def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Sentences) -> npt.
     Honest data has some: short requests recur (a third of the Facebook slots' English development
     set), and so do headlines. More than half means the training file, or a part of it.
     """
-    seen = np.isin(evaluated.fingerprints(), trained)
+    seen = among(evaluated.fingerprints(), trained)
     if 2 * int(seen.sum()) > len(evaluated):
         raise DataError(
             evaluated.source,

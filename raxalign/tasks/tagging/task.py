@@ -22,6 +22,7 @@ from raxalign.tasks.tagging.params import (
 from raxalign.tasks.tagging.scheme import Made, Split, TagColumns, TagScheme
 from raxalign.tasks.transfer.selection import kept
 from raxalign.tasks.transfer.settings import split_faults
+from raxalign.tasks.transfer.shared_rows import SharedRows
 from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferTask
 
 if TYPE_CHECKING:
@@ -158,6 +159,26 @@ class TaggingTask(TransferTask):
         """Returns the pivot, and all languages where their development sets choose."""
         alone = self.resolved()["selection"] in ("pivot-dev", "last")
         return (pivot,) if alone else self.languages(languages, pivot)
+
+    def prepares(self, lang: str, pivot: str) -> SharedRows | None:
+        """Returns what decides on the training sentences, which are the pivot's."""
+        if lang != pivot:
+            return None
+        found, sources = self.canonical(), self.sources(lang, pivot)
+        names = ("data", "codes", "encoding", "phrasebook", "max_train")
+        return SharedRows(
+            {name: found[name] for name in names if name in found},
+            {name: source for name, source in sources.items() if name not in ("dev", "test")},
+        )
+
+    def write_rows(
+        self, lang: str, inputs: TaskInputs, tokenizer: Any, threads: int, folder: Path
+    ) -> Mapping[str, object]:
+        """Writes the training sentences for `TaskInputs.rows`."""
+        from raxalign.tasks.tagging.divided_sentences import write_sentences
+
+        sentences = self.data(inputs).sentences("train", lang)
+        return write_sentences(sentences, lang, tokenizer, threads, folder)
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
         """Returns the data set, with the configuration of the language."""

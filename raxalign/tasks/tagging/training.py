@@ -12,12 +12,15 @@ import numpy as np
 import torch
 
 from raxalign.errors import RaxalignError
+from raxalign.tasks.tagging.divided_sentences import DividedSentences
 from raxalign.tasks.tagging.metrics import count, values
-from raxalign.tasks.tagging.models import LinearTagger, Placed, TaggedRows, make_tagger
+from raxalign.tasks.tagging.models import LinearTagger, TaggedRows, make_tagger
+from raxalign.tasks.tagging.placed import Placed
 from raxalign.tasks.tagging.scheme import OUTSIDE
 from raxalign.tasks.tagging.sentences import refuse_overlap
 from raxalign.tasks.tagging.trained import ALL, choose, names_of
-from raxalign.tasks.transfer.compact_rows import Ragged
+from raxalign.tasks.transfer.compact_rows import Ragged, compact_rows
+from raxalign.tasks.transfer.divided_rows import ChosenTexts, DividedRows
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
 from raxalign.tasks.transfer.trained import Trained, TrainingRun, train_models, watched_sets
@@ -28,6 +31,8 @@ from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.pieces import PieceRow
+    from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.tasks.tagging.data import TaggingData
     from raxalign.tasks.tagging.models import BilstmCrf
     from raxalign.tasks.tagging.params import TaggingSettings
@@ -136,17 +141,22 @@ class _Given:
     """
 
     data: TaggingData
-    rows: Sentences
+    rows: Sentences | DividedSentences
     labels: Sequence[str]
     held_out: Mapping[str, Sentences]
 
     @classmethod
     def read(cls, data: TaggingData, choosing: Sequence[str]) -> _Given:
         """Reads them; `choosing` are the languages whose development sets choose."""
-        rows = data.sentences("train", data.pivot)
-        tags = {tag for row in rows.rows for tag in row.tags}
-        labels = sorted(tags, key=lambda tag: (tag != OUTSIDE, tag))
+        rows = data.training()
+        labels = sorted(rows.tags(), key=lambda tag: (tag != OUTSIDE, tag))
         return cls(data, rows, labels, {lang: data.sentences("dev", lang) for lang in choosing})
+
+    def pieces(self, encoder: TransformerEncoder) -> Sequence[PieceRow]:
+        """Returns the rows of pieces that are trained on."""
+        if isinstance(self.rows, DividedSentences):
+            return DividedRows(encoder, [ChosenTexts(self.rows.texts, None)])
+        return compact_rows(encoder, self.rows.words(), self.data.pivot)
 
     def toward(self, lang: str | None) -> _Given:
         """Returns what the model of a direction reads: the development sets of its language and the
@@ -178,15 +188,14 @@ class _Run:
         self.sets = {**given.held_out, **watched}
         self.languages_watched = tuple(watched)
         self.tagger = make_tagger(settings, aligned, len(given.labels), place.runtime.seed)
-        sentences = self.tagger.place(given.rows.words(), given.data.pivot)
-        number = {label: i for i, label in enumerate(given.labels)}
+        sentences = self.tagger.placed(given.pieces(self.tagger.encoder))
         known = Ragged()
-        for row, words in zip(given.rows.rows, sentences.words, strict=True):
-            known.append(np.array([number[tag] for tag in row.tags])[words])
+        for numbers, words in zip(given.rows.numbers(given.labels), sentences.words, strict=True):
+            known.append(numbers[words])
         usable = np.array(
             [i for i, words in enumerate(sentences.words) if len(words)], dtype=np.int64
         )
-        self.words = sum(len(row.words) for row in given.rows.rows)
+        self.words = given.rows.n_words()
         self.left_out = self.words - sum(len(words) for words in sentences.words)
         self.objective = _Tagging(self.tagger, sentences, known, usable)
         self.dev = {lang: self.tagger.place(dev.words(), lang) for lang, dev in self.sets.items()}

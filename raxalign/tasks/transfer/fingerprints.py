@@ -7,6 +7,15 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import lazy_loader as lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = lazy.load("numpy")
 
 
 def normal(text: str) -> str:
@@ -28,3 +37,17 @@ def unit(words: Sequence[str]) -> int:
     can be resampled together.
     """
     return (fingerprint(*words) >> 1) & 0x7FFF_FFFF_FFFF_FFFF
+
+
+def among(found: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether each hash is one of those that are known; these may have any order, but sorted ones
+    take the least time.
+
+    >>> among(np.array([5, 1, 9]), np.array([9, 2, 5])).tolist()
+    [True, False, True]
+    """
+    if not len(known):
+        return np.zeros(len(found), bool)
+    ordered = known if bool((known[:-1] <= known[1:]).all()) else np.sort(known)
+    places = np.searchsorted(ordered, found)
+    return np.asarray(ordered[np.minimum(places, len(ordered) - 1)] == found)

@@ -94,13 +94,6 @@ def states_of(aligned: AlignedEncoder, layout: RowLayout) -> RowStates:
     return RowStates(states_FH, layout.starts_S, layout.lengths_S)
 
 
-def row_states(aligned: AlignedEncoder, rows: Sequence[PieceRow]) -> RowStates:
-    """Returns the last layer's states of rows by one forward pass (see `lay_out` and
-    `states_of`).
-    """
-    return states_of(aligned, lay_out(aligned, rows))
-
-
 def _packed(encoder: TransformerEncoder, rows: Sequence[PieceRow], lengths_S: np.ndarray) -> Packed:
     """The rows as few rows of about equal width."""
     names = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
