@@ -20,13 +20,12 @@ from raxalign.store._cache import Cache, local_cache
 from raxalign.store._connection import Connection, is_blip
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Problem, Published, Storage
+from raxalign.store._lasting import FEW, Lasting
 from raxalign.store._posix import make_folders
 from raxalign.store._temporary import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
 
 T = TypeVar("T")
 _FOLDER_NAME = 16  # hexadecimal digits of a version
-_LASTING = ("ledger/", "artifacts/")  # below these an object is seldom written again
-_FEW = 8  # files that are asked for one by one; of more, the folder is listed
 
 
 class ObjectStorage(Storage):
@@ -49,7 +48,7 @@ class ObjectStorage(Storage):
     def existing(self, paths: Sequence[str]) -> set[str]:
         """List the folder that all of them are in; a few are asked for one by one."""
         wanted = set(paths)
-        if len(wanted) <= _FEW:
+        if len(wanted) <= FEW:
             return {path for path in wanted if self.exists(path)}
         top = os.path.commonpath(wanted)
         return {found for name in self._list(top) if (found := _join(top, name)) in wanted}
@@ -67,24 +66,45 @@ class ObjectStorage(Storage):
             raise FileNotFoundError(self.place(path)) from None
 
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Return all at once, where the file system can. Copies that the cache has of many are not
-        read again: a listing shows which objects are still the same.
+        """Return all at once, where the file system can. Copies that the machine has of many are
+        not read again: a listing shows which objects are still the same.
         """
-        if len(paths) <= _FEW:
-            return self._read_all(paths)
-        top = os.path.commonpath(paths)
-        stamps = {_join(top, name): _stamp(info) for name, info in self._list(top).items()}
-        there = [path for path in paths if path in stamps]
-        found = {
-            path: data
-            for path in there
-            if (data := self._cache.remembered(path, stamps[path])) is not None
-        }
-        read = self._read_all([path for path in there if path not in found])
-        for path, data in read.items():
-            if path.startswith(_LASTING):
-                self._cache.remember(path, stamps[path], data)
-        return {path: data for path in there if (data := (found | read).get(path)) is not None}
+        if len(paths) <= FEW:
+            return self.read_all(paths)
+        stamps = self.stamps(os.path.commonpath(paths))
+        there = {path: stamps[path] for path in paths if path in stamps}
+        return Lasting(self, self._cache).read(there)
+
+    def collect(self, paths: Sequence[str]) -> None:
+        """Write small objects that stay as they are into one object too, from which machines that
+        have not read them yet read all of them.
+        """
+        Lasting(self, self._cache).collect(paths)
+
+    def read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Return the bytes of those objects that exist; they are read at the same time."""
+        names, found = {self._full(path): path for path in paths}, dict[str, bytes]()
+
+        def request() -> None:
+            left = [name for name, path in names.items() if path not in found]
+            options = self._connection.reading
+            answers = self._files.cat(left, on_error="return", **options) if left else {}
+            for name, answer in answers.items():
+                if not isinstance(answer, Exception):
+                    found[names[name]] = bytes(answer)
+            errors = [answer for answer in answers.values() if isinstance(answer, Exception)]
+            for error in errors:
+                if is_blip(error) or not isinstance(error, FileNotFoundError):
+                    raise error
+
+        self._ask(os.path.commonpath(paths) if paths else "", "read", request)
+        return found
+
+    def stamps(self, top: str) -> dict[str, str | None]:
+        """Return what changes when an object is written again, for each object below a folder, by
+        its path; None where the store shows nothing like it.
+        """
+        return {_join(top, name): _stamp(info) for name, info in self._list(top).items()}
 
     def write(self, path: str, data: bytes) -> None:
         """One request, which object stores do whole or not at all."""
@@ -261,25 +281,6 @@ class ObjectStorage(Storage):
         return {
             name.removeprefix(start): info for name, info in names.items() if name.startswith(start)
         }
-
-    def _read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Read objects at the same time; those that exist."""
-        names, found = {self._full(path): path for path in paths}, dict[str, bytes]()
-
-        def request() -> None:
-            left = [name for name, path in names.items() if path not in found]
-            options = self._connection.reading
-            answers = self._files.cat(left, on_error="return", **options) if left else {}
-            for name, answer in answers.items():
-                if not isinstance(answer, Exception):
-                    found[names[name]] = bytes(answer)
-            errors = [answer for answer in answers.values() if isinstance(answer, Exception)]
-            for error in errors:
-                if is_blip(error) or not isinstance(error, FileNotFoundError):
-                    raise error
-
-        self._ask(os.path.commonpath(paths) if paths else "", "read", request)
-        return found
 
 
 def _join(top: str, name: str) -> str:

@@ -43,18 +43,24 @@ class ArtifactStore:
         """Return whether an artifact was published; cheap, does not look at its bytes."""
         return self._storage.exists(f"{_path(kind, key)}/{MANIFEST}")
 
+    def markers(self, wanted: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
+        """Return the artifacts (kind, key) by the paths that their manifests have, or would have,
+        below the root.
+        """
+        return {f"{_path(kind, key)}/{MANIFEST}": (kind, key) for kind, key in wanted}
+
     def present(self, wanted: Iterable[tuple[str, str]]) -> set[str]:
         """Return the keys of those of the artifacts (kind, key) that were published; on an object
         store by one listing.
         """
-        paths = {f"{_path(kind, key)}/{MANIFEST}": key for kind, key in wanted}
-        return {paths[path] for path in self._storage.existing(list(paths))}
+        paths = self.markers(wanted)
+        return {paths[path][1] for path in self._storage.existing(list(paths))}
 
     def manifests(self, wanted: Iterable[tuple[str, str]]) -> dict[str, Manifest]:
         """Return by key what those of the artifacts (kind, key) consist of that were published;
         unusable ones are set aside with a warning that names them.
         """
-        paths = {f"{_path(kind, key)}/{MANIFEST}": (kind, key) for kind, key in wanted}
+        paths = self.markers(wanted)
         found = {}
         for path, data in self._storage.read_many(list(paths)).items():
             kind, key = paths[path]

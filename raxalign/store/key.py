@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+_LEAVES = frozenset({str, int, bool, type(None)})
+"""The types whose values stay as they are; looked up first, since plans have millions of them."""
 
 
 def canonical_json(value: Json) -> str:
@@ -20,7 +23,7 @@ def canonical_json(value: Json) -> str:
     NaN and the infinities are written as Python's json writes them (bare words), which no other
     value is.
     """
-    return json.dumps(_canonical(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(_canonical(value))
 
 
 def digest(value: Json) -> str:
@@ -36,14 +39,19 @@ def file_digest(path: Path) -> str:
 
 
 def _canonical(value: Json) -> Json:
-    if value is None or isinstance(value, (bool, int, str)):
+    if type(value) in _LEAVES or isinstance(value, (int, str)):
         return value
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise TypeError(f"keys of a hashed mapping are strings: {sorted(map(repr, value))}")
-        return {key: _canonical(entry) for key, entry in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
-        return [_canonical(entry) for entry in value]
+    if isinstance(value, (dict, Mapping)):
+        found = {}
+        for key, entry in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"keys of a hashed mapping are strings: {sorted(map(repr, value))}")
+            found[key] = entry if type(entry) in _LEAVES else _canonical(entry)
+        return found
+    if isinstance(value, (list, tuple)) or (
+        isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview))
+    ):
+        return [entry if type(entry) in _LEAVES else _canonical(entry) for entry in value]
     raise TypeError(f"{type(value).__name__} has no canonical form: {value!r}")

@@ -49,6 +49,12 @@ class Ledger:
         """Return all evaluations that are done; one listing."""
         return {path.rpartition("/")[2] for path in self._storage.marked("ledger", 1, EVALUATION)}
 
+    def markers(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return the evaluations by the paths that their records have, or would have, below the
+        root.
+        """
+        return {f"{_path(key)}/{EVALUATION}": key for key in keys}
+
     def read(self, key: str) -> dict[str, Any]:
         """Return the record of an evaluation; StorageError where there is none, DamagedArtifact
         (and the entry is set aside) if it is damaged.
@@ -59,7 +65,7 @@ class Ledger:
         """Return the records of those evaluations that exist; damaged ones are set aside with a
         warning that names them.
         """
-        paths = {f"{_path(key)}/{EVALUATION}": key for key in keys}
+        paths = self.markers(keys)
         records = {}
         for path, data in self._storage.read_many(list(paths)).items():
             try:

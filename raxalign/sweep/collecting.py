@@ -1,0 +1,46 @@
+"""Collecting the manifests and results of a grid on an object store, as its trials end."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from raxalign.errors import StorageError
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
+from raxalign.store.collected import collect
+from raxalign.sweep.observer import Observer
+
+_EVERY = 500  # trials
+
+
+def collect_plan(plan: Plan, root: str) -> None:
+    """Collect what a storage has of a plan. A storage that refuses stops nothing: commands on
+    another machine then read more objects.
+    """
+    there = [stage for stage in plan.stages.values() if not stage.inline]
+    artifacts = ((stage.kind, stage.key) for stage in there if stage.kind != "evaluation")
+    evaluations = (stage.key for stage in there if stage.kind == "evaluation")
+    with suppress(StorageError):
+        collect(root, artifacts, evaluations)
+
+
+class Collector(Observer):
+    """Collects what a sweep has made, each time that some hundred trials have ended."""
+
+    def __init__(self, root: str) -> None:
+        self._root, self._ended = root, 0
+        self._plan: Plan | None = None
+
+    def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
+        """Note the plan."""
+        self._plan = plan
+
+    def grid_grew(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
+        """Note the plan that a search has made."""
+        self._plan = plan
+
+    def trial_finished(self, trial: Trial, error: str | None) -> None:  # noqa: ARG002
+        """Collect now and then."""
+        self._ended += 1
+        if self._plan is not None and self._ended % _EVERY == 0:
+            collect_plan(self._plan, self._root)

@@ -1,0 +1,271 @@
+"""Collections of small objects: what a machine asks for at its first look, and that a collection is
+never more than a help.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bucket import Bucket
+
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.collected import collect
+from raxalign.store.files import files_of
+from raxalign.store.ledger import Ledger
+from tests.aws import BUCKET, Proxy
+
+N = 10
+
+
+class Requests(list[tuple[str, str]]):
+    """What is asked of a bucket, in order. `fault(method, path)` may raise instead."""
+
+    def fault(self, method: str, path: str) -> None:
+        """Answer every request."""
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
+    found = Requests()
+
+    def counted(method: str, act: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(act)
+        def ask(files: Bucket, path: str, *args: object, **options: object) -> Any:
+            found.append((method, path))
+            found.fault(method, path)
+            return act(files, path, *args, **options)
+
+        return ask
+
+    names = {"find": "LIST", "cat_file": "GET", "pipe_file": "PUT", "rm_file": "DELETE"}
+    for name, method in names.items():
+        monkeypatch.setattr(Bucket, name, counted(method, getattr(Bucket, name)))
+    return found
+
+
+def fill(place: str) -> None:
+    """Ten artifacts and ten results."""
+    store = ArtifactStore(place)
+    for number in range(N):
+        store.make("pairs", key(number), lambda folder: {"number": number})  # noqa: B023 called here
+        Ledger(place).write(key(number), {"scores": [], "number": number}, None)
+
+
+@pytest.fixture
+def root(requests: Requests, tmp_path: Path) -> str:
+    place = f"bucket://{tmp_path}/root"
+    fill(place)
+    requests.clear()
+    return place
+
+
+@pytest.fixture
+def elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests: Requests
+) -> Callable[[str], None]:
+    """Go to another machine, which has read nothing."""
+
+    def go(name: str) -> None:
+        monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / name))
+        requests.clear()
+
+    return go
+
+
+def key(number: int) -> str:
+    return f"{number:064x}"
+
+
+KEYS = [key(number) for number in range(N)]
+PAIRS = [("pairs", key) for key in KEYS]
+
+
+def numbers(root: str) -> list[int]:
+    """What the results of a storage are, as one reads many."""
+    return [record["number"] for record in Ledger(root).read_many(KEYS).values()]
+
+
+def notes(root: str) -> list[Any]:
+    return [manifest.notes["number"] for manifest in ArtifactStore(root).manifests(PAIRS).values()]
+
+
+def collections(root: str) -> list[str]:
+    return list(files_of(root).names("collected"))
+
+
+def test_a_machine_that_has_read_nothing_reads_a_collection(
+    root: str, elsewhere: Callable[[str], None], requests: Requests
+) -> None:
+    collect(root, PAIRS, KEYS)
+    elsewhere("second")
+    assert numbers(root) == list(range(N))
+    assert len(requests) == 3, "two listings, and the collection"
+    requests.clear()
+    assert notes(root) == list(range(N))
+    assert len(requests) == 2, "two listings: the collection is there"
+    requests.clear()
+    assert numbers(root) == list(range(N)) == notes(root)
+    assert len(requests) == 2, "a listing each"
+
+
+def test_what_came_after_a_collection_is_read_alone(
+    root: str, elsewhere: Callable[[str], None], requests: Requests
+) -> None:
+    collect(root, [], KEYS[:8])
+    elsewhere("second")
+    assert numbers(root) == list(range(N))
+    assert len(requests) == 3 + 2
+
+
+def test_an_entry_is_not_used_when_its_original_has_changed(
+    root: str, elsewhere: Callable[[str], None], requests: Requests
+) -> None:
+    collect(root, [], KEYS)
+    files_of(root).delete(f"ledger/{key(3)}/evaluation.json")
+    Ledger(root).write(key(3), {"scores": [], "number": 333}, None)
+    files_of(root).delete(f"ledger/{key(5)}/evaluation.json")
+    elsewhere("second")
+    assert numbers(root) == [0, 1, 2, 333, 4, *range(6, N)]
+    assert len(requests) == 3 + 1
+
+
+def test_a_damaged_collection_is_not_used_and_is_replaced(
+    root: str, elsewhere: Callable[[str], None], requests: Requests
+) -> None:
+    collect(root, PAIRS, KEYS)
+    files, (name,) = files_of(root), collections(root)
+    whole = files.read(f"collected/{name}")
+    for damaged in (b"", b"{}", whole[:-1], whole.replace(whole[9:10], b"?")):
+        files.write(f"collected/{name}", damaged)
+        elsewhere(f"for {len(damaged)} {damaged[:9]!r}")
+        assert numbers(root) == list(range(N))
+        assert len(requests) == 3 + N
+    collect(root, PAIRS, KEYS)
+    assert files.read(f"collected/{name}") == whole
+    assert collections(root) == [name]
+
+
+def test_a_damaged_result_is_set_aside_whether_it_was_collected_or_not(
+    root: str, elsewhere: Callable[[str], None]
+) -> None:
+    place = f"ledger/{key(3)}/evaluation.json"
+    files_of(root).write(place, b"{}")
+    collect(root, [], KEYS)
+    elsewhere("second")
+    with pytest.warns(UserWarning, match="set aside as .*damaged"):
+        assert numbers(root) == [0, 1, 2, *range(4, N)]
+    assert not files_of(root).exists(place)
+
+
+def test_two_writers_leave_two_collections_and_the_next_one_merges_them(
+    root: str, elsewhere: Callable[[str], None], requests: Requests
+) -> None:
+    collect(root, [], KEYS[:6])
+    files, (first,) = files_of(root), collections(root)
+    data = files.read(f"collected/{first}")
+    files.delete(f"collected/{first}")
+    collect(root, [], KEYS[6:])
+    files.write(f"collected/{first}", data)
+    assert len(collections(root)) == 2
+    elsewhere("second")
+    assert numbers(root) == list(range(N))
+    assert len(requests) == 4, "two listings, and both collections"
+    collect(root, PAIRS, [])
+    assert len(collections(root)) == 1
+    elsewhere("third")
+    assert (numbers(root), notes(root)) == (list(range(N)), list(range(N)))
+    assert len(requests) == 5
+
+
+def test_a_collection_that_goes_while_it_is_read_does_no_harm(
+    root: str, elsewhere: Callable[[str], None], requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect(root, [], KEYS)
+    (name,) = collections(root)
+    elsewhere("second")
+
+    def gone(method: str, path: str) -> None:
+        if method == "GET" and path.endswith(name):
+            raise FileNotFoundError(path)
+
+    monkeypatch.setattr(requests, "fault", gone)
+    assert numbers(root) == list(range(N))
+
+
+def test_a_collection_that_may_not_be_read_does_no_harm(
+    root: str, elsewhere: Callable[[str], None], requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect(root, [], KEYS)
+    elsewhere("second")
+
+    def refused(method: str, path: str) -> None:
+        if "collected" in path:
+            raise PermissionError(path)
+
+    monkeypatch.setattr(requests, "fault", refused)
+    assert numbers(root) == list(range(N))
+
+
+def test_entries_of_what_was_removed_go_with_the_next_collection(root: str) -> None:
+    collect(root, PAIRS, KEYS[:8])
+    (before,) = collections(root)
+    for pair in PAIRS:
+        ArtifactStore(root).remove(*pair)
+    collect(root, PAIRS, KEYS)
+    (after,) = collections(root)
+    sizes = files_of(root).names("collected")
+    assert after != before
+    assert sizes[after] < 5000
+    assert numbers(root) == list(range(N))
+
+
+def test_where_all_is_collected_nothing_is_written(root: str, requests: Requests) -> None:
+    collect(root, PAIRS, KEYS)
+    requests.clear()
+    collect(root, PAIRS[:5], KEYS[3:])
+    assert [method for method, _ in requests] == ["LIST"]
+    requests.clear()
+    collect(root, [*PAIRS, ("pairs", key(99))], KEYS)
+    assert [method for method, _ in requests] == ["LIST", "LIST", "LIST"]
+
+
+def test_more_than_what_is_asked_for_is_not_copied(
+    root: str, elsewhere: Callable[[str], None], requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect(root, PAIRS, KEYS)
+    monkeypatch.setattr("raxalign.store._lasting._WORTH", 1)
+    elsewhere("second")
+    assert numbers(root) == list(range(N))
+    assert len(requests) == 2 + N
+
+
+def test_a_folder_has_no_collections(tmp_path: Path) -> None:
+    Ledger(str(tmp_path)).write(key(0), {"scores": []}, None)
+    collect(str(tmp_path), [], KEYS)
+    assert not (tmp_path / "collected").exists()
+
+
+def test_a_store_that_shows_no_stamps_has_no_collections(tmp_path: Path) -> None:
+    root = f"memory://{tmp_path}/root"
+    for number in range(N):
+        Ledger(root).write(key(number), {"scores": [], "number": number}, None)
+    collect(root, [], KEYS)
+    assert collections(root) == []
+    assert numbers(root) == list(range(N))
+
+
+def test_the_first_look_at_s3_is_three_requests(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = f"s3://{BUCKET}/{tmp_path.name}"
+    for number in range(N):
+        Ledger(root).write(key(number), {"scores": [], "number": number}, None)
+    collect(root, [], KEYS)
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "second"))
+    proxy.requests.clear()
+    assert numbers(root) == list(range(N))
+    assert [method for method, _ in proxy.requests] == ["GET", "GET", "GET"]

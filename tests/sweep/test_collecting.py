@@ -1,0 +1,61 @@
+"""Collecting what a grid on an object store has made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from raxalign.errors import StorageError
+from raxalign.plan.load import Opened, open_grid
+from raxalign.sweep import collecting
+from raxalign.sweep.collecting import Collector, collect_plan
+from tests.grids import write_grid
+
+Pairs = Iterable[tuple[str, str]]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    """A grid of 12 trials."""
+    path = write_grid(tmp_path, languages="{each: [de]}", sentences="[100]", seeds="[0, 1, 2]")
+    return open_grid(path, storage=str(tmp_path / "storage"))
+
+
+def test_all_stages_and_results_of_a_plan_are_collected(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: dict[str, str] = {}
+
+    def collect(root: str, artifacts: Pairs, evaluations: Iterable[str]) -> None:
+        assert root == "root"
+        found.update({key: kind for kind, key in artifacts})
+        found.update(dict.fromkeys(evaluations, "evaluation"))
+
+    monkeypatch.setattr(collecting, "collect", collect)
+    collect_plan(opened.plan, "root")
+    stages = opened.plan.stages.values()
+    assert found == {stage.key: stage.kind for stage in stages if not stage.inline}
+
+
+def test_a_sweep_collects_after_each_500_trials(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[str] = []
+    monkeypatch.setattr(collecting, "collect_plan", lambda plan, root: times.append(plan.name))
+    collector = Collector("root")
+    collector.grid_started(opened.plan, 1, 0, 0)
+    for number in range(1, 1001):
+        collector.trial_finished(opened.plan.trials[0], None)
+        assert len(times) == number // 500
+
+
+def test_a_store_that_refuses_stops_nothing(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(root: str, artifacts: Pairs, evaluations: Iterable[str]) -> None:
+        raise StorageError(root)
+
+    monkeypatch.setattr(collecting, "collect", refuse)
+    collect_plan(opened.plan, "root")
