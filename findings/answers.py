@@ -14,9 +14,9 @@ from raxalign.analysis.runs import Runs, links_of, over, union
 from raxalign.analysis.significance import LEVEL, Contrast, contrast, holm
 from raxalign.config.grid import EncoderSpec
 from raxalign.plan.load import Opened
-from raxalign.plan.predictions import Predictions
-from raxalign.plan.results import rows
 from raxalign.plan.stage import Stage
+from raxalign.plan.values.predictions import Predictions
+from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from findings.answers import Answer, verdict
 from findings.questions import Claim
-from raxalign.plan.cost import duration, seconds_by_key
+from raxalign.plan.estimates.cost import duration, seconds_by_key
 from raxalign.plan.load import Opened
 
 HEAD = """# Findings

@@ -82,7 +82,7 @@ def results(opened: Opened) -> pa.Table:
 
     `params` and `task_params` are JSON texts. ``.to_pandas()`` makes a data frame.
     """
-    from raxalign.plan.results import rows
+    from raxalign.plan.values.results import rows
     from raxalign.single.arrow_table import as_table
     from raxalign.store.ledger import Ledger
 
@@ -106,8 +106,8 @@ def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
         RaxalignError: no result has the baseline's name, or several have.
     """
     from raxalign.analysis.cells import cells
-    from raxalign.plan.comparisons import comparisons
-    from raxalign.plan.results import rows
+    from raxalign.plan.values.comparisons import comparisons
+    from raxalign.plan.values.results import rows
     from raxalign.report.compared import FIELDS, comparison_rows
     from raxalign.single.arrow_table import as_table
     from raxalign.store.ledger import Ledger

@@ -81,11 +81,12 @@ def _tell_answer(opened: Opened) -> None:
     """Report in one sentence what the results show, where there are not too many to read; it is
     the description of the grid's experiment in MLflow, too.
     """
-    from raxalign.report.answer import stored_answer
+    from raxalign.report.terminal.remembered import remembered_answer
     from raxalign.store.ledger import Ledger
-    from raxalign.sweep.grid import describe
+    from raxalign.sweep.grid import describe, local_folder
 
-    if sentence := stored_answer(opened.plan, Ledger(opened.root)):
+    folder = local_folder(opened.root) / "answers"
+    if sentence := remembered_answer(opened.plan, Ledger(opened.root), folder):
         tell(sentence)
         if message := describe(opened, sentence):
             tell(message)
@@ -146,8 +147,8 @@ def _print_plan(opened: Opened, plan_: Plan) -> None:
 
 def _tell_doubts(plan_: Plan) -> None:
     """Report what is doubtful about the text: too little of it, or its sides swapped."""
-    from raxalign.plan.bitexts import swapped_sides
-    from raxalign.plan.shortage import shortages
+    from raxalign.plan.checks.bitexts import swapped_sides
+    from raxalign.plan.checks.shortage import shortages
 
     for doubt in (*shortages(plan_), *swapped_sides(plan_)):
         tell(f"warning: {doubt}")
@@ -177,7 +178,7 @@ def report(
     tables that the grid names (`published`).
     """
     from raxalign.plan.load import open_grid
-    from raxalign.plan.results import rows
+    from raxalign.plan.values.results import rows
     from raxalign.report.write import write_report
     from raxalign.store.ledger import Ledger
 

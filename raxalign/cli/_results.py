@@ -76,7 +76,7 @@ def results(
     Tables fold to the width of the terminal. In a pipe or a file every line stays one line.
     """
     from raxalign.plan.load import open_grid
-    from raxalign.plan.remarks import chosen_in_report, remarks
+    from raxalign.plan.values.remarks import chosen_in_report, remarks
     from raxalign.report.terminal.selection import Selection
     from raxalign.store.ledger import Ledger
 
@@ -131,7 +131,7 @@ def _print_comparisons(
     format: Format,  # noqa: A002
     baseline: str | None,
 ) -> None:
-    from raxalign.plan.comparisons import comparisons
+    from raxalign.plan.values.comparisons import comparisons
     from raxalign.report import compared, tables
     from raxalign.report.answer import answer
     from raxalign.report.cells.results import Results

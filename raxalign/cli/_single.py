@@ -219,8 +219,8 @@ def evaluate(
     data.
     """
     from raxalign.plan.load import open_grid
-    from raxalign.plan.remarks import remarks
-    from raxalign.plan.results import read_records
+    from raxalign.plan.values.remarks import remarks
+    from raxalign.plan.values.results import read_records
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
     from raxalign.store.ledger import Ledger
 

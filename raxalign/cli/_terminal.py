@@ -164,8 +164,8 @@ def rows_as_read(
     """Yield all values that the ledger has, as its records are read; of each record only what the
     remarks on it are made of (`plan.remarks.remarked`) stays in memory, in `kept`.
     """
-    from raxalign.plan.remarks import remarked
-    from raxalign.plan.results import batches, rows_of
+    from raxalign.plan.values.remarks import remarked
+    from raxalign.plan.values.results import batches, rows_of
 
     for part, records in batches(plan_, ledger):
         kept.update({key: remarked(record) for key, record in records.items()})

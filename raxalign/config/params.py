@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, get_args
 
@@ -44,13 +44,11 @@ class BaseParams(BaseModel):
         """Return all options by their YAML names, defaults filled in, paths left out (a file enters
         a key as its digest), and `LATER` ones at default.
         """
-        paths = path_fields(type(self))
+        paths, later = path_fields(type(self)), later_defaults(type(self))
         identity = {}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
-            if name in paths or (
-                LATER in field.metadata and value == field.get_default(call_default_factory=True)
-            ):
+            if name in paths or (name in later and value == later[name]):
                 continue
             identity[field.alias or name] = (
                 value.identity() if isinstance(value, BaseParams) else value
@@ -80,6 +78,16 @@ def path_fields(model: type[BaseParams]) -> frozenset[str]:
         if any(isinstance(entry, PathMarker) for entry in [*parts, *nested]):
             marked.add(name)
     return frozenset(marked)
+
+
+@cache
+def later_defaults(model: type[BaseParams]) -> Mapping[str, Any]:
+    """Return the defaults of the `LATER` fields, by field name."""
+    return {
+        name: field.get_default(call_default_factory=True)
+        for name, field in model.model_fields.items()
+        if LATER in field.metadata
+    }
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -46,7 +46,7 @@ class RunConfig(BaseParams):
     often a lost worker is replaced without progress in between; `storage` is a folder or a URL
     (empty: not given, which `effective` turns into the default); `address` is a Ray cluster's;
     `tracking_uri` an MLflow server's; `keep` says which trained weights stay in the storage once
-    the evaluations that need them are done (see `raxalign.plan.keeping`).
+    the evaluations that need them are done (see `raxalign.plan.values.keeping`).
     """
 
     workers: int = Field(1, ge=1)

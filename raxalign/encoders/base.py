@@ -143,6 +143,16 @@ class EncoderKind(ABC):
         """Faults that only a look at the data shows, as messages."""
         return []
 
+    def check_precision(self, precision: Precision) -> list[str]:
+        """Why the encoder cannot compute in a precision, as messages; nothing where it can."""
+        return []
+
+    def check_machine(self) -> list[str]:
+        """What this machine lacks to run the encoder, as messages. The machines of the workers may
+        have it.
+        """
+        return []
+
     def label(self) -> str:
         """The name in tables."""
         return type(self).__name__.lower()

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 from pydantic import Field
 
 from raxalign.config.params import LATER
+from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.depth import cached_depth, config_depth, fetched_depth
+from raxalign.encoders.models.flash_package import PACKAGE, machine_problem, precision_problem
 from raxalign.encoders.models.folder import check_folder, is_hub_name, looks_like_path
 from raxalign.encoders.models.head import folder_has_head, has_head, read_config
 from raxalign.encoders.models.hub import cached_config, fetched_config, hub_revision
@@ -179,6 +181,16 @@ class Transformer(EncoderKind):
 
     def _depth_name(self, revision: str) -> str:
         return f"depth:{self.params.name}@{revision}"
+
+    def check_precision(self, precision: Precision) -> list[str]:
+        """Return a fault where the attention that is set has no kernels for a precision."""
+        problem = precision_problem(precision) if self.params.attention == PACKAGE else None
+        return [] if problem is None else [problem]
+
+    def check_machine(self) -> list[str]:
+        """Return what this machine lacks for the attention that is set."""
+        problem = machine_problem() if self.params.attention == PACKAGE else None
+        return [] if problem is None else [problem]
 
     def check(self) -> list[str]:
         """Return a fault for a name that cannot be a hub name, for a folder that is not there or is

@@ -14,9 +14,9 @@ from raxalign.config.grid import load
 from raxalign.config.lock import Lock
 from raxalign.config.run import effective
 from raxalign.errors import RaxalignError, StorageError, TransientError
-from raxalign.plan.encoders import all_encoders, plugin_of
-from raxalign.plan.expand import expand
-from raxalign.plan.identity import Identity
+from raxalign.plan.expansion.encoders import all_encoders, plugin_of
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.shard import Shard
 from raxalign.plan.tried import read_record

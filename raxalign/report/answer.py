@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, mean_name
 from raxalign.analysis.metrics import spoken
-from raxalign.plan.comparisons import Compared, baseline_cells, comparisons
-from raxalign.plan.results import rows
+from raxalign.plan.values.comparisons import Compared, baseline_cells, comparisons
+from raxalign.plan.values.results import rows
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.names import named
 from raxalign.report.cells.numbers import Unit, metric_unit, signed

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from raxalign.plan.comparisons import Compared
 from raxalign.plan.names import cell_name
+from raxalign.plan.values.comparisons import Compared
 from raxalign.report.cells.numbers import Unit, metric_unit
 from raxalign.report.terminal.fit import Texts, fitted, paragraph
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
-from raxalign.plan.comparisons import Compared, comparisons
+from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plugin_files import load_files, visible
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results

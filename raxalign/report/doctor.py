@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.version import VERSION
 
 if TYPE_CHECKING:
+    from raxalign.config.grid import Grid
     from raxalign.plan.plan import Plan
 
 NEEDED = ("torch", "transformers", "datasets", "pyarrow", "ray", "mlflow", "eflomal", "sacremoses")
@@ -76,7 +78,7 @@ def _storage(root: str) -> tuple[list[str], bool]:
 
 def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
     """Whether a grid's files are all there, and its stored artifacts whole."""
-    from raxalign.plan.cost import stored_keys
+    from raxalign.plan.estimates.cost import stored_keys
     from raxalign.plan.load import open_grid
 
     try:
@@ -91,6 +93,7 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
     read, told = _files(plan)
     whole, counted = _bitexts(plan)
     lines += [*told, *counted]
+    lines += [f"note     {remark}" for remark in _lacking(opened.grid)]
     lines += [f"remote   {name}: fetched when the grid runs" for name in plan.unresolved]
     stored = damaged = 0
     there = stored_keys(plan, opened.root)
@@ -106,11 +109,19 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
     return lines, fine and read and whole and not damaged
 
 
+def _lacking(grid: Grid) -> Iterator[str]:
+    """Yields what this machine lacks to run the encoders of a grid, each once."""
+    from raxalign.plan.expansion.encoders import plugin_of
+
+    found = {line: None for spec in grid.encoders for line in plugin_of(spec).check_machine()}
+    yield from found
+
+
 def _files(plan: Plan) -> tuple[bool, list[str]]:
     """Whether all files of tasks, methods and word aligners are good, read as a grid reads them,
     and lines that say so.
     """
-    from raxalign.plan.preflight import read_files
+    from raxalign.plan.checks.preflight import read_files
 
     found = read_files(plan)
     if found.faults:
@@ -122,8 +133,8 @@ def _bitexts(plan: Plan) -> tuple[bool, list[str]]:
     """Whether all sentence pairs of local files can be read and are enough, and lines that say
     so.
     """
-    from raxalign.plan.bitexts import other_lengths, read_bitexts, swapped_sides
-    from raxalign.plan.shortage import shortages
+    from raxalign.plan.checks.bitexts import other_lengths, read_bitexts, swapped_sides
+    from raxalign.plan.checks.shortage import shortages
 
     found = list(read_bitexts(plan))
     faults = [str(fault) for entry in found for fault in entry.faults]

@@ -11,12 +11,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.plan.cost import seconds_by_key, stored_keys, to_make
-from raxalign.plan.disk import estimate_disk
-from raxalign.plan.forecast import Forecast, forecast, quicker_links
-from raxalign.plan.identity import near
-from raxalign.plan.keeping import made_again
-from raxalign.plan.speed import Speed, crowd, has_card, start_seconds, worker_speed
+from raxalign.plan.estimates.cost import seconds_by_key, stored_keys, to_make
+from raxalign.plan.estimates.disk import estimate_disk
+from raxalign.plan.estimates.forecast import Forecast, forecast, quicker_links
+from raxalign.plan.estimates.speed import Speed, crowd, has_card, start_seconds, worker_speed
+from raxalign.plan.expansion.identity import near
+from raxalign.plan.values.keeping import made_again
 from raxalign.report import studies
 from raxalign.report.sizes import measured_sizes
 from raxalign.report.studies import plan_lines

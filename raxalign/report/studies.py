@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import CONFIRMED, over_runs
-from raxalign.plan.cost import duration
+from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
-from raxalign.plan.saved import saved_words
 from raxalign.plan.tried import StudyRecord, Tried, read_record
+from raxalign.plan.values.saved import saved_words
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -120,7 +120,7 @@ def best_lines(plan: Plan, root: str, rows: Sequence[Mapping[str, Any]]) -> list
     Args:
         plan: The plan of the grid.
         root: The storage root.
-        rows: The results of the plan (`raxalign.plan.results.rows`).
+        rows: The results of the plan (`raxalign.plan.values.results.rows`).
     """
     lines = []
     for study in plan.studies:

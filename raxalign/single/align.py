@@ -21,7 +21,7 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language
 from raxalign.methods.base import MethodInputs
 from raxalign.pairing.schema import check, read_pairs
-from raxalign.plan.identity import Identity
+from raxalign.plan.expansion.identity import Identity
 from raxalign.plugin_files import returned
 from raxalign.single.card import Card
 from raxalign.single.card_origin import Origin, hub_name

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.catalog import catalog
-from raxalign.plan.comparisons import Compared, baseline_cells, comparisons
-from raxalign.plan.predictions import Predictions
-from raxalign.plan.results import rows
+from raxalign.plan.values.comparisons import Compared, baseline_cells, comparisons
+from raxalign.plan.values.predictions import Predictions
+from raxalign.plan.values.results import rows
 
 if TYPE_CHECKING:
     from raxalign.analysis.significance import Interval

@@ -20,17 +20,17 @@ from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Effect
-from raxalign.plan.alignment import Alignment
-from raxalign.plan.data import SharedStages
-from raxalign.plan.identity import Identity
-from raxalign.plan.keeping import made_again
+from raxalign.plan.checks.preflight import read_files
+from raxalign.plan.expansion.alignment import Alignment
+from raxalign.plan.expansion.data import SharedStages
+from raxalign.plan.expansion.identity import Identity
+from raxalign.plan.expansion.tasks import TaskStages
 from raxalign.plan.load import Opened, resolve
 from raxalign.plan.plan import Plan
-from raxalign.plan.preflight import read_files
-from raxalign.plan.results import rows
 from raxalign.plan.stage import Stage
-from raxalign.plan.tasks import TaskStages
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.keeping import made_again
+from raxalign.plan.values.results import rows
 from raxalign.single.place import (
     TENSORS,
     TRANSFORMS,

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raxalign.errors import RaxalignError
-from raxalign.plan.keeping import again
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.keeping import again
 from raxalign.plugin_files import load_files
 from raxalign.single.card import Card
 from raxalign.single.card_origin import origin_of

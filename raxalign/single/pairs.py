@@ -19,9 +19,9 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language, same_language, spelled
 from raxalign.pairing.build import export_pharaoh
 from raxalign.pairing.filters import OneToOne
-from raxalign.plan.data import SharedStages
-from raxalign.plan.encoders import aligner_encoder, encoder_faults, plugin_of
-from raxalign.plan.identity import Identity
+from raxalign.plan.expansion.data import SharedStages
+from raxalign.plan.expansion.encoders import aligner_encoder, encoder_faults, plugin_of
+from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.single.place import (
     appearing,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from raxalign.plan.cost import roughly
-from raxalign.plan.forecast import forecast
+from raxalign.plan.estimates.cost import roughly
+from raxalign.plan.estimates.forecast import forecast
+from raxalign.plan.estimates.speed import core_speed, crowd, start_seconds, worker_speed
+from raxalign.plan.estimates.work import family
 from raxalign.plan.plan import Plan
-from raxalign.plan.speed import core_speed, crowd, start_seconds, worker_speed
-from raxalign.plan.work import family
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Step
 from raxalign.sweep.remaining import Expected

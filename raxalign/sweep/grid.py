@@ -17,16 +17,17 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from raxalign.errors import RaxalignError
+from raxalign.plan.checks.preflight import read_files
+from raxalign.plan.checks.shortage import shortages
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
-from raxalign.plan.preflight import read_files
-from raxalign.plan.shortage import shortages
 from raxalign.plugin_files import refuse_changed
 from raxalign.printing import to_stderr
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signed_on
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
+from raxalign.sweep.collecting import Collector, collect_plan
 from raxalign.sweep.keeping import Keeper
 from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
@@ -58,7 +59,8 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     whole = opened.plan
     with carried(target, job.local, lambda: sync(whole, target)):
         progress, tracker = Progress(Ledger(root)), Tracker(whole, target)
-        observers = Several([Keeper(whole, root, opened.run.keep), progress, tracker])
+        keeper = Keeper(whole, root, opened.run.keep)
+        observers = Several([keeper, progress, tracker, Collector(root)])
         with _interrupt_twice(), signed_on(root, job.plan):
             try:
                 summary = run_grid(plan, job, observers, address=opened.run.address)
@@ -67,6 +69,7 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
                 tracker.abandon()
                 raise
         message = tracker.close()
+    collect_plan(whole, root)
     if message is None:
         _mark_synced(plan, target, job.local)
     return summary, [message] if message else []
@@ -96,6 +99,7 @@ def run_searches(opened: Opened, studies: Sequence[Study]) -> Searched:
         signed_on(opened.root, job.plan),
     ):
         found = search(opened, studies, job, target)
+    collect_plan(found.opened.plan, opened.root)
     messages = [*found.messages, *finish_tracking(found.opened, found.opened.plan, job.local)]
     return replace(found, messages=messages)
 
@@ -127,11 +131,12 @@ def _checked(opened: Opened, plan: Plan) -> Job:
 
 
 def finish(opened: Opened, plan: Plan) -> list[str]:
-    """Do what a finished grid may lack: copy its results to MLflow, and remove the weights that it
-    does not keep; returns messages for the user.
+    """Do what a finished grid may lack: copy its results to MLflow, remove the weights that it does
+    not keep, and collect what an object store has of it; returns messages for the user.
     """
     messages = finish_tracking(opened, plan, local_folder(opened.root))
     dropped = drop_weights(opened)
+    collect_plan(opened.plan, opened.root)
     return [*messages, dropped] if dropped else messages
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from raxalign.config.run import Keep
 from raxalign.errors import StorageError
-from raxalign.plan.cost import volume
-from raxalign.plan.keeping import Keeping, below, made_again
+from raxalign.plan.estimates.cost import volume
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.keeping import Keeping, below, made_again
 from raxalign.printing import to_stderr
 from raxalign.stages.workshop import TRAINED
 from raxalign.store.artifacts import ArtifactStore

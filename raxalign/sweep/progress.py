@@ -13,10 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from raxalign.plan.cost import roughly
-from raxalign.plan.dev_values import dev_mean
-from raxalign.plan.remarks import remarks
+from raxalign.plan.estimates.cost import roughly
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.dev_values import dev_mean
+from raxalign.plan.values.remarks import remarks
 from raxalign.printing import printable
 from raxalign.sweep.expectation import first_estimate
 from raxalign.sweep.observer import Observer, Waits

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from raxalign.analysis.cells import Cell
-from raxalign.plan.comparisons import Compared
 from raxalign.plan.plan import Plan
-from raxalign.plan.results import with_added
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.comparisons import Compared
+from raxalign.plan.values.results import with_added
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool

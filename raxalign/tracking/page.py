@@ -12,7 +12,7 @@ from raxalign.analysis.cells import MEANS, Name, tables_of
 from raxalign.catalog import catalog
 from raxalign.config.axes import Axis
 from raxalign.plan.plan import Plan
-from raxalign.plan.results import metric_name
+from raxalign.plan.values.results import metric_name
 from raxalign.store.key import digest
 from raxalign.tracking.runs import ALWAYS
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from raxalign.analysis.cells import Cell, cells
 from raxalign.errors import DamagedArtifact
-from raxalign.plan.comparisons import Compared, comparisons
 from raxalign.plan.plan import Plan
-from raxalign.plan.results import rows
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.comparisons import Compared, comparisons
+from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from raxalign.tracking import drivers, runs
 from raxalign.tracking.client import Target, connect, find_experiment

@@ -11,11 +11,11 @@ from typing import Any
 
 from raxalign.analysis.cells import Cell, mean_name, tables_of
 from raxalign.config.axes import Axis
-from raxalign.plan.comparisons import Compared
 from raxalign.plan.names import varying
 from raxalign.plan.plan import Plan
-from raxalign.plan.results import metric_name, trial_rows
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.comparisons import Compared
+from raxalign.plan.values.results import metric_name, trial_rows
 from raxalign.provenance import commit
 from raxalign.store.key import digest
 

@@ -14,7 +14,7 @@ from raxalign.train._gradients import GradientSum
 from raxalign.train._optimizer import is_out_of_memory
 from raxalign.train._progress import Progress
 from raxalign.train.ahead import Ahead
-from raxalign.train.chance import DROPOUT, mix
+from raxalign.train.chance import DROPOUT, mix, seed_generators
 from raxalign.train.objective import Objective, Step
 from raxalign.train.precision import arithmetic
 from raxalign.train.recompute import recomputed
@@ -103,7 +103,7 @@ class MicroBatches:
         """Return the loss (a scalar) and the gradients of all micro-batches of this worker,
         summed.
         """
-        torch.manual_seed(mix(self._runtime.seed, step.number, step.rank, DROPOUT))
+        seed_generators(mix(self._runtime.seed, step.number, step.rank, DROPOUT))
         # autocast is the encoder's own; TF32 must hold in the backward pass too
         precision: Precision = "tf32" if self._runtime.precision == "tf32" else "fp32"
         kept = recomputed(self._blocks) if self.recomputes(progress) else nullcontext()

@@ -9,7 +9,7 @@ from collections import defaultdict
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.plan.expand import expand
+from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.store.key import digest
 from tests.grids import write_grid

@@ -10,7 +10,7 @@ import pytest
 
 from raxalign.config.grid import load
 from raxalign.errors import RaxalignError
-from raxalign.plan.expand import expand
+from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.single.export import export_trial, find
 from tests.grids import write_grid

@@ -13,8 +13,8 @@ from raxalign.catalog import catalog
 from raxalign.config.grid import load
 from raxalign.errors import GridError
 from raxalign.methods.base import Acts
-from raxalign.plan.expand import expand
-from raxalign.plan.identity import Identity
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.touch import meet
 from raxalign.tasks.base import Reads
@@ -83,6 +83,12 @@ def paper(folder: Path, locked: dict[str, str]) -> Plan:
     return expand(load(folder / "paper.yaml"), Identity(locked=locked.get))
 
 
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """The paper's plan where the encoder's depth is known."""
+    return paper(tmp_path_factory.mktemp("paper"), BERT)
+
+
 def plan_of(folder: Path, *methods: str, tasks: tuple[str, ...], **parts: Any) -> Plan:
     return expand(
         load(
@@ -100,8 +106,8 @@ def untouched(plan: Plan) -> list[tuple[str, str]]:
     return sorted({(trial.method, task) for trial in plan.trials for task in trial.untouched})
 
 
-def test_a_task_that_reads_below_every_readout_is_named_and_never_run(tmp_path: Path) -> None:
-    plan = paper(tmp_path, BERT)
+def test_a_task_that_reads_below_every_readout_is_named_and_never_run(known: Plan) -> None:
+    plan = known
     missed = [trial for trial in plan.trials if trial.untouched]
     assert (len(plan.trials), len(missed)) == (440, 150)
     assert {trial.method for trial in missed} == set(READOUTS)
@@ -113,8 +119,8 @@ def test_a_task_that_reads_below_every_readout_is_named_and_never_run(tmp_path: 
     ]
 
 
-def test_an_untouched_evaluation_has_the_key_of_the_encoder_s_own(tmp_path: Path) -> None:
-    plan = paper(tmp_path, BERT)
+def test_an_untouched_evaluation_has_the_key_of_the_encoder_s_own(known: Plan) -> None:
+    plan = known
     (own,) = {
         trial.evaluations["sentence_retrieval"] for trial in plan.trials if trial.method == "none"
     }
@@ -134,16 +140,15 @@ def test_without_a_baseline_in_the_grid_nothing_runs_for_it(tmp_path: Path) -> N
     assert plan.remarks()[-1] == "1 of 1 trials have nothing to run"
 
 
-def test_a_plan_in_another_process_knows_what_is_untouched(tmp_path: Path) -> None:
-    plan = paper(tmp_path, BERT)
-    assert Plan.from_json(plan.to_json()) == plan
+def test_a_plan_in_another_process_knows_what_is_untouched(known: Plan) -> None:
+    assert Plan.from_json(known.to_json()) == known
 
 
 def test_before_the_depth_is_known_only_what_never_meets_is_untouched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    known: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("raxalign.encoders.transformer.cached_depth", lambda name, revision: None)
-    known, unknown = (paper(tmp_path, lock) for lock in (BERT, {}))
+    unknown = paper(tmp_path, {})
     assert (unknown.unknown_depths, known.unknown_depths) == (("bert-base-multilingual-cased",), ())
     assert untouched(unknown) == []
     assert any(
@@ -170,11 +175,11 @@ def test_before_the_depth_is_known_only_what_never_meets_is_untouched(
 
 
 def test_what_is_wanted_has_the_same_key_whether_or_not_the_depth_is_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    known: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("raxalign.encoders.transformer.cached_depth", lambda name, revision: None)
     revision = {name: value for name, value in BERT.items() if name.startswith("hub:")}
-    known, unknown = (paper(tmp_path, lock) for lock in (BERT, revision))
+    unknown = paper(tmp_path, revision)
     for one, other in zip(known.trials, unknown.trials, strict=True):
         assert one.key == other.key
         assert one.evaluations.items() <= other.evaluations.items()
@@ -364,7 +369,7 @@ def test_a_frozen_half_that_holds_the_contrasted_layer_is_found_by_the_plan(tmp_
         )
 
 
-def test_a_part_of_a_plan_tells_of_its_own_trials_alone(tmp_path: Path) -> None:
-    plan = paper(tmp_path, BERT)
+def test_a_part_of_a_plan_tells_of_its_own_trials_alone(known: Plan) -> None:
+    plan = known
     part = plan.only(trial for trial in plan.trials if trial.method == "znorm")
     assert [remark.split(" ", 1)[0] for remark in part.remarks()] == ["15"]

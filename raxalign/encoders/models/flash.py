@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader as lazy
 
 from raxalign.config.run import Precision
+from raxalign.encoders.models.flash_package import PACKAGE, REMEDY, precision_problem
 from raxalign.errors import RaxalignError
 from raxalign.train.devices import on_device
 
@@ -29,8 +30,6 @@ else:
 
 NAME = "raxalign_packed"
 """The attention of this file among those of transformers."""
-PACKAGE = "flash_attention_2"
-"""That of the package flash-attn."""
 _PLAIN = "sdpa"
 _AMPERE = (8, 0)  # the first compute capability with these kernels
 _UNREAD = ("position_bias", "softcap", "s_aux")  # what changes scores, and the kernels do not take
@@ -265,14 +264,10 @@ def check_flash(model: Any, precision: Precision, device: str) -> None:
     """
     if implementation(model) != PACKAGE:
         return
-    remedy = "or leave `attention` at `auto`, which uses PyTorch's own kernels"
-    if precision != "bf16":
-        raise RaxalignError(
-            f"`attention: {PACKAGE}` computes in bfloat16 alone, but run.precision is"
-            f" {precision}. Set run.precision to bf16, {remedy}"
-        )
+    if (problem := precision_problem(precision)) is not None:
+        raise RaxalignError(problem)
     if torch.device(device).type != "cuda":
         raise RaxalignError(
             f"`attention: {PACKAGE}` runs on NVIDIA cards alone, and this worker has none. Give"
-            f" each worker a card (run.gpus_per_worker), {remedy}"
+            f" each worker a card (run.gpus_per_worker), {REMEDY}"
         )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
-from raxalign.encoders.models.flash import PACKAGE, Runs, implementation, inputs_of
+from raxalign.encoders.models.flash import Runs, implementation, inputs_of
+from raxalign.encoders.models.flash_package import PACKAGE
 from raxalign.encoders.models.positions import first_position
 from raxalign.encoders.models.vectors import Batch
 

@@ -11,7 +11,7 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
-from raxalign.train.chance import DROPOUT_TWICE, mix
+from raxalign.train.chance import DROPOUT_TWICE, mix, seed_generators
 from raxalign.train.devices import on_device
 from raxalign.train.group import add_up
 from raxalign.train.objective import Objective, Step
@@ -129,4 +129,5 @@ def _is_direct(step: Step) -> bool:
 
 def _reseed(step: Step, positions: np.ndarray) -> None:
     """The same dropout for the same micro-batch in both passes."""
-    torch.manual_seed(mix(step.seed, step.number, step.rank, int(positions[0]), DROPOUT_TWICE))
+    place = int(positions[0])
+    seed_generators(mix(step.seed, step.number, step.rank, place, DROPOUT_TWICE))

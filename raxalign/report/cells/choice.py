@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from raxalign.analysis.cells import MEANS, Cell, Value, mean_name
-from raxalign.plan.comparisons import baseline_cells
+from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.report.cells.results import Results
 
 

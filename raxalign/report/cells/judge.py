@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.significance import ONE_RUN
-from raxalign.plan.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, Compared
+from raxalign.plan.values.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, Compared
 from raxalign.report.cells.numbers import Unit
 from raxalign.report.document import Mark
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from raxalign.analysis.cells import MEANS, Cell, over_runs
-from raxalign.plan.comparisons import baseline_cells
+from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.report.cells.choice import titled
 from raxalign.report.cells.results import Results
 from raxalign.report.figures.curves import in_percent

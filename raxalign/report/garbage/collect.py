@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from raxalign.errors import RaxalignError, StorageError
-from raxalign.plan.cost import volume
+from raxalign.plan.estimates.cost import volume
 from raxalign.plan.load import Opened, open_grid, reopened
 from raxalign.plan.plan import Plan
 from raxalign.report.garbage.searches import unfinished

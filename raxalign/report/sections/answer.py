@@ -10,7 +10,7 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.analysis.metrics import spoken
-from raxalign.plan.comparisons import Compared, baseline_cells
+from raxalign.plan.values.comparisons import Compared, baseline_cells
 from raxalign.report.answer import answer, compared_tables, leader
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.names import named, under

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import final
 
 from raxalign.analysis.cells import Cell
-from raxalign.plan.comparisons import Compared
+from raxalign.plan.values.comparisons import Compared
 from raxalign.report.cells.choice import (
     baseline,
     best_on_dev,

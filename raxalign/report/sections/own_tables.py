@@ -9,7 +9,7 @@ from typing import final
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.metrics import spoken
-from raxalign.plan.comparisons import baseline_cells
+from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.report.cells.judge import Judge, difference_text, remarks
 from raxalign.report.cells.names import capitalized, named, under
 from raxalign.report.cells.numbers import FEW, Unit, metric_unit

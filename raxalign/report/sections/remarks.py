@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.plan.remarks import remarks
-from raxalign.plan.results import read_records
+from raxalign.plan.values.remarks import remarks
+from raxalign.plan.values.results import read_records
 from raxalign.report.document import Share
 from raxalign.report.sections.base import Section
 

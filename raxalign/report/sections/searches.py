@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import final
 
 from raxalign.analysis.cells import Cell, cells
-from raxalign.plan.cost import duration
+from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
-from raxalign.plan.results import rows
-from raxalign.plan.saved import saved_words
 from raxalign.plan.study import Study
 from raxalign.plan.tried import StudyRecord, Tried, beats, gain_of, read_record
+from raxalign.plan.values.results import rows
+from raxalign.plan.values.saved import saved_words
 from raxalign.report.cells.names import symbol
 from raxalign.report.cells.numbers import Unit, metric_unit
 from raxalign.report.document import Entry, Line, Part, Share, Table

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import cells
 from raxalign.errors import DamagedArtifact, StorageError
-from raxalign.plan.predictions import Predictions
-from raxalign.plan.results import read_records, trial_rows
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.predictions import Predictions
+from raxalign.plan.values.results import read_records, trial_rows
 from raxalign.report.terminal.lookup import Match
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger

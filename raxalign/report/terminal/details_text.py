@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from raxalign.analysis.metrics import is_main
-from raxalign.plan.cost import duration, volume
+from raxalign.plan.estimates.cost import duration, volume
 from raxalign.plan.names import plain
 from raxalign.report.cells.numbers import metric_unit, number
 from raxalign.report.terminal.fit import Texts, fitted, paragraph

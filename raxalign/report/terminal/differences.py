@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
-from raxalign.plan.results import rows
 from raxalign.plan.stored import stored_plans
+from raxalign.plan.values.results import rows
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 

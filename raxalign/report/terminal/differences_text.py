@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from raxalign.plan.names import trial_name
-from raxalign.plan.results import metric_name
+from raxalign.plan.values.results import metric_name
 from raxalign.report.cells.numbers import signed
 from raxalign.report.terminal.differences import NEAR, Differences, Place, Side
 from raxalign.report.terminal.fit import paragraph

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 
 from raxalign.errors import StorageError
 from raxalign.plan.load import Opened, reopened
-from raxalign.plan.saved import saved_words
 from raxalign.plan.study import Study
 from raxalign.plan.tried import read_record
+from raxalign.plan.values.saved import saved_words
 from raxalign.printing import to_stderr
 from raxalign.store.beats import beating
 from raxalign.store.ledger import Ledger
+from raxalign.sweep.collecting import Collector
 from raxalign.sweep.job import Job
 from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
@@ -61,7 +62,7 @@ def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -
             ended = run_sweep(
                 source,
                 replace(job, plan=""),
-                Several([progress, tracker]),
+                Several([progress, tracker, Collector(opened.root)]),
                 name=opened.plan.name,
                 address=opened.run.address,
             )

@@ -11,12 +11,12 @@ from optuna.storages import JournalStorage
 
 from raxalign.config.spaces import Value
 from raxalign.errors import RaxalignError
-from raxalign.plan.cost import aligned_seconds, trial_seconds
-from raxalign.plan.dev_values import DevScores, judge
+from raxalign.plan.estimates.cost import aligned_seconds, trial_seconds
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.dev_values import DevScores, judge
 from raxalign.store.dev_curves import DevCurves
 from raxalign.store.ledger import Ledger
 from raxalign.store.studies import Studies

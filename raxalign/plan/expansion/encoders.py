@@ -1,0 +1,128 @@
+"""The encoders that a grid names: those of its axis, and the one that its word aligner reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from raxalign.catalog import catalog
+from raxalign.config.grid import EncoderSpec
+from raxalign.errors import DataError, Fault, RaxalignError
+
+if TYPE_CHECKING:
+    from raxalign.config.grid import Grid, PairsSpec
+    from raxalign.config.params import BaseParams
+    from raxalign.encoders.base import EncoderKind
+    from raxalign.plan.expansion.identity import Identity
+
+
+def plugin_of(spec: EncoderSpec) -> EncoderKind:
+    """Return the plug-in of an encoder, with its options."""
+    kind: EncoderKind = catalog("encoders")[spec.kind](spec.params)
+    return kind
+
+
+def all_encoders(grid: Grid) -> tuple[EncoderSpec, ...]:
+    """Return every encoder of a grid, those of its word aligner and of `corpus.pieces`
+    included.
+    """
+    own = (aligner_encoder(grid.pairs), pieces_encoder(grid))
+    return (*grid.encoders, *(spec for spec in own if spec is not None))
+
+
+def pieces_encoder(grid: Grid) -> EncoderSpec | None:
+    """Return the encoder whose tokenizer counts the pieces of training pairs; None where none does.
+
+    Raises `RaxalignError` for a kind of encoder that is made from the grid's text: that text would
+    be chosen by its own tokenizer.
+    """
+    if grid.pieces is None:
+        return None
+    encoders, name = catalog("encoders"), grid.pieces.encoder
+    if name in encoders:
+        raise RaxalignError(
+            f"{grid.path}: corpus: pieces: encoder: {name!r} is a kind of encoder; name a folder or"
+            " a hub name"
+        )
+    params = encoders["transformer"].Params(name=name)
+    return EncoderSpec("transformer", params, encoders["transformer"](params).label())
+
+
+def aligner_encoder(pairs: PairsSpec) -> EncoderSpec | None:
+    """Return the encoder that a word aligner reads; None where it reads words alone.
+
+    A name is read as under `encoder` in a grid file: a kind of encoder with its default options, or
+    else a folder or a hub name. Raises `RaxalignError` for a kind that cannot do without options.
+    """
+    name = catalog("aligners")[pairs.kind](pairs.params).encoder()
+    if name is None:
+        return None
+    encoders = catalog("encoders")
+    is_kind = name in encoders and name != "transformer"
+    kind, options = (name, {}) if is_kind else ("transformer", {"name": name})
+    try:
+        params = encoders[kind].Params(**options)
+    except ValidationError as error:
+        raise RaxalignError(
+            f"pairs: encoder: {name!r} is a kind of encoder that requires options, which a word"
+            " aligner cannot give; name a folder or a hub name"
+        ) from error
+    return EncoderSpec(encoders.kind(kind), params, encoders[kind](params).label())
+
+
+def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[Fault]:
+    """Yield what is wrong with the encoders of a grid, each with its line and key.
+
+    `known` gives what was looked up before, by name (as of `EncoderKind.depth`). Raises `DataError`
+    where the folder of the word aligner's encoder is missing.
+    """
+    for spec in grid.encoders:
+        encoder = plugin_of(spec)
+        faults = [*encoder.check(), *encoder.check_precision(grid.run.precision)]
+        yield from _faults(grid, "encoder", faults)
+    counting = pieces_encoder(grid)
+    if counting is not None:
+        yield from _faults(grid, "corpus.pieces", plugin_of(counting).check())
+    own = aligner_encoder(grid.pairs)
+    if own is not None:
+        kind = plugin_of(own)
+        aligner = catalog("aligners")[grid.pairs.kind](grid.pairs.params)
+        faults = kind.check()
+        if not faults:
+            kind.sources()  # names a folder that is not there before its config is asked for
+            faults = aligner.check_encoder(kind.depth(known))
+        yield from _faults(grid, "pairs", faults)
+
+
+def _faults(grid: Grid, key: str, problems: Iterable[str]) -> Iterator[Fault]:
+    """Yield problems as faults of one key."""
+    line = grid.lines.get(key.partition(".")[0])
+    yield from (Fault(line, key, problem) for problem in problems)
+
+
+def depth_of(spec: EncoderSpec, identity: Identity) -> int | None:
+    """Return the number of an encoder's blocks; None where it has to be looked up first."""
+    return plugin_of(spec).depth(identity.locked)
+
+
+def head_of(spec: EncoderSpec, identity: Identity) -> bool:
+    """Check whether an encoder has a masked-LM head; one that has to be looked up first counts as
+    having it. An encoder whose folder is missing is reported elsewhere.
+    """
+    try:
+        return plugin_of(spec).has_head(identity.locked) is not False
+    except DataError:
+        return True
+
+
+def params_in_key(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:
+    """Return the params without the name of what is loaded: where digests stand for the data, the
+    name is only a place.
+    """
+    return {
+        name: value
+        for name, value in params.identity().items()
+        if not (digests and name in {"name", "revision"})
+    }

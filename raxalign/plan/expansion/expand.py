@@ -1,0 +1,296 @@
+"""Grid -> Plan: a pure function, the same for the same files whatever the order of keys, the
+machine or the number of workers.
+
+Points are the product encoder x languages x sentences x seeds x method params. What cannot change a
+result is dropped before hashing, so that equal points are merged: `sentences` where a method
+reads no training text, `seed` where neither method nor task depends on chance, and params that
+other params make idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+from raxalign.catalog import catalog
+from raxalign.errors import GridError
+from raxalign.methods.base import Needs
+from raxalign.plan.expansion.alignment import Alignment
+from raxalign.plan.expansion.data import SharedStages
+from raxalign.plan.expansion.encoders import depth_of, encoder_faults, head_of
+from raxalign.plan.expansion.identity import Identity
+from raxalign.plan.expansion.merged import Tally
+from raxalign.plan.expansion.pruning import with_pruning
+from raxalign.plan.expansion.tasks import TaskStages
+from raxalign.plan.metrics import Added
+from raxalign.plan.plan import Plan
+from raxalign.plan.point import Point
+from raxalign.plan.stage import Stage
+from raxalign.plan.study import Asked, Study, Suggestion, study_of
+from raxalign.plan.touch import Meeting
+from raxalign.plan.trial import Searched, Trial, Untouched
+from raxalign.plugin_files import returned
+
+if TYPE_CHECKING:
+    from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
+    from raxalign.config.params import BaseParams
+    from raxalign.methods.base import Method
+
+BASE = "none"
+"""The method that leaves the encoder as it is. It is named here because the keys of its stages
+stand for evaluations that a method leaves untouched, in grids without this method too.
+"""
+
+
+def _nothing(study: Study) -> Iterable[Suggestion]:  # noqa: ARG001
+    """The suggestions of a search that has not begun."""
+    return ()
+
+
+def expand(
+    grid: Grid,
+    identity: Identity | None = None,
+    *,
+    allow_missing: bool = False,
+    suggested: Callable[[Study], Iterable[Suggestion]] = _nothing,
+) -> Plan:
+    """Return the plan of a grid.
+
+    Args:
+        grid: The grid.
+        identity: Looks up digests; by default it reads the files, and remote data stays unresolved.
+        allow_missing: Whether local files that are missing are listed in `Plan.missing`, for a plan
+            that is only looked at, instead of being refused.
+        suggested: Looks up what a search of the grid has suggested so far.
+
+    Raises:
+        DataError: Local files are missing; all are named.
+        GridError: The grid names layers that an encoder does not have, or shows another fault as a
+            whole.
+    """
+    identity = identity or Identity()
+    if faults := list(encoder_faults(grid, identity.locked)):
+        raise GridError(grid.path, faults)
+    expansion = _Expansion.of(grid, identity)
+    for encoder, spec in product(grid.encoders, grid.methods):
+        if spec.searched is not None:
+            expansion.search(encoder, spec, suggested)
+        else:
+            expansion.add(encoder, spec)
+    if expansion.meeting.faults:
+        raise GridError(grid.path, list(expansion.meeting.faults))
+    if not allow_missing:
+        identity.refuse_missing()
+    if not expansion.trials and not expansion.studies:
+        raise GridError(grid.path, [expansion.tally.nothing_left(grid)])
+    return expansion.plan()
+
+
+@dataclass
+class _Expansion:
+    """What is gathered while a grid is expanded. `depths` are numbers of blocks by encoder, `heads`
+    whether it has a masked-LM head.
+    """
+
+    grid: Grid
+    shared: SharedStages
+    tasks: TaskStages
+    meeting: Meeting
+    depths: Mapping[str, int | None]
+    heads: Mapping[str, bool]
+    trials: dict[str, Trial] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+    studies: dict[str, Study] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, grid: Grid, identity: Identity) -> _Expansion:
+        shared = SharedStages(grid, identity)
+        tasks = TaskStages(grid, shared)
+        depths = {encoder.label: depth_of(encoder, identity) for encoder in grid.encoders}
+        heads = {encoder.label: head_of(encoder, identity) for encoder in grid.encoders}
+        return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
+
+    def add(self, encoder: EncoderSpec, spec: MethodSpec) -> None:
+        """Add the trials of a method, unless equal ones are there."""
+        for params in spec.points:
+            for trial in self.trials_of(encoder, spec, params):
+                self.trials.setdefault(trial.key, trial)
+
+    def search(
+        self,
+        encoder: EncoderSpec,
+        spec: MethodSpec,
+        suggested: Callable[[Study], Iterable[Suggestion]],
+    ) -> None:
+        """Add the studies of a method whose params are searched, and the trials that they have
+        suggested: languages x sentences.
+        """
+        assert spec.searched is not None
+        for languages, sentences in product(self._groups(), self.grid.sentences):
+            at = [(languages, sentences, self.grid.seeds[0])]
+            for corner in self.trials_of(encoder, spec, spec.points[0], at):
+                study = study_of(self.grid, spec, corner, sentences)
+                study = with_pruning(study, self.grid, corner, self.shared.stages)
+                if study.name in self.studies:
+                    continue
+                self.studies[study.name] = study
+                for suggestion in suggested(study):
+                    self._add_suggested(encoder, spec, study, suggestion)
+
+    def _add_suggested(
+        self, encoder: EncoderSpec, spec: MethodSpec, study: Study, suggestion: Suggestion
+    ) -> None:
+        """Add the trials of a suggestion. One that confirms takes the place of the suggested one
+        where the seed cannot change a result.
+        """
+        assert spec.searched is not None
+        params, confirmed = spec.searched.point(suggestion.values), suggestion.confirmed
+        origin = Searched(study.name, suggestion.number, confirmed)
+        seeds = study.fresh_seeds if confirmed else (study.seed,)
+        at = [(study.languages, study.sentences, seed) for seed in seeds]
+        for trial in self.trials_of(encoder, spec, params, at):
+            there = self.trials.get(trial.key)
+            self.asked.append(Asked(study.name, suggestion.number, trial.key, confirmed))
+            if there is None or (confirmed and there.searched and not there.searched.confirmed):
+                self.trials[trial.key] = replace(trial, searched=origin)
+
+    def _groups(self) -> list[tuple[str, ...]]:
+        """The languages of one trial each."""
+        return [self.grid.languages] if self.grid.together else [(x,) for x in self.grid.languages]
+
+    def trials_of(
+        self,
+        encoder: EncoderSpec,
+        spec: MethodSpec,
+        params: BaseParams,
+        points: Iterable[tuple[tuple[str, ...], int, int]] | None = None,
+    ) -> Iterator[Trial]:
+        """Yield the trials of one value of a method's params, at the given (languages, sentences,
+        seed) or at all of the grid.
+        """
+        grid, name, head = self.grid, spec.name, self.heads[encoder.label]
+        method: Method = catalog("methods")[spec.kind](params)
+        returned(method, "needs", method.needs(), Needs)
+        family: str = catalog("encoders")[encoder.kind].family
+        canonical, shown = method.canonical(), method.shown()
+        if points is None:
+            points = product(self._groups(), grid.sentences, grid.seeds)
+        untouched: Mapping[str, Untouched] | None = None
+        for languages, sentences, seed in points:
+            point = Point(name, shown, encoder.label, languages, sentences, seed)
+            if not self._is_kept(point, method, family):
+                continue
+            if untouched is None:
+                depth = self.depths[encoder.label]
+                untouched = self.meeting.untouched(name, method, encoder.label, family, depth)
+            start = self.shared.encoder(encoder)
+            alignment = Alignment(
+                spec.kind, method, canonical, start, family, languages, sentences, seed, head
+            )
+            yield self._trial(point, alignment, untouched)
+
+    def _is_kept(self, point: Point, method: Method, family: str) -> bool:
+        """Count a point, and say whether it is a trial: neither excluded nor with an encoder that
+        does not suit its method.
+        """
+        tally, name = self.tally, point.method
+        tally.points[name] += 1
+        if any(map(point.meets, self.grid.exclude)):
+            tally.excluded[name] += 1
+        elif family not in method.accepts:
+            tally.refused[name, family] += 1
+        elif not self.heads[point.encoder] and method.needs().head:
+            tally.headless[name, point.encoder] += 1
+        else:
+            return True
+        return False
+
+    def _trial(
+        self, point: Point, alignment: Alignment, untouched: Mapping[str, Untouched]
+    ) -> Trial:
+        """Return the trial of a point."""
+        shared, tasks = self.shared, self.tasks
+        aligned = alignment.stage(shared)
+        instead = self._of_the_encoder(alignment, aligned, untouched) if untouched else {}
+        touched = [name for name in tasks.by_name() if name not in instead]
+        has_chance = alignment.method.has_chance() or tasks.has_chance()
+        return Trial(
+            method=point.method,
+            kind=alignment.kind,
+            params=point.params,
+            encoder=point.encoder,
+            languages=point.languages,
+            sentences=point.sentences if alignment.reads_training(shared) else None,
+            seed=point.seed if has_chance else None,
+            aligned=aligned.key,
+            evaluations=tasks.evaluations(alignment, aligned, touched),
+            untouched={
+                name: replace(untouched[name], instead=key) for name, key in instead.items()
+            },
+        )
+
+    def _of_the_encoder(
+        self, alignment: Alignment, aligned: Stage, tasks: Mapping[str, Untouched]
+    ) -> dict[str, str]:
+        """Return task -> key of the evaluation of the encoder as it is, for those of the tasks that
+        are asked of these languages; nothing where `aligned` is that very encoder.
+
+        The stages of these evaluations are in the plan only where another trial needs them.
+        """
+        kind = catalog("methods")[BASE]
+        method: Method = kind(kind.Params())
+        base = replace(alignment, kind=BASE, method=method, params=method.canonical(), sentences=0)
+        itself = base.stage(self.shared)
+        return {} if itself is aligned else self.tasks.evaluations(base, itself, tasks)
+
+    def plan(self) -> Plan:
+        """Return the plan of everything that was added."""
+        grid, identity = self.grid, self.shared.identity
+        return Plan(
+            name=grid.name,
+            pivot=grid.pivot,
+            points=self.tally.points.total(),
+            trials=tuple(self.trials.values()),
+            stages=self._reachable(),
+            axes={spec.name: _axes(spec) for spec in grid.methods},
+            merged=(*self.tally.told(grid, self.trials.values()), *self._without_head()),
+            unresolved=tuple(identity.unresolved),
+            warnings=tuple(self.tasks.warnings),
+            missing=tuple(map(str, identity.missing)),
+            plugins=grid.plugins,
+            metrics=tuple(
+                Added.of(task.name, spec) for task in grid.tasks for spec in task.metrics
+            ),
+            unknown_depths=tuple(label for label, depth in self.depths.items() if depth is None),
+            studies=tuple(self.studies.values()),
+            asked=tuple(self.asked),
+        )
+
+    def _without_head(self) -> Iterator[str]:
+        """Yield one line per task that predicts words, for each encoder that cannot."""
+        headless = [label for label, head in self.heads.items() if not head]
+        for (name, task), label in product(self.tasks.by_name().items(), headless):
+            count = sum(trial.encoder == label for trial in self.trials.values())
+            if task.needs().head and count:
+                yield (
+                    f"{name} requires a masked-LM head, which {label} does not have: {count}"
+                    " evaluations dropped"
+                )
+
+    def _reachable(self) -> dict[str, Stage]:
+        """Return the stages that some trial needs, in the order in which they were made."""
+        stages = self.shared.stages
+        evaluations = [key for trial in self.trials.values() for key in trial.evaluations.values()]
+        wanted = set(Plan("", "", 0, (), stages, {}).closure(evaluations))
+        return {key: stage for key, stage in stages.items() if key in wanted}
+
+
+def _axes(spec: MethodSpec) -> tuple[str, ...]:
+    """Return the params that differ among the points of a method; those that are searched."""
+    if spec.searched is not None:
+        return tuple(dict.fromkeys(s.name.partition(".")[0] for s in spec.searched.spaces))
+    dumps = [point.model_dump(by_alias=True) for point in spec.points]
+    return tuple(name for name in dumps[0] if any(dump[name] != dumps[0][name] for dump in dumps))

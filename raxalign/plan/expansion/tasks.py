@@ -1,0 +1,280 @@
+"""The stages of a trial's tasks: a task's own training, shared where methods leave weights alone,
+and its evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from raxalign.catalog import catalog
+from raxalign.errors import Fault, GridError, RaxalignError
+from raxalign.plan.expansion.data import SEEN_DICTIONARY, SEEN_SWAPPED
+from raxalign.plan.expansion.prepared import prepared_rows
+from raxalign.plan.metrics import faults as metric_faults
+from raxalign.plan.stage import Stage
+from raxalign.plugin_files import returned
+from raxalign.tasks.base import TaskNeeds
+
+if TYPE_CHECKING:
+    from raxalign.config.grid import Grid, TaskSpec
+    from raxalign.methods.base import Method
+    from raxalign.plan.expansion.alignment import Alignment
+    from raxalign.plan.expansion.data import SharedStages
+    from raxalign.tasks.base import Refit, Task
+
+
+_Files = tuple[dict[str, str], dict[str, str]]
+"""The digests and the locations of files, by their names."""
+
+
+@dataclass
+class TaskStages:
+    """Makes the evaluation of each task of the grid for one aligned encoder."""
+
+    grid: Grid
+    shared: SharedStages
+    warnings: list[str] = field(default_factory=list)
+    _tasks: list[tuple[TaskSpec, Task]] = field(default_factory=list)
+    _dictionaries: dict[str, _Files] = field(default_factory=dict)  # by language
+    _rows: dict[tuple[Any, ...], dict[str, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Make the tasks once, and check what only the whole grid shows."""
+        self._tasks = [(spec, catalog("tasks")[spec.kind](spec.params)) for spec in self.grid.tasks]
+        for _, task in self._tasks:
+            returned(task, "needs", task.needs(), TaskNeeds)
+        faults = [fault for spec, task in self._tasks for fault in self._faults(spec, task)]
+        if faults:
+            raise GridError(self.grid.path, faults)
+        for spec, task in self._tasks:
+            needs = task.needs()
+            if needs.seen and needs.unseen_in is None and len(self.grid.sentences) > 1:
+                self.warnings.append(
+                    f"tasks.{spec.name}: without `unseen_in` a larger size added to `sentences`"
+                    " later changes which test pairs count as unseen"
+                )
+
+    def _faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:
+        """Yield what is wrong with a task in its languages."""
+        key = f"tasks.{spec.name}"
+        for name, wrong in metric_faults(task, spec.metrics):
+            where = f"metrics.{name}"
+            yield Fault(spec.line_of(where), f"{key}.{where}", f"{name} {wrong}")
+        yield from (
+            Fault(spec.line_of(fault), key, fault)
+            for fault in task.check(_narrowed(spec, self.grid.languages), self.grid.pivot)
+        )
+        unseen_in, largest = task.needs().unseen_in, max(self.grid.sentences)
+        if unseen_in is not None and unseen_in < largest:
+            yield Fault(
+                spec.line_of("unseen_in"),
+                f"{key}.unseen_in",
+                f"{unseen_in} is smaller than the grid's largest training set ({largest}): pairs"
+                " that are trained on would count as unseen",
+                f"make it at least {largest}",
+            )
+
+    def by_name(self) -> Mapping[str, Task]:
+        """Return the tasks by the names that the grid gives them."""
+        return {spec.name: task for spec, task in self._tasks}
+
+    def has_chance(self) -> bool:
+        """Check whether any task depends on the seed."""
+        return any(task.has_chance() for _, task in self._tasks)
+
+    def evaluations(
+        self,
+        alignment: Alignment,
+        aligned: Stage,
+        named: Container[str] | None = None,
+    ) -> dict[str, str]:
+        """Return task name -> key of its evaluation, for the tasks that take the family of the
+        encoder, and that it has a masked-LM head for.
+
+        Args:
+            alignment: What was aligned.
+            aligned: The stage of the aligned encoder.
+            named: The names of the tasks that are asked for; None for all.
+        """
+        keys = {}
+        for spec, task in self._tasks:
+            chosen = _narrowed(spec, alignment.languages)
+            if (
+                alignment.family in task.accepts
+                and (alignment.head or not task.needs().head)
+                and chosen
+                and (named is None or spec.name in named)
+            ):
+                asked = replace(alignment, languages=chosen)
+                keys[spec.name] = self._evaluation(spec, task, asked, aligned).key
+        return keys
+
+    def _evaluation(
+        self, spec: TaskSpec, task: Task, alignment: Alignment, aligned: Stage
+    ) -> Stage:
+        """Add the evaluation of one task, in the languages of `alignment`."""
+        covered = task.languages(alignment.languages, self.grid.pivot)
+        inputs = {"aligned": aligned.key, **self._read(task.needs(), alignment.languages)}
+        if task.training() is not None:
+            trained = self._trained(spec, task, alignment, aligned)
+            inputs["trained"] = trained.key
+            if (refit := task.refit()) is not None:
+                refitted = self._refitted(spec, refit, alignment.method, aligned, trained)
+                inputs["aligned"] = refitted.key
+                # what has no readout has one result, whatever was asked for
+                task = task if refitted is not aligned else refit.keeping()
+        outside, named = self._sources(task, covered)
+        params: dict[str, Any] = {
+            "task": task.canonical(),
+            "languages": list(covered),
+            "pivot": self.grid.pivot,
+            **named,
+        }
+        if task.has_chance():
+            params["seed"] = alignment.seed
+        options = task.params.model_dump_json(by_alias=True)
+        made = Stage(
+            "evaluation", spec.kind, task.VERSION, params, inputs, *outside, options=options
+        )
+        return self.shared.add(
+            replace(made, precision=aligned.precision, compiled=aligned.compiled)
+        )
+
+    def _read(self, needs: TaskNeeds, languages: tuple[str, ...]) -> dict[str, str]:
+        """Return the shared stages that an evaluation reads, by the names of its inputs."""
+        inputs, shared, largest = {}, self.shared, max(self.grid.sentences)
+        for lang in languages:
+            if needs.heldout:
+                pairs = shared.heldout_pairs(lang, needs.unseen_in or largest)
+                inputs[f"heldout/{lang}"] = pairs.key
+            if needs.bitext:
+                inputs[f"bitext/{lang}"] = shared.heldout_bitext(lang).key
+            if needs.seen:
+                inputs[f"seen/{lang}"] = self._seen(lang, needs.unseen_in).key
+        if needs.text:
+            inputs |= {
+                f"text/{lang}": shared.text(lang, largest).key
+                for lang in (*languages, self.grid.pivot)
+            }
+        return inputs
+
+    def _trained(self, spec: TaskSpec, task: Task, alignment: Alignment, aligned: Stage) -> Stage:
+        """Add the task's own training. It starts from the encoder as it is, and so is shared, where
+        neither weights nor what the training reads are changed.
+
+        An inside transform of other languages changes nothing that is read, except that the blocks
+        below it stay frozen.
+        """
+        pivot, effect = self.grid.pivot, alignment.method.effect()
+        read = task.training_languages(alignment.languages, pivot)
+        untouched = (
+            not (effect.weights or effect.pivot)
+            and read == (pivot,)
+            and (not effect.inside or bool(effect.inside_layers))
+        )
+        outside, named = self._sources(task, read)
+        params: dict[str, Any] = {
+            "task": dict(task.training() or {}),
+            "languages": list(read),
+            "pivot": pivot,
+            "seed": alignment.seed,
+            **named,
+        }
+        if effect.pivot:
+            params["toward"] = list(alignment.languages)
+        if effect.inside and untouched:
+            params["frozen"] = effect.inside_layers
+        inputs = {"encoder": alignment.start.key} if untouched else {"aligned": aligned.key}
+        options = task.params.model_dump_json(by_alias=True)
+        made = Stage("tuned", spec.kind, task.VERSION, params, inputs, *outside, options=options)
+        prepared = self._prepared(spec, task, alignment, read)
+        return self.shared.add(
+            replace(
+                made,
+                precision=aligned.precision,
+                compiled=aligned.compiled,
+                prepared=prepared,
+            )
+        )
+
+    def _prepared(
+        self, spec: TaskSpec, task: Task, alignment: Alignment, languages: tuple[str, ...]
+    ) -> dict[str, str]:
+        """Add the stages of the pieces of training rows where there are many; return their keys."""
+        if alignment.family != "transformer":
+            return {}
+        known = (spec.name, alignment.start.key, languages)
+        if known not in self._rows:  # every point of the grid is looked at: once is enough
+            self._rows[known] = prepared_rows(
+                self.shared, alignment.start, spec.kind, task, languages
+            )
+        return self._rows[known]
+
+    def _refitted(
+        self, spec: TaskSpec, refit: Refit, method: Method, aligned: Stage, trained: Stage
+    ) -> Stage:
+        """Add the method's readouts, fitted again on the encoder that the task's training left, on
+        words as the task reads them. What is not a readout stays as it is.
+        """
+        effect = method.effect()
+        if (
+            effect.weights
+            or effect.inside
+            or not (aligned.digests or aligned.inputs.keys() - {"encoder"})
+        ):
+            return aligned
+        where = f"{self.grid.path}: tasks.{spec.name}.readout: refit"
+        if aligned.maker not in catalog("methods"):
+            raise RaxalignError(
+                f"{where}: the transforms of a folder cannot be fitted again; write `readout:"
+                " keep`, or name other tasks"
+            )
+        if "encoder" not in trained.inputs:
+            raise RaxalignError(
+                f"{where}: {aligned.maker} moves the pivot, so that the task trains through its"
+                " readouts; leave it out by `exclude`, or write `readout: keep`"
+            )
+        method = method.reading(refit.reads_words())
+        params: dict[str, Any] = {**aligned.params, "method": method.canonical()}
+        return self.shared.add(
+            replace(
+                aligned,
+                params=params,
+                inputs={**aligned.inputs, "encoder": trained.key},
+                options=method.params.model_dump_json(by_alias=True),
+            )
+        )
+
+    def _sources(
+        self, task: Task, languages: tuple[str, ...]
+    ) -> tuple[tuple[dict[str, str], dict[str, str]], dict[str, Any]]:
+        """Return ((digests, locations), params) of the task's outside data."""
+        sources = {lang: task.sources(lang, self.grid.pivot) for lang in languages}
+        return self.shared.identity.of_languages(sources)
+
+    def _seen(self, lang: str, unseen_in: int | None) -> Stage:
+        """Add the seen word types, with every dictionary that a method of the grid trains on."""
+        if lang not in self._dictionaries:  # every point of the grid is looked at: once is enough
+            self._dictionaries[lang] = self._trained_on(lang)
+        return self.shared.seen(lang, unseen_in, *self._dictionaries[lang])
+
+    def _trained_on(self, lang: str) -> _Files:
+        """Return the dictionaries of one language that the methods of the grid train on."""
+        digests: dict[str, str] = {}
+        locations: dict[str, str] = {}
+        for spec in self.grid.methods:
+            for params in spec.points:
+                method: Method = catalog("methods")[spec.kind](params)
+                for dictionary in method.dictionaries(lang, self.grid.pivot):
+                    order = SEEN_SWAPPED if dictionary.swap else SEEN_DICTIONARY
+                    found, places = self.shared.identity.of({order: dictionary.source})
+                    name = f"{order}/{found[order]}"
+                    digests[name], locations[name] = found[order], places[order]
+        return digests, locations
+
+
+def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of the languages that a task is for."""
+    return tuple(lang for lang in languages if spec.languages is None or lang in spec.languages)

@@ -1,0 +1,1 @@
+"""Plan and ledger -> values: rows, comparisons with their chance, and remarks."""

@@ -1,0 +1,90 @@
+"""What a search may see of a trial: its scores on development sets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from raxalign.analysis.cells import MEANS
+from raxalign.analysis.metrics import FEW, is_main, spoken
+from raxalign.catalog import catalog
+from raxalign.errors import RaxalignError
+from raxalign.plan.values.results import trial_rows, with_added
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+    from raxalign.plan.study import Objective
+    from raxalign.plan.trial import Trial
+    from raxalign.store.ledger import Ledger
+
+
+class DevScores:
+    """The scores of trials on development sets. No others can be read through it."""
+
+    def __init__(self, plan: Plan, ledger: Ledger) -> None:
+        self._plan, self._ledger = plan, ledger
+
+    def of(self, trial: Trial) -> dict[str, float]:
+        """Return the scores of a trial on development sets, by ``task/lang/metric``."""
+        there = [key for key in trial.evaluations.values() if self._ledger.has(key)]
+        records = with_added(self._plan, self._ledger, self._ledger.read_many(there))
+        return {
+            f"{row['task']}/{row['lang']}/{row['metric']}": float(row["value"])
+            for row in trial_rows(trial, records)
+            if row["split"] == "dev"
+        }
+
+
+def judge(objectives: Sequence[Objective], trial: Trial, scores: DevScores) -> tuple[float, ...]:
+    """Return the values of the objectives of a trial that is done.
+
+    Raises `RaxalignError` where the trial has no development score of that name.
+    """
+    found = scores.of(trial)
+    for objective in objectives:
+        if objective.name in found:
+            continue
+        if objective.task in trial.untouched:
+            why = f"{objective.task} reads nothing that {trial.method} changes"
+        else:
+            known = [name for name in found if name.startswith(f"{objective.task}/")] or list(found)
+            why = f"there are: {', '.join(known)}" if known else "no task has any"
+        raise RaxalignError(f"search.metric: no development score {objective.name} ({why})")
+    return tuple(found[objective.name] for objective in objectives)
+
+
+def dev_mean(
+    plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, float] | None:
+    """Return the name of a metric and a trial's mean over languages on dev: of its first task that
+    has one over enough pairs, by the task's main metric where that has them. None where no task has
+    any.
+
+    Args:
+        plan: The plan.
+        trial: The trial.
+        records: The records of its evaluations, by key.
+    """
+    rows = [row for row in trial_rows(trial, records) if row["split"] == "dev"]
+    for task, key in trial.evaluations.items():
+        values: dict[str, dict[str, float]] = {}
+        for row in rows:
+            if row["task"] == task and row["lang"] not in MEANS:
+                values.setdefault(row["metric"], {})[row["lang"]] = float(row["value"])
+        for metric in _by_importance(plan, key, values):
+            counts = values.get(f"{metric}_pairs", {})
+            if not counts or max(counts.values()) >= FEW:
+                found = values[metric].values()
+                return f"{task} {spoken(metric)}", math.fsum(found) / len(found)
+    return None
+
+
+def _by_importance(plan: Plan, key: str, metrics: Mapping[str, object]) -> Iterator[str]:
+    """Yield the metrics that are worth a table, the main one of the task first."""
+    stage = plan.stages.get(key)
+    kind = catalog("tasks").get(stage.maker) if stage is not None else None
+    main: str | None = getattr(kind, "main_metric", None)
+    if main is not None and main in metrics:
+        yield main
+    yield from (metric for metric in metrics if is_main(metric) and metric != main)

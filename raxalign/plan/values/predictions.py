@@ -1,0 +1,140 @@
+"""The runs behind a cell's values, from stored predictions; for means over languages too."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
+from raxalign.catalog import catalog
+from raxalign.plan.metrics import by_language
+from raxalign.plan.values.chance import Chance
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from raxalign.analysis.runs import Runs
+    from raxalign.plan.plan import Plan
+    from raxalign.sample import Sample
+    from raxalign.store.ledger import Ledger
+
+
+@dataclass
+class Predictions:
+    """Reads the predictions of cells from a ledger (None: there are none)."""
+
+    plan: Plan
+    ledger: Ledger | None
+    chance: Chance = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Ask the plan what depends on chance."""
+        self.chance = Chance(self.plan)
+
+    def runs(self, cell: Cell, names: Iterable[Name]) -> dict[Name, Runs]:
+        """Return the runs of those values whose predictions are stored and can be taken apart. Each
+        evaluation is read once.
+
+        A value that its predictions do not give is left out. Raises `DamagedArtifact` for damaged
+        predictions, which are set aside, so that the grid makes them again.
+        """
+        names = list(names)
+        if self.ledger is None:
+            return {}
+        single = dict.fromkeys(
+            part for name in names for part in _parts(cell, name, self.plan.pivot)
+        )
+        samples = self._samples(cell, single)
+        found = {
+            name: runs for name in single if (runs := self._single(cell, name, samples)) is not None
+        }
+        means = {name: self._mean(cell, name, found) for name in names if name[1] in MEANS}
+        every: dict[Name, Runs | None] = {**found, **means}
+        return {name: runs for name in names if (runs := every.get(name)) is not None}
+
+    def pairs_up(self, first: Cell, second: Cell, name: Name) -> bool:
+        """Check whether two cells share their task's training, seed by seed, so that their runs are
+        compared in pairs.
+        """
+        trained = []
+        for part in _parts(first, name, self.plan.pivot):
+            a, b = first.evaluations.get(part, {}), second.evaluations.get(part, {})
+            shared = a.keys() & b.keys()
+            trained += [(self._trained(a[seed]), self._trained(b[seed])) for seed in shared]
+        return bool(trained) and all(a == b and None not in a for a, b in trained)
+
+    def _trained(self, keys: Iterable[str]) -> frozenset[str | None]:
+        return frozenset(self.chance.training(key) for key in keys)
+
+    def _samples(self, cell: Cell, names: Iterable[Name]) -> dict[tuple[str, Name], Sample | None]:
+        wanted: dict[str, set[Name]] = defaultdict(set)
+        for name in names:
+            for keys in cell.evaluations.get(name, {}).values():
+                for key in keys:
+                    wanted[key].add(name)
+        found: dict[tuple[str, Name], Sample | None] = {}
+        for key, asked in wanted.items():
+            table = self.ledger.predictions(key) if self.ledger is not None else None
+            if table is not None:
+                found |= {
+                    (key, name): sample for name, sample in self._read(key, table, asked).items()
+                }
+        return found
+
+    def _read(self, key: str, table: pa.Table, asked: Iterable[Name]) -> dict[Name, Sample | None]:
+        """The samples of values of one evaluation, by its task or by the metric that was added."""
+        added = {name: self.plan.added(name[0], name[2]) for name in sorted(asked)}
+        task = catalog("tasks")[self.plan.stages[key].maker]
+        own = [name for name, metrics in added.items() if not metrics]
+        samples = task.samples(table, [name[1:] for name in own])
+        found: dict[Name, Sample | None] = {name: samples[name[1:]] for name in own}
+        if len(own) < len(added):
+            rows = {(lang, split): part for lang, split, part in by_language(table)}
+            for (name, lang, metric, split), metrics in added.items():
+                if metrics and (lang, split) in rows:
+                    found[name, lang, metric, split] = metrics[0].sample(rows[lang, split])
+        return found
+
+    def _single(
+        self, cell: Cell, name: Name, samples: dict[tuple[str, Name], Sample | None]
+    ) -> Runs | None:
+        from raxalign.analysis.runs import Runs
+
+        evaluations, chosen, chance = cell.evaluations.get(name, {}), {}, False
+        for seed in cell.by_seed.get(name, {}):
+            keys = evaluations[seed] if seed in evaluations else next(iter(evaluations.values()))
+            several = [sample for key in keys if (sample := samples.get((key, name))) is not None]
+            if len(several) < len(keys):
+                return None
+            chosen[seed] = several
+            chance = chance or any(map(self.chance.has_chance, keys))
+        return _as_told(cell, name, Runs.of(chosen, chance=chance)) if chosen else None
+
+    def _mean(self, cell: Cell, name: Name, found: dict[Name, Runs]) -> Runs | None:
+        from raxalign.analysis.runs import mean_of
+
+        parts = [found.get(part) for part in _parts(cell, name, self.plan.pivot)]
+        there = [part for part in parts if part is not None]
+        return _as_told(cell, name, mean_of(there)) if there and len(there) == len(parts) else None
+
+
+def _as_told(cell: Cell, name: Name, runs: Runs) -> Runs | None:
+    """Return the runs where their values are those of the table."""
+    values = cell.by_seed.get(name, {})
+    same = values.keys() == set(runs.seeds) and all(
+        abs(values[seed] - value) < 1e-6
+        for seed, value in zip(runs.seeds, runs.values, strict=True)
+    )
+    return runs if same else None
+
+
+def _parts(cell: Cell, name: Name, pivot: str) -> list[Name]:
+    """Return the names that a mean over languages is formed over; any other name is its own."""
+    task, lang, metric, split = name
+    return (
+        [(task, part, metric, split) for part in languages_of(cell, name, pivot)]
+        if lang in MEANS
+        else [name]
+    )

@@ -1,0 +1,115 @@
+"""Which files are read before a grid starts, and how their faults are reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raxalign.corpora.readers.inspection import FileRead
+from raxalign.errors import DataError, RaxalignError
+from raxalign.plan.checks.preflight import SHOWN, FilesRead, _shown, read_files
+from raxalign.plan.load import open_grid
+from tests.grids import write_grid
+
+XNLI = "xnli: {data: {train: 'train.{pivot}', dev: 'dev.{lang}'}}"
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAXALIGN_STORAGE", str(tmp_path / "storage"))
+
+    def write_(*methods, tasks=(XNLI,), more="", **files):
+        good = {
+            "train.en": "A\tB\t0\n",
+            "dev.en": "C\tD\t1\n",
+            "dev.de": "E\tF\t2\n",
+            "dev.fr": "G\tH\t2\nI\tJ\t0\n",
+        }
+        for name, text in {**good, **files}.items():
+            (tmp_path / name).write_text(text, encoding="utf-8")
+        return open_grid(
+            write_grid(
+                tmp_path, methods=methods or ("none: {}",), tasks=tasks, sentences="100", more=more
+            )
+        ).plan
+
+    return write_
+
+
+def test_each_file_is_read_once_over_all_trials(write):
+    found = read_files(write("none: {}", "rotation: {center: [false, true]}"))
+    assert found == FilesRead(4, 5)
+    assert str(found) == "4 data files were read: 5 rows"
+
+
+def test_only_what_is_left_to_run_is_read(write):
+    plan = write(**{"dev.fr": "G\tH\tmaybe\n"})
+    french = next(trial for trial in plan.trials if trial.languages == ("fr",))
+    assert len(read_files(plan).faults) == 1
+    assert read_files(plan, done=set(french.evaluations.values())) == FilesRead(3, 3)
+    assert read_files(
+        plan, done={key for trial in plan.trials for key in trial.evaluations.values()}
+    ) == FilesRead(0, 0)
+    assert (
+        read_files(plan.only(iter([trial for trial in plan.trials if trial is not french]))).faults
+        == ()
+    )
+
+
+def test_what_was_found_good_is_remembered_until_it_changes(write, tmp_path):
+    memory = tmp_path / "memory"
+    assert read_files(write(), memory=memory).files == 4
+    assert read_files(write(), memory=memory) == FilesRead(0, 0)
+    broken = write(**{"dev.de": "E\tF\tmaybe\n"})
+    for _ in range(2):  # what was found bad is not remembered
+        assert len(read_files(broken, memory=memory).faults) == 1
+
+
+def test_dictionaries_of_methods_and_links_of_word_aligners_are_read(write, tmp_path):
+    methods = ("rotation: {supervision: dictionary, dictionary: 'dict.{lang}'}", "finetune: {}")
+    files = {
+        "dict.de": "Haus house\n",
+        "dict.fr": "maison the house\n",
+        "links.de": "0-0 1-1\n\n",
+        "links.fr": "0-0\nx-y\n",
+    }
+    plan = write(*methods, tasks=("retrieval: {}",), more="", **files)
+    assert [fault.rsplit("/", 1)[-1].split(";")[0] for fault in read_files(plan).faults] == [
+        "dict.fr:1: 3 words"
+    ]
+    path = tmp_path / "grid.yaml"
+    path.write_text(
+        path.read_text(encoding="utf-8").replace(
+            "{aligner: fast_align}", "{aligner: links, path: 'links.{lang}'}"
+        ),
+        encoding="utf-8",
+    )
+    found = read_files(open_grid(path).plan)
+    assert sorted(fault.rsplit("/", 1)[-1].split(". ")[0] for fault in found.faults) == [
+        "dict.fr:1: 3 words; an entry is two, divided by a space or a tab",
+        "links.fr:2: 'x-y' is not a link",
+    ]
+    assert (found.files, found.rows) == (4, 3)
+
+
+def test_all_files_are_named_before_more_faults_of_one(tmp_path):
+    many = FileRead(
+        tmp_path / "a", 0, tuple(DataError("a", "x", line=line) for line in range(1, 21)), more=30
+    )
+    other = FileRead(tmp_path / "b", 0, (DataError("b", "y", line=1),))
+    shown, more = _shown([many, other, other])
+    assert shown == (*(f"a:{line}: x" for line in range(1, SHOWN)), "b:1: y")
+    assert more == 31
+
+
+def test_faults_are_one_error_that_counts_them():
+    with pytest.raises(RaxalignError) as told:
+        FilesRead(2, 0, ("a:1: x", "b:1: y"), 3).refuse_faults(Path("grid.yaml"))
+    assert str(told.value).splitlines() == [
+        "grid.yaml: 5 faults in its data files; nothing was started",
+        "  a:1: x",
+        "  b:1: y",
+        "  and 3 more",
+    ]
+    FilesRead(2, 7).refuse_faults("grid.yaml")

@@ -1,0 +1,412 @@
+"""Grid -> plan: what is merged, what is shared, and what a key depends on."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from raxalign.config.grid import load
+from raxalign.errors import DataError, GridError, RaxalignError
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.expansion.identity import Identity, near
+from raxalign.plan.load import select
+from raxalign.plan.plan import Plan
+from tests.grids import write_grid
+from tests.tiny import tiny_bert
+
+CONFIGS, NAMES = ("de_gsd", "de_hdt", "en_gum", "en_ewt"), ("main", "v2")
+
+
+def plan_of(folder, **parts):
+    return expand(load(write_grid(folder, **parts)))
+
+
+def kinds(plan):
+    return Counter(stage.kind for stage in plan.stages.values())
+
+
+def test_points_are_the_product_and_trials_what_differs(tmp_path):
+    plan = plan_of(tmp_path)
+    assert plan.points == 2 * 2 * 5
+    assert Counter(trial.method for trial in plan.trials) == {
+        "none": 2,
+        "rotation": 8,
+        "finetune": 8,
+    }
+
+
+def test_none_has_no_sentences_and_without_chance_there_is_no_seed(tmp_path):
+    plan = plan_of(tmp_path, seeds="[0, 1, 2]")
+    none = [trial for trial in plan.trials if trial.method == "none"]
+    assert [(trial.sentences, trial.seed) for trial in none] == [(None, None)] * 2
+    assert {trial.seed for trial in plan.trials if trial.method == "rotation"} == {None}
+    assert {trial.seed for trial in plan.trials if trial.method == "finetune"} == {0, 1, 2}
+
+
+def test_an_evaluation_without_chance_is_shared_by_the_seeds_of_a_task_with_chance(tmp_path):
+    plan = plan_of(
+        tmp_path,
+        seeds="[0, 1, 2]",
+        methods=("none: {}",),
+        tasks=("retrieval: {}", "xnli: {data: phrasebook}"),
+        languages="{each: [de]}",
+    )
+    assert [trial.seed for trial in plan.trials] == [0, 1, 2]
+    assert len({trial.evaluations["retrieval"] for trial in plan.trials}) == 1
+    assert len({trial.evaluations["xnli"] for trial in plan.trials}) == 3
+
+
+def test_methods_that_leave_weights_alone_share_a_tasks_training(tmp_path):
+    plan = plan_of(
+        tmp_path, methods=("none: {}", "rotation: {}"), tasks=("xnli: {data: phrasebook}",)
+    )
+    assert kinds(plan)["tuned"] == 1
+    assert (
+        kinds(
+            plan_of(
+                tmp_path,
+                tasks=("xnli: {data: phrasebook}",),
+                methods=("none: {}", "finetune: {}"),
+                sentences="100",
+            )
+        )["tuned"]
+        == 3
+    )
+
+
+def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
+    """The phrasebook has no Italian, which is not a fault of a task for German alone; the faults of
+    all tasks are reported at once.
+    """
+    narrow, wide = "xnli: {data: phrasebook, languages: [de]}", "mlqa: {data: phrasebook}"
+    parts = {"languages": "{each: [de, it]}", "methods": ("none: {}",), "sentences": "100"}
+    assert [
+        list(trial.evaluations) for trial in plan_of(tmp_path, tasks=(narrow,), **parts).trials
+    ] == [["xnli"], []]
+    with pytest.raises(RaxalignError) as told:
+        plan_of(
+            tmp_path,
+            tasks=(narrow, wide, "pos: {data: phrasebook}", "retrieval: {unseen_in: 50}"),
+            **parts,
+        )
+    first, *lines = str(told.value).splitlines()
+    assert first.endswith("grid.yaml: 3 faults")
+    assert [line.split(": ", 2)[1] for line in lines] == [
+        "tasks.mlqa",
+        "tasks.pos",
+        "tasks.retrieval.unseen_in",
+    ]
+    assert all("phrasebook has no it" in line for line in lines[:2])
+    assert "50 is smaller than the grid's largest training set (100)" in lines[2]
+
+
+def test_faults_of_a_task_have_the_line_of_the_option_or_else_of_what_lacks_it(tmp_path):
+    tasks = (
+        "xnli:",
+        "  setting: zero-shot",
+        "  data:",
+        "    train: 'train.{lang}.tsv'",
+        "    test: 'test.{lang}.tsv'",
+        "ner:",
+        "  data: {train: a, dev: b}",
+    )
+    path = write_grid(tmp_path, tasks=tasks)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    with pytest.raises(GridError) as told:
+        expand(load(path))
+    at = {
+        fault.problem.split(" ")[0]: lines[fault.line - 1].strip()
+        for fault in told.value.faults
+        if fault.line is not None
+    }
+    assert at == {
+        "data.train": "train: 'train.{lang}.tsv'",
+        "selection:": "xnli:",
+        "data.dev": "data: {train: a, dev: b}",
+    }
+
+
+def training_inputs(plan):
+    """The held-out sets that each training text is kept apart from, besides its own."""
+    stages = [
+        stage
+        for stage in plan.stages.values()
+        if stage.kind == "bitext" and stage.params["part"] == "training"
+    ]
+    return {
+        stage.params["lang"]: {
+            name: plan.stages[key].params["lang"] for name, key in stage.inputs.items()
+        }
+        for stage in stages
+    }
+
+
+def test_training_text_is_kept_apart_from_all_held_out_text_of_the_model(tmp_path):
+    parts = {"sentences": "100", "methods": ("rotation: {}",)}
+    assert training_inputs(plan_of(tmp_path, languages="{together: [de, fr, es]}", **parts)) == {
+        "de": {"heldout/fr": "fr", "heldout/es": "es"},
+        "fr": {"heldout/de": "de", "heldout/es": "es"},
+        "es": {"heldout/de": "de", "heldout/fr": "fr"},
+    }
+
+
+def test_models_of_one_language_and_overlap_that_is_kept_have_no_inputs(tmp_path):
+    parts = {"sentences": "100", "methods": ("rotation: {}",)}
+    each = plan_of(tmp_path, languages="{each: [de, fr]}", **parts)
+    assert training_inputs(each) == {"de": {}, "fr": {}}
+    together = write_grid(tmp_path, languages="{together: [de, fr]}", **parts)
+    together.write_text(
+        together.read_text(encoding="utf-8").replace("  size:", "  overlap: keep\n  size:"),
+        encoding="utf-8",
+    )
+    assert training_inputs(expand(load(together))) == {"de": {}, "fr": {}}
+    assert training_inputs(plan_of(tmp_path, languages="{together: [de]}", **parts)) == {"de": {}}
+
+
+def test_training_from_the_start_changes_the_keys_of_training_alone(tmp_path):
+    def keys(line):
+        grid = write_grid(tmp_path, sentences="100", methods=("rotation: {}",))
+        text = grid.read_text(encoding="utf-8").replace("  size:", f"{line}  size:")
+        grid.write_text(text, encoding="utf-8")
+        return {
+            (stage.params["lang"], stage.params["part"]): stage.key
+            for stage in expand(load(grid)).stages.values()
+            if stage.kind == "bitext"
+        }
+
+    plain, start = keys(""), keys("  training_from: start\n")
+    assert keys("  training_from: end\n") == plain
+    assert {name: start[name] == key for name, key in plain.items()} == {
+        (lang, part): part == "heldout" for lang, part in plain
+    }
+
+
+def test_another_configuration_of_a_repository_is_other_data(tmp_path):
+    """One commit has many configurations: which of them is read is in the keys, whatever the commit
+    is called.
+    """
+
+    def stages(configs, revision="main"):
+        task = (
+            f"pos: {{data: hub, dataset: some/treebanks, revision: {revision}, configs: {configs}}}"
+        )
+        path = write_grid(tmp_path, methods=("none: {}",), tasks=(task,), languages="{each: [de]}")
+        plan = expand(
+            load(path),
+            Identity(
+                locked={
+                    f"hub:some/treebanks/{config}@{name}": "c" * 40
+                    for config in CONFIGS
+                    for name in NAMES
+                }.get
+            ),
+        )
+        (evaluation,) = plan.trials[0].evaluations.values()
+        return evaluation, plan.stages[evaluation].inputs["trained"], plan.stages[evaluation]
+
+    gsd, hdt, ewt = (
+        stages(configs)
+        for configs in (
+            "{de: de_gsd, en: en_gum}",
+            "{de: de_hdt, en: en_gum}",
+            "{de: de_gsd, en: en_ewt}",
+        )
+    )
+    assert gsd[0] != hdt[0]
+    assert gsd[1] == hdt[1], "the training reads the pivot alone"
+    assert gsd[1] != ewt[1]
+    assert stages("{de: de_gsd, en: en_gum}", "v2")[:2] == gsd[:2], (
+        "a tag of the same commit is the same data"
+    )
+    assert set(gsd[2].digests.values()) == {"c" * 40}
+
+
+def test_word_pairs_are_made_once_a_language_and_size(tmp_path):
+    plan = plan_of(tmp_path)
+    assert kinds(plan)["pairs"] == 2 * (2 + 1)
+    assert kinds(plan)["encoder"] == 1
+
+
+def test_inputs_come_before_what_reads_them(tmp_path):
+    plan = plan_of(tmp_path, tasks=("retrieval: {}", "xnli: {data: phrasebook}"))
+    seen = set()
+    for key, stage in plan.stages.items():
+        assert seen.issuperset(stage.inputs.values())
+        seen.add(key)
+
+
+def test_idle_params_fall_together(tmp_path):
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("haus house\n")
+    methods = ("rotation: {supervision: parallel, dictionary: [one.txt, two.txt]}",)
+    assert (
+        len(plan_of(tmp_path, methods=methods, languages="{each: [de]}", sentences="100").trials)
+        == 1
+    )
+
+
+def test_a_dictionary_counts_as_its_content_and_not_as_its_path(tmp_path):
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("haus house\n")
+    parts = {"languages": "{each: [de]}", "sentences": "100"}
+    first, second = (
+        plan_of(
+            tmp_path,
+            methods=(f"rotation: {{supervision: dictionary, dictionary: {name}}}",),
+            **parts,
+        )
+        for name in ("one.txt", "two.txt")
+    )
+    assert [trial.key for trial in first.trials] == [trial.key for trial in second.trials]
+    (tmp_path / "two.txt").write_text("haus home\n")
+    third = plan_of(
+        tmp_path, methods=("rotation: {supervision: dictionary, dictionary: two.txt}",), **parts
+    )
+    assert [trial.key for trial in first.trials] != [trial.key for trial in third.trials]
+
+
+def test_run_settings_are_no_part_of_any_key(tmp_path):
+    plain = plan_of(tmp_path)
+    other = plan_of(tmp_path, more="run: {workers: 3, threads: 2, storage: elsewhere}\n")
+    assert list(plain.stages) == list(other.stages)
+    assert [trial.key for trial in plain.trials] == [trial.key for trial in other.trials]
+
+
+@pytest.mark.parametrize("task", ["sentence_retrieval: {}", "token_translation: {}"])
+def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
+    def results(**parts):
+        plan = plan_of(
+            tmp_path,
+            tasks=(task,),
+            methods=("none: {}",),
+            more="text: {source: phrasebook, size: 50, seed: 1}\n",
+            **parts,
+        )
+        assert "pairs" not in kinds(plan)
+        return [trial.evaluations for trial in plan.trials]
+
+    assert results() == results(sentences="[150]", aligner="eflomal")
+    assert results() != results(size=350), "the end of another corpus"
+
+
+@pytest.mark.parametrize(
+    ("only", "told"),
+    [
+        ("metod=none", "unknown name 'metod'"),
+        ("method", "name=value"),
+        ("method=nothing", "no trial has method=nothing; there are: .*none, .*rotation"),
+    ],
+)
+def test_a_selection_that_means_nothing_is_refused(tmp_path, only, told):
+    with pytest.raises(RaxalignError, match=told):
+        select(plan_of(tmp_path), only=only)
+
+
+def test_excluded_points_are_counted_and_gone(tmp_path):
+    plan = plan_of(tmp_path, more="exclude: [{method: rotation, sentences: 100}]\n")
+    assert {trial.sentences for trial in plan.trials if trial.method == "rotation"} == {200}
+    assert any("excluded" in note for note in plan.merged)
+
+
+def test_a_missing_file_is_named_with_all_others(tmp_path):
+    methods = ("rotation: {supervision: dictionary, dictionary: 'absent.{lang}.txt'}",)
+    with pytest.raises(RaxalignError) as told:
+        plan_of(tmp_path, methods=methods)
+    assert "absent.de.txt" in str(told.value)
+    assert "absent.fr.txt" in str(told.value)
+    looked_at = expand(load(write_grid(tmp_path, methods=methods)), allow_missing=True)
+    assert looked_at.missing == tuple(str(tmp_path / f"absent.{lang}.txt") for lang in ("de", "fr"))
+
+
+def test_a_plan_survives_json(tmp_path):
+    plan = plan_of(tmp_path, tasks=("retrieval: {}", "xnli: {data: phrasebook}"))
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_another_process_makes_the_same_plan(tmp_path):
+    path = write_grid(tmp_path, tasks=("retrieval: {}", "xnli: {data: phrasebook}"))
+    code = (
+        "import sys; from raxalign.config.grid import load;"
+        " from raxalign.plan.expansion.expand import expand\n"
+        "p = expand(load(sys.argv[1])); print(*[t.key for t in p.trials], *p.stages)"
+    )
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # another order of sets
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": seed},
+    ).stdout
+    plan = expand(load(path))
+    assert told.split() == [*(trial.key for trial in plan.trials), *plan.stages]
+
+
+def test_an_encoder_with_transforms_of_its_own_is_no_start_for_a_grid(tmp_path):
+    tiny_bert(tmp_path / "aligned", ["haus", "house"])
+    (tmp_path / "aligned" / "transforms.json").write_text("{}")
+    grid = write_grid(tmp_path)
+    text = grid.read_text()
+    grid.write_text(
+        text.replace(
+            text[text.index("encoder:") : text.index("languages:")], "encoder: ./aligned\n"
+        )
+    )
+    with pytest.raises(RaxalignError, match="raxalign evaluate"):
+        expand(load(grid))
+
+
+def test_text_may_come_from_another_corpus_whatever_the_training_sizes(tmp_path):
+    def encoders(more, sentences):
+        plan = plan_of(tmp_path, methods=("none: {}",), sentences=sentences, more=more)
+        return {key for key, stage in plan.stages.items() if stage.kind == "encoder"}
+
+    other = "text: {source: phrasebook, size: 50, seed: 1}\n"
+    assert encoders(other, "[100]") == encoders(other, "[200]")
+    assert encoders("", "[100]") != encoders("", "[200]")
+    assert encoders(other, "[100]") != encoders(other.replace("50", "60"), "[100]")
+
+
+@pytest.mark.parametrize(
+    ("folder", "problem"),
+    [
+        ("nowhere", "no such encoder folder"),
+        ("empty", "has no config.json, so it is not an encoder"),
+        ("grid.yaml", "is a file, not an encoder's folder"),
+    ],
+)
+def test_an_encoder_that_is_not_there_is_a_fault_at_its_line(tmp_path, folder, problem):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(GridError) as told:
+        plan_of(tmp_path, encoder=f"./{folder}")
+    assert f"  line 4: encoder: {tmp_path / folder}: {problem}. Name " in str(told.value)
+
+
+def test_a_grid_without_a_trial_names_the_line_that_leaves_nothing(tmp_path):
+    with pytest.raises(GridError) as told:
+        plan_of(tmp_path, methods=("none: {}",), more="exclude: [{method: none}]\n")
+    (fault,) = told.value.faults
+    assert (fault.line, fault.key) == (17, "exclude")
+    assert fault.problem == "no trial is left: 4 of 4 points are excluded"
+
+
+def test_a_file_that_is_there_packed_is_to_be_decompressed(tmp_path):
+    (tmp_path / "train.tsv.zst").write_bytes(b"")
+    assert near(tmp_path / "train.tsv") == " (there is train.tsv.zst: decompress it)"
+    assert near(tmp_path / "train.en") == ""
+
+
+def test_a_missing_file_with_a_near_name_says_which_there_is(tmp_path):
+    (tmp_path / "de.txt.bz2").write_bytes(b"")
+    method = "rotation: {supervision: dictionary, dictionary: '{lang}.txt'}"
+    with pytest.raises(DataError) as told:
+        plan_of(tmp_path, methods=(method,))
+    assert (
+        f"{tmp_path}/de.txt: No such file or directory (there is de.txt.bz2: decompress it)"
+        in str(told.value)
+    )
+    assert f"{tmp_path}/fr.txt: No such file or directory\n" in f"{told.value}\n".replace(
+        ". P", "\n"
+    )

@@ -1,0 +1,162 @@
+"""Readouts that are fitted again on the encoder that a task's training left, in the plan."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from raxalign.config.grid import load
+from raxalign.errors import RaxalignError
+from raxalign.plan.expansion.expand import expand
+from tests.grids import write_grid
+
+
+def plan_of(folder, **parts):
+    return expand(load(write_grid(folder, **parts)))
+
+
+def kinds(plan):
+    return Counter(stage.kind for stage in plan.stages.values())
+
+
+def test_a_training_on_the_pivot_alone_is_shared_by_what_moves_others_inside(tmp_path):
+    """All languages and weights of a shift after one block share a training, which that block alone
+    tells from the one of `none`.
+    """
+
+    def tuned(shift, task="xnli: {data: phrasebook}"):
+        plan = plan_of(
+            tmp_path,
+            methods=("none: {}", f"mean_shift: {{{shift}}}"),
+            tasks=(task,),
+            sentences="50",
+            seeds="[0, 1]",
+        )
+        stages = [stage for stage in plan.stages.values() if stage.kind == "tuned"]
+        assert all(
+            plan.stages[key].inputs["trained"] in plan.stages
+            for trial in plan.trials
+            for key in trial.evaluations.values()
+        )
+        return [stage.params.get("frozen") for stage in stages if "encoder" in stage.inputs], len(
+            stages
+        )
+
+    assert tuned("layers: 1, alpha: [0.5, 1.0, 2.0]") == ([None, None, "1", "1"], 4)
+    assert tuned("layers: ['1', last], alpha: [0.5, 1.0]") == (
+        [None, None, "1", "1", "last", "last"],
+        6,
+    )
+    assert tuned("layers: 1, alpha: [0.5, 1.0], direction: to-other") == (
+        [None, None],
+        2 + 2 * 2 * 2,
+    )
+    assert tuned(
+        "layers: 1, alpha: [0.5, 1.0]", "xnli: {data: phrasebook, setting: translate-train}"
+    ) == ([], 4 + 2 * 2 * 2)
+
+
+def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
+    tasks = (
+        "kept: {kind: xnli, data: phrasebook}",
+        "xnli: {data: phrasebook, readout: refit}",
+        "retrieval: {}",
+    )
+    methods = ("none: {}", "rotation: {}", "finetune: {}")
+    plan = plan_of(tmp_path, methods=methods, tasks=tasks, sentences="50", languages="{each: [de]}")
+    assert kinds(plan)["tuned"] == 2, "fitting readouts again trains no task again"
+    for trial in plan.trials:
+        kept, xnli, retrieval = (
+            plan.stages[trial.evaluations[name]] for name in ("kept", "xnli", "retrieval")
+        )
+        assert kept.inputs["aligned"] == retrieval.inputs["aligned"] == trial.aligned
+        assert xnli.inputs["trained"] == kept.inputs["trained"]
+        if trial.method != "rotation":
+            assert xnli.inputs["aligned"] == trial.aligned, "there is no readout to fit"
+            continue
+        again, once = plan.stages[xnli.inputs["aligned"]], plan.stages[trial.aligned]
+        assert again.inputs == {**once.inputs, "encoder": xnli.inputs["trained"]}
+        assert (again.maker, again.params) == (once.maker, once.params)
+
+
+READOUTS = (
+    "rotation: {pooling: [first, last, mean]}",
+    "linear: {pooling: [first, last]}",
+    "sentence_rotation: {pooling: [first, last]}",
+)
+
+
+def test_readouts_are_fitted_again_on_the_piece_that_a_tagger_reads(tmp_path):
+    tasks = ("kept: {kind: pos, data: phrasebook}", "pos: {data: phrasebook, readout: refit}")
+    plan = plan_of(
+        tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}"
+    )
+    again = {}
+    for trial in plan.trials:
+        stage, once = (
+            plan.stages[plan.stages[trial.evaluations["pos"]].inputs["aligned"]],
+            plan.stages[trial.aligned],
+        )
+        again.setdefault(trial.method, set()).add(stage.key)
+        assert stage.params == {
+            **once.params,
+            "method": {**once.params["method"], "pooling": "first"},
+        }
+        assert json.loads(stage.options) == {
+            **json.loads(once.options),
+            "pooling": "first",
+        }
+        assert once.params["method"]["pooling"] == trial.params["pooling"], (
+            "what is aligned before the training stays as asked"
+        )
+    assert len(plan.trials) == 3 + 2 + 2
+    assert {method: len(keys) for method, keys in again.items()} == {
+        "rotation": 1,
+        "linear": 1,
+        "sentence_rotation": 1,
+    }
+
+
+@pytest.mark.parametrize("kind", ["xnli", "mlqa"])
+def test_readouts_are_fitted_again_as_the_method_says_where_a_task_reads_no_words(tmp_path, kind):
+    tasks = ("retrieval: {}", f"{kind}: {{data: phrasebook, readout: refit}}")
+    plan = plan_of(
+        tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}"
+    )
+    for trial in plan.trials:
+        again = plan.stages[plan.stages[trial.evaluations[kind]].inputs["aligned"]]
+        assert again.params == plan.stages[trial.aligned].params
+
+
+@pytest.mark.parametrize("kind", ["xnli", "mlqa", "pos"])
+def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
+    """What a trained method or an inside shift gives is the same under `refit` as under `keep`, and
+    its record says what was done.
+    """
+    tasks = (
+        f"kept: {{kind: {kind}, data: phrasebook}}",
+        f"again: {{kind: {kind}, data: phrasebook, readout: refit}}",
+    )
+    plan = plan_of(
+        tmp_path,
+        methods=("none: {}", "finetune: {}", "mean_shift: {}"),
+        tasks=tasks,
+        sentences="50",
+        languages="{each: [de]}",
+    )
+    for trial in plan.trials:
+        assert trial.evaluations["kept"] == trial.evaluations["again"]
+        stage = plan.stages[trial.evaluations["again"]]
+        assert stage.params["task"].get("readout", "keep") == "keep"
+        assert "refit" not in stage.options
+
+
+def test_readouts_that_a_task_trains_through_are_not_fitted_again(tmp_path):
+    with pytest.raises(
+        RaxalignError, match=r"tasks\.xnli\.readout: refit: rotation moves the pivot"
+    ):
+        plan_of(
+            tmp_path,
+            methods=("rotation: {direction: to-other}",),
+            tasks=("xnli: {data: phrasebook, readout: refit}",),
+        )

@@ -1,0 +1,189 @@
+"""Pieces that are made before trials: where they have a stage, and what depends on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from raxalign.config.grid import load
+from raxalign.errors import DataError
+from raxalign.plan.estimates.cost import to_make
+from raxalign.plan.expansion import prepared
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.plan import Plan
+from tests.grids import write_grid
+
+METHODS = ("none: {}", "rotation: {}", "finetune: {lambda: [0.1, 1.0]}", "mlm: {}", "tlm: {}")
+
+
+def plan_of(folder, **options):
+    sizes = {"languages": "{each: [de]}", "sentences": "[9_999, 10_000]", "methods": METHODS}
+    return expand(load(write_grid(folder, size=20_000, **{**sizes, **options})))
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory) -> Plan:
+    return plan_of(tmp_path_factory.mktemp("grid"))
+
+
+def of_kind(plan, kind):
+    return [stage for stage in plan.stages.values() if stage.kind == kind]
+
+
+def test_much_text_has_one_stage_of_pieces_for_all_that_read_it(plan):
+    read = sorted(
+        (plan.stages[stage.inputs["data"]].kind, str(stage.params["columns"]))
+        for stage in of_kind(plan, "pieces")
+    )
+    assert read == [
+        ("bitext", "{'src': 'de', 'tgt': 'en'}"),
+        ("text", "{'words': 'de'}"),
+        ("text", "{'words': 'en'}"),
+    ]
+    aligned = {stage.maker: stage for stage in of_kind(plan, "aligned") if stage.prepared}
+    assert set(aligned) == {"finetune", "mlm", "tlm"}
+    assert set(aligned["mlm"].prepared) == {"text/de", "text/en"}
+
+
+def test_no_key_of_a_result_depends_on_it(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared, "LEAST_SENTENCES", 10**12)
+    without = plan_of(tmp_path)
+    assert not of_kind(without, "pieces")
+    assert without.stages.keys() == {
+        key for key, stage in plan.stages.items() if stage.kind != "pieces"
+    }
+    assert without.by_key.keys() == plan.by_key.keys()
+
+
+def test_text_of_a_corpus_of_its_own_counts_as_much(tmp_path):
+    plan = plan_of(
+        tmp_path,
+        methods=("mlm: {}",),
+        sentences="100",
+        more="text: {source: phrasebook, size: 50}\n",
+    )
+    assert len(of_kind(plan, "pieces")) == 2
+
+
+def test_stages_of_pieces_come_before_what_reads_them_and_travel_with_the_plan(plan):
+    keys = list(plan.stages)
+    for stage in of_kind(plan, "aligned"):
+        for name, key in stage.prepared.items():
+            read = plan.stages[stage.inputs[name]]
+            own = read.inputs["training"] if read.kind == "pairs" else read.key
+            assert plan.stages[key].inputs["data"] == own
+            assert keys.index(own) < keys.index(key) < keys.index(stage.key)
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_pieces_are_made_for_a_training_that_is_not_stored(plan):
+    (mlm,) = [s for s in of_kind(plan, "aligned") if s.maker == "mlm" and s.prepared]
+    pieces = set(mlm.prepared.values())
+    assert pieces <= set(plan.closure([mlm.key]))
+    assert pieces.isdisjoint(plan.closure([mlm.key], {mlm.key}))
+    assert pieces <= set(to_make(plan, set(), set()))
+    assert pieces.isdisjoint(to_make(plan, set(), {mlm.key}))
+
+
+def test_pieces_of_word_pairs_do_not_wait_for_the_aligner_unless_they_are_cut_out(plan, tmp_path):
+    behind = {
+        plan.stages[key].kind for key in plan.closure([s.key for s in of_kind(plan, "pieces")])
+    }
+    assert "pairs" not in behind
+    largest = "pairs: {align_on: largest, aligner: fast_align}"
+    path = write_grid(
+        tmp_path, size=20_000, languages="{each: [de]}", sentences="10_000", methods=METHODS
+    )
+    text = path.read_text(encoding="utf-8").replace("pairs: {aligner: fast_align}", largest)
+    path.write_text(text, encoding="utf-8")
+    sliced = expand(load(path))
+    read = {sliced.stages[stage.inputs["data"]].kind for stage in of_kind(sliced, "pieces")}
+    assert read == {"bitext", "pairs", "text"}
+
+
+def rows_of(plan):
+    return [stage for stage in of_kind(plan, "pieces") if "data" not in stage.inputs]
+
+
+TRANSLATED = (
+    'xnli: {setting: translate-train, data: {train: "rows.{lang}", dev: "dev.{lang}"}}',
+    'few: {kind: xnli, data: {train: "few.{pivot}", dev: "dev.{lang}"}}',
+    'short: {kind: pawsx, data: {train: "rows.{pivot}", dev: "dev.{lang}"}, max_train: 9_999}',
+    "made: {kind: xnli, data: phrasebook, phrasebook: {train: 10_000}}",
+)
+
+
+def plan_of_tasks(folder, **options):
+    for lang in ("de", "en"):
+        (folder / f"rows.{lang}").write_text(f"{lang} haus\tred house\tneutral\n" * 60_000)
+        for name in ("few", "dev"):
+            (folder / f"{name}.{lang}").write_text(f"{lang} {name}\tred\tneutral\n" * 100)
+    methods = ("none: {}", "finetune: {lambda: [0.1, 1.0]}")
+    sizes = {"sentences": "[100]", "methods": methods, "tasks": TRANSLATED}
+    return plan_of(folder, **{**sizes, **options})
+
+
+def test_many_rows_of_a_task_have_one_stage_per_language_for_all_trainings(tmp_path):
+    plan = plan_of_tasks(tmp_path)
+    stages = {stage.key: stage for stage in rows_of(plan)}
+    read = sorted((stage.params["lang"], *stage.digests) for stage in stages.values())
+    assert read == [("de", "train/de"), ("en",), ("en", "train/en")]
+    tuned = [stage for stage in of_kind(plan, "tuned") if stage.prepared]
+    assert len(tuned) == 6  # of three encoders; what has few rows has none
+    assert {name for stage in tuned for name in stage.prepared} == {"rows/de", "rows/en"}
+    assert {key for stage in tuned for key in stage.prepared.values()} == stages.keys()
+    keys = list(plan.stages)
+    assert all(
+        keys.index(key) < keys.index(stage.key)
+        for stage in tuned
+        for key in stage.prepared.values()
+    )
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_no_key_depends_on_the_pieces_of_rows(tmp_path, monkeypatch):
+    keys = {key for key, stage in plan_of_tasks(tmp_path).stages.items() if stage.kind != "pieces"}
+    monkeypatch.setattr(prepared, "LEAST_SENTENCES", 10**12)
+    without = plan_of_tasks(tmp_path)
+    assert not rows_of(without)
+    assert without.stages.keys() == keys
+
+
+def test_rows_of_other_files_or_options_are_other_stages(tmp_path):
+    before = {stage.key for stage in rows_of(plan_of_tasks(tmp_path))}
+    fewer = TRANSLATED[0].replace("data:", "max_train: 20_000, data:")
+    assert before.isdisjoint(
+        stage.key for stage in rows_of(plan_of_tasks(tmp_path, tasks=(fewer,)))
+    )
+    slower = TRANSLATED[0].replace("data:", "learning_rate: 1.0e-3, max_length: 64, data:")
+    same = {stage.key for stage in rows_of(plan_of_tasks(tmp_path, tasks=(slower,)))}
+    assert len(same) == 2
+    assert same < before
+
+
+def test_static_encoders_have_no_pieces_of_rows(tmp_path):
+    vectors = "{kind: static, dimension: 8, min_count: 1}"
+    methods = ("none: {}",)
+    assert not rows_of(plan_of_tasks(tmp_path, encoder=vectors, methods=methods))
+
+
+def test_a_missing_file_of_rows_is_reported_as_before(tmp_path):
+    task = 'xnli: {data: {train: "nothing.{pivot}", dev: "dev.{lang}"}}'
+    with pytest.raises(DataError, match=r"nothing\.en: No such file"):
+        plan_of_tasks(tmp_path, tasks=(task,))
+
+
+def test_taggers_and_answers_have_stages_of_rows_too(tmp_path):
+    (tmp_path / "rows.en").write_text("haus O\n\n" * 200_000)
+    (tmp_path / "dev.en").write_text("haus O\n")
+    tasks = (
+        'ner: {data: {train: "rows.{pivot}", dev: "dev.{lang}"}}',
+        'slow: {kind: ner, epochs: 2, data: {train: "rows.{pivot}", dev: "dev.{lang}"}}',
+        "mlqa: {setting: translate-train, data: phrasebook, phrasebook: {train: 10_000}}",
+        "few: {kind: mlqa, data: phrasebook}",
+    )
+    plan = plan_of_tasks(tmp_path, tasks=tasks)
+    read = sorted((stage.maker, stage.params["lang"]) for stage in rows_of(plan))
+    assert read == [("mlqa", "de"), ("mlqa", "en"), ("ner", "en")]
+    tuned = [stage for stage in of_kind(plan, "tuned") if stage.prepared]
+    assert {stage.maker for stage in tuned} == {"ner", "mlqa"}
+    assert len({stage.key for stage in tuned}) == 9  # three tasks on three encoders

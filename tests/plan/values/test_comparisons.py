@@ -1,0 +1,348 @@
+"""Comparisons of a grid: with what, over which runs, corrected over which tests, and the reasons
+where nothing can be tested.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from raxalign.analysis.cells import cells
+from raxalign.analysis.significance import ONE_RUN, holm
+from raxalign.catalog import catalog
+from raxalign.errors import DamagedArtifact, RaxalignError
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.names import cell_name
+from raxalign.plan.values.chance import Chance
+from raxalign.plan.values.comparisons import (
+    NO_PREDICTIONS,
+    OTHER_LANGUAGES,
+    Compared,
+    comparisons,
+)
+from raxalign.plan.values.results import rows
+from raxalign.store.ledger import Ledger
+from raxalign.tracking.runs import cell_metrics
+from tests.grids import write_grid
+from tests.ledgers import made_up, nli, words
+
+GRID = {
+    "languages": "{together: [de, fr]}",
+    "sentences": "100",
+    "seeds": "[0, 1]",
+    "methods": ("none: {}", "rotation: {center: [false, true]}", "finetune: {batch_size: 16}"),
+    "tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}"),
+}
+
+
+def compared(opened: Opened, ledger: Ledger | None, baseline: str | None = None) -> list[Compared]:
+    found = rows(opened.plan, ledger or Ledger(opened.root))
+    return comparisons(cells(found, opened.plan.pivot), opened.plan, ledger, baseline=baseline)
+
+
+def one(found: list[Compared], opened: Opened, cell: str, task: str, lang: str) -> Compared:
+    (entry,) = [
+        entry
+        for entry in found
+        if cell_name(entry.cell, opened.plan) == cell
+        and entry.name[:2] == (task, lang)
+        and entry.name[2] in ("accuracy", "contextual_accuracy")
+    ]
+    return entry
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
+    return made_up(tmp_path_factory.mktemp("grid"), **GRID)
+
+
+@pytest.fixture(scope="module")
+def found(made: tuple[Opened, Ledger]) -> list[Compared]:
+    return compared(*made)
+
+
+def test_chance_is_what_the_plan_says_and_not_how_many_seeds_there_are(tmp_path: Path) -> None:
+    plan = open_grid(
+        write_grid(tmp_path, **{**GRID, "seeds": "[0]"}), storage=str(tmp_path / "storage")
+    ).plan  # type: ignore[arg-type]
+    chance, trials = Chance(plan), {trial.method: trial.evaluations for trial in plan.trials}
+    assert {method: chance.has_chance(keys["retrieval"]) for method, keys in trials.items()} == {
+        "none": False,
+        "rotation": False,
+        "finetune": True,
+    }
+    assert all(chance.has_chance(keys["xnli"]) for keys in trials.values())
+    assert (
+        chance.training(trials["none"]["xnli"])
+        == chance.training(trials["rotation"]["xnli"])
+        != chance.training(trials["finetune"]["xnli"])
+    )
+    assert chance.training(trials["none"]["retrieval"]) is None
+
+
+def test_every_value_is_compared_with_the_encoder_as_it_was(found: list[Compared]) -> None:
+    own = [entry for entry in found if entry.cell.method == "none"]
+    assert {entry.baseline for entry in own} == {None}
+    assert {entry.verdict for entry in own} == {None}
+    others = [entry for entry in found if entry.cell.method != "none"]
+    assert {entry.baseline.method for entry in others if entry.baseline} == {"none"}
+    assert {entry.name[1] for entry in others} == {
+        "de-en",
+        "fr-en",
+        "en",
+        "de",
+        "fr",
+        "avg",
+        "avg_zero_shot",
+    }, "the means too"
+    for entry in others:
+        assert entry.comparison is not None
+        assert entry.baseline_value is not None
+        assert entry.comparison.difference == pytest.approx(
+            entry.value.mean - entry.baseline_value.mean
+        )
+
+
+def test_runs_of_one_training_are_paired_and_others_are_not(
+    made: tuple[Opened, Ledger], found: list[Compared]
+) -> None:
+    pairs = {
+        (cell, task): entry.comparison.paired
+        for cell in ("rotation center=true", "finetune")
+        for task, lang in (("xnli", "avg"), ("retrieval", "de-en"))
+        if (entry := one(found, made[0], cell, task, lang)).comparison
+    }
+    assert pairs.pop(("rotation center=true", "xnli"))
+    assert set(pairs.values()) == {False}
+    assert len(pairs) == 3
+
+
+def test_holm_is_over_all_that_one_table_shows(found: list[Compared]) -> None:
+    tables: dict[Any, list[Compared]] = defaultdict(list)
+    for entry in found:
+        if entry.comparison is not None:
+            tables[entry.name[0], entry.name[2], entry.name[3]].append(entry)
+    family = tables["xnli", "accuracy", "test"]
+    assert len(family) == 3 * 5  # two rotations and finetune; three languages and two means
+    adjusted = holm([entry.comparison.p for entry in family])  # type: ignore[union-attr, misc]
+    assert [entry.p_adjusted for entry in family] == adjusted
+    for entry, p in zip(family, adjusted, strict=True):
+        assert entry.verdict == (
+            "cannot tell" if p >= 0.05 else "better" if entry.comparison.difference > 0 else "worse"
+        )  # type: ignore[union-attr]
+
+
+def test_one_run_of_something_with_chance_cannot_be_told(tmp_path: Path) -> None:
+    opened, ledger = made_up(tmp_path, **{**GRID, "seeds": "[0]"})
+    found = compared(opened, ledger)
+    trained = one(found, opened, "finetune", "retrieval", "de-en")
+    assert (trained.interval, trained.p_adjusted, trained.verdict, trained.untested) == (
+        None,
+        None,
+        "cannot tell",
+        ONE_RUN,
+    )
+    assert one(found, opened, "rotation center=true", "xnli", "de").untested == ONE_RUN
+    closed_form = one(found, opened, "rotation center=true", "retrieval", "de-en")
+    assert closed_form.interval is not None
+    assert closed_form.p_adjusted is not None
+
+
+def test_another_baseline_is_named_as_in_the_tables(made: tuple[Opened, Ledger]) -> None:
+    opened, ledger = made
+    found = compared(opened, ledger, "Rotation center=TRUE")
+    assert one(found, opened, "rotation center=true", "xnli", "de").baseline is None
+    entry = one(found, opened, "finetune", "xnli", "de")
+    assert entry.baseline is not None
+    assert cell_name(entry.baseline, opened.plan) == "rotation center=true"
+    assert entry.baseline.sentences == entry.cell.sentences == 100
+    against = one(found, opened, "none", "xnli", "de")
+    assert against.comparison is not None
+    assert against.comparison.paired
+    with pytest.raises(
+        RaxalignError, match="any of: rotation center=false, rotation center=true; name one"
+    ):
+        compared(opened, ledger, "rotation")
+    with pytest.raises(
+        RaxalignError,
+        match="no result is called 'rotatoin'; there are: none, rotation center=false",
+    ):
+        compared(opened, ledger, "rotatoin")
+
+
+def test_without_a_baseline_or_predictions_nothing_is_told(
+    made: tuple[Opened, Ledger], tmp_path: Path
+) -> None:
+    opened, ledger = made_up(
+        tmp_path, **{**GRID, "methods": ("rotation: {center: [false, true]}",)}
+    )
+    alone = compared(opened, ledger)
+    assert {(entry.baseline, entry.verdict) for entry in alone} == {(None, None)}
+    assert all(entry.interval for entry in alone)
+    unread = [entry for entry in compared(made[0], None) if entry.cell.method != "none"]
+    assert {(entry.interval, entry.verdict, entry.untested) for entry in unread} == {
+        (None, "cannot tell", NO_PREDICTIONS)
+    }
+
+
+def filled(folder: Path, skills: dict[str, float], seeds: str) -> tuple[Opened, Ledger]:
+    """Results whose accuracies are about the skills of the methods (XNLI's pivot a quarter
+    more).
+    """
+    opened = open_grid(
+        write_grid(folder, **{**GRID, "seeds": seeds}), storage=str(folder / "storage")
+    )  # type: ignore[arg-type]
+    ledger = Ledger(opened.root)
+    for trial in opened.plan.trials:
+        for task, key in trial.evaluations.items():
+            rng = np.random.default_rng(int(key[:8], 16))
+            made = (
+                nli(("en", *trial.languages), skills[trial.method], rng)
+                if task == "xnli"
+                else words(trial.languages, skills[trial.method], rng)
+            )
+            ledger.write(key, {"scores": made[0], "params": {}, "task": task}, made[1])
+    return opened, ledger
+
+
+@pytest.mark.parametrize("seeds", ["[0]", "[0, 1, 2]"])
+def test_a_classifier_that_may_be_guessing_is_marked_even_after_one_run(
+    tmp_path: Path, seeds: str
+) -> None:
+    opened, ledger = filled(tmp_path, {"none": 0.31, "rotation": 0.6, "finetune": 0.6}, seeds)
+    found = compared(opened, ledger)
+    assert catalog("tasks")["xnli"].guessing == 1 / 3
+    assert one(found, opened, "none", "xnli", "de").at_chance
+    assert not one(found, opened, "none", "xnli", "en").at_chance
+    assert not one(found, opened, "finetune", "xnli", "de").at_chance
+    assert not any(entry.at_chance for entry in found if entry.name[0] == "retrieval"), (
+        "retrieval has no labels to guess among"
+    )
+
+
+def test_a_language_that_falls_far_below_the_encoder_as_it_was_is_told(tmp_path: Path) -> None:
+    opened, ledger = filled(tmp_path, {"none": 0.8, "rotation": 0.6, "finetune": 0.2}, "[0, 1, 2]")
+    found = compared(opened, ledger)
+    assert one(found, opened, "finetune", "retrieval", "de-en").falls_far
+    mild = one(found, opened, "rotation center=true", "retrieval", "de-en")
+    assert (mild.verdict, mild.falls_far) == ("worse", False)
+
+
+def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path: Path) -> None:
+    opened = open_grid(write_grid(tmp_path, **GRID), storage=str(tmp_path / "storage"))  # type: ignore[arg-type]
+    ledger = Ledger(opened.root)
+    for trial in opened.plan.trials:
+        scores, table = words(trial.languages, 0.5, np.random.default_rng(0))
+        wrong = [
+            {**score, "value": score["value"] + 0.01 * (score["lang"] == "de-en")}
+            for score in scores
+        ]
+        ledger.write(
+            trial.evaluations["retrieval"],
+            {"scores": wrong, "params": {}, "task": "retrieval"},
+            table,
+        )
+    found = compared(opened, ledger)
+    assert one(found, opened, "finetune", "retrieval", "de-en").untested == NO_PREDICTIONS
+    assert one(found, opened, "finetune", "retrieval", "avg").untested == NO_PREDICTIONS
+    assert one(found, opened, "finetune", "retrieval", "fr-en").untested == ""
+
+
+def test_means_over_other_languages_are_not_compared(tmp_path: Path) -> None:
+    opened, ledger = made_up(
+        tmp_path, **{**GRID, "languages": "{each: [de, fr, es]}", "tasks": ("retrieval: {}",)}
+    )
+    there = [
+        row
+        for row in rows(opened.plan, ledger)
+        if (row["method"], row["languages"]) != ("rotation", ["es"])
+    ]
+    found = comparisons(cells(there, opened.plan.pivot), opened.plan, ledger)
+    mean = one(found, opened, "rotation center=true", "retrieval", "avg")
+    assert (mean.comparison, mean.difference, mean.verdict, mean.untested) == (
+        None,
+        None,
+        "cannot tell",
+        OTHER_LANGUAGES,
+    )
+    assert mean.interval is not None
+    assert one(found, opened, "finetune", "retrieval", "avg").untested == ""
+
+
+def test_means_are_tested_in_whatever_order_the_seeds_come(tmp_path: Path) -> None:
+    opened, ledger = made_up(tmp_path, **{**GRID, "seeds": "[2, 10]", "tasks": ("retrieval: {}",)})
+    mean = one(compared(opened, ledger), opened, "finetune", "retrieval", "avg")
+    assert (mean.untested, mean.value.n) == ("", 2)
+
+
+def test_where_less_is_better_the_smaller_value_is_called_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, ledger = made_up(tmp_path, **GRID)
+
+    def verdicts() -> list[str | None]:
+        return [
+            entry.verdict
+            for entry in compared(opened, ledger)
+            if entry.name[:3] == ("retrieval", "de-en", "contextual_accuracy")
+        ]
+
+    usual = verdicts()
+    monkeypatch.setattr(
+        "raxalign.plan.values.comparisons.less_is_better",
+        lambda metric: metric == "contextual_accuracy",
+    )
+    turned = {"better": "worse", "worse": "better"}
+    assert "better" in usual
+    assert verdicts() == [turned.get(verdict or "", verdict) for verdict in usual]
+
+
+def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path: Path) -> None:
+    opened, ledger = made_up(tmp_path, **GRID)
+    key = next(
+        trial.evaluations["retrieval"] for trial in opened.plan.trials if trial.method == "none"
+    )
+    found = rows(opened.plan, ledger)
+    Path(opened.root, "ledger", key, "predictions.arrow").write_bytes(b"no table")
+    with pytest.raises(DamagedArtifact, match=r"predictions\.arrow"):
+        comparisons(cells(found, opened.plan.pivot), opened.plan, ledger)
+    compared_ = comparisons(
+        cells(rows(opened.plan, ledger), opened.plan.pivot), opened.plan, ledger
+    )
+    assert not any(
+        entry.cell.method == "none" and entry.name[0] == "retrieval" for entry in compared_
+    )
+    left = one(compared_, opened, "finetune", "retrieval", "de-en")
+    assert left.interval is not None
+    assert left.comparison is None
+
+
+def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(
+    made: tuple[Opened, Ledger], found: list[Compared]
+) -> None:
+    entry = one(found, made[0], "finetune", "retrieval", "avg")
+    metrics = cell_metrics(entry.cell, found)
+    name, comparison = "retrieval/avg/contextual_accuracy", entry.comparison
+    assert comparison is not None
+    assert entry.interval is not None
+    wanted: dict[str, float | None] = {
+        "": entry.value.mean,
+        "_low": entry.interval.low,
+        "_high": entry.interval.high,
+        "_difference": comparison.difference,
+    }
+    wanted |= {
+        "_difference_low": comparison.low,
+        "_difference_high": comparison.high,
+        "_p_adjusted": entry.p_adjusted,
+    }
+    assert {suffix: metrics[f"{name}{suffix}"] for suffix in wanted} == wanted
+    assert f"{name}_pairs" not in metrics
+    assert "retrieval/de-en/contextual_accuracy_low" not in metrics
+    base = cell_metrics(one(found, made[0], "none", "retrieval", "avg").cell, found)
+    assert f"{name}_low" in base
+    assert f"{name}_difference" not in base

@@ -1,0 +1,147 @@
+"""Remarks next to the numbers: unknown pieces by language, and trainings whose loss did not
+fall.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from raxalign.config.grid import load
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.plan import Plan
+from raxalign.plan.values.remarks import chosen_in_report, remarked, remarks
+from raxalign.report.cells.results import Results
+from raxalign.store.ledger import Ledger
+from tests.grids import write_grid
+from tests.report.material import share
+
+
+def plan_of(folder: Path) -> Plan:
+    methods = ("none: {}", "finetune: {lambda: [0.1, 1.0]}")
+    return expand(
+        load(write_grid(folder, languages="{each: [de]}", seeds="[0, 1]", methods=methods))
+    )
+
+
+def noted(plan: Plan, notes: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The same notes on every evaluation."""
+    return {key: {"notes": notes} for trial in plan.trials for key in trial.evaluations.values()}
+
+
+def test_more_than_two_percent_of_unknown_pieces_are_remarked_on_once(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    encoder = plan.trials[0].encoder
+    found = remarks(plan, noted(plan, {"unknown": {"zh": 0.0833, "de": 0.02, "en": 0.0}}))
+    assert found == [
+        f"8.3% of the pieces of zh in retrieval are unknown to the tokenizer of {encoder} ([UNK])"
+    ]
+
+
+def test_what_a_training_read_is_remarked_on_with_its_maker(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    (found,) = remarks(
+        plan,
+        noted(
+            plan,
+            {
+                "unknown": {"zh": 0.5},
+                "unknown_in_training": {"finetune": {"zh": 0.5}, "xnli": {"en": 0.01}},
+            },
+        ),
+    )
+    assert found.startswith(
+        "50.0% of the pieces of zh in retrieval, the training of finetune are unknown"
+    )
+
+
+def test_trainings_whose_loss_did_not_fall_are_named_and_counted(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    key = next(
+        trial.evaluations["retrieval"]
+        for trial in plan.trials
+        if trial.params.get("lambda") == 0.1 and trial.seed == 1
+    )
+    notes = {"loss_not_lowered": {"finetune": [0.9674, 1.6971]}}
+    assert remarks(plan, {key: {"notes": notes}}) == [
+        "the loss of the training finetune did not fall (finetune lambda=0.1 de seed 1: 0.9674 to"
+        " 1.697)"
+    ]
+    (many,) = remarks(plan, noted(plan, notes))
+    assert many.endswith("; finetune lambda=0.1 de seed 1: 0.9674 to 1.697, and 2 more)")
+
+
+def test_what_a_method_was_fitted_on_that_is_little_is_remarked_on_once(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    said = "150 pairs do not determine a rotation of 256 dimensions"
+    assert remarks(plan, noted(plan, {"thin_support": {"rotation de": said}})) == [
+        f"rotation de: {said}"
+    ]
+
+
+def test_records_without_such_notes_and_trials_without_records_have_no_remarks(
+    tmp_path: Path,
+) -> None:
+    plan = plan_of(tmp_path)
+    assert remarks(plan, {}) == []
+    assert (
+        remarks(
+            plan,
+            noted(plan, {}) | {key: {"scores": []} for key in plan.trials[0].evaluations.values()},
+        )
+        == []
+    )
+
+
+def test_a_report_has_the_remarks_among_its_facts(tmp_path: Path) -> None:
+    plan, ledger = plan_of(tmp_path), Ledger(str(tmp_path / "storage"))
+    (key,) = plan.trials[0].evaluations.values()
+    ledger.write(key, {"scores": [], "notes": {"unknown": {"zh": 0.25}}}, None)
+    ((name, text),) = share("remarks", Results.of([], plan), ledger=ledger).facts
+    assert (name, text[:29]) == ("note", "25.0% of the pieces of zh in ")
+    assert share("remarks", Results.of([], plan)).facts == ()
+
+
+def test_results_name_the_param_that_only_the_report_chooses_for_each_language(
+    tmp_path: Path,
+) -> None:
+    methods = ("none: {}", "mean_shift: {layers: 1, alpha: [0.5, 1.0]}")
+    tasks = ("xnli: {setting: zero-shot, data: phrasebook}",)
+    plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
+    keys = [key for trial in plan.trials for key in trial.evaluations.values()]
+    tested = {key: {"scores": [{"split": "test"}]} for key in keys}
+    assert chosen_in_report(plan, tested) == []
+    both = {key: {"scores": [{"split": "test"}, {"split": "dev"}]} for key in keys}
+    assert chosen_in_report(plan, both) == [
+        "mean_shift: every alpha has lines of its own here; the report (`raxalign report`) also"
+        " chooses one alpha for each language on the language's own dev set"
+    ]
+
+
+def test_one_value_of_a_param_is_not_chosen_by_the_report(tmp_path: Path) -> None:
+    methods = ("none: {}", "mean_shift: {layers: 1, alpha: 0.5}")
+    tasks = ("xnli: {setting: zero-shot, data: phrasebook}",)
+    plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
+    keys = [key for trial in plan.trials for key in trial.evaluations.values()]
+    assert chosen_in_report(plan, {key: {"scores": [{"split": "dev"}]} for key in keys}) == []
+
+
+def test_what_is_kept_of_a_record_gives_the_same_remarks(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    notes = {
+        "unknown": {"de": 0.05},
+        "unknown_in_training": {"finetune": {"de": 0.06}},
+        "loss_not_lowered": {"finetune": [1.0, 2.0]},
+        "not_as_trained": {"finetune": "pieces differ"},
+        "thin_support": {"retrieval": "3 pairs"},
+        "links": {"de": "a long list"},
+    }
+    scores = [{"split": split, "value": 0.5} for split in ("test", "dev", "dev")]
+    records = {key: {**record, "scores": scores} for key, record in noted(plan, notes).items()}
+    kept = {key: remarked(record) for key, record in records.items()}
+    assert len(remarks(plan, kept)) == 5
+    assert remarks(plan, kept) == remarks(plan, records)
+    assert chosen_in_report(plan, kept) == chosen_in_report(plan, records)
+    first = next(iter(kept.values()))
+    assert "links" not in first["notes"]
+    assert len(first["scores"]) == 1

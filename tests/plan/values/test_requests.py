@@ -1,0 +1,114 @@
+"""What commands ask of an object store: not more for a thousand trials than for a few."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raxalign.api import run
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.values.results import rows
+from raxalign.report.plans import as_json, as_text
+from raxalign.report.status import status
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from raxalign.sweep import grid
+from tests.aws import BUCKET, Proxy
+from tests.grids import write_grid
+
+
+@pytest.fixture
+def opened(proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
+    """1,000 trials on an empty bucket."""
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
+    lambdas = ", ".join(str(value / 100) for value in range(1, 100))
+    path = write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        size=2000,
+        sentences="[100, 200]",
+        seeds="[0, 1, 2, 3, 4]",
+        methods=("none: {}", f"finetune: {{lambda: [{lambdas}]}}"),
+    )
+    found = open_grid(path, storage=f"s3://{BUCKET}/{tmp_path.name}")
+    assert len(found.plan.trials) == 991
+    proxy.requests.clear()
+    return found
+
+
+def test_a_plan_of_a_thousand_trials_asks_ten_times_at_most(opened: Opened, proxy: Proxy) -> None:
+    assert "991 trials" in as_text(opened.plan, opened.root, opened.run)
+    assert len(proxy.requests) <= 10
+    proxy.requests.clear()
+    as_json(opened.plan, opened.root, opened.run)
+    assert len(proxy.requests) <= 10
+
+
+def test_the_state_of_a_thousand_trials_asks_ten_times_at_most(
+    opened: Opened, proxy: Proxy
+) -> None:
+    ledger = Ledger(opened.root)
+    ledger.fail(opened.plan.trials[5].key, {"message": "no"})
+    proxy.requests.clear()
+    found = status(opened.plan, ledger)
+    assert (found.trials, found.done) == (991, 0)
+    assert [message for _, message in found.failed] == ["no"]
+    assert len(proxy.requests) <= 10
+
+
+def test_what_is_done_is_seen_by_listings(opened: Opened, proxy: Proxy) -> None:
+    store, ledger, plan = ArtifactStore(opened.root), Ledger(opened.root), opened.plan
+    stages = [stage for stage in plan.stages.values() if not stage.inline]
+    made = [stage for stage in stages if stage.kind != "evaluation"][:9]
+    for stage in made:
+        store.make(stage.kind, stage.key, lambda folder: {})
+    keys = [key for trial in plan.trials[:9] for key in trial.evaluations.values()]
+    for key in keys:
+        score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
+        ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
+    text = as_text(plan, opened.root, opened.run)
+    assert f"evaluations: 991 ({len(set(keys))} done)" in text
+    assert len(rows(plan, ledger)) == 9
+    for read in (lambda: as_text(plan, opened.root, opened.run), lambda: rows(plan, ledger)):
+        proxy.requests.clear()
+        read()
+        assert len(proxy.requests) <= 10
+
+
+def test_a_finished_grid_asks_ten_times_at_most(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
+    lambdas = ", ".join(str(value / 100) for value in range(1, 11))
+    path = write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        size=2000,
+        sentences="[100]",
+        methods=(f"finetune: {{lambda: [{lambdas}]}}",),
+    )
+    opened = open_grid(path, storage=f"s3://{BUCKET}/{tmp_path.name}")
+    score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
+    store, ledger = ArtifactStore(opened.root), Ledger(opened.root)
+    for key, stage in opened.plan.stages.items():
+        if stage.kind == "evaluation":
+            ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
+        elif not stage.inline:
+            store.make(stage.kind, key, lambda folder: {})
+    monkeypatch.setattr(grid, "copy_all", lambda plan, target, local: 10)
+    run(opened)
+    proxy.requests.clear()
+    assert run(open_grid(path, storage=opened.root)).cached == 10
+    assert len(proxy.requests) <= 10
+    plan = opened.plan
+    looks = {
+        "plan": lambda: as_text(plan, opened.root, opened.run),
+        "status": lambda: status(plan, ledger),
+        "results": lambda: rows(plan, Ledger(opened.root)),
+    }
+    for name, look in looks.items():  # the first one of a machine
+        monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / name))
+        proxy.requests.clear()
+        look()
+        assert len(proxy.requests) <= 10, name
