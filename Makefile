@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+# Modules are compiled once per change, and not at each start of Python, whatever the machine's settings.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 READY = $(VENV)/.ready
 
 .PHONY: setup quickstart report-demo test unit check docs bench lock audit clean
@@ -25,13 +27,18 @@ report-demo: $(READY)
 	$(BIN)/raxalign report grids/report-demo.yaml --out .raxalign/report-demo
 	@echo "Open .raxalign/report-demo/report.html"
 
-# Tests on two cores, a thread each; then, one after the other, those that start Ray and take both cores themselves.
-test: unit
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --ignore=tests/e2e
-	$(BIN)/python -m pytest tests/e2e
+# The modules with slow tests: collecting all others too takes ten more seconds in each process.
+SLOW = $(shell grep -rl --include='test_*.py' 'mark\.slow' tests | grep -v ^tests/e2e/ | sort)
 
+# Tests on two cores. Tests that start Ray, MLflow or other processes often wait, so three of them run at once, the longest first: whole modules
+# in the order of tests/conftest.py, then the end-to-end tests in the order of tests/e2e/conftest.py.
+test: unit
+	OMP_NUM_THREADS=1 $(PYTEST) -m slow -n 3 --dist loadscope --no-loadscope-reorder $(SLOW)
+	$(PYTEST) tests/e2e -n 3 --maxschedchunk 1
+
+# Each core takes half of the files, so that what a file's tests share is made once, and then tests of the other half.
 unit: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
+	OMP_NUM_THREADS=1 $(PYTEST) -m "not slow" -n 2 --dist worksteal
 
 check: $(READY) docs
 	$(BIN)/ruff check .

@@ -68,6 +68,7 @@ class Proxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else each body waits for the receipt of its headers
 
             def answer(self) -> None:
                 proxy.serve(self)
@@ -79,7 +80,8 @@ class Proxy:
             setattr(Handler, f"do_{method}", Handler.answer)
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        # closing waits for one interval
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     @property
     def endpoint(self) -> str:

@@ -1,22 +1,94 @@
 """What holds for all tests."""
 
-from collections.abc import Iterator
+import gc
+import os
+from collections.abc import Generator, Iterator
+from functools import cache
+from pathlib import Path
+from sqlite3 import dbapi2
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from raxalign.tracking.client import connect
 from tests.aws import SETTINGS, Proxy, fake_aws
+from tests.once import once
 
 # A test says what is right, never how fast: on a busy machine a deadline fails by chance.
 settings.register_profile("raxalign", deadline=None)
 settings.load_profile("raxalign")
 
 
+LONG = (
+    "families/test_methods_and_tasks.py",
+    "sweep/test_tuner.py",
+    "test_report_demo.py",
+    "hosts/test_search.py",
+    "test_api.py",
+    "sweep/search/test_search.py",
+    "test_paper_grids.py",
+    "test_tracking.py",
+    "encoders/test_compiling.py",
+    "sweep/test_losses.py",
+    "test_stages.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the modules that take longest first: one that began last would run alone at the end."""
+    places = {Path(__file__).parent / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what is there before the first test from the garbage collector: it is millions of
+    objects, and looking through them takes most of a second each time. What tests make is
+    collected, and what has lived for long is looked through a fifth as often as usual.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(700, 10, 50)
+        gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _files_need_not_outlive_the_machine() -> Iterator[None]:
+    """No test cuts the power, so that none waits for the disk, nor do databases of MLflow."""
+    connect = dbapi2.connect
+
+    def unsynced(*args: Any, **kwargs: Any) -> dbapi2.Connection:
+        made = connect(*args, **kwargs)
+        made.execute("PRAGMA synchronous = OFF")
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        patch.setattr(dbapi2, "connect", unsynced)
+        yield
+
+
 @pytest.fixture(scope="session")
 def aws() -> Iterator[str]:
-    """The endpoint of a fake AWS with one bucket."""
-    with fake_aws() as endpoint:
+    """The endpoint of a fake AWS with one bucket. Each of its clients describes the services by the
+    same files, which are read once.
+    """
+    from botocore.loaders import JSONFileLoader
+
+    with pytest.MonkeyPatch.context() as patch, fake_aws() as endpoint:
+        patch.setattr(JSONFileLoader, "load_file", staticmethod(cache(JSONFileLoader().load_file)))
         yield endpoint
+
+
+@pytest.fixture(scope="session")
+def no_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tracking database without a run; tests copy it, since MLflow takes seconds to make one."""
+    folder = once(tmp_path_factory, "no-runs", lambda to: connect(f"sqlite:///{to}/mlflow.db"))
+    return folder / "mlflow.db"
 
 
 @pytest.fixture

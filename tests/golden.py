@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raxalign.config.grid import load
-from raxalign.plan.expand import expand
+from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.store.key import digest
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import raxalign as rx
-from raxalign.plan.results import rows
+from raxalign.plan.values.results import rows
 from raxalign.report.compared import FIELDS
 from raxalign.report.tables import as_csv
 from raxalign.single.place import open_workshop

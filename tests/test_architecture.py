@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -71,6 +72,19 @@ LONG_FUNCTIONS = {  # each with its reason
 }
 
 
+@cache
+def nodes(path):
+    """All nodes of a file's syntax tree, which is read once for all tests."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _trees_are_left_when_the_last_test_ends():
+    yield
+    nodes.cache_clear()
+
+
+@cache
 def imports(path):
     """(module, level of nesting) of every import that runs: those for type checking alone are left
     out.
@@ -91,7 +105,7 @@ def imports(path):
         for child in ast.iter_child_nodes(node):
             visit(child, inner)
 
-    visit(ast.parse(path.read_text(encoding="utf-8")), False)
+    visit(nodes(path)[0], False)
     return found
 
 
@@ -104,17 +118,20 @@ def module_of(path):
 MODULES = {module_of(path): path for path in FILES}
 
 
+@cache
 def references(path):
     """(module of the package, name in it or None) of every import of a file, those for type
     checking and inside functions included.
     """
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found = []
+    for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, None) for alias in node.names if alias.name in MODULES)
+            found += [(alias.name, None) for alias in node.names if alias.name in MODULES]
         elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                yield (inner, None) if inner in MODULES else (node.module, alias.name)
+                found.append((inner, None) if inner in MODULES else (node.module, alias.name))
+    return found
 
 
 def room(path):
@@ -213,12 +230,8 @@ def test_tasks_import_in_no_circle():
     }
     graph = {}
     for name, path in modules.items():
-        nodes = [
-            node
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.ImportFrom)
-        ]
-        graph[name] = {str(node.module) for node in nodes} & modules.keys()
+        below = {str(node.module) for node in nodes(path) if isinstance(node, ast.ImportFrom)}
+        graph[name] = below & modules.keys()
     while leaves := {name for name, below in graph.items() if not below}:
         graph = {name: below - leaves for name, below in graph.items() if name not in leaves}
     assert graph == {}
@@ -231,7 +244,7 @@ def test_mechanism_names_no_method_and_no_task():
         *(PACKAGE / "tracking").glob("*.py"),
         *(PACKAGE / "sweep").glob("*.py"),
     ]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 assert node.value not in names, f"{path.name} names {node.value}"
 
@@ -242,7 +255,7 @@ def test_the_report_names_tasks_in_the_sections_about_them_and_no_method():
     for path in sorted((PACKAGE / "report").rglob("*.py")):
         allowed = tasks if path.parent.name == "sections" else set()
         allowed |= {"pos"} if path.name == "doctor.py" else set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.Compare):
                 compared = [part.value for part in node.comparators if hasattr(part, "value")]
                 assert "none" not in compared, f"{path.name} asks for the method none"
@@ -257,7 +270,7 @@ def test_a_section_names_one_task_at_most_and_once():
     for path in sorted((PACKAGE / "report" / "sections").glob("*.py")):
         named = [
             node.value
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in nodes(path)
             if isinstance(node, ast.Constant) and node.value in tasks
         ]
         assert len(named) <= 1, path.name
@@ -281,7 +294,7 @@ def test_files_stay_small_enough_to_know():
 
 def long_functions(path):
     """Yield the names of a file's functions that have too many lines or arguments."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
@@ -325,7 +338,7 @@ def test_plugins_load_and_say_what_they_are(folder):
         ),
         (
             "import raxalign.plan.load, raxalign.report.plans, raxalign.report.tables,"
-            " raxalign.report.status, raxalign.plan.results"
+            " raxalign.report.status, raxalign.plan.values.results"
         ),
         (
             "import raxalign.stages, raxalign.tracking.ui, raxalign.tracking.sync,"

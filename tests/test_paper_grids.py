@@ -5,21 +5,22 @@ phrasebook, without Ray.
 from __future__ import annotations
 
 import io
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from raxalign.config.grid import load
+from raxalign.config.grid import Grid, load
 from raxalign.config.published import Rule, read
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import Phrasebook
-from raxalign.plan.expand import expand
-from raxalign.plan.identity import Identity
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
-from raxalign.plan.results import rows
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
@@ -93,17 +94,29 @@ METHOD = {"batch_size": 16, "epochs": 1, "queue_size": 16, "learning_rate": 1e-3
 TASK = {"epochs": 1, "batch_size": 16, "unseen_in": 40, "warmup": 0.1}
 
 
+@cache
+def grid_of(name: str) -> Grid:
+    """A shipped grid, which is read once for all tests."""
+    return load(GRIDS / f"{name}.yaml")
+
+
+@cache
+def plan_of(name: str) -> Plan:
+    """The plan of a shipped grid, some of whose files may be missing."""
+    return expand(grid_of(name), allow_missing=True)
+
+
 @pytest.mark.parametrize("path", sorted(GRIDS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_shipped_grid_plans(path: Path) -> None:
-    plan = expand(load(path), allow_missing=True)
+    plan = plan_of(path.stem)
     methods = {trial.method for trial in plan.trials} | {study.method for study in plan.studies}
-    assert methods == {spec.name for spec in load(path).methods}
+    assert methods == {spec.name for spec in grid_of(path.stem).methods}
     assert all(trial.evaluations for trial in plan.trials)
 
 
 @pytest.mark.parametrize("path", sorted(GRIDS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_shipped_grid_has_no_untouched_evaluation_but_those_named_here(path: Path) -> None:
-    plan = expand(load(path), Identity(locked=BERT.get), allow_missing=True)
+    plan = expand(grid_of(path.stem), Identity(locked=BERT.get), allow_missing=True)
     assert plan.unknown_depths == ()
     assert {
         (trial.method, task) for trial in plan.trials for task in trial.untouched
@@ -117,7 +130,7 @@ def test_a_shipped_grid_has_no_untouched_evaluation_but_those_named_here(path: P
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_paper_s_grid_has_its_languages_sizes_and_seeds(name: str) -> None:
-    grid = load(GRIDS / f"{name}.yaml")
+    grid = grid_of(name)
     assert (" ".join(grid.languages), grid.sentences, len(grid.seeds)) == PAPERS[name]
 
 
@@ -125,10 +138,7 @@ def test_a_paper_s_grid_has_its_languages_sizes_and_seeds(name: str) -> None:
 def test_a_paper_s_grid_measures_every_figure_as_published(
     name: str, paper: str, label: str
 ) -> None:
-    plan, table = (
-        expand(load(GRIDS / f"{name}.yaml"), allow_missing=True),
-        read(paper).tables[label],
-    )
+    plan, table = plan_of(name), read(paper).tables[label]
     rules = {
         (row, column): rule
         for row, entry in table.rows.items()
@@ -143,10 +153,7 @@ def test_a_paper_s_grid_measures_every_figure_as_published(
 def test_every_row_of_a_paper_is_measured_on_one_encoder_of_its_grid(
     name: str, paper: str, label: str
 ) -> None:
-    plan, table = (
-        expand(load(GRIDS / f"{name}.yaml"), allow_missing=True),
-        read(paper).tables[label],
-    )
+    plan, table = plan_of(name), read(paper).tables[label]
     encoders = {
         row: {trial.encoder for trial in measuring(plan, rule)}
         for row in table.rows
@@ -200,7 +207,7 @@ def hold(params: Any, wanted: Any) -> bool:
 
 
 def test_the_pairs_of_pan_et_al_are_counted_for_every_size() -> None:
-    plan = expand(load(GRIDS / "pan2021.yaml"), allow_missing=True)
+    plan = plan_of("pan2021")
     table = read("pan2021").tables["parallel_data"]
     assert table.analysis == "training_pairs"
     rules = [rule for row in table.rows if (rule := table.rule(row, "fr")) is not None]
@@ -214,13 +221,13 @@ def test_the_pairs_of_pan_et_al_are_counted_for_every_size() -> None:
 def test_the_words_of_a_paper_s_plane_are_placed_by_its_grid(
     name: str, layers: str, points: str
 ) -> None:
-    (task,) = [task for task in load(GRIDS / f"{name}.yaml").tasks if task.kind == "representation"]
+    (task,) = [task for task in grid_of(name).tasks if task.kind == "representation"]
     assert (task.languages, task.params.layers, task.params.projection) == (("de",), layers, "tsne")
     assert getattr(task.params, points) == {"occurrences": 100, "types": 20}[points]
 
 
 def test_the_plane_of_cao_et_al_has_the_vectors_that_they_align() -> None:
-    grid = load(GRIDS / "cao2020.yaml")
+    grid = grid_of("cao2020")
     finetune = next(spec for spec in grid.methods if spec.kind == "finetune").points[0]
     plane = next(task.params for task in grid.tasks if task.kind == "representation")
     assert (plane.layers, plane.pooling) == (finetune.layers, finetune.pooling) == ("last", "last")
@@ -236,7 +243,7 @@ def should_hold(params: Any, wanted: Any) -> bool:
 
 
 def test_taggers_learn_at_the_rates_of_kulshreshtha_et_al() -> None:
-    grid = load(GRIDS / "kulshreshtha2020.yaml")
+    grid = grid_of("kulshreshtha2020")
     rates = {
         (task.name, lang): task.params.learning_rate
         for task in grid.tasks
@@ -248,7 +255,7 @@ def test_taggers_learn_at_the_rates_of_kulshreshtha_et_al() -> None:
 
 
 def test_post_pretraining_has_ten_epochs_and_on_the_most_pairs_five() -> None:
-    trials = expand(load(GRIDS / "pan2021.yaml")).trials
+    trials = expand(grid_of("pan2021")).trials
     found = {(trial.sentences, trial.params["epochs"]) for trial in trials if trial.kind == "ppa"}
     assert found == {(250_000, 10), (600_000, 10), (2_000_000, 5)}
 
@@ -270,7 +277,7 @@ TRAINING = [
 def test_tasks_are_trained_as_the_paper_says(
     name: str, kind: str, wanted: tuple[object, ...]
 ) -> None:
-    tasks = [task.params for task in load(GRIDS / f"{name}.yaml").tasks if task.kind == kind]
+    tasks = [task.params for task in grid_of(name).tasks if task.kind == kind]
     found = {
         (
             task.schedule,
@@ -289,7 +296,7 @@ def test_tasks_are_trained_as_the_paper_says(
 
 
 def test_pan_et_al_take_the_first_pairs_of_each_corpus() -> None:
-    plan = expand(load(GRIDS / "pan2021.yaml"), allow_missing=True)
+    plan = plan_of("pan2021")
     training = [
         stage.params
         for stage in plan.stages.values()
@@ -300,7 +307,7 @@ def test_pan_et_al_take_the_first_pairs_of_each_corpus() -> None:
 
 
 def test_kulshreshtha_et_al_count_basic_tokens_and_fit_on_sentences_of_175_pieces() -> None:
-    grid = load(GRIDS / "kulshreshtha2020.yaml")
+    grid = grid_of("kulshreshtha2020")
     assert (grid.training_from, grid.max_basic_tokens) == ("start", 99)
     rotations = [
         params for spec in grid.methods if spec.kind == "rotation" for params in spec.points
@@ -311,11 +318,7 @@ def test_kulshreshtha_et_al_count_basic_tokens_and_fit_on_sentences_of_175_piece
 
 def test_tlm_reads_the_pivot_first_where_it_is_compared_with_word_exchange() -> None:
     (tlm, weam) = (
-        next(
-            trial
-            for trial in expand(load(GRIDS / "weam2021.yaml"), allow_missing=True).trials
-            if trial.kind == kind
-        )
+        next(trial for trial in plan_of("weam2021").trials if trial.kind == kind)
         for kind in ("tlm", "weam")
     )
     assert (tlm.params["random_order"], tlm.params["pivot_first"]) == (False, True)
@@ -323,7 +326,7 @@ def test_tlm_reads_the_pivot_first_where_it_is_compared_with_word_exchange() -> 
 
 
 def test_section_3_of_liu_et_al_trains_jointly_over_one_vocabulary_and_loses_no_text() -> None:
-    grid = load(GRIDS / "liu2020-static.yaml")
+    grid = grid_of("liu2020-static")
     static = [encoder.params for encoder in grid.encoders if encoder.kind == "static"]
     scratch = [encoder.params for encoder in grid.encoders if encoder.kind == "scratch"]
     assert {(params.algorithm, params.max_sentences) for params in static} == {
@@ -347,7 +350,7 @@ def test_section_3_of_liu_et_al_trains_jointly_over_one_vocabulary_and_loses_no_
 def test_every_method_is_in_a_shipped_grid() -> None:
     from raxalign.catalog import catalog
 
-    used = {spec.kind for path in GRIDS.glob("*.yaml") for spec in load(path).methods}
+    used = {spec.kind for path in GRIDS.glob("*.yaml") for spec in grid_of(path.stem).methods}
     assert used >= set(catalog("methods")) - {"code_switching"}, (
         "code-switching needs a dictionary of one's own"
     )

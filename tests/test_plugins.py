@@ -17,7 +17,7 @@ from raxalign.config.grid import load
 from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
-from raxalign.plan.results import rows
+from raxalign.plan.values.results import rows
 from raxalign.plugin_files import (
     blamed,
     load_files,

@@ -14,8 +14,8 @@ from ruamel.yaml import YAML
 
 from raxalign.config.grid import load
 from raxalign.config.published import read
-from raxalign.plan.expand import expand
-from raxalign.plan.results import rows
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.values.results import rows
 from raxalign.report.write import write_report
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,13 +23,16 @@ from raxalign.tracking.recorder import Event, Recorder
 from raxalign.tracking.sync import keep_report, sync
 from raxalign.tracking.ui import end_dead_runs
 from tests.e2e.runs import tracked, wait_for
+from tests.forks import forks
 from tests.grids import write_grid
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def plan(tmp_path):
+def plan(tmp_path, no_runs):
+    """A plan; its tracking database is there, without a run."""
+    shutil.copy(no_runs, tmp_path / "mlflow.db")
     return open_grid(
         write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}",)),
         storage=str(tmp_path),
@@ -164,7 +167,7 @@ def test_a_pruned_trial_has_its_curve_and_a_tag_until_it_is_made_whole(tmp_path,
 
 def test_runs_of_a_driver_that_died_do_not_stay_running(tmp_path, plan):
     where = target(tmp_path)
-    context = multiprocessing.get_context("spawn")
+    context = forks()
     process = context.Process(target=_start_and_die, args=(plan, where))
     process.start()
     process.join()
@@ -187,8 +190,9 @@ def _sync_at_once(plan, where, barrier) -> None:
 
 
 def test_several_drivers_on_a_fresh_database_make_one_run_a_trial(tmp_path, plan):
+    (tmp_path / "mlflow.db").unlink()
     fill(tmp_path, plan)
-    where, context = target(tmp_path), multiprocessing.get_context("spawn")
+    where, context = target(tmp_path), forks()
     barrier = context.Barrier(3)
     processes = [
         context.Process(target=_sync_at_once, args=(plan, where, barrier)) for _ in range(3)
@@ -215,7 +219,9 @@ def free_port() -> int:
 
 @contextmanager
 def server(folder: Path, port: int):
-    """An MLflow server on this machine; ready when the block begins, gone when it ends."""
+    """An MLflow server on this machine, on the database `server.db`; ready when the block begins,
+    gone when it ends.
+    """
     command = [
         sys.executable,
         "-m",
@@ -236,7 +242,14 @@ def server(folder: Path, port: int):
     ]
     log = folder / "server.log"
     with log.open("a") as file:
-        process = subprocess.Popen(command, stderr=file, stdout=file, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            stderr=file,
+            stdout=file,
+            start_new_session=True,
+            # no processes for jobs that nobody asks for: to start them takes ten seconds of a core
+            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+        )
     try:
         wait_for(lambda: answers(port), process, log)
         yield
@@ -254,7 +267,8 @@ def answers(port: int) -> bool:
         return False
 
 
-def test_a_server_that_is_down_is_told_and_served_later_exactly_once(tmp_path, plan):
+def test_a_server_that_is_down_is_told_and_served_later_exactly_once(tmp_path, plan, no_runs):
+    shutil.copy(no_runs, tmp_path / "server.db")
     fill(tmp_path, plan)
     port = free_port()
     where = target(tmp_path, f"http://127.0.0.1:{port}")

@@ -7,7 +7,7 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError
-from raxalign.plan.expand import expand
+from raxalign.plan.expansion.expand import expand
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import shutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
 import pytest
 
 from tests.e2e.runs import Site
 from tests.grids import write_grid
+from tests.once import once
 
 METHODS = (
     "none: {}",
@@ -12,15 +18,53 @@ METHODS = (
 )
 
 
+# First the tests that do not need the finished grid, since another process may be making it. In
+# both groups the long tests come first, so that no long test runs alone at the end.
+ORDER = ("s3", "ray_up", "additions", "encoder_families", "languages", "groups", "faults", "grid")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files of this folder in the order in which they begin; others stay before them."""
+    names = [f"test_{name}.py" for name in ORDER]
+    own = Path(__file__).parent
+    items.sort(key=lambda item: names.index(item.path.name) if item.path.parent == own else -1)
+
+
+@dataclass(frozen=True)
+class Finished(Site):
+    """A grid that ran to its end on an empty storage; tests copy it before they break it.
+
+    Attributes:
+        no_runs: The empty tracking database that copies begin with.
+    """
+
+    no_runs: Path
+
+    def copy(self, folder: Path, *, tracking: bool = True) -> Site:
+        """Copy the storage, and give the copy an empty tracking database unless `tracking` is off:
+        the next command then makes it.
+        """
+        site = super().copy(folder)
+        if tracking:
+            shutil.copy(self.no_runs, site.storage / "mlflow.db")
+        return site
+
+    @cached_property
+    def expected(self) -> list[dict[str, object]]:
+        """Its results."""
+        return self.results()
+
+
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """A grid that ran to its end on an empty storage; tests copy it before they break it."""
-    folder = tmp_path_factory.mktemp("finished")
-    site = Site(
-        write_grid(folder, size=300, sentences="[100]", methods=METHODS), folder / "storage"
-    )
-    done = site.run()
+def finished(tmp_path_factory: pytest.TempPathFactory, no_runs: Path) -> Finished:
+    """The finished grid that all tests share."""
+    folder = once(tmp_path_factory, "finished", _run)
+    return Finished(folder / "grid.yaml", folder / "storage", no_runs)
+
+
+def _run(folder: Path) -> None:
+    grid = write_grid(folder, size=300, sentences="[100]", methods=METHODS)
+    done = Site(grid, folder / "storage").run()
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     (folder / "stderr").write_text(done.stderr)
-    return site

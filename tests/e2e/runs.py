@@ -18,6 +18,7 @@ from typing import IO
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.store.ledger import Ledger
+from raxalign.tracking.client import connect
 
 LIMIT = 240.0  # seconds after which a run that should have ended is a failure of the test
 
@@ -185,22 +186,13 @@ def ray_workers(process: subprocess.Popen[str], title: str) -> list[int]:
 
 def tracked(uri: str, experiment: str) -> list[dict[str, object]]:
     """The runs of an experiment: tags, metrics, params, status."""
-    program = """
-import json, sys
-from mlflow import MlflowClient
-client = MlflowClient(sys.argv[1])
-experiment = client.get_experiment_by_name(sys.argv[2]).experiment_id
-print(json.dumps([
-    {"id": run.info.run_id, "status": run.info.status,
-     **{name: getattr(run.data, name) for name in ("tags", "metrics", "params")}}
-    for run in client.search_runs([experiment], max_results=1000)
-]))
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program, uri, experiment],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    runs: list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
-    return runs
+    client = connect(uri)
+    found = client.get_experiment_by_name(experiment).experiment_id
+    return [
+        {
+            "id": run.info.run_id,
+            "status": run.info.status,
+            **{name: dict(getattr(run.data, name)) for name in ("tags", "metrics", "params")},
+        }
+        for run in client.search_runs([found], max_results=1000)
+    ]

@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.runs import Site
 from tests.families.catalogue import FAMILIES, build
 from tests.grids import write_grid
+from tests.once import once
 
 pytestmark = pytest.mark.slow
 
@@ -29,10 +30,14 @@ TASKS = (
 METHODS = ("none: {}", "rotation: {}", "tlm: {steps: 2, batch_size: 8}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """The grid, run to its end."""
-    folder = tmp_path_factory.mktemp("families")
+    folder = once(tmp_path_factory, "families", _run)
+    return Site(folder / "grid.yaml", folder / "storage")
+
+
+def _run(folder: Path) -> None:
     for name, family in ENCODERS.items():
         build(FAMILIES[family], folder / name)
     grid = write_grid(
@@ -44,10 +49,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
         methods=METHODS,
         tasks=TASKS,
     )
-    site = Site(grid, folder / "storage")
-    done = site.run()
+    done = Site(grid, folder / "storage").run()
     assert done.returncode == 0, done.stderr
-    return site
 
 
 def test_each_encoder_has_a_result_of_each_method_and_task_that_it_suits(site: Site) -> None:

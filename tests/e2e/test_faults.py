@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections import defaultdict
@@ -22,7 +23,6 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_killed_grid_goes_on_from_its_last_checkpoint_and_repeats_nothing(finished, tmp_path):
-    expected = finished.results()
     site = finished.copy(tmp_path)
     site.forget("finetune", "de")
     (site.storage / "spool").rename(tmp_path / "old-spool")
@@ -44,7 +44,7 @@ def test_a_killed_grid_goes_on_from_its_last_checkpoint_and_repeats_nothing(fini
     check_ledger_and_tracking_agree(site, uri(site))
     later = curves(site.storage / "spool") - before
     assert max(first_steps(later)) > max(first_steps(curves(tmp_path / "old-spool")))
-    assert site.results() == expected
+    assert site.results() == finished.expected
 
 
 def curves(folder: Path) -> set[Path]:
@@ -73,7 +73,7 @@ def test_a_killed_worker_is_replaced(finished, tmp_path):
         _, said = process.communicate()
     assert process.returncode == 0, said
     assert "2 done, 0 failed" in said
-    assert site.results() == finished.results()
+    assert site.results() == finished.expected
     check_ledger_and_tracking_agree(site, uri(site))
 
 
@@ -93,7 +93,7 @@ def test_an_interrupted_grid_ends_cleanly_and_goes_on(finished, tmp_path):
     assert "KILLED" in {run["status"] for run in runs}
     done = site.run()
     assert done.returncode == 0, done.stderr
-    assert site.results() == finished.results()
+    assert site.results() == finished.expected
     check_ledger_and_tracking_agree(site, uri(site))
 
 
@@ -127,17 +127,17 @@ def test_a_flipped_byte_is_noticed_and_the_artifact_made_again(finished, tmp_pat
     assert done.returncode == 0, done.stderr
     assert "was set aside" in done.stderr
     assert list((site.storage / "damaged").iterdir())
-    assert site.results() == finished.results()
+    assert site.results() == finished.expected
 
 
 def test_two_grids_on_one_storage_at_once_both_end_well(finished, tmp_path):
-    site = finished.copy(tmp_path)
+    site = finished.copy(tmp_path, tracking=False)
     site.forget("finetune")
     site.forget("rotation")
     with site.running() as one, site.running() as other:
         said = [process.communicate()[1] for process in (one, other)]
     assert [one.returncode, other.returncode] == [0, 0], "\n".join(said)
-    assert site.results() == finished.results()
+    assert site.results() == finished.expected
     check_ledger_and_tracking_agree(site, uri(site))
 
 
@@ -219,7 +219,7 @@ def test_a_full_disk_is_told_once_and_the_grid_goes_on_when_there_is_room(finish
     subprocess.run(["mount", "-o", "remount,size=200m", str(small_disk)], check=True)
     done = site.run()
     assert done.returncode == 0, done.stderr
-    assert site.results() == finished.results()
+    assert site.results() == finished.expected
     check_ledger_and_tracking_agree(site, uri(site))
 
 
@@ -240,6 +240,7 @@ def test_a_tracking_server_that_goes_away_stops_nothing(finished, tmp_path):
     assert down.returncode == 2
     assert "raxalign sync" in down.stderr
     with ExitStack() as life:
+        shutil.copy(finished.no_runs, tmp_path / "server.db")
         life.enter_context(server(tmp_path, port))
         with site.running(MLFLOW_TRACKING_URI=address) as process:
             wait_for(lambda: list(site.storage.glob("checkpoints/*/*/step-*/state.json")), process)
@@ -248,7 +249,7 @@ def test_a_tracking_server_that_goes_away_stops_nothing(finished, tmp_path):
     assert process.returncode == 0, said
     assert "warning: the tracking store at" in said
     assert "Traceback" not in said
-    assert site.results() == finished.results()
+    assert site.results() == finished.expected
     with server(tmp_path, port):
         brought = site.run(MLFLOW_TRACKING_URI=address, command="sync")
         assert brought.returncode == 0, brought.stderr
@@ -263,8 +264,9 @@ def test_a_tracking_server_that_is_down_from_the_start_stops_nothing(finished, t
     assert done.returncode == 0, done.stderr
     assert "run `raxalign sync`" in done.stderr
     assert "Traceback" not in done.stderr
-    assert site.results() == finished.results()
+    assert site.results() == finished.expected
     port = int(address.rpartition(":")[2])
+    shutil.copy(finished.no_runs, tmp_path / "server.db")
     with server(tmp_path, port):
         assert site.run(MLFLOW_TRACKING_URI=address, command="sync").returncode == 0
         check_ledger_and_tracking_agree(site, address)

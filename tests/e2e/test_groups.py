@@ -26,7 +26,7 @@ def test_groups_of_workers_finish_with_the_results_of_one_worker(finished, tmp_p
     assert "2 done, 0 failed" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-    for row, expected in zip(site.results(), finished.results(), strict=True):
+    for row, expected in zip(site.results(), finished.expected, strict=True):
         assert {**row, "value": None} == {**expected, "value": None}
         assert row["value"] == pytest.approx(
             expected["value"], abs=0.05
@@ -54,6 +54,6 @@ def test_a_killed_worker_of_a_group_is_no_failure_of_its_trial(finished, tmp_pat
         _, said = process.communicate()
     assert process.returncode == 0, said
     assert "2 done, 0 failed" in said
-    for row, expected in zip(site.results(), finished.results(), strict=True):
+    for row, expected in zip(site.results(), finished.expected, strict=True):
         assert row["value"] == pytest.approx(expected["value"], abs=0.05)
     check_ledger_and_tracking_agree(site, uri(site))

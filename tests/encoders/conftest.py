@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,11 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, layers=3, positions=24)
 
 
-@pytest.fixture
-def encoder(tiny_folder: Path) -> TransformerEncoder:
+@pytest.fixture(scope="session")
+def read_encoder(tiny_folder: Path) -> TransformerEncoder:
     return TransformerEncoder.from_folder(tiny_folder)
+
+
+@pytest.fixture
+def encoder(read_encoder: TransformerEncoder) -> TransformerEncoder:
+    return deepcopy(read_encoder)

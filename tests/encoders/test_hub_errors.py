@@ -88,7 +88,7 @@ def _use(endpoint: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The endpoint of a hub on loopback."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     endpoint = f"http://127.0.0.1:{server.server_port}"
     _use(endpoint, tmp_path / "cache", monkeypatch)
     yield endpoint

@@ -26,7 +26,7 @@ from raxalign.encoders.training.phrasebook import (
     translations,
 )
 from raxalign.encoders.training.wordpiece import train_wordpiece
-from raxalign.plan.expand import expand
+from raxalign.plan.expansion.expand import expand
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.golden import grid

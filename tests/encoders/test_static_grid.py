@@ -8,9 +8,9 @@ import pytest
 
 from raxalign.config.grid import load
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.plan.expand import expand
+from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
-from raxalign.plan.results import rows
+from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import cache
 from typing import Any
 
@@ -30,6 +31,8 @@ TEXTS = {
     "ar": ["لدينا الآن أربعة فئران.", "البيت قديمٌ جدًا"],
 }
 """Sentences in seven languages, with a ligature, combining marks and a character of two planes."""
+ALPHABET = 60
+"""How many characters the byte-fallback tokenizer has besides bytes: a few less than its texts."""
 KINDS = ("wordpiece", "unigram", "byte-level", "byte-fallback")
 _SPECIALS = ["<unk>", "<s>", "</s>", "<pad>", "<mask>"]
 
@@ -87,13 +90,18 @@ def _byte_fallback() -> Any:
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
     )
+    texts = TEXTS["en"] + TEXTS["de"] + TEXTS["zh"]
+    counts = Counter(character for text in texts for character in text.replace(" ", "\u2581"))
+    # left to itself, the trainer chooses among equally frequent characters by chance
+    alphabet = sorted(counts, key=lambda character: (-counts[character], character))[:ALPHABET]
     trainer = trainers.BpeTrainer(
         vocab_size=420,
         special_tokens=[*_SPECIALS, *(f"<0x{byte:02X}>" for byte in range(256))],
-        limit_alphabet=60,
+        initial_alphabet=alphabet,
+        limit_alphabet=ALPHABET,
         show_progress=False,
     )
-    tokenizer.train_from_iterator(TEXTS["en"] + TEXTS["de"] + TEXTS["zh"], trainer)
+    tokenizer.train_from_iterator(texts, trainer)
     plain = json.loads(tokenizer.to_str()) | {"pre_tokenizer": None}
     return _wrapped(Tokenizer.from_str(json.dumps(plain)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -261,7 +261,12 @@ def task_grid(root: Path, encoder: Path) -> Opened:
             + "".join(f"  {name}: {options}\n" for name, options in TASKS.items()),
             encoding="utf-8",
         )
-    return open_grid(path, storage=str(root / "storage"))
+    return _opened(path)
+
+
+@cache
+def _opened(path: Path) -> Opened:
+    return open_grid(path, storage=str(path.parent / "storage"))
 
 
 def _write_task_files(root: Path) -> None:

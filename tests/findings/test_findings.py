@@ -16,9 +16,9 @@ from findings.questions import Claim, Pick, Question, above
 from raxalign.analysis.cells import cells
 from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import Contrast
-from raxalign.plan.cost import duration, seconds_by_key
+from raxalign.plan.estimates.cost import duration, seconds_by_key
 from raxalign.plan.load import Opened
-from raxalign.plan.results import rows
+from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from tests.ledgers import made_up
 

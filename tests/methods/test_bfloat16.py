@@ -10,7 +10,7 @@ import torch
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.tasks.transfer.row_states import row_states
+from raxalign.tasks.transfer.row_states import lay_out, states_of
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import asked_for, make, trained
 from tests.methods.toy import WORDS, toy_encoder, toy_inputs, toy_rows
@@ -53,12 +53,13 @@ def test_states_in_bf16_are_those_of_float32_rounded(tmp_path: Path) -> None:
 def test_packed_rows_in_bf16_have_the_states_that_padded_ones_have(tmp_path: Path) -> None:
     encoder = toy_encoder(tmp_path / "encoder")
     encoder.precision = "bf16"
+    aligned = AlignedEncoder(encoder)
     rows = encoder.pieces([list(WORDS)[:n] for n in (2, 5, 3)], "de")
     assert can_pack(encoder)
     with torch.no_grad():
-        together = row_states(AlignedEncoder(encoder), rows)
+        together = states_of(aligned, lay_out(aligned, rows))
         encoder.packs = False
-        apart = row_states(AlignedEncoder(encoder), rows)
+        apart = states_of(aligned, lay_out(aligned, rows))
     for s, length in enumerate(together.lengths_S):
         one, other = (
             found.states_FH[found.starts_S[s] : found.starts_S[s] + length]

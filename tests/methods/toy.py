@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Mapping
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
@@ -29,10 +33,40 @@ _WHOLE = [word for pair in WORDS.items() for word in pair if word not in ("rotha
 
 
 def toy_encoder(folder: Path, **options: int) -> TransformerEncoder:
-    """A tiny BERT that knows most of the words whole."""
+    """A tiny BERT that knows most of the words whole. Its files are written into the folder unless
+    an encoder is there.
+    """
     if not (folder / "config.json").is_file():
-        tiny_bert(folder, _WHOLE, **options)
-    return TransformerEncoder.from_folder(folder)
+        shutil.copytree(_toy(frozenset(options.items()))[0].name, folder, dirs_exist_ok=True)
+        _WRITTEN[folder] = (_state(folder), frozenset(options.items()))
+    state, written = _WRITTEN.get(folder, ((), frozenset()))
+    if state != _state(folder):
+        return TransformerEncoder.from_folder(folder)
+    made = deepcopy(_toy(written)[1])
+    made.model.config.name_or_path = made.model.name_or_path = str(folder)
+    return made
+
+
+_WRITTEN: dict[Path, tuple[tuple[object, ...], frozenset[tuple[str, int]]]] = {}
+"""The files and the options of each folder that `toy_encoder` wrote in this process."""
+
+
+def _state(folder: Path) -> tuple[object, ...]:
+    """What changes when somebody writes a file of a folder."""
+    files = ((path, path.stat()) for path in sorted(folder.iterdir()))
+    return tuple((path.name, found.st_mtime_ns, found.st_size) for path, found in files)
+
+
+@cache
+def _toy(
+    options: frozenset[tuple[str, int]],
+) -> tuple[TemporaryDirectory[str], TransformerEncoder]:
+    """The files of the tiny BERT and the encoder as it is read from them, once per process: opening
+    files takes ten times as long as a copy.
+    """
+    folder = TemporaryDirectory()
+    tiny_bert(folder.name, _WHOLE, **dict(options))
+    return folder, TransformerEncoder.from_folder(folder.name)
 
 
 def toy_rows(n: int, seed: int = 0) -> dict[str, list[object]]:

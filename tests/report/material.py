@@ -9,8 +9,8 @@ from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config.published import read
-from raxalign.plan.comparisons import comparisons
-from raxalign.plan.results import rows
+from raxalign.plan.values.comparisons import comparisons
+from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share, Table

@@ -22,9 +22,9 @@ from raxalign.analysis.cells import Value
 from raxalign.corpora.grammar import sentence
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DamagedArtifact
-from raxalign.plan.comparisons import comparisons
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.results import rows
+from raxalign.plan.values.comparisons import comparisons
+from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Entry, Table
@@ -252,8 +252,10 @@ def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger], tmp_path: Path
     ]
     assert len({figure.name for figure in found.figures}) == 4
     assert ["src4" in figure.svg for figure in found.figures] == [False, False, False, True]
+    assert not any("layer1" in figure.svg for figure in found.figures)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_holds_them_and_the_papers_table_is_filled(
     made: tuple[Opened, Ledger], tmp_path: Path
 ) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from raxalign.analysis.significance import ONE_RUN, Comparison
-from raxalign.plan.comparisons import NO_PREDICTIONS, Compared, Verdict
 from raxalign.plan.plan import Plan
+from raxalign.plan.values.comparisons import NO_PREDICTIONS, Compared, Verdict
 from raxalign.report.answer import answer
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results

@@ -11,8 +11,8 @@ import pytest
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.significance import ONE_RUN, Comparison, Interval
-from raxalign.plan.comparisons import Compared
-from raxalign.plan.results import rows
+from raxalign.plan.values.comparisons import Compared
+from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import difference_text, remarks
 from raxalign.report.cells.numbers import metric_unit
 from raxalign.report.cells.results import Results

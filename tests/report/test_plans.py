@@ -7,7 +7,7 @@ from pathlib import Path
 
 from raxalign.config.grid import load
 from raxalign.config.run import RunConfig
-from raxalign.plan.expand import expand
+from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.report.plans import as_json, as_text
 from raxalign.report.status import status

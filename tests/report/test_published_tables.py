@@ -13,9 +13,9 @@ import pytest
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.significance import Interval
 from raxalign.config.published import Publication, PublishedRow, Rule
-from raxalign.plan.comparisons import Compared
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.comparisons import Compared
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Table

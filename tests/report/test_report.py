@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raxalign.plan.results import rows
+from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.numbers import metric_unit, number, published_unit, signed
 from raxalign.report.cells.results import Results

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from raxalign.plan.load import Opened, reopened
-from raxalign.plan.results import rows
 from raxalign.plan.tried import read_record
+from raxalign.plan.values.results import rows
 from raxalign.report.compose import compose
 from raxalign.report.figures.search_panels import expectations, history
 from raxalign.report.figures.seen_search import Seen

@@ -12,7 +12,7 @@ import pytest
 from raxalign import catalog as catalog_module
 from raxalign.catalog import PluginFile, catalog
 from raxalign.plan.plan import Plan
-from raxalign.plan.results import rows
+from raxalign.plan.values.results import rows
 from raxalign.plugin_files import open_file
 from raxalign.report.compose import compose, section_kinds
 from raxalign.report.document import Part, Share, Table

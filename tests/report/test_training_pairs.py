@@ -12,7 +12,7 @@ import pytest
 
 from raxalign.analysis.cells import Value
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.results import rows
+from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.store.artifacts import ArtifactStore

@@ -11,10 +11,10 @@ import pytest
 
 from raxalign.config.grid import load
 from raxalign.config.run import RunConfig
-from raxalign.plan.expand import expand
+from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
-from raxalign.plan.results import rows
 from raxalign.plan.trial import Trial, Untouched
+from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose

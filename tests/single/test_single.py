@@ -18,7 +18,7 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.schema import full_schema, links_of, read_pairs
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.results import rows
+from raxalign.plan.values.results import rows
 from raxalign.single.align import AlignRequest, make_aligned
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from raxalign.single.export import export_trial, find

@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.config.grid import load
 from raxalign.errors import RaxalignError
-from raxalign.plan.expand import expand
+from raxalign.plan.expansion.expand import expand
 from raxalign.single.start import CHOICES, grids_folder, write_grid
 
 REPOSITORY = Path(__file__).parents[2]

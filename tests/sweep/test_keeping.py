@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.plan.keeping import weights_of
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.results import rows
+from raxalign.plan.values.keeping import weights_of
+from raxalign.plan.values.results import rows
 from raxalign.report.plans import as_text
 from raxalign.report.status import status
 from raxalign.stages import run_trial
@@ -28,7 +28,10 @@ ENCODER = (
     "{kind: scratch, layers: 1, hidden_size: 16, heads: 2, intermediate: 32, vocab_size: 300,"
     " steps: 2, batch_size: 8}"
 )
-XNLI = "xnli: {setting: zero-shot, data: phrasebook, epochs: 1}"
+XNLI = (
+    "xnli: {setting: zero-shot, data: phrasebook, epochs: 1,"
+    " phrasebook: {train: 60, dev: 20, test: 20}}"
+)
 
 
 def open_at(folder: Path, *, tasks: tuple[str, ...] = (XNLI,)) -> Opened:

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from raxalign.plan.speed import Crowd
+from raxalign.plan.estimates.speed import Crowd
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import Advance
 from raxalign.sweep.observer import Wait, Waits

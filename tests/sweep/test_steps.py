@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.plan.cost import sampled_seconds
+from raxalign.plan.estimates.cost import sampled_seconds
 from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.expectation import expected_steps

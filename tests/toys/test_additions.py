@@ -23,9 +23,9 @@ import raxalign
 from raxalign import catalog as catalog_module
 from raxalign.analysis.cells import cells
 from raxalign.catalog import FOLDERS, catalog
-from raxalign.plan.comparisons import comparisons
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.results import rows
+from raxalign.plan.values.comparisons import comparisons
+from raxalign.plan.values.results import rows
 from raxalign.plugin_files import open_file
 from raxalign.report.write import write_report
 from raxalign.single.place import open_workshop

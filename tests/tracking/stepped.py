@@ -5,12 +5,12 @@ two of them interleave. MLflow and its database are real.
 from __future__ import annotations
 
 import fcntl
-import multiprocessing
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
 from raxalign.plan.plan import Plan
+from tests.forks import forks
 
 try:
     from raxalign.tracking.client import Target
@@ -28,7 +28,7 @@ class Stepped:
     """
 
     def __init__(self, plan: Plan, target: Target) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = forks()
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=_drive, args=(plan, target, other), daemon=True)
         self._process.start()

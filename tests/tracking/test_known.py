@@ -4,6 +4,7 @@ are real.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -30,8 +31,8 @@ class Searched(Registry):
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    return connect(f"sqlite:///{tmp_path_factory.mktemp('known')}/mlflow.db")
+def client(tmp_path_factory, no_runs):
+    return connect(f"sqlite:///{shutil.copy(no_runs, tmp_path_factory.mktemp('known'))}")
 
 
 @pytest.fixture

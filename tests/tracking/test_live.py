@@ -4,6 +4,7 @@ requests. MLflow and its database are real.
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def plan(tmp_path):
+def plan(tmp_path, no_runs):
+    shutil.copy(no_runs, tmp_path / "mlflow.db")
     path = write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}",))
     return open_grid(path, storage=str(tmp_path)).plan
 

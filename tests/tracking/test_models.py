@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from raxalign.errors import RaxalignError
@@ -11,8 +13,10 @@ from raxalign.tracking.models import register
 pytestmark = pytest.mark.slow
 
 
-def test_each_export_is_a_version_that_names_its_folder_and_the_run_of_its_trial(tmp_path) -> None:
-    client = connect(f"sqlite:///{tmp_path}/mlflow.db")
+def test_each_export_is_a_version_that_names_its_folder_and_the_run_of_its_trial(
+    tmp_path, no_runs
+) -> None:
+    client = connect(f"sqlite:///{shutil.copy(no_runs, tmp_path)}")
     experiment = client.create_experiment("small")
     run = client.create_run(experiment, tags={"raxalign.trial_key": "t" * 64})
     folder = tmp_path / "encoder"

@@ -5,6 +5,7 @@ with those of their trials below them. MLflow and its database are real.
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -21,8 +22,9 @@ VIEW = "mlflow.sharedViewState."
 
 
 @pytest.fixture(scope="module")
-def copied(tmp_path_factory):
+def copied(tmp_path_factory, no_runs):
     folder = tmp_path_factory.mktemp("page")
+    shutil.copy(no_runs, folder)
     methods = ("none: {}", "finetune: {lambda: [0.1, 1.0]}")
     path = write_grid(folder, size=300, sentences="[100]", methods=methods)
     plan, where = open_grid(path, storage=str(folder)).plan, target(folder)
@@ -125,8 +127,8 @@ def test_the_metric_of_a_task_is_that_of_its_plug_in_without_the_pivot(copied):
     assert main_metrics(plan, names[:1]) == ["retrieval/de-en/sentence_accuracy"]
 
 
-def test_an_experiment_without_results_has_its_kind_and_no_views(tmp_path, copied):
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+def test_an_experiment_without_results_has_its_kind_and_no_views(tmp_path, copied, no_runs):
+    uri = f"sqlite:///{shutil.copy(no_runs, tmp_path)}"
     client = connect(uri)
     experiment = client.create_experiment("empty")
     Page(client, experiment).show(copied[0], [])

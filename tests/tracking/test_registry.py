@@ -4,6 +4,8 @@ storage: the fallback of `Registry`, on a real database whose lock is not used.
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from raxalign.tracking.client import connect, find_experiment
@@ -16,8 +18,8 @@ WANTED = Run("trial:1", "trial", "one")
 
 
 @pytest.fixture
-def uri(tmp_path) -> str:
-    return f"sqlite:///{tmp_path}/mlflow.db"
+def uri(tmp_path, no_runs) -> str:
+    return f"sqlite:///{shutil.copy(no_runs, tmp_path / 'mlflow.db')}"
 
 
 def registry(uri: str) -> Registry:

@@ -4,6 +4,8 @@ its trials and cells are there once.
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from raxalign.plan.load import open_grid
@@ -17,7 +19,8 @@ WHOLE = {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED")
 
 
 @pytest.fixture
-def plan(tmp_path):
+def plan(tmp_path, no_runs):
+    shutil.copy(no_runs, tmp_path / "mlflow.db")
     path = write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}",))
     return open_grid(path, storage=str(tmp_path)).plan
 
@@ -30,7 +33,7 @@ def where(tmp_path, plan):
 
 @pytest.fixture
 def drivers(plan, where):
-    """Two drivers; the first has made its recorder, so that the database is there."""
+    """Two drivers; the first has made its recorder."""
     pair = Stepped(plan, where), Stepped(plan, where)
     pair[0].call("make")
     yield pair

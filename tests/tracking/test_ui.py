@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,8 +64,10 @@ def of_storage(root: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp_path) -> None:
-    client = connect(f"sqlite:///{tmp_path}/mlflow.db")
+def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(
+    tmp_path, no_runs
+) -> None:
+    client = connect(f"sqlite:///{shutil.copy(no_runs, tmp_path)}")
     for number in range(11):
         experiment = client.create_experiment(f"grid{number}")
         client.set_experiment_tag(experiment, VIEW, "{}")

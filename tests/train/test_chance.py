@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from raxalign.encoders.training.masking import chance_of
@@ -52,3 +53,17 @@ def test_the_first_draws_of_each_stream_are_those_of_stored_results() -> None:
     for name in ("MASKING", "MIXING"):
         drawn = chance_of(step, getattr(chance, name)).integers(100, size=3)
         assert drawn.tolist() == DRAWN[name], name
+
+
+def test_generators_are_seeded_as_torch_does_but_no_call_stack_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(MIXED[0])
+    expected = torch.rand(3)
+
+    def never() -> list[str]:
+        raise AssertionError("each step would pay for it")
+
+    monkeypatch.setattr("traceback.format_stack", never)
+    chance.seed_generators(MIXED[0])
+    assert torch.equal(torch.rand(3), expected)

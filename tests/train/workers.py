@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from tests.forks import forks
+
 
 def _work(
     rank: int, job: Callable[[int, Path], None], count: int, folder: str, together: Any
@@ -28,5 +30,5 @@ def run_workers(job: Callable[[int, Path], None], count: int, folder: Path) -> N
     """Run ``job(rank, folder)``, a function of a module, in `count` new processes with a process
     group; raises what one of them raised.
     """
-    together = torch.multiprocessing.get_context("spawn").Barrier(count)
-    torch.multiprocessing.spawn(_work, (job, count, str(folder), together), nprocs=count)
+    given = (job, count, str(folder), forks().Barrier(count))
+    torch.multiprocessing.start_processes(_work, given, count, start_method="forkserver")

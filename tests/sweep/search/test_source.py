@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.plan.dev_values import DevScores
 from raxalign.plan.load import reopened
-from raxalign.plan.results import rows
 from raxalign.plan.tried import read_record
+from raxalign.plan.values.dev_values import DevScores
+from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import write_plan
 from tests import searches
