@@ -20,7 +20,7 @@ from raxalign.plan.plan import Plan
 from raxalign.store.ledger import Ledger
 from raxalign.tracking.client import connect
 
-LIMIT = 240.0  # seconds after which a run that should have ended is a failure of the test
+LIMIT = 600.0  # seconds after which a run hangs: on two busy cores some take four minutes
 
 
 @dataclass(frozen=True)
