@@ -22,9 +22,9 @@ settings.load_profile("raxalign")
 
 LONG = (
     "families/test_methods_and_tasks.py",
+    "hosts/test_search.py",
     "sweep/test_tuner.py",
     "test_report_demo.py",
-    "hosts/test_search.py",
     "test_api.py",
     "sweep/search/test_search.py",
     "test_paper_grids.py",
