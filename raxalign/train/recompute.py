@@ -19,6 +19,9 @@ else:
 _CACHES = ("past_key_values", "cache")
 """The names by which blocks take keys and values of earlier passes (the second one in XLM)."""
 
+_HALVES = ("self_attention_cache", "cross_attention_cache")
+"""What a cache is made of that is made of two."""
+
 
 class _Again:
     """The forward pass of a part that runs again in the backward pass."""
@@ -72,11 +75,20 @@ def _kept_inputs(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     if not torch.is_grad_enabled():
         return forward(*args, **kwargs)
-    # a block would put its keys and values into the cache a second time
-    kwargs = {name: None if name in _CACHES else value for name, value in kwargs.items()}
     # named inputs are given by position: the random state of the devices of others is not kept
     return checkpoint(_call, forward, args, kwargs, use_reentrant=False)
 
 
 def _call(forward: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    return forward(*args, **kwargs)
+    return forward(*args, **{name: _empty(name, value) for name, value in kwargs.items()})
+
+
+def _empty(name: str, value: Any) -> Any:
+    """Return an argument of a part, with an empty cache in place of a cache: the part would put its
+    keys and values into the other one twice. Without any it would not copy them, and products of
+    another layout may round in another way.
+    """
+    if name not in _CACHES or value is None:
+        return value
+    halves = [getattr(value, half) for half in _HALVES if hasattr(value, half)]
+    return type(value)(*(type(half)() for half in halves))

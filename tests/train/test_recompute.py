@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from raxalign.errors import RaxalignError
 from raxalign.train._progress import Progress
@@ -107,16 +110,30 @@ def test_another_forward_pass_of_a_part_runs_again_too() -> None:
     assert "forward" not in part.__dict__
 
 
-@pytest.mark.parametrize("name", ["past_key_values", "cache"])
-def test_a_cache_of_keys_and_values_is_left_out(name: str) -> None:
-    class Block(nn.Module):
-        def forward(self, x: torch.Tensor, **given: object) -> torch.Tensor:
-            assert given == {name: None}
-            return x * 2
+def pair_of_caches() -> EncoderDecoderCache:
+    return EncoderDecoderCache(DynamicCache(), DynamicCache())
 
-    block, x = Block(), torch.ones(2, requires_grad=True)
+
+@pytest.mark.parametrize(
+    ("name", "make"), [("past_key_values", DynamicCache), ("cache", pair_of_caches)]
+)
+def test_each_run_of_a_part_has_an_empty_cache_of_keys_and_values(
+    name: str, make: Callable[[], DynamicCache | EncoderDecoderCache]
+) -> None:
+    lengths = []
+
+    class Block(nn.Module):
+        def forward(self, x: torch.Tensor, **given: DynamicCache | EncoderDecoderCache) -> Any:
+            own = getattr(given[name], "self_attention_cache", given[name])
+            keys, _ = own.update(x.view(1, 1, 2, 1), x.view(1, 1, 2, 1), 0)
+            lengths.append(keys.shape[-2])
+            return keys * keys
+
+    block, x, whole = Block(), torch.ones(2, requires_grad=True), make()
     with recomputed([block]):
-        block(x, **{name: object()}).sum().backward()
+        block(x, **{name: whole}).sum().backward()
+    assert lengths == [2, 2]
+    assert whole.get_seq_length() == 0
     assert x.grad is not None
     assert x.grad.tolist() == [2, 2]
 

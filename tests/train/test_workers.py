@@ -160,7 +160,8 @@ def test_memory_that_runs_out_in_one_worker_after_sums_began_changes_no_result(
     assert found[0]["micros"][:4] == [3, 3, 2, 1]
     assert set(found[1]["micros"]) <= {1, 2}
     for worker in found:
-        assert worker["losses"] == pytest.approx(losses, rel=1e-5)
+        # the last losses are near 0, where rounding is all that is left of some digits
+        assert worker["losses"] == pytest.approx(losses, rel=1e-5, abs=1e-8)
         assert worker["weights"] == pytest.approx(weights(one).tolist(), abs=1e-5)
     assert found[0]["weights"] == found[1]["weights"]
 
