@@ -57,7 +57,7 @@ bench: $(READY)
 lock:
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	build/lock/bin/uv pip compile pyproject.toml --quiet --extra aws --extra segment --constraint constraints.txt --generate-hashes \
+	build/lock/bin/uv pip compile pyproject.toml --quiet --extra aws --extra segment --extra static --constraint constraints.txt --generate-hashes \
 	  --python-version 3.12 --no-header --no-annotate --output-file requirements.lock
 
 # Known vulnerabilities of the pinned versions, by PyPI's advisories; needs the network, and fails where one version cannot be looked up.

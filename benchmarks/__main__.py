@@ -63,7 +63,7 @@ RUNS = (
     Run("word_pairs", "--sentences 50000", 30),
     Run("fast_align", "--sentences 5000 --no-error-rates", 20),
     Run("tracking", "--trials 50", 30),
-    Run("significance", "400", 20),
+    Run("significance", "200", 20),
     Run("inline_trial", "16", 30),
     Run("many_trials", "--trials 300", 50),
     Run("busy", "2", 100),

@@ -28,7 +28,7 @@ pivot: en
 encoder: {{kind: scratch, layers: 1, hidden_size: 16, heads: 1, intermediate: 32,
   vocab_size: 300, steps: 2, batch_size: 8}}
 languages: {{together: [de, fr, es, bg, el]}}
-corpus: {{source: phrasebook, size: 100000, split: {{test: 20, dev: 20}}}}
+corpus: {{source: phrasebook, size: 12000, split: {{test: 20, dev: 20}}}}
 pairs: {{aligner: fast_align}}
 sentences: [100, 200, 400, 800, 1000]
 seeds: [{seeds}]

@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -46,22 +47,24 @@ def folders(
 
 
 def phrasebook_pairs(folder: Path, rows: int) -> Path:
-    """Write German-English sentence pairs with gold links."""
+    """Write German-English sentence pairs with gold links, time and again the same ones where more
+    are asked for than there are.
+    """
     from raxalign.corpora.base import CorpusInputs
     from raxalign.corpora.phrasebook import Phrasebook
 
-    corpus = Phrasebook(Phrasebook.Params(size=rows))
-    found = corpus.read("de", "en", CorpusInputs({}, folder))
+    corpus = Phrasebook(Phrasebook.Params(size=min(rows, 12_000)))
+    found = list(corpus.read("de", "en", CorpusInputs({}, folder)))
     return write_pairs(
         folder,
         (
             (
-                pair.id,
+                number,
                 pair.source_words,
                 pair.target_words,
                 *zip(*sorted(pair.links or ()), strict=True),
             )
-            for pair in found
+            for number, pair in enumerate(islice(cycle(found), rows))
         ),
     )
 

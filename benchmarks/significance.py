@@ -1,85 +1,162 @@
-"""How often equal systems are called different, and how often a true difference is found: planted
-runs, tested with the project's own functions.
+"""How often equal systems are called different, by single tests and in tables, and how often a true
+difference is found: planted runs, tested with the project's own functions.
 
 usage: python -m benchmarks.significance [ROUNDS]
 
-Budgets: at the level of .05 at most 7 % of equal systems in every cell, and at least 80 % of true
-differences of 2 points with 5,010 examples and 5 runs that differ by .5. With the default number of
-rounds a share near 5 % is known to ±.7 points (95 %). With fewer than 1,000, chance alone would
-take some cell above 7 %, so that their mean counts. The noise is the standard error of the share.
+A system is trained, in some runs that differ by `sd` points of accuracy, or deterministic. A table
+has four equal systems of five languages and their mean, each compared with the first, and Holm's
+correction; there are a fifth as many tables as rounds.
+
+Budgets: equal systems have p < .05 in at most 7 % of every cell, and p < .002 in at most .3 % of
+every kind of cells; at most 6 % of the tables of every cell have a mark; at least 80 % of true
+differences of 2 points are found with 5,010 examples and 5 runs that differ by .5. With fewer than
+1,000 rounds, chance alone would take some cell above a budget, so that the means over all cells
+count. The noise is the standard error of the share.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
 from benchmarks.table import Row, at_least, at_most, show
-from raxalign.analysis.runs import Runs
-from raxalign.analysis.significance import LEVEL, compare
+from raxalign.analysis.runs import Floats, Runs, mean_of
+from raxalign.analysis.significance import LEVEL, compare, holm
 from raxalign.sample import Sample
 
-ROUNDS = 3700
-MOST_FALSE, LEAST_FOUND = 0.07, 0.80
+ROUNDS = 2500
+MOST_FALSE, MOST_FALSE_MARKED, LEAST_FOUND = 0.07, 0.06, 0.80
+SMALL, MOST_SMALL = 0.002, 0.003  # a p-value that Holm looks for in a table, and its share
 ENOUGH = 1000  # rounds with which each cell is judged by itself
+_SYSTEMS, _LANGUAGES = 4, 5
 _ACCURACY = 0.7
 
 
 @dataclass(frozen=True)
+class Side:
+    """A system: its runs, and in points of accuracy how much they differ; without runs it is
+    deterministic.
+    """
+
+    runs: int = 0
+    sd: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.runs} runs, sd {self.sd:g}" if self.runs else "deterministic"
+
+
+@dataclass(frozen=True)
 class Cell:
-    """One setting: numbers of examples and runs, and in points of accuracy the spread between runs
-    (`sd`) and the true difference.
+    """One setting: the number of examples, a system and what it is compared with, and in points of
+    accuracy their true difference.
     """
 
     examples: int
-    runs: int
-    sd: float
+    baseline: Side
+    system: Side
     difference: float = 0.0
 
+    def __str__(self) -> str:
+        return f"{self.examples:6,}   {self.baseline!s:16} {self.system!s:16} {self.difference:4g}"
 
-EQUAL = [
-    Cell(examples, runs, sd)
-    for examples in (5010, 500)
+
+_SIZES = (5010, 500)
+TRAINED = tuple(
+    Cell(examples, Side(runs, sd), Side(runs, sd))
+    for examples in _SIZES
     for runs in (2, 3, 5)
-    for sd in (0.0, 0.5, 1.0)
-]
-DIFFERENT = [Cell(examples, runs, 0.5, 2.0) for examples in (5010, 500) for runs in (5, 3)]
+    for sd in (0.0, 0.5, 2.0)
+)
+ONE_FIXED = tuple(
+    Cell(examples, Side(), Side(runs, sd))
+    for examples in _SIZES
+    for runs in (2, 3, 5)
+    for sd in (0.0, 1.0, 2.0)
+)
+UNEQUAL = tuple(
+    Cell(examples, one, other)
+    for examples in (5010, 1000)
+    for one, other in (
+        (Side(5, 0.2), Side(2, 2.0)),
+        (Side(5, 0.2), Side(3, 2.0)),
+        (Side(3, 0.5), Side(2, 2.0)),
+        (Side(5, 2.0), Side(2, 0.2)),
+    )
+)
+KINDS: Mapping[str, tuple[Cell, ...]] = {
+    "both trained": TRAINED,
+    "one deterministic": ONE_FIXED,
+    "unequal runs and spreads": UNEQUAL,
+}
+TABLES = (
+    *(Cell(1000, Side(runs, 2.0), Side(runs, 2.0)) for runs in (2, 3, 5)),
+    *(Cell(1000, Side(), Side(runs, 2.0)) for runs in (2, 3, 5)),
+    *(Cell(5010, Side(runs, 1.0), Side(runs, 1.0)) for runs in (2, 3)),
+    Cell(500, Side(5, 0.0), Side(5, 0.0)),
+    Cell(1000, Side(2, 2.0), Side(5, 0.2)),
+    Cell(1000, Side(5, 0.2), Side(2, 2.0)),
+)
+DIFFERENT = (
+    *(Cell(examples, Side(5, 0.5), Side(5, 0.5), 2.0) for examples in _SIZES),
+    *(Cell(5010, Side(runs, 0.5), Side(runs, 0.5), 2.0) for runs in (3, 2)),
+    *(Cell(5010, Side(), Side(runs, 0.5), 2.0) for runs in (5, 3, 2)),
+)
 TO_FIND = DIFFERENT[0]
 
 
 def main() -> None:
     """Print a line per cell, and which budgets are missed."""
     rounds, start = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS, time.monotonic()
-    print(
-        f"{'examples':>8} {'runs':>4} {'sd':>4} {'true difference':>15} {'called different':>16}  "
-        f" ({rounds:,} rounds)"
-    )
-    shares = {}
-    for cell in (*EQUAL, *DIFFERENT):
-        shares[cell] = found = share_found(cell, rounds)
-        wrong = found > MOST_FALSE if cell in EQUAL else cell == TO_FIND and found < LEAST_FOUND
-        missed = wrong and rounds >= ENOUGH
-        line = (
-            f"{cell.examples:8,} {cell.runs:4} {cell.sd:4g} {cell.difference:15g}"
-            f" {100 * found:14.1f} %"
-        )
-        print(line + ("   MISSED" if missed else ""), flush=True)
+    head = f"{'examples':8} {'baseline':16} {'system':16} difference"
+    print(f"{head}  p < {LEVEL:g}  p < {SMALL:g}  ({rounds:,} rounds)")
+    cells = (*(cell for kind in KINDS.values() for cell in kind), *DIFFERENT)
+    found = {cell: _printed(cell, p_values(cell, rounds)) for cell in cells}
+    print(f"{head}  tables with a mark  ({rounds // 5:,} tables)")
+    marked = {}
+    for cell in TABLES:
+        marked[cell] = share_marked(cell, rounds // 5)
+        print(f"{cell}       {100 * marked[cell]:5.1f} %", flush=True)
     print(f"{time.monotonic() - start:.0f} s")
-    equal = [shares[cell] for cell in EQUAL]
-    if rounds >= ENOUGH:
-        which, false, sampled = "largest", max(equal), rounds
-    else:
-        which, false, sampled = "mean", sum(equal) / len(equal), rounds * len(equal)
-    what = f"equal systems called different, {which} of {len(EQUAL)} settings, {rounds:,} rounds"
-    show(Row(what, false, at_most(MOST_FALSE), _noise(false, sampled), f"the level of {LEVEL}"))
-    share = shares[TO_FIND]
+    whole = rounds >= ENOUGH
+    each = [_share(found[cell], LEVEL) for kind in KINDS.values() for cell in kind]
+    small = [[_share(found[cell], SMALL) for cell in kind] for kind in KINDS.values()]
+    what = f"equal systems with p < {LEVEL:g}, {{}} of {len(each)} settings, {rounds:,} rounds"
+    _judge(what, each, rounds, MOST_FALSE, whole=whole, level=LEVEL)
+    kinds = [sum(kind) / len(kind) for kind in small]
+    what = f"equal systems with p < {SMALL:g}, {{}} of {len(kinds)} kinds, {rounds:,} rounds"
+    many = rounds * min(map(len, KINDS.values()))
+    _judge(what, kinds, many, MOST_SMALL, whole=whole, level=SMALL)
+    tables = rounds // 5
+    what = f"equal systems: tables with a mark, {{}} of {len(TABLES)} settings, {tables:,} tables"
+    _judge(what, list(marked.values()), tables, MOST_FALSE_MARKED, whole=whole, level=LEVEL)
+    share = _share(found[TO_FIND], LEVEL)
     what = f"differences of 2 points that are found, {rounds:,} rounds"
     show(Row(what, share, at_least(LEAST_FOUND), _noise(share, rounds), "all of them"))
+
+
+def _printed(cell: Cell, p: Floats) -> Floats:
+    """Print the line of a cell."""
+    small = 100 * _share(p, SMALL)
+    print(f"{cell}     {100 * _share(p, LEVEL):5.1f} %   {small:5.2f} %", flush=True)
+    return p
+
+
+def _judge(
+    what: str, shares: Sequence[float], rounds: int, most: float, *, whole: bool, level: float
+) -> None:
+    """Show the largest share, or the mean where the rounds of each are few."""
+    which, share = ("largest", max(shares)) if whole else ("mean", sum(shares) / len(shares))
+    noise = _noise(share, rounds if whole else rounds * len(shares))
+    show(Row(what.format(which), share, at_most(most), noise, f"the level of {level:g}"))
+
+
+def _share(p: Floats, level: float) -> float:
+    return float((p < level).mean())
 
 
 def _noise(share: float, rounds: int) -> float:
@@ -87,44 +164,70 @@ def _noise(share: float, rounds: int) -> float:
     return ((1 - share) / (share * rounds)) ** 0.5 if share else 0.0
 
 
-def share_found(cell: Cell, rounds: int, seed: int = 0) -> float:
+def share_found(cell: Cell, rounds: int) -> float:
     """The share of rounds in which the two systems are called different."""
-    rng = np.random.default_rng(
-        [seed, cell.examples, cell.runs, round(10 * cell.sd), round(10 * cell.difference)]
-    )
-    return sum(p < LEVEL for p in _p_values(cell, rounds, rng)) / rounds
+    return _share(p_values(cell, rounds), LEVEL)
 
 
-def _p_values(cell: Cell, rounds: int, rng: np.random.Generator) -> Iterator[float]:
-    for _ in range(rounds):
-        found = compare(*planted(cell, rng)).p
-        assert found is not None, "several runs can be tested"
-        yield found
+def p_values(cell: Cell, rounds: int) -> Floats:
+    """The p-values of a cell's systems in each round."""
+    rng = _rng(cell)
+    return np.array([_p(*planted(cell, rng)) for _ in range(rounds)])
 
 
-def planted(
-    cell: Cell, rng: np.random.Generator, *, common: float = 0.6, own: float = 0.3
-) -> tuple[Runs, Runs]:
-    """Two systems of a known accuracy. Whether an example is right hangs by a share of `common` on
-    what is hard for both systems, by `own` on what is for all runs of one, and for the rest on the
-    run.
+def share_marked(cell: Cell, rounds: int) -> float:
+    """The share of tables in which a system is called different from the first."""
+    rng = _rng(cell)
+    return sum(min(holm(list(_of_table(cell, rng)))) < LEVEL for _ in range(rounds)) / rounds
+
+
+def _of_table(cell: Cell, rng: np.random.Generator) -> Iterator[float]:
+    """The p-values of one table."""
+    sides = [cell.baseline] + [cell.system] * (_SYSTEMS - 1)
+    by_language = [several(sides, cell.examples, rng) for _ in range(_LANGUAGES)]
+    columns = [*by_language, [mean_of(systems) for systems in zip(*by_language, strict=True)]]
+    for baseline, *others in columns:
+        yield from (_p(baseline, other) for other in others)
+
+
+def _p(baseline: Runs, system: Runs) -> float:
+    found = compare(baseline, system).p
+    assert found is not None, "several runs can be tested"
+    return found
+
+
+def _rng(cell: Cell) -> np.random.Generator:
+    numbers = [cell.examples, cell.difference]
+    numbers += [number for side in (cell.baseline, cell.system) for number in (side.runs, side.sd)]
+    return np.random.default_rng([round(10 * number) for number in numbers])
+
+
+def planted(cell: Cell, rng: np.random.Generator) -> list[Runs]:
+    """Return the baseline of a cell and the system that is compared with it."""
+    sides = [cell.baseline, cell.system]
+    return several(sides, cell.examples, rng, better=cell.difference)
+
+
+def several(
+    sides: Sequence[Side], examples: int, rng: np.random.Generator, *, better: float = 0.0
+) -> list[Runs]:
+    """Return systems of a known accuracy, those after the first `better` by some points. Whether an
+    example is right hangs by .6 on what is hard for all systems, by .3 on what is for all runs of
+    one, and for the rest on the run.
     """
-    units, ones = np.arange(cell.examples), np.ones((1, cell.examples))
-    hard = common**0.5 * rng.standard_normal(cell.examples, dtype=np.float32)
+    units, ones = np.arange(examples), np.ones((1, examples))
+    hard = 0.6**0.5 * rng.standard_normal(examples, dtype=np.float32)
     systems = []
-    for accuracy in (_ACCURACY, _ACCURACY + cell.difference / 100):
-        levels = ndtri(accuracy + cell.sd / 100 * rng.standard_normal(cell.runs)).astype(np.float32)
-        score = rng.standard_normal((cell.runs, cell.examples), dtype=np.float32)
-        score *= (1 - common - own) ** 0.5
-        score += hard + own**0.5 * rng.standard_normal(cell.examples, dtype=np.float32)
+    for number, side in enumerate(sides):
+        runs = max(side.runs, 1)
+        accuracy = _ACCURACY + (better / 100 if number else 0.0)
+        levels = ndtri(accuracy + side.sd / 100 * rng.standard_normal(runs)).astype(np.float32)
+        score = 0.1**0.5 * rng.standard_normal((runs, examples), dtype=np.float32)
+        score += hard + 0.3**0.5 * rng.standard_normal(examples, dtype=np.float32)
         right = (score < levels[:, None]).astype(np.float64)
-        systems.append(
-            Runs.of(
-                {seed: [Sample(units, row[None], ones)] for seed, row in enumerate(right)},
-                chance=True,
-            )
-        )
-    return systems[0], systems[1]
+        samples = {seed: [Sample(units, row[None], ones)] for seed, row in enumerate(right)}
+        systems.append(Runs.of(samples, chance=side.runs > 0))
+    return systems
 
 
 if __name__ == "__main__":

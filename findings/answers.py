@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,27 +14,29 @@ from raxalign.analysis.cells import MEANS, Cell, Name, cells
 from raxalign.analysis.runs import Runs, links_of, over, union
 from raxalign.analysis.significance import LEVEL, Contrast, contrast, holm
 from raxalign.config.grid import EncoderSpec
+from raxalign.plan.estimates.cost import seconds_by_key
 from raxalign.plan.load import Opened
 from raxalign.plan.stage import Stage
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 
+OTHER = "measured by another quantity"
+"""What is printed in place of a verdict where the paper measured something else."""
+
 
 @dataclass(frozen=True)
 class Answer:
     """A question with its contrast; `p_adjusted` is Holm's over all questions of the page. The
-    contrast is None where results are missing. `keys` are those of the stages and evaluations that
-    it rests on.
+    contrast is None where results are missing.
     """
 
     question: Question
     contrast: Contrast | None
     p_adjusted: float | None = None
-    keys: frozenset[str] = frozenset()
 
     @property
-    def verdict(self) -> str:
+    def sign(self) -> str:
         """Return held, refuted, cannot tell, or not run."""
         if self.contrast is None:
             return "not run"
@@ -42,27 +45,72 @@ class Answer:
         return "held" if self.contrast.value > 0 else "refuted"
 
 
-def answer(opened: Mapping[str, Opened]) -> list[tuple[Claim, list[Answer]]]:
-    """Return the answers to every claim, from the results that the ledgers of the grids have."""
+@dataclass(frozen=True)
+class Answered:
+    """A claim with its answers, and the seconds that all stages and evaluations took that these
+    rest on (None: not known).
+    """
+
+    claim: Claim
+    answers: tuple[Answer, ...]
+    seconds: float | None = None
+
+    def verdict_of(self, answer: Answer) -> str:
+        """Return what an answer says about the claim: nothing where it is about another quantity
+        than the paper's.
+        """
+        return answer.sign if self.claim.decided_by(answer.question) else OTHER
+
+    @property
+    def verdict(self) -> str:
+        """Return the verdict on the claim, from the answers about the paper's own quantity."""
+        verdicts = {self.verdict_of(entry) for entry in self.answers} - {OTHER}
+        for one in ("not run", "refuted", "cannot tell", "held"):
+            if one in verdicts:
+                return one
+        return OTHER
+
+
+def answer(opened: Mapping[str, Opened], kept: Sequence[Answered] = ()) -> list[Answered]:
+    """Return the answers to every claim.
+
+    Args:
+        opened: The grids whose results the ledgers have.
+        kept: Answers of earlier runs, for the claims of other grids. Their p-values stay as they
+            were corrected, and count as tests in the correction of the new ones.
+    """
     readers = {name: _Reader(grid) for name, grid in opened.items()}
-    asked = [(n, claim, q) for n, claim in enumerate(CLAIMS) for q in claim.questions]
-    found = [readers[claim.grid].answer(question) for _, claim, question in asked]
-    tested = [entry.p for entry, _ in found if entry is not None and entry.p is not None]
-    adjusted = iter(holm(tested))
-    answers: list[list[Answer]] = [[] for _ in CLAIMS]
-    for (number, _, question), (entry, keys) in zip(asked, found, strict=True):
-        p = next(adjusted) if entry is not None and entry.p is not None else None
-        answers[number].append(Answer(question, entry, p, keys))
-    return list(zip(CLAIMS, answers, strict=True))
+    earlier = {found.claim.text: found for found in kept}
+    answered = [
+        readers[claim.grid].answered(claim)
+        if claim.grid in readers
+        else earlier.get(claim.text, _unanswered(claim))
+        for claim in CLAIMS
+    ]
+    tested = [entry for found in answered for entry in found.answers if _p(entry) is not None]
+    adjusted = dict(zip(map(id, tested), holm([_p(entry) or 0.0 for entry in tested]), strict=True))
+    return [
+        replace(
+            found,
+            answers=tuple(
+                replace(entry, p_adjusted=adjusted.get(id(entry))) for entry in found.answers
+            ),
+        )
+        if found.claim.grid in readers
+        else found
+        for found in answered
+    ]
 
 
-def verdict(answers: list[Answer]) -> str:
-    """Return the verdict on a claim from those on its questions."""
-    verdicts = {entry.verdict for entry in answers}
-    for one in ("not run", "refuted", "cannot tell"):
-        if one in verdicts:
-            return one
-    return "held"
+def _p(entry: Answer) -> float | None:
+    """Return the p-value of an answer, or the corrected one where only that was kept."""
+    if entry.contrast is None:
+        return None
+    return entry.p_adjusted if entry.contrast.p is None else entry.contrast.p
+
+
+def _unanswered(claim: Claim) -> Answered:
+    return Answered(claim, tuple(Answer(question, None) for question in claim.questions))
 
 
 class _Reader:
@@ -71,9 +119,17 @@ class _Reader:
     def __init__(self, opened: Opened) -> None:
         ledger = Ledger(opened.root)
         self._plan = opened.plan
-        self._cells = cells(rows(opened.plan, ledger), opened.plan.pivot)
+        self._cells = cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured)
         self._predictions = Predictions(opened.plan, ledger)
         self._encoders = opened.grid.encoders
+        self._seconds = seconds_by_key(opened.plan, opened.root)
+
+    def answered(self, claim: Claim) -> Answered:
+        """Return the answers to a claim, without a correction, and what they took."""
+        found = [(question, *self.answer(question)) for question in claim.questions]
+        keys = frozenset[str]().union(*(keys for _, _, keys in found))
+        seconds = math.fsum(self._seconds.get(key, 0.0) for key in keys) if keys else None
+        return Answered(claim, tuple(Answer(q, entry) for q, entry, _ in found), seconds)
 
     def answer(self, question: Question) -> tuple[Contrast | None, frozenset[str]]:
         """Return the contrast of a question, or None where a value is missing, and the keys of all
@@ -82,8 +138,9 @@ class _Reader:
         weighted: list[tuple[float, Runs]] = []
         evaluations: set[str] = set()
         for weight, pick in question.parts:
-            metric = pick.metric or question.metric
-            runs, keys = self._runs(pick, (question.task, pick.lang, metric, "test"))
+            quantity = question.quantity
+            name = (quantity.task, pick.lang, pick.metric or quantity.metric, "test")
+            runs, keys = self._runs(pick, name)
             if runs is None:
                 return None, frozenset()
             weighted.append((weight, runs))

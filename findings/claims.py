@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from findings import liu2020
-from findings.questions import Claim, Pick, Question, above
+from findings.questions import Claim, Pick, Quantity, Question, above
 
-UNSEEN, ALL = "contextual_accuracy", "contextual_accuracy_all"
+UNSEEN = Quantity(
+    "contextual word retrieval, pairs that training does not link",
+    "retrieval",
+    "contextual_accuracy",
+)
+ALL = Quantity("contextual word retrieval, all pairs", "retrieval", "contextual_accuracy_all")
+TAGS = Quantity("zero-shot accuracy of parts of speech", "pos", "accuracy")
+XNLI = Quantity("zero-shot accuracy on XNLI", "xnli", "accuracy")
+SPANS = Quantity("zero-shot F1 of named entities and of slots", "ner, slots", "f1")
 MOST = 8_000
 
 
@@ -19,11 +27,11 @@ def _rotation(
     return Pick(method, {"center": center}, sentences, lang)
 
 
-def _order(metric: str, which: str) -> tuple[Question, ...]:
+def _order(quantity: Quantity, which: str) -> tuple[Question, ...]:
     none = Pick("none")
     return (
-        above(f"finetune - rotation, {which}", _finetune(), _rotation(), metric=metric),
-        above(f"rotation - none, {which}", _rotation(), none, metric=metric),
+        above(f"finetune - rotation, {which}", _finetune(), _rotation(), quantity),
+        above(f"rotation - none, {which}", _rotation(), none, quantity),
     )
 
 
@@ -41,7 +49,7 @@ DISTANT, NEAR = ("tr-en", "zh-en"), ("de-en", "fr-en")
 def _transfer(better: str, worse: str) -> tuple[Question, ...]:
     """The question whether a method transfers better than another."""
     sides = (Pick(better, lang="avg_zero_shot"), Pick(worse, lang="avg_zero_shot"))
-    return (above(f"{better} - {worse}", *sides, task="pos", metric="accuracy"),)
+    return (above(f"{better} - {worse}", *sides, TAGS),)
 
 
 CLAIMS = (
@@ -49,27 +57,29 @@ CLAIMS = (
         "Cao et al. (2020), Table 3",
         "In contextual retrieval, fine-tuning is better than rotation, and rotation is better than"
         " the encoder as it is.",
+        UNSEEN,
         "words",
         (*_order(UNSEEN, "unseen pairs"), *_order(ALL, "all pairs")),
     ),
     Claim(
         "Cao et al. (2020), Table 2",
         "The accuracy of fine-tuning grows with the number of sentence pairs.",
+        XNLI,
         "words",
         (
-            above("2,000 - 500 pairs", _finetune(2_000), _finetune(500), metric=ALL),
-            above("8,000 - 2,000 pairs", _finetune(), _finetune(2_000), metric=ALL),
+            above("2,000 - 500 pairs", _finetune(2_000), _finetune(500), ALL),
+            above("8,000 - 2,000 pairs", _finetune(), _finetune(2_000), ALL),
         ),
     ),
     Claim(
         "Cao et al. (2020), Table 2",
         "Most of this growth comes early: the first fourfold increase brings more than the second.",
+        XNLI,
         "words",
         (
             Question(
                 "(2,000 - 500) - (8,000 - 2,000)",
                 ((2.0, _finetune(2_000)), (-1.0, _finetune(500)), (-1.0, _finetune())),
-                "retrieval",
                 ALL,
             ),
         ),
@@ -77,16 +87,16 @@ CLAIMS = (
     Claim(
         "Kulshreshtha et al. (2020), Table 3",
         "Centring each language helps rotation.",
+        SPANS,
         "words",
         (
-            Question("centred - not centred, 8,000 pairs", _centering("avg"), "retrieval", ALL),
+            Question("centred - not centred, 8,000 pairs", _centering("avg"), ALL),
             Question(
                 "centred - not centred, dictionary",
                 (
                     (1.0, _rotation("dictionary_rotation", center=True)),
                     (-1.0, _rotation("dictionary_rotation")),
                 ),
-                "retrieval",
                 ALL,
             ),
         ),
@@ -94,6 +104,7 @@ CLAIMS = (
     Claim(
         "Kulshreshtha et al. (2020), Table 3",
         "Centring helps most for distant languages.",
+        SPANS,
         "words",
         (
             Question(
@@ -102,7 +113,6 @@ CLAIMS = (
                     *(part for lang in DISTANT for part in _scaled(0.5, _centering(lang))),
                     *(part for lang in NEAR for part in _scaled(-0.5, _centering(lang))),
                 ),
-                "retrieval",
                 ALL,
             ),
         ),
@@ -110,43 +120,48 @@ CLAIMS = (
     Claim(
         "Kulshreshtha et al. (2020), Table 3",
         "Rotations from parallel text are better than rotations from dictionaries.",
+        SPANS,
         "words",
         (
             above(
                 "parallel - dictionary, not centred",
                 _rotation(),
                 _rotation("dictionary_rotation"),
-                metric=ALL,
+                ALL,
             ),
             above(
                 "parallel - dictionary, centred",
                 _rotation(center=True),
                 _rotation("dictionary_rotation", center=True),
-                metric=ALL,
+                ALL,
             ),
         ),
     ),
     Claim(
         "Pan et al. (2021), Table 2",
         "Post-pretraining on translations (MoCo and TLM) helps zero-shot transfer.",
+        XNLI,
         "transfer",
         _transfer("ppa", "none"),
     ),
     Claim(
         "Pan et al. (2021), Table 5",
         "MoCo and TLM each help: without one of them, transfer is worse.",
+        XNLI,
         "transfer",
         (*_transfer("ppa", "tlm"), *_transfer("ppa", "ppa_without_tlm")),
     ),
     Claim(
         "Pan et al. (2021), Table 5",
         "Masking within single sentences (MLM) does not replace TLM.",
+        XNLI,
         "transfer",
         _transfer("ppa", "ppa_with_mlm"),
     ),
     Claim(
         "Yang et al. (2021), Table 2",
         "Word exchange (WEAM) is better than TLM.",
+        XNLI,
         "transfer",
         _transfer("weam", "tlm"),
     ),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from findings.questions import Claim, Pick, Question
+from findings.questions import Claim, Pick, Quantity, Question
+
+MRR = Quantity("MRR of dictionary words", "dictionary_retrieval", "mrr")
+CONVERTED = Quantity("convert rate", "token_translation", "convert_rate")
+BLEU = Quantity("BLEU-1", "token_translation", "bleu1")
 
 STATIC = (("GloVe", "glove"), ("Word2Vec", "word2vec"))
 LITTLE, MUCH = 2_000, 28_000
@@ -19,7 +23,7 @@ def _bert(size: int, window: int = LONG) -> Pick:
 
 def _words(text: str, *parts: tuple[float, Pick]) -> Question:
     """The question whether a weighted sum of values in word retrieval is above 0."""
-    return Question(text, parts, "dictionary_retrieval", "mrr")
+    return Question(text, parts, MRR)
 
 
 def _against_static(size: int, sign: float) -> tuple[Question, ...]:
@@ -37,30 +41,33 @@ def _against_static(size: int, sign: float) -> tuple[Question, ...]:
 LOWER, UPPER = (1, 2), (3, 4)
 
 
-def _weights(stem: str, layer: int, weight: int, other: int) -> Question:
+def _weights(quantity: Quantity, layer: int, weight: int, other: int) -> Question:
     """The question whether a value at one weight of the shift is above that at another."""
-    names = [f"layer{layer}_alpha{alpha}_{stem}" for alpha in (weight, other)]
+    names = [f"layer{layer}_alpha{alpha}_{quantity.metric}" for alpha in (weight, other)]
     parts = ((1.0, Pick("none", metric=names[0])), (-1.0, Pick("none", metric=names[1])))
     text = f"α = {weight} - α = {other}, layer {layer}"
-    return Question(text, parts, "token_translation", stem)
+    return Question(text, parts, quantity)
 
 
 CLAIMS = (
     Claim(
         "Liu et al. (2020), Figure 1",
         "Trained on little text, static vectors are better aligned than BERT.",
+        MRR,
         "static",
         _against_static(LITTLE, -1.0),
     ),
     Claim(
         "Liu et al. (2020), Figure 3",
         "Trained on much text, BERT is better aligned than static vectors.",
+        MRR,
         "static",
         _against_static(MUCH, 1.0),
     ),
     Claim(
         "Liu et al. (2020), Figures 1 and 3",
         "More text improves the alignment of BERT more than that of static vectors.",
+        MRR,
         "static",
         tuple(
             _words(
@@ -76,6 +83,7 @@ CLAIMS = (
     Claim(
         "Liu et al. (2020), Figure 5",
         "Trained on much text, BERT is worse aligned with a short window than with a long one.",
+        MRR,
         "static",
         (
             _words(
@@ -86,6 +94,7 @@ CLAIMS = (
     Claim(
         "Liu et al. (2020), Figure 5",
         "A short window costs BERT more with much text than with little.",
+        MRR,
         "static",
         (
             _words(
@@ -100,9 +109,10 @@ CLAIMS = (
     Claim(
         "Liu et al. (2020), Figure 7",
         "The convert rate grows with the weight of the shift, at every layer.",
+        CONVERTED,
         "translation",
         tuple(
-            _weights("convert_rate", layer, more, less)
+            _weights(CONVERTED, layer, more, less)
             for layer in (*LOWER, *UPPER)
             for more, less in ((2, 1), (3, 2))
         ),
@@ -110,13 +120,15 @@ CLAIMS = (
     Claim(
         "Liu et al. (2020), Figure 8",
         "BLEU-1 does not follow: in the lower layers it falls with the weight.",
+        BLEU,
         "translation",
-        tuple(_weights("bleu1", layer, 1, 3) for layer in LOWER),
+        tuple(_weights(BLEU, layer, 1, 3) for layer in LOWER),
     ),
     Claim(
         "Liu et al. (2020), Figure 8",
         "In the last layers, BLEU-1 grows with the weight.",
+        BLEU,
         "translation",
-        tuple(_weights("bleu1", layer, 3, 1) for layer in UPPER),
+        tuple(_weights(BLEU, layer, 3, 1) for layer in UPPER),
     ),
 )

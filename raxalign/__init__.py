@@ -27,6 +27,7 @@ __all__ = [
     "WordAligner",
     "align",
     "compare",
+    "confirmed",
     "evaluate",
     "nearest_neighbors",
     "plan",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from raxalign.pairing.aligners.base import WordAligner
     from raxalign.plan.load import Opened
     from raxalign.plan.load import open_grid as plan
+    from raxalign.report.cells.confirmed import confirmed
     from raxalign.report.sections.base import Section
     from raxalign.similarity import nearest_neighbors
     from raxalign.tasks.base import Task
@@ -66,6 +68,7 @@ _PLACES = {
     "RaxalignError": "raxalign.errors",
     "Section": "raxalign.report.sections.base",
     "Task": "raxalign.tasks.base",
+    "confirmed": "raxalign.report.cells.confirmed",
     "WordAligner": "raxalign.pairing.aligners.base",
     "nearest_neighbors": "raxalign.similarity",
 }

@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
 
+    Grid = Opened | Path | str | Mapping[str, Any]
+    """What `plan` returned, or what it takes: a grid file, or a mapping with the content of one."""
+
 Options = Mapping[str, object]
 """Options of a plug-in by their YAML names; a text is read as on the command line."""
 RESULTS = (
     *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),
-    *("task", "task_params", "lang", "metric", "split", "value", "evaluation"),
+    *("task", "task_params", "lang", "metric", "split", "value"),
+    *("evaluation", "outdated"),
 )
 
 
@@ -38,7 +42,7 @@ class Finished:
 
 
 def run(
-    opened: Opened,
+    grid: Grid,
     *,
     only: str | None = None,
     shard: str | None = None,
@@ -49,7 +53,7 @@ def run(
     cluster that the grid names.
 
     Args:
-        opened: what `plan` returned.
+        grid: what `plan` returned, or a grid file.
         only: a part of the trials, ``method=finetune`` (several conditions: comma-separated).
         shard: ``i/n``, part i of n equal ones, which n processes on one storage make together.
         limit: the largest number of trials to run.
@@ -63,6 +67,7 @@ def run(
     from raxalign.sweep.grid import local_folder
     from raxalign.sweep.whole import run_whole
 
+    opened = _current(grid)
     opened = resolve(opened, local_folder(opened.root) / "downloads")
     plan, studies = choose(opened.plan, only=only, shard=shard, limit=limit)
     if not (plan.trials or studies):
@@ -76,29 +81,38 @@ def run(
     return Finished(ended.plan, ended.done, ended.cached, ended.failed)
 
 
-def results(opened: Opened) -> pa.Table:
+def results(grid: Grid | Sequence[Grid]) -> pa.Table:
     """Return the results of a grid that the ledger has: one row per value, the columns those of
-    `raxalign results --format csv`.
+    `raxalign results --format csv`, and one per option: ``method.steps``, ``encoder.layers``,
+    ``task.epochs``.
 
     `params` and `task_params` are JSON texts. ``.to_pandas()`` makes a data frame.
+
+    Args:
+        grid: what `plan` returned, or a grid file; several make one table, as they do for
+            `raxalign results A.yaml B.yaml`.
     """
     from raxalign.plan.values.results import rows
     from raxalign.single.arrow_table import as_table
+    from raxalign.single.option_columns import with_options
     from raxalign.store.ledger import Ledger
 
-    return as_table(rows(_current(opened).plan, Ledger(opened.root)), RESULTS)
+    opened = _joined(grid)
+    found = rows(opened.plan, Ledger(opened.root))
+    return with_options(as_table(found, RESULTS), found, opened.plan)
 
 
-def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
+def compare(grid: Grid | Sequence[Grid], baseline: str | None = None) -> pa.Table:
     """Test every result of a grid against a baseline: one row per value, the columns those of the
-    report's ``comparisons.csv``.
+    report's ``comparisons.csv``, and one per option as in `results`.
 
     `value`, `low`, `high` are the mean and its 95 % interval over runs and examples; `difference`,
     `difference_low`, `difference_high`, `p` and `p_adjusted` (Holm) those of the difference to the
-    baseline; `reason` says why there is no test.
+    baseline, each by itself but for `p_adjusted`; `verdict` is what follows (better, worse, not
+    after correction, cannot tell), and `reason` says why there is no test.
 
     Args:
-        opened: what `plan` returned.
+        grid: what `plan` returned, or a grid file; several make one table.
         baseline: a method as the tables name it (``rotation center=true``); by default the method
             of the kind `none`.
 
@@ -110,14 +124,16 @@ def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
     from raxalign.plan.values.results import rows
     from raxalign.report.compared import FIELDS, comparison_rows
     from raxalign.single.arrow_table import as_table
+    from raxalign.single.option_columns import with_options
     from raxalign.store.ledger import Ledger
 
-    plan, ledger = _current(opened).plan, Ledger(opened.root)
+    opened = _joined(grid)
+    plan, ledger = opened.plan, Ledger(opened.root)
     found = rows(plan, ledger)
-    compared = (
-        comparisons(cells(found, plan.pivot), plan, ledger, baseline=baseline) if found else []
-    )
-    return as_table(comparison_rows(compared, plan), FIELDS)
+    made = cells(found, plan.pivot, plan.measured)
+    compared = comparisons(made, plan, ledger, baseline=baseline) if found else []
+    shown = comparison_rows(compared, plan)
+    return with_options(as_table(shown, FIELDS), shown, plan)
 
 
 def word_pairs(
@@ -134,6 +150,7 @@ def word_pairs(
     encoder: str | None = None,
     symmetrization: str = "intersection",
     one_to_one: bool | Literal["first"] = True,
+    overlap: Literal["drop", "keep"] = "drop",
     storage: str | None = None,
     device: str | None = None,
     threads: int | None = None,
@@ -156,6 +173,8 @@ def word_pairs(
         symmetrization: how the links of the two directions are combined.
         one_to_one: whether to keep only links of words that have no other link, or `first`: of
             neighbouring links that share a word, the first.
+        overlap: whether repeated sentence pairs, and those that share a side with a held-out line,
+            are dropped.
         storage: the storage root (None: RAXALIGN_STORAGE, then .raxalign).
         device: a torch device for that encoder (None: the GPU where there is one).
         threads: CPU threads (None: all cores; one where the word aligner reads an encoder).
@@ -184,6 +203,7 @@ def word_pairs(
         one_to_one,
         encoder,
         device,
+        overlap,
     )
     with visible(open_file(Path(path)) for path in plugins):
         return make_pairs(request, Path(out), root=storage_of(storage), threads=threads)
@@ -239,7 +259,7 @@ def align(
 
 
 def evaluate(
-    opened: Opened,
+    grid: Grid,
     encoder: str,
     *,
     tasks: Sequence[str] = (),
@@ -253,7 +273,7 @@ def evaluate(
     ledger holds is not computed again.
 
     Args:
-        opened: what `plan` returned.
+        grid: what `plan` returned, or a grid file.
         encoder: a folder (of `align`, `raxalign export`, or any masked LM's) or a hub name.
         tasks: tasks by their names in the grid (default: all).
         languages: languages of the grid (default: all).
@@ -272,17 +292,27 @@ def evaluate(
     request = EvaluateRequest(
         encoder, tuple(tasks), tuple(languages), seed, device, threads, precision
     )
-    found, _ = evaluate_encoder(opened, request)
+    found, _ = evaluate_encoder(_current(grid), request)
     return as_table(found, RESULTS)
 
 
-def _current(opened: Opened) -> Opened:
-    """The grid with the revisions that a run has looked up since it was opened: keys of unresolved
-    data are provisional.
+def _current(grid: Grid) -> Opened:
+    """The grid with what a run has looked up since it was opened (keys of unresolved data are
+    provisional), and with what its searches have suggested.
     """
-    from raxalign.plan.load import open_grid
+    from raxalign.plan.load import Opened, open_grid, reopened
 
-    return open_grid(opened.grid.path, storage=opened.root) if opened.plan.unresolved else opened
+    if not isinstance(grid, Opened):
+        return open_grid(grid)
+    return reopened(grid) if grid.plan.unresolved or grid.plan.studies else grid
+
+
+def _joined(grids: Grid | Sequence[Grid]) -> Opened:
+    """Several grids as one, each as it is now."""
+    from raxalign.report.cells.joined import joined
+
+    several: Sequence[Any] = grids if isinstance(grids, list | tuple) else [grids]
+    return joined([_current(grid) for grid in several])
 
 
 def _texts(options: Options | None) -> tuple[str, ...]:

@@ -71,7 +71,14 @@ class UnknownKind(RaxalignError):
         matches = get_close_matches(name, known, n=1, cutoff=0.5)
         self.nearest = matches[0] if matches else None
         hint = f"did you mean {self.nearest}?" if self.nearest else f"known: {', '.join(known)}"
-        super().__init__(f"unknown {noun} {name!r}; {hint}")
+        stem, _, digest = name.partition("@")
+        super().__init__(
+            f"the {noun} {stem} is in a plug-in file {stem}.py (SHA-256 {digest}...) that a stored"
+            " plan names, and you do not: a storage alone makes no file run. Name yours with"
+            " --plugins FILE"
+            if digest
+            else f"unknown {noun} {name!r}; {hint}"
+        )
 
 
 class PluginFault(DataError):
@@ -232,8 +239,23 @@ def _load_entry_point(entry: EntryPoint, base: Any) -> Any:
         isinstance(found, type) and issubclass(found, base) and hasattr(found, "VERSION")
     ) or inspect.isabstract(found):
         raise PluginFault(shown, f"is not a complete {base.__name__} with a VERSION")
+    if problem := undeclared_main(found):
+        raise PluginFault(shown, problem, remedy=DECLARE)
     _of_entry_points[entry.group.removeprefix("raxalign."), entry.name] = found
     return found
+
+
+DECLARE = "Add a Measured of that name: it says which values are better, and in which unit"
+
+
+def undeclared_main(plugin: Any) -> str:
+    """Return that a task does not declare its main metric; nothing where it does, and for other
+    plug-ins.
+    """
+    main = getattr(plugin, "main_metric", None)
+    if main is None or plugin.measured(main) is not None:
+        return ""
+    return f"{plugin.__name__}.metrics does not declare the main metric {main!r}"
 
 
 def _place(error: Exception) -> tuple[str | None, int | None]:

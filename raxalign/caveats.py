@@ -19,13 +19,17 @@ from typing import Any
 class Caveats:
     """What was seen: `pieces` read by language, `unknown` ones among them, for each training whose
     loss did not fall its loss at the start and at the end, and for each encoder that reads text in
-    other pieces than its tokenizer makes, in what they differ.
+    other pieces than its tokenizer makes, in what they differ. `cut_batches` are the trainings with
+    dropout in which memory ran out, so that batches were read in more parts. `still_falling` are
+    those that ended while their loss still fell, with what `losses.still_falling` says.
     """
 
     pieces: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
     not_lowered: dict[str, tuple[float, float]] = field(default_factory=dict)
+    still_falling: dict[str, tuple[float, float, float]] = field(default_factory=dict)
     not_as_trained: dict[str, str] = field(default_factory=dict)
+    cut_batches: dict[str, None] = field(default_factory=dict)
 
     def read(self, lang: str, pieces: int, unknown: int) -> None:
         """Count pieces of a language, and the unknown ones among them."""
@@ -34,8 +38,9 @@ class Caveats:
 
     def notes(self) -> dict[str, object]:
         """Return the notes for a record: `unknown` (language -> share of ``[UNK]`` among its
-        pieces), `loss_not_lowered` (training -> the two losses), `not_as_trained` (encoder -> in
-        what its pieces differ).
+        pieces), `loss_not_lowered` (training -> the two losses), `loss_still_falling` (training
+        -> three), `not_as_trained` (encoder -> in what its pieces differ), `cut_batches`
+        (trainings).
         """
         rates = {
             lang: round(self.unknown[lang] / count, 6)
@@ -47,8 +52,14 @@ class Caveats:
             found["loss_not_lowered"] = {
                 name: list(losses) for name, losses in sorted(self.not_lowered.items())
             }
+        if self.still_falling:
+            found["loss_still_falling"] = {
+                name: list(losses) for name, losses in sorted(self.still_falling.items())
+            }
         if self.not_as_trained:
             found["not_as_trained"] = dict(sorted(self.not_as_trained.items()))
+        if self.cut_batches:
+            found["cut_batches"] = sorted(self.cut_batches)
         return found
 
 

@@ -11,7 +11,8 @@
     ├── StorageError         the storage cannot be read or written
     │   └── DamagedArtifact  an artifact's bytes are not those of its manifest
     └── TransientError       worth a retry: a worker died, a server did not answer
-        └── PeerLost         another worker of the same training is gone
+        ├── PeerLost         another worker of the same training is gone
+        └── LeaseLost        another process has taken over what this one was making
 """
 
 from __future__ import annotations
@@ -20,17 +21,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+SHOWN = 100
+"""Faults of a grid file that are printed. More come of one mistake that is made again and again."""
+
+
+DISK_FULL = "the disk is full"
+"""In every message on a storage that has no room left."""
+
+UNSTARTED = "not started"
+"""The beginning of the message of a trial that a grid did not start."""
+
 
 class RaxalignError(Exception):
     """An error whose message says what, where and what to do; shown without a traceback."""
 
     exit_code: ClassVar[int] = 2
-    retryable: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault of a grid file: its line (1-based, None for the file), the key it is at, what is
+    """One fault of a grid file: its line (1-based, None for the whole), the key it is at, what is
     wrong, what would be right.
     """
 
@@ -40,19 +50,21 @@ class Fault:
     remedy: str = ""
 
     def __str__(self) -> str:
-        where = f"line {self.line}" if self.line is not None else "file"
+        where = f"line {self.line}: " if self.line is not None else ""
         remedy = f" ({self.remedy})" if self.remedy else ""
-        return f"{where}: {self.key}: {self.problem}{remedy}"
+        return f"{where}{self.key}: {self.problem}{remedy}"
 
 
 class GridError(RaxalignError):
-    """A grid file with faults; holds all of them and prints one per line."""
+    """A grid file with faults; holds all of them and prints the first `SHOWN`, one per line."""
 
     def __init__(self, path: Path | str, faults: list[Fault]) -> None:
         self.path = Path(path)
         self.faults = tuple(sorted(faults, key=lambda fault: (fault.line or 0, fault.key)))
-        count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
-        super().__init__("\n".join([f"{path}: {count}", *(f"  {fault}" for fault in self.faults)]))
+        count = "1 fault" if len(self.faults) == 1 else f"{len(self.faults):,} faults"
+        shown, more = self.faults[:SHOWN], len(self.faults[SHOWN:])
+        lines = [f"{path}: {count}", *(f"  {fault}" for fault in shown)]
+        super().__init__("\n".join([*lines, f"  and {more:,} more"] if more else lines))
 
 
 class DataError(RaxalignError):
@@ -91,8 +103,12 @@ class DamagedArtifact(StorageError):
 class TransientError(RaxalignError):
     """Something that may go well when tried again."""
 
-    retryable: ClassVar[bool] = True
-
 
 class PeerLost(TransientError):
     """Another worker of the same training is gone, so that this one cannot go on either."""
+
+
+class LeaseLost(TransientError):
+    """Another process has taken over what this one was making, since this one gave no sign of life
+    for too long: who raises it stops, and finds the other one's result.
+    """

@@ -168,6 +168,24 @@ def same_language(one: str, other: str) -> bool:
     )
 
 
+def spellings(code: str) -> list[str]:
+    """Return usual codes of a language: its tag, and those of three letters and with the script
+    that data sets of many languages use.
+
+    >>> spellings("de")
+    ['de', 'deu', 'de-Latn', 'deu-Latn']
+    """
+    import langcodes
+
+    known = language(code)
+    try:
+        long = langcodes.Language.get(known.tag).to_alpha3()
+    except LookupError:
+        long = known.base
+    names = (known.tag, long, f"{known.base}-{known.script}", f"{long}-{known.script}")
+    return [name for name in dict.fromkeys(names) if same_language(name, code)]
+
+
 def spelled(code: str, others: Iterable[str]) -> str | None:
     """Return how others spell a language: itself where they have it, else the first that is the
     same language, or None.

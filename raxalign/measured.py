@@ -1,16 +1,23 @@
-"""What a task measures: the names of its metrics, what each is, and which values are better."""
+"""What a task measures: the names of its metrics, what each is, which values are better, and in
+which unit they are.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Better = Literal["higher", "lower", "neither"]
 Role = Literal["score", "part", "count", "error"]
+Unit = Literal["share", "count", "number"]
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _NUMBER = r"-?[0-9.]+(?:e[-+]?[0-9]+)?"
+_ROUNDING = 1e-9  # a mean of ones may be that much above 1
+_LIMITS = {"share": (0.0, 1.0), "count": (0.0, math.inf), "number": (-math.inf, math.inf)}
 
 
 @dataclass(frozen=True)
@@ -20,16 +27,68 @@ class Measured:
     Attributes:
         name: the metric as scores name it. Braces stand for a part that varies: for any of several
             words (``accuracy_{to_pivot|from_pivot}``), or for a number (``layer{l}_anisotropy``).
-        about: what it is, in one sentence.
+        about: what it is, in one sentence; empty where nothing declares the metric.
         better: which values are better; `neither` where no direction is.
         role: `score` is worth a table, `part` is one direction of a score or its value at one
             setting of a sweep, `count` is a number of examples, `error` is a standard error.
+        unit: `share` is from 0 to 1 and shown in percent, `count` is a whole number from 0 on,
+            `number` is shown as it is.
+        range: the smallest and the largest value that there can be (None: those of the unit).
     """
 
     name: str
     about: str
     better: Better = "higher"
     role: Role = "score"
+    unit: Unit = "number"
+    range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no reader of a declaration knows. Raises ValueError."""
+        for field, known in (("better", Better), ("role", Role), ("unit", Unit)):
+            if getattr(self, field) not in get_args(known):
+                raise ValueError(
+                    f"{self.name}: {field} is {getattr(self, field)!r}; write"
+                    f" {', '.join(get_args(known)[:-1])} or {get_args(known)[-1]}"
+                )
+        low, high = self.limits
+        if low > high or (self.unit == "share" and not 0 <= low <= high <= 1):
+            raise ValueError(f"{self.name}: range is {self.range}, which no {self.unit} has")
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest value that there can be."""
+        return self.range or _LIMITS[self.unit]
+
+    @property
+    def sign(self) -> int:
+        """What values are multiplied by so that larger ones are better; 0 where none are."""
+        return {"higher": 1, "lower": -1, "neither": 0}[self.better]
+
+    @property
+    def declared(self) -> bool:
+        """Whether a task or an added metric says all this."""
+        return bool(self.about)
+
+    def fault(self, value: float, *, mean: bool = False) -> str:
+        """Return why a finite value cannot be one of this metric; nothing where it can.
+
+        Args:
+            value: the value.
+            mean: whether it is a mean of several values, of which counts are not whole.
+
+        >>> Measured("mrr", "Mean of 1 / rank.", unit="share").fault(1.25)
+        'is 1.25, outside the range 0 to 1 of its unit share'
+        """
+        low, high = self.limits
+        if not math.isfinite(value):
+            return ""
+        if not low - _ROUNDING <= value <= high + _ROUNDING:
+            of_unit = "" if self.range else f" of its unit {self.unit}"
+            return f"is {value:g}, outside the range {low:g} to {high:g}{of_unit}"
+        if self.unit == "count" and not mean and not float(value).is_integer():
+            return f"is {value:g}, which is not a whole number, as its unit count says"
+        return ""
 
     def names(self, metric: str) -> bool:
         """Return whether this is the declaration of a metric.
@@ -46,11 +105,27 @@ class Measured:
         return re.fullmatch("".join(parts), metric) is not None
 
 
+Declared = Callable[[str, str], Measured]
+"""What is declared of a metric, by the names of its task and of itself."""
+
+
+def share(name: str, about: str, better: Better = "higher", role: Role = "score") -> Measured:
+    """Return the declaration of a value from 0 to 1, which is shown in percent."""
+    return Measured(name, about, better, role, "share")
+
+
 def count(name: str, about: str) -> Measured:
     """Return the declaration of a number of examples."""
-    return Measured(name, about, "neither", "count")
+    return Measured(name, about, "neither", "count", "count")
 
 
 def standard_error(name: str, about: str) -> Measured:
-    """Return the declaration of a standard error."""
-    return Measured(name, about, "neither", "error")
+    """Return the declaration of the standard error of a share."""
+    return Measured(name, about, "neither", "error", "share")
+
+
+def undeclared(metric: str) -> Measured:
+    """Return what is known of a metric that nothing declares: a number, of which neither larger nor
+    smaller values are better.
+    """
+    return Measured(metric, "", "neither")

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from raxalign.catalog import (
+    DECLARE,
     FOLDERS,
     PluginFault,
     PluginFile,
@@ -28,9 +29,11 @@ from raxalign.catalog import (
     loaded,
     outside,
     plugins_of,
+    undeclared_main,
     visible_files,
 )
 from raxalign.errors import RaxalignError
+from raxalign.printing import with_article
 
 T = TypeVar("T")
 
@@ -43,6 +46,20 @@ def load_files(files: Iterable[PluginFile]) -> None:
         if loaded(file.folder, file.kind) is None:
             refuse_changed([file])
             open_file(Path(file.path))
+
+
+def require_named(files: Iterable[PluginFile]) -> None:
+    """Raise `PluginFault` where this process has not loaded all plug-in files of a stored plan: a
+    grid file or a command of the user names what runs, and never the storage, which others may
+    write to.
+    """
+    lacking = [file for file in files if loaded(file.folder, file.kind) is None]
+    if lacking:
+        raise PluginFault(
+            ", ".join(f"{file.name}.py (SHA-256 {file.digest[:16]}...)" for file in lacking),
+            "a stored plan names plug-ins, and you do not: a storage alone makes no file run",
+            remedy="Name yours with --plugins FILE, once per file",
+        )
 
 
 def refuse_changed(files: Iterable[PluginFile]) -> None:
@@ -108,9 +125,9 @@ def returned(plugin: object, name: str, value: object, expected: type[T]) -> T:
     function = getattr(type(plugin), name)
     raise PluginFault(
         inspect.getsourcefile(function) or type(plugin).__module__,
-        f"{name} returned {'None' if value is None else f'a {type(value).__name__}'}",
+        f"{name} returned {'None' if value is None else with_article(type(value).__name__)}",
         line=inspect.getsourcelines(function)[1],
-        remedy=f"It returns a {expected.__name__}: its base class documents it",
+        remedy=f"It returns {with_article(expected.__name__)}: its base class documents it",
     )
 
 
@@ -234,6 +251,8 @@ def _refuse_incomplete(path: Path, plugin: Any, line: int | None, base: Any) -> 
     ):
         problem = f"{plugin.__name__}.Params is not a class of options"
         remedy = "Write class Params(rx.Params)"
+    elif problem := undeclared_main(plugin):
+        remedy = DECLARE
     if problem:
         raise PluginFault(path, problem, line=line, remedy=remedy)
 

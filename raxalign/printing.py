@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import sys
+from io import TextIOWrapper
 
-_USER = re.compile(r"(?<=://)[^\s/@'\"]+@")
+_USER = re.compile(r"(?<=://)(?:[^\s/@'\"]+|[^\s/@:'\"]*:(?!\d+/)[^\s@'\"]+)@")
+"""Secrets may have a slash; what a port is before is a path."""
 _CONTROL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\r(?!\n)"
 )
+
+_LIKE = {
+    "─": "-",
+    "−": "-",
+    "–": "-",
+    "±": "+/-",
+    "…": "...",
+    "“": '"',
+    "”": '"',
+    "▲": "^",
+    "▼": "v",
+}
+_HANDLER = "raxalign.spelled"
 
 
 def printable(text: str) -> str:
@@ -24,6 +40,29 @@ def printable(text: str) -> str:
     return _CONTROL.sub(_escaped, _USER.sub("***@", text))
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with what it counts.
+
+    >>> counted(1, "trial"), counted(2_000, "trial")
+    ('1 trial', '2,000 trials')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def are(count: int) -> str:
+    """Return the verb that so many things have."""
+    return "is" if count == 1 else "are"
+
+
+def with_article(noun: str) -> str:
+    """Return a noun, or the name of a class, with its indefinite article.
+
+    >>> with_article("AlignedEncoder"), with_article("method")
+    ('an AlignedEncoder', 'a method')
+    """
+    return f"{'an' if noun[0] in 'AEIOaeio' else 'a'} {noun}"
+
+
 def to_stderr(text: str) -> None:
     """Print what is not a result."""
     sys.stderr.write(printable(text.rstrip("\n")) + "\n")
@@ -31,3 +70,22 @@ def to_stderr(text: str) -> None:
 
 def _escaped(found: re.Match[str]) -> str:
     return f"\\u{ord(found.group()):04x}"
+
+
+def spell_what_cannot_be_encoded() -> None:
+    """Let stdout and stderr of another encoding than Unicode's print every text: lines and signs by
+    similar ones, other characters as escapes.
+    """
+    codecs.register_error(_HANDLER, _spelled)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=_HANDLER)
+
+
+def _spelled(error: UnicodeError) -> tuple[str, int]:
+    """Spell the first of the characters that cannot be encoded (a handler of `codecs`)."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    character = error.object[error.start]
+    escape = f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
+    return _LIKE.get(character, escape), error.start + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -24,10 +25,10 @@ _LIBRARIES = (
 
 @cache
 def versions() -> dict[str, str]:
-    """Library -> version, for those that are installed; raxalign's own with the commit where it
-    runs from a repository.
+    """Library -> version, for those that are installed, and that of Python; raxalign's own with the
+    commit where it runs from a repository.
     """
-    found = {"raxalign": VERSION, **commit()}
+    found = {"raxalign": VERSION, **commit(), "python": platform.python_version()}
     for library in _LIBRARIES:
         try:
             found[library] = version(library)
@@ -51,6 +52,24 @@ def commit() -> dict[str, str]:
     except (OSError, subprocess.CalledProcessError):
         return _named(os.environ.get("RAXALIGN_COMMIT", "").strip())
     return {"commit": head, "dirty": str(bool(dirty)).lower()}
+
+
+@cache
+def machine(device: str) -> str:
+    """Return what computes on a torch device: the name of the card, or that of the processor with
+    the number of cores that this process may use.
+    """
+    if device.startswith("cuda"):
+        import torch
+
+        return str(torch.cuda.get_device_name(device))
+    described = Path("/proc/cpuinfo")
+    text = described.read_text(encoding="utf-8") if described.is_file() else ""
+    names = (line.partition(":")[2] for line in text.splitlines() if line.startswith("model name"))
+    name = next(names, "").strip() or platform.processor() or platform.machine()
+    affinity = getattr(os, "sched_getaffinity", None)  # which macOS does not have
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count()
+    return f"{name}, {cores} cores"
 
 
 def _named(described: str) -> dict[str, str]:

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import accumulate
+from operator import add
+from typing import Literal
 
 from raxalign.languages import language
 
@@ -31,6 +33,10 @@ UNSPACED = (
 """The first and the last character of each block of scripts that are written without spaces."""
 THAI_AM = "\u0e33\u0eb3"
 """Vowels that stand after their consonant and belong to it (UAX 29)."""
+Spacing = Literal["language", "blanks"]
+"""What divides given words in the text that an encoder reads: what their language writes, or a
+blank.
+"""
 _HANGUL_JAMO = range(0x3131, 0x318F)
 _NOT_BLANK = re.compile(r"\S+")
 
@@ -38,21 +44,35 @@ _NOT_BLANK = re.compile(r"\S+")
 class Sentence(list[str]):
     """The words of a sentence together with the running text that they stand in.
 
-    Word i is ``text[starts[i]:starts[i] + len(self[i])]``. A slice of it is a plain list of words.
+    Word i is ``text[starts[i]:starts[i] + len(self[i])]``, or is written as ``text[starts[i]:
+    ends[i]]`` where there are `ends`: the text is as it was published, and a word may be composed
+    and without joiners. A slice of it is a plain list of words.
 
     >>> sentence = Sentence.of_text("Three mice, now.")
     >>> list(sentence), sentence.starts
     (['Three', 'mice,', 'now.'], (0, 6, 12))
     """
 
-    __slots__ = ("starts", "text")
+    __slots__ = ("ends", "starts", "text")
 
-    def __init__(self, words: Iterable[str], text: str, starts: Sequence[int]) -> None:
+    def __init__(
+        self,
+        words: Iterable[str],
+        text: str,
+        starts: Sequence[int],
+        ends: Sequence[int] | None = None,
+    ) -> None:
         super().__init__(words)
         self.text, self.starts = text, tuple(starts)
+        self.ends = None if ends is None else tuple(ends)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Sentence, (list(self), self.text, self.starts)
+        return Sentence, (list(self), self.text, self.starts, self.ends)
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Return the first character and the end of each word in the text."""
+        ends = self.ends or map(add, self.starts, map(len, self))
+        return list(zip(self.starts, ends, strict=True))
 
     @classmethod
     def of_text(cls, text: str) -> Sentence:
@@ -110,6 +130,30 @@ class Sentence(list[str]):
 def in_text(words: Sequence[str], lang: str | None) -> Sentence:
     """Return the sentence itself where it has its text, else its words joined."""
     return words if isinstance(words, Sentence) else Sentence.joined(words, lang)
+
+
+def spaced_out(sentences: Iterable[Sequence[str]], spacing: Spacing) -> list[Sequence[str]]:
+    """Return sentences in a text that has the spacing: with ``blanks`` each word is read by itself,
+    whatever its language.
+
+    >>> [sentence] = spaced_out([["我", "在"]], "blanks")
+    >>> sentence.text
+    '我 在'
+    """
+    if spacing == "language":
+        return list(sentences)
+    return [_with_blanks(words) for words in sentences]
+
+
+def _with_blanks(words: Sequence[str]) -> Sentence:
+    """Return words in a text in which a blank stands between any two; words of a running text are
+    written as they are there.
+    """
+    written = words
+    if isinstance(words, Sentence):
+        written = [words.text[a:b] for a, b in words.spans()]
+    joined = Sentence.joined(written, None)
+    return Sentence(words, joined.text, joined.starts, [end for _, end in joined.spans()])
 
 
 @cache

@@ -7,6 +7,7 @@ for each of its metrics:
   alignment error rate are;
 * `of_labels`: the share of rows whose `predicted` is their `label`;
 * `of_label_f1`: the mean over labels of their F1;
+* `of_influence`: any other smooth function of sums, by its derivative;
 * `of_column`: the mean of a column over the rows;
 * forms of its own, put together by `summed`.
 
@@ -21,10 +22,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import lazy_loader as lazy
+from raxalign import lazy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,11 +82,6 @@ class Sample:
         ratios, penalties, _ = self._parts()
         return float((ratios * penalties).mean()) if len(ratios) else 0.0
 
-    @property
-    def is_share(self) -> bool:
-        """Whether the metric cannot leave 0 to 1, as no unit gains more than it counts."""
-        return bool(np.all(self.gains >= 0) and np.all(self.gains <= self.counts + 1e-9))
-
     def influence(self) -> Floats:
         """Return the derivative of the metric by each unit's weight (units,), which sums to 0."""
         ratios, penalties, there = self._parts()
@@ -110,7 +106,9 @@ class Sample:
         return ratios, np.exp(np.minimum(0.0, 1 - self.wanted.sum(1)[there] / totals[there])), there
 
 
-def of_ratio(rows: pa.Table, metric: str, ratios: Ratios) -> Sample | None:
+def of_ratio(
+    rows: pa.Table, metric: str, ratios: Ratios, *, of_nothing: float = 0.0
+) -> Sample | None:
     """Return the sample of a ratio of sums, or None for a metric that is not in `ratios` and for
     rows that lack one of its columns.
 
@@ -118,6 +116,7 @@ def of_ratio(rows: pa.Table, metric: str, ratios: Ratios) -> Sample | None:
         rows: the predictions of one language and split.
         metric: the metric.
         ratios: the columns of each metric.
+        of_nothing: what the metric is by convention where nothing is below the line.
     """
     if metric not in ratios or not {name for side in ratios[metric] for name in side} <= set(
         rows.column_names
@@ -127,7 +126,23 @@ def of_ratio(rows: pa.Table, metric: str, ratios: Ratios) -> Sample | None:
         np.stack([column(rows, name) for name in side]).sum(0).astype(np.float64)
         for side in ratios[metric]
     )
-    return summed(units_of(rows), _models(rows), above, below)
+    found = summed(units_of(rows), _models(rows), above, below)
+    empty = found.counts.sum(1, keepdims=True) == 0  # such a part has a value, and counts as one
+    gains, counts = np.where(empty, of_nothing, found.gains), np.where(empty, 1.0, found.counts)
+    return replace(found, gains=gains, counts=counts)
+
+
+def of_influence(units: Ints, value: float, influence: Floats) -> Sample:
+    """Return the sample of a metric that is not a ratio of sums, from its value and its derivative
+    by each unit's weight.
+
+    Args:
+        units: the units (units,) in ascending order.
+        value: the metric over all units.
+        influence: the derivative (units,), which sums to 0.
+    """
+    gains = value + len(units) * influence
+    return Sample(units, gains[None], np.ones((1, len(units))))
 
 
 def of_labels(rows: pa.Table) -> Sample:
@@ -140,17 +155,17 @@ def of_labels(rows: pa.Table) -> Sample:
     return _grouped(rows, right, np.ones(len(rows)))
 
 
-def of_label_f1(rows: pa.Table) -> Sample | None:
-    """Returns the mean over labels of 2 right / (given + predicted), a part per label; None where
-    several models predicted different sets of labels, whose means have other parts.
+def of_label_f1(rows: pa.Table) -> Sample:
+    """Return the sample of the mean over models of the mean over labels of 2 right / (given +
+    predicted), with a part per model and label.
     """
     gold, predicted = (np.asarray(rows[name].to_pylist()) for name in ("label", "predicted"))
     models, units = np.asarray(_models(rows), dtype=str), units_of(rows)
-    labels = [{*gold[models == model], *predicted[models == model]} for model in np.unique(models)]
-    if any(found != labels[0] for found in labels):
-        return None
+    labels = {m: len({*gold[models == m], *predicted[models == m]}) for m in np.unique(models)}
+    # models may tell of different numbers of labels, and each model counts the same
+    weights = np.array([sum(labels.values()) / len(labels) / labels[m] for m in models])
     parts = np.concatenate([np.char.add(np.char.add(models, "\n"), of) for of in (gold, predicted)])
-    gains = np.concatenate([2.0 * (gold == predicted), np.zeros(len(rows))])
+    gains = np.concatenate([2.0 * (gold == predicted) * weights, np.zeros(len(rows))])
     both = np.concatenate([units, units])
     return summed(both, parts, gains, np.ones(len(both)), _links(rows, units))
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from raxalign.config.trust import TRUST
 from raxalign.tracking.client import connect
 from tests.aws import SETTINGS, Proxy, fake_aws
 from tests.once import once
@@ -69,6 +70,14 @@ def _files_need_not_outlive_the_machine() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
         patch.setattr(dbapi2, "connect", unsynced)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _plug_ins_are_trusted() -> Iterator[None]:
+    """No test but those of `config.trust` asks whether the plug-ins of a grid may run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(TRUST, "1")
         yield
 
 

@@ -63,6 +63,7 @@ def fill(ledger: Ledger, opened: Opened, trial: Trial, task: str, key: str) -> N
         "params": stage.params["task"],
         "task": stage.maker,
         "seconds": 2.0,
+        "created": 1_800_000_000.0,
     }
     ledger.write(key, record, table)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
@@ -60,6 +61,25 @@ def execute(sources: list[str]) -> dict[str, object]:
     for source in sources:
         exec(compile(source, "docs", "exec"), names)
     return names
+
+
+@PAGES
+def test_the_examples_of_the_docs_use_public_names_alone(
+    blocks: Callable[[Path], list[str]], tmp_path: Path
+) -> None:
+    nodes = [node for block in blocks(tmp_path) for node in ast.walk(ast.parse(block))]
+    imported = {
+        alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
+    }
+    imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    used = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "rx"
+    }
+    assert {name for name in imported if name.startswith("raxalign")} == {"raxalign"}
+    assert used
+    assert used <= set(rx.__all__)
 
 
 @PAGES
@@ -149,11 +169,78 @@ def test_results_are_those_of_the_command_with_types_of_their_own(tmp_path: Path
     assert table.to_pandas()["value"].dtype == "float64"
 
 
+def test_the_name_of_a_grid_file_stands_for_what_plan_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, _ = made_up(tmp_path)
+    monkeypatch.setenv("RAXALIGN_STORAGE", opened.root)
+    for of in (rx.results, rx.compare):
+        assert of(opened.grid.path).equals(of(opened))
+        assert of(str(opened.grid.path)).equals(of(opened))
+
+
+def test_every_option_is_a_column_with_a_type_of_its_own(tmp_path: Path) -> None:
+    opened, _ = made_up(tmp_path)
+    for table in (rx.results(opened), rx.compare(opened)):
+        kinds = {name: str(table.schema.field(name).type) for name in table.column_names}
+        assert {kinds["method.lambda"], kinds["task.learning_rate"]} == {"double"}
+        assert (kinds["method.center"], kinds["method.layers"]) == ("bool", "string")
+        assert (kinds["method.steps"], kinds["encoder.hidden_size"]) == ("int64", "int64")
+        for row in table.to_pylist():
+            params = json.loads(row["params"])
+            assert row["method.lambda"] == params.get("lambda")
+            assert row["method.center"] == params.get("center")
+            assert (row["method.steps"] == 0) == (row["method"] == "finetune")  # left out of keys
+            assert (row["encoder.kind"], row["encoder.hidden_size"]) == ("scratch", 32)
+            assert (row["task.measure"] is None) == (row["task"] == "xnli")
+
+
+def test_a_mapping_is_planned_as_the_file_that_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for lang in ("no", "en"):
+        Path(f"no-en.{lang}").write_text("".join(f"{lang} {n}\n" for n in range(300)))
+    grid = {
+        "name": "mapped",
+        "encoder": "phrasebook",
+        "languages": {"each": ("no",)},
+        "corpus": {
+            "source": "moses",
+            "path": Path("{lang}-{pivot}"),
+            "split": {"test": 60, "dev": 30},
+        },
+        "pairs": {"aligner": "fast_align"},
+        "sentences": 100,
+        "methods": {"none": {}, "finetune": {"lambda": [1e-3, 1], "learning_rate": 1e-5}},
+        "tasks": {"retrieval": {}},
+    }
+    mapped = rx.plan(grid)
+    assert mapped.plan.languages == ("no", "en")
+    assert mapped.grid.path == tmp_path / "mapped.yaml"
+    assert not mapped.grid.path.exists()
+    mapped.grid.path.write_text(mapped.grid.text_of_file, encoding="utf-8")
+    assert rx.plan("mapped.yaml").plan == mapped.plan
+
+
+def test_faults_of_a_mapping_are_named_by_their_keys() -> None:
+    with pytest.raises(rx.RaxalignError) as caught:
+        rx.plan({"name": "mapped", "methods": {"rotatoin": {}}, "seeds": [0.5]})
+    assert "line" not in str(caught.value)
+    assert "  methods.rotatoin: unknown method 'rotatoin' (did you mean rotation?)" in str(
+        caught.value
+    )
+    with pytest.raises(rx.RaxalignError, match="cannot represent an object"):
+        rx.plan({"name": object()})
+
+
 def test_comparisons_have_the_columns_of_the_csv_and_the_baseline_that_was_asked_for(
     tmp_path: Path,
 ) -> None:
     opened, _ = made_up(tmp_path)
-    assert rx.compare(opened).column_names == list(FIELDS)
+    names = rx.compare(opened).column_names
+    assert names[: len(FIELDS)] == list(FIELDS)
+    assert all(name.startswith(("method.", "encoder.", "task.")) for name in names[len(FIELDS) :])
     assert set(rx.compare(opened).column("baseline").to_pylist()) == {"none"}
     assert set(rx.compare(opened, baseline="rotation").column("baseline").to_pylist()) == {
         "rotation"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import gc
 import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -205,7 +207,7 @@ def test_a_plan_as_json_is_what_programs_rely_on(
 
 def test_a_part_of_a_grid_is_planned_without_running(run: Callable[..., Done], grid: Path) -> None:
     assert "2 trials" in run("grid", grid, "--dry-run", "--only", "method=rotation").out
-    assert "1 trials" in run("grid", grid, "--dry-run", "--limit", 1).out
+    assert "1 trial " in run("grid", grid, "--dry-run", "--limit", 1).out
     done = run("grid", grid, "--dry-run", "--only", "metod=rotation")
     assert done.code == 2
     assert "unknown name 'metod'" in done.err
@@ -330,11 +332,12 @@ def test_results_come_as_a_table_as_json_and_as_csv(run: Callable[..., Done], gr
 
 
 def test_results_are_compared_with_a_baseline(run: Callable[..., Done], tmp_path: Path) -> None:
-    made_up(tmp_path, languages="{together: [de]}", sentences="100")
+    made_up(tmp_path, languages="{together: [de]}", sentences="100", seeds="[0, 1, 2, 3, 4]")
     file = tmp_path / "grid.yaml"
     table = run("results", file, "--compare").out
     assert "retrieval: contextual_accuracy (test), %, against none" in table
     assert "p (Holm)" in table
+    assert "Not after correction" in table
     last = table.splitlines()[-1]
     assert re.match(
         r"finetune .*(beats|differs from) none in retrieval \(contextual accuracy\)", last
@@ -355,6 +358,48 @@ def test_results_are_compared_with_a_baseline(run: Callable[..., Done], tmp_path
     assert (
         "finetune lambda=0.1, finetune lambda=1, finetune lambda=10; name one of them" in wrong.err
     )
+
+
+def test_what_falls_far_below_the_baseline_or_is_outdated_is_named(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    opened, ledger = made_up(
+        tmp_path,
+        languages="{together: [de]}",
+        sentences="100",
+        seeds="[0]",
+        methods=("none: {}", "rotation: {}"),
+        tasks=("xnli: {data: phrasebook, readout: keep}",),
+    )
+    (trial,) = [trial for trial in opened.plan.trials if trial.method == "rotation"]
+    key = trial.evaluations["xnli"]
+    record, rows = ledger.read(key), ledger.predictions(key)
+    for score in record["scores"]:
+        score["value"] = 0.05 if score["lang"] == "de" else score["value"]
+    shutil.rmtree(tmp_path / "storage" / "ledger" / key)
+    ledger.write(key, record, rows)
+    file = tmp_path / "grid.yaml"
+    for more in ((), ("--compare",)):
+        found = run("results", file, *more)
+        assert "note: rotation with 100 pairs falls far below its baseline in xnli" in found.err
+        assert "de 5.0 against" in found.err
+        assert "the readouts of rotation were fitted before the task's training" in found.err
+    lines = [line for line in found.out.splitlines() if line.startswith("rotation")]
+    (de,) = [line for line in lines if " de " in line]
+    (en,) = [line for line in lines if " en " in line]
+    assert de.endswith("(falls far below) (outdated readouts)")
+    assert "outdated" not in en
+    told = json.loads(run("results", file, "--compare", "--format", "json").out)
+    assert {row["lang"]: (row["falls_far"], row["outdated"]) for row in told} == {
+        "en": (False, ""),
+        "de": (True, "`readout: keep`"),
+        "avg": (False, "`readout: keep`"),
+        "avg_zero_shot": (True, "`readout: keep`"),
+    }
+    assert {(row["better"], row["unit"]) for row in told} == {("higher", "share")}
+    for row in csv.DictReader(run("results", file, "--format", "csv").out.splitlines()):
+        kept = row["method"] == "rotation" and row["lang"] != "en"
+        assert row["outdated"] == ("`readout: keep`" if kept else "")
 
 
 def test_results_are_chosen_by_options(run: Callable[..., Done], tmp_path: Path) -> None:
@@ -418,7 +463,16 @@ def test_no_results_are_an_empty_list_or_a_note(run: Callable[..., Done], grid: 
     assert json.loads(run("results", grid, "--format", "json").out) == []
     done = run("results", grid)
     assert (done.code, done.out) == (0, "")
-    assert "no results yet" in done.err
+    assert f"no results yet in the storage {grid.parent}" in done.err
+
+
+def test_a_part_of_a_plan_is_shown(run: Callable[..., Done], grid: Path) -> None:
+    whole, part = (
+        json.loads(run("plan", grid, "--format", "json", *more).out)["trials"]
+        for more in ((), ("--only", "method=rotation"))
+    )
+    assert {trial["method"] for trial in part} == {"rotation"}
+    assert len(part) == sum(trial["method"] == "rotation" for trial in whole)
 
 
 def test_list_knows_what_was_meant(run: Callable[..., Done]) -> None:

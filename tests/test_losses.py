@@ -7,7 +7,7 @@ import math
 import pytest
 
 from raxalign.errors import TrainingDiverged
-from raxalign.losses import Course, check_step, explodes, not_lowered
+from raxalign.losses import Course, check_step, explodes, not_lowered, still_falling
 
 FALLING = [1.0 - 0.005 * k for k in range(100)]
 
@@ -96,3 +96,19 @@ def test_a_burst_in_the_first_steps_does_not_hide_that_the_loss_rose() -> None:
 def test_a_lucky_first_batch_alone_is_no_rise() -> None:
     assert not_lowered([0.5, *[1.2, 0.8] * 10, *[0.4, 0.9] * 10]) is None
     assert not_lowered([0.0] * 10 + [5.0, 4.0, 3.0, 2.0], start=10) is None
+
+
+def test_a_training_that_ends_while_its_loss_falls_steeply_is_hardly_begun() -> None:
+    begin, end, late = still_falling(FALLING) or (0.0, 0.0, 0.0)
+    assert (begin, end) == (pytest.approx(0.9775), pytest.approx(0.5525))
+    assert late == pytest.approx(0.1)
+    assert still_falling([*[0.0] * 10, *FALLING], start=10) == (begin, end, late)
+
+
+def test_a_loss_that_has_settled_or_falls_by_chance_alone_is_no_reason_to_go_on() -> None:
+    assert still_falling([math.exp(-0.05 * k) for k in range(100)]) is None
+    assert still_falling([5.0 - math.log(k + 1) for k in range(10_000)]) is None
+    noisy = [1.0 - 0.0002 * k + 0.3 * (-1) ** k for k in range(100)]
+    assert still_falling(noisy) is None
+    assert still_falling(FALLING[:19]) is None
+    assert still_falling(FALLING[::-1]) is None

@@ -126,6 +126,11 @@ CLASS = (
 )
 ALIGN = "    def align(self, encoder, inputs, runtime): return encoder\n"
 REFERENCE = "    reference = 'x'\n"
+TASK = (
+    "import raxalign as rx\nfrom raxalign.measured import Measured\n\n\nclass Gap(rx.Task):\n"
+    "    VERSION = 1\n    main_metric = 'gap'\n    metrics = ({declared})\n"
+    "    def evaluate(self, *given): return None\n"
+)
 FAULTS = {
     "syntax": ("x = 1\ndef broken(:\n", r":2: SyntaxError: invalid syntax"),
     "import": (
@@ -158,6 +163,14 @@ FAULTS = {
     "options": (
         CLASS.format(name="A") + ALIGN + REFERENCE + "    class Params:\n        x: int = 1\n",
         r":4: A\.Params is not a class of options\. Write class Params\(rx\.Params\)",
+    ),
+    "main metric": (
+        TASK.format(declared="Measured('other', 'Another one.'),"),
+        r":5: Gap\.metrics does not declare the main metric 'gap'\. Add a Measured of that name",
+    ),
+    "direction": (
+        TASK.format(declared="Measured('gap', 'A gap.', better='smaller'),"),
+        r":8: ValueError: gap: better is 'smaller'; write higher, lower or neither",
     ),
 }
 

@@ -27,3 +27,9 @@ def test_line_ends_tabs_and_letters_of_every_script_stay() -> None:
 def test_json_stays_json() -> None:
     value = {"x": "\x7f\u202e\x9b"}
     assert json.loads(printable(json.dumps(value, ensure_ascii=False))) == value
+
+
+def test_secrets_with_a_slash_are_hidden_too_and_ports_and_paths_are_not() -> None:
+    assert printable("s3://AKIA:a/b@bucket/x") == "s3://***@bucket/x"
+    for whole in ("http://host:8080/a@b", "https://host/x@y", "s3://bucket/runs@2026"):
+        assert printable(whole) == whole

@@ -57,3 +57,8 @@ def test_a_repository_goes_before_the_variable(installed, monkeypatch):
     (installed / "raxalign" / "a.py").write_text("a = 2\n")
     provenance.commit.cache_clear()
     assert provenance.commit()["dirty"] == "true"
+
+
+def test_results_say_what_computed_them_and_with_which_python():
+    assert provenance.versions()["python"].count(".") == 2
+    assert provenance.machine("cpu").endswith(" cores")

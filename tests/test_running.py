@@ -7,7 +7,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.running import Sentence, in_text
+from raxalign.running import Sentence, in_text, spaced_out
 
 WORDS = st.lists(st.text("abä。我在ก1.,'", min_size=1, max_size=4), max_size=8)
 
@@ -49,3 +49,15 @@ def test_a_sentence_keeps_its_text_and_plain_words_are_joined() -> None:
 def test_a_sentence_survives_pickling() -> None:
     sentence = pickle.loads(pickle.dumps(Sentence.of_text("a  b")))
     assert (list(sentence), sentence.text, sentence.starts) == (["a", "b"], "a  b", (0, 3))
+
+
+def test_words_are_spaced_out_as_they_are_written() -> None:
+    published = Sentence(["été", "là"], "e\u0301te\u0301là", [0, 5], [5, 7])
+    spaced, plain, empty = spaced_out([published, ["我", "在"], []], "blanks")
+    assert (spaced, spaced.text, spaced.spans()) == (
+        ["été", "là"],
+        "e\u0301te\u0301 là",
+        [(0, 5), (6, 8)],
+    )
+    assert (plain.text, plain.starts, list(empty)) == ("我 在", (0, 2), [])
+    assert spaced_out([published], "language") == [published]

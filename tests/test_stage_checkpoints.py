@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tests.store.bucket  # noqa: F401 registers the file system
 from raxalign.plan.load import open_grid
 from raxalign.plan.stage import Stage
 from raxalign.stages import Workshop, workshop
@@ -19,6 +26,7 @@ from raxalign.stages.checkpoints import Checkpoints
 from raxalign.store import lease
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of
+from raxalign.store.lease import locks
 from raxalign.store.ledger import Ledger
 from raxalign.store.mirror import Mirror
 from raxalign.train.runtime import Runtime
@@ -68,6 +76,46 @@ def test_a_machine_keeps_what_is_newer_than_its_own_copy(root: str, tmp_path: Pa
     step(kept, 400)
     kept.restore()
     assert {"step-200", "step-400"} <= steps(kept)
+
+
+def test_a_copy_that_another_machine_has_overtaken_is_not_gone_on_from(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner comes back after another machine took over, and copies what it has."""
+    monkeypatch.setattr(module, "SHARE", 1.0)
+    owner, heir, third = (Checkpoints(root, tmp_path / name, "key") for name in ("a", "b", "c"))
+    owner.restore()
+    step(owner, 200)
+    owner.saved()
+    heir.restore()
+    step(heir, 400)
+    heir.saved()
+    assert len(copies(root)) == 1, "the owner's is behind"
+    step(owner, 300)
+    owner.saved()
+    assert len(copies(root)) == 2
+    assert third.steps() == 400
+    third.restore()
+    assert "step-400" in steps(third)
+
+
+def test_a_copy_that_is_of_no_use_does_not_stand_before_later_ones(
+    root: str, tmp_path: Path
+) -> None:
+    """As of another version of the training, which begins anew."""
+    old, new, third = (Checkpoints(root, tmp_path / name, "key") for name in ("a", "b", "c"))
+    step(old, 900)
+    old.saved()
+    new.restore()
+    shutil.rmtree(new.folder)
+    step(new, 100)
+    new.saved()
+    third.restore()
+    assert steps(third) == {"step-100"}
+
+
+def copies(root: str) -> set[str]:
+    return {name.partition("/")[0] for name in files_of(root).names("checkpoints/key")}
 
 
 def test_copies_leave_most_of_the_time_to_the_training(
@@ -124,4 +172,72 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(
         found = list(pool.map(work, (tmp_path / "one", tmp_path / "two")))
     assert found == ["trained", "trained"]
     assert len(made) == 1
-    assert files_of(root).names("locks") == {}
+    assert set(locks(root).values()) == {False}
+
+
+@contextmanager
+def machine(grid: Path, root: str, local: Path, stop: int) -> Iterator[subprocess.Popen[str]]:
+    """A machine that trains, and waits before a step (see ``tests/overtaken.py``). Where the test
+    fails it is killed: a process that is stopped would never end.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.overtaken", grid, root, local, str(stop)],
+        env={**os.environ, "RAXALIGN_CACHE": str(local / "cache")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
+def heard(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().rstrip()
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["folder", "bucket"])
+def test_an_owner_that_was_stopped_leaves_the_training_to_who_took_it_over(
+    kind: str, tmp_path: Path
+) -> None:
+    """Two real processes: the first one is stopped for longer than others wait for it."""
+    grid = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="[100]")
+    place = tmp_path / "root"
+    root, one, two = (
+        (f"bucket://{place}", tmp_path / "one", tmp_path / "two")
+        if kind == "bucket"
+        else (str(place), place, place)
+    )
+    (key,) = [k for k, s in open_grid(grid).plan.stages.items() if s.kind == "encoder"]
+    with machine(grid, root, one, 10) as owner:
+        assert heard(owner) == "before step 10"
+        os.kill(owner.pid, signal.SIGSTOP)
+        with machine(grid, root, two, 29) as heir:
+            assert heard(heir).startswith("waits for ")
+            assert heard(heir) == "before step 29"
+            kept = Checkpoints(root, two, key)
+            assert kept.steps() == 29, "it went on from the last checkpoint"
+            tell(owner)
+            os.kill(owner.pid, signal.SIGCONT)
+            assert "another process has taken this lock" in heard(owner)
+            assert heard(owner).startswith("waits for ")
+            assert kept.steps() == 29
+            assert (two / "checkpoints" / key / "train" / "step-00000029").exists()
+            tell(heir)
+            assert heard(heir) == "trained to its end"
+            result = heard(heir)
+            assert result.startswith("has ")
+        assert heard(owner) == result, "it has the other one's result"
+    assert (owner.returncode, heir.returncode) == (0, 0)
+    assert files_of(root).names("checkpoints") == {}
+    assert set(locks(root).values()) == {False}

@@ -17,6 +17,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.touch import Meeting
+from raxalign.plan.values.remarks import remarks
 from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
@@ -152,7 +153,7 @@ def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, kind, answer
         f"kind: {kind}, data: phrasebook, phrasebook: {{train: 60, dev: 12, test: 24}}, epochs: 1,"
         " learning_rate: 1.0e-3"
     )
-    tasks = (f"kept: {{{sizes}}}", f"again: {{readout: refit, {sizes}}}")
+    tasks = (f"kept: {{readout: keep, {sizes}}}", f"again: {{readout: refit, {sizes}}}")
     path = write_grid(
         tmp_path,
         methods=("rotation: {}",),
@@ -308,6 +309,35 @@ def test_records_say_how_much_of_each_language_the_tokenizer_knew(finished):
         "finetune": {"de-en", "fr-en"},
         "scratch": {"de", "en", "fr"},
     }
+
+
+def test_held_out_lines_that_were_left_out_are_recorded_and_remarked_on(tmp_path):
+    """Of 30 test lines two have a blank side, and of 10 dev lines none; none is too long."""
+    pairs = [(f"wort {i} " * (1 + i % 300), f"word {i}") for i in range(60)]
+    pairs[40:42] = [(" ", "blank"), ("leer", "\u200b")]
+    for side, code in enumerate(("de", "en")):
+        lines = "".join(f"{pair[side]}\n" for pair in pairs)
+        (tmp_path / f"text.{code}").write_text(lines, encoding="utf-8")
+    path = write_grid(
+        tmp_path,
+        encoder="phrasebook",
+        languages="{each: [de]}",
+        sentences="5",
+        methods=("none: {}",),
+        tasks=("sentence_retrieval: {}",),
+    )
+    text = path.read_text(encoding="utf-8").replace(
+        "source: phrasebook\n  size: 400\n  split: {test: 30, dev: 30}",
+        "source: moses\n  path: text\n  max_words: 9\n  split: {test: 30, dev: 10}",
+    )
+    path.write_text(text, encoding="utf-8")
+    plan, root = expand(load(path)), str(tmp_path / "storage")
+    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    (record,) = run_trial(workshop, plan.trials[0].key)
+    assert record["notes"]["left_out"] == {"de": {"test": [2, 30]}}
+    assert "2 of 30 test lines of de have a blank side and are left out" in remarks(
+        plan, {record["key"]: record}
+    )
 
 
 def test_bf16_has_results_of_its_own_that_order_the_methods_as_float32_does(finished, tmp_path):

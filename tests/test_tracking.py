@@ -11,20 +11,27 @@ import sys
 import urllib.request
 from collections import Counter
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.plan.load import open_grid
+from raxalign.plan.trial import Trial
 from raxalign.store.ledger import Ledger
-from raxalign.store.spool import Spool
+from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.tracking.client import Target, TrackingError
+from raxalign.tracking.models import Exported, register
 from raxalign.tracking.recorder import Event, Recorder
 from raxalign.tracking.sync import keep_report, sync
 from raxalign.tracking.ui import end_dead_runs
 from tests.e2e.runs import tracked, wait_for
 from tests.forks import forks
 from tests.grids import write_grid
+from tests.tiny import tiny_bert
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +50,12 @@ def fill(root: Path, plan) -> None:
     """Results for every trial, as a grid leaves them."""
     for trial in plan.trials:
         for task, key in trial.evaluations.items():
-            names = ("accuracy", "accuracy_pairs", "accuracy_stderr", "accuracy_to_pivot")
+            names = (
+                "contextual_accuracy",
+                "contextual_accuracy_pairs",
+                "contextual_accuracy_stderr",
+                "contextual_accuracy_to_pivot",
+            )
             scores = [
                 {"lang": f"{trial.languages[0]}-en", "metric": name, "split": "test", "value": 0.5}
                 for name in names
@@ -95,8 +107,46 @@ def test_bringing_twice_changes_nothing(tmp_path, plan):
     }
     key = plan.trials[0].key
     assert history(where.uri, key, "train/loss") == 3
-    assert history(where.uri, key, "retrieval/de-en/accuracy") == 1
+    assert history(where.uri, key, "retrieval/de-en/contextual_accuracy") == 1
     assert {run["id"] for run in tracked(where.uri, "small")} == {run["id"] for run in first}
+
+
+def test_a_grid_of_maps_that_are_fitted_after_a_training_alone_is_tracked(tmp_path, no_runs):
+    shutil.copy(no_runs, tmp_path / "mlflow.db")
+    plan = open_grid(
+        write_grid(
+            tmp_path,
+            size=300,
+            sentences="[100]",
+            languages="{each: [de]}",
+            methods=("none: {}", "rotation: {}"),
+            tasks=("slots: {data: phrasebook, readout: refit}",),
+        ),
+        storage=str(tmp_path),
+    ).plan
+    fill(tmp_path, plan)
+    where = target(tmp_path)
+    assert sync(plan, where) == 2
+    assert counts(where.uri) == {
+        ("grid", "FINISHED"): 1,
+        ("trial", "FINISHED"): 2,
+        ("cell", "FINISHED"): 2,
+    }
+
+
+def test_an_error_of_raxalign_is_not_told_as_the_store_s_and_leaves_nothing_running(tmp_path, plan):
+    """The plan lacks a stage that its evaluations read."""
+    fill(tmp_path, plan)
+    broken = replace(
+        plan, stages={key: stage for key, stage in plan.stages.items() if stage.kind != "bitext"}
+    )
+    where = target(tmp_path)
+    with pytest.raises(TrackingError, match=r"a bug in raxalign \(KeyError: ") as raised:
+        sync(broken, where)
+    assert "does not answer" not in str(raised.value)
+    assert "RUNNING" not in {status for _, status in counts(where.uri)}
+    assert sync(plan, where) == 2
+    assert {status for _, status in counts(where.uri)} == {"FINISHED"}
 
 
 def test_a_cell_has_axes_and_main_metrics_alone_and_the_report_lies_with_its_grid(tmp_path, plan):
@@ -114,7 +164,9 @@ def test_a_cell_has_axes_and_main_metrics_alone_and_the_report_lies_with_its_gri
     )
     cell = client.get_run(found["cell"]).data
     assert cell.params == {"method": "none"}
-    assert set(cell.metrics) == {f"retrieval/{lang}/accuracy" for lang in ("de-en", "fr-en", "avg")}
+    assert set(cell.metrics) == {
+        f"retrieval/{lang}/contextual_accuracy" for lang in ("de-en", "fr-en", "avg")
+    }
     assert [entry.path for entry in client.list_artifacts(found["grid"], "report")] == [
         "report/report.html"
     ]
@@ -131,6 +183,21 @@ def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(tmp_path, pla
         spool.flush()
         recorder.beat()
     assert history(where.uri, trial.key, "train/loss") == 5
+
+
+def test_samples_of_the_machine_and_hours_of_cards_are_with_the_run(tmp_path, plan):
+    where, trial = target(tmp_path), plan.trials[0]
+    recorder, spool = Recorder(plan, where), Spool(str(tmp_path), plan.trials[0].key)
+    recorder.open()
+    recorder.take([Event(trial)])
+    for moment, hours in ((100, 0.25), (200, 0.5)):  # two attempts of two workers
+        spool.report({f"{SYSTEM}cpu_utilization_percentage": 80.0}, moment)
+        spool.report({f"{GPU_HOURS}/0": hours, f"{GPU_HOURS}/1": hours}, moment)
+        spool.flush()
+        recorder.beat()
+    (run,) = (r for r in tracked(where.uri, "small") if r["tags"]["raxalign.kind"] == "trial")
+    assert run["metrics"] == {"system/cpu_utilization_percentage": 80.0, "gpu_hours": 1.5}
+    assert history(where.uri, trial.key, "system/cpu_utilization_percentage") == 2
 
 
 def test_a_pruned_trial_has_its_curve_and_a_tag_until_it_is_made_whole(tmp_path, plan):
@@ -172,7 +239,7 @@ def test_runs_of_a_driver_that_died_do_not_stay_running(tmp_path, plan):
     process.start()
     process.join()
     assert ("trial", "RUNNING") in counts(where.uri)
-    assert end_dead_runs(where.uri) == 3
+    assert end_dead_runs(where.uri, where.root) == 3
     kinds = ("grid", "cell", "trial")
     assert counts(where.uri) == {(kind, "KILLED"): 1 for kind in kinds}
 
@@ -282,4 +349,19 @@ def test_a_server_that_is_down_is_told_and_served_later_exactly_once(tmp_path, p
             ("trial", "FINISHED"): 2,
             ("cell", "FINISHED"): 1,
         }
-        assert history(where.uri, plan.trials[0].key, "retrieval/de-en/accuracy") == 1
+        assert history(where.uri, plan.trials[0].key, "retrieval/de-en/contextual_accuracy") == 1
+        found = loaded_from(where.uri, plan.trials[0], tmp_path)
+        assert found.predict(pd.DataFrame({"text": ["a"], "language": ["de"]})).shape == (1, 32)
+
+
+def loaded_from(uri: str, trial: Trial, folder: Path):
+    """An encoder that was registered at a server, as MLflow loads it."""
+    import mlflow
+
+    encoder = TransformerEncoder.from_folder(tiny_bert(folder / "tiny", ["a"]))
+    AlignedEncoder(encoder).export(folder / "export")
+    exported = Exported(folder / "export", trial.key, "en", trial.languages)
+    made = register(exported, "mine", root=str(folder), uri=uri)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", uri)
+        return mlflow.pyfunc.load_model(f"models:/mine/{made.version}")

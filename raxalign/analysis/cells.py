@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from raxalign.analysis.metrics import is_main
+from raxalign.measured import Declared
 
 Name = tuple[str, str, str, str]
 """(task, lang, metric, split)"""
@@ -55,6 +55,11 @@ class Cell:
         default_factory=dict, repr=False
     )
 
+    @property
+    def key(self) -> str:
+        """What its rows and its trials have in common."""
+        return cell_key(self.method, self.params, self.encoder, self.sentences)
+
 
 def over_runs(values: Sequence[float]) -> Value:
     """Mean and standard deviation (with n - 1) of the values of several runs.
@@ -96,21 +101,31 @@ def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:
     return only[0] if len(only) == 1 else None
 
 
-def tables_of(names: Iterable[Name]) -> list[tuple[str, str, str]]:
+def tables_of(names: Iterable[Name], measured: Declared) -> list[tuple[str, str, str]]:
     """Return (task, metric, split) of what is worth a table: no counts, errors, directions or
     points of a sweep; dev where a task has no test.
     """
-    found = dict.fromkeys(
-        (task, metric, split) for task, _, metric, split in names if is_main(metric)
-    )
+    entries = dict.fromkeys((task, metric, split) for task, _, metric, split in names)
+    found = [entry for entry in entries if measured(*entry[:2]).role == "score"]
     tested = {task for task, _, split in found if split == "test"}
     return [entry for entry in found if entry[2] == "test" or entry[0] not in tested]
 
 
-def cells(rows: Iterable[Mapping[str, Any]], pivot: str) -> list[Cell]:
-    """Group result rows into cells, in the order of their first rows; means over languages are
-    formed anew over all trials of a cell. Trials that a search suggested are left out: those that
-    confirm the chosen ones are cells.
+def cell_key(method: str, params: Mapping[str, Any], encoder: str, sentences: int | None) -> str:
+    """Return what the rows of one cell, and its trials, have in common, as text."""
+    return json.dumps([method, params, encoder, sentences], sort_keys=True)
+
+
+def cells(rows: Iterable[Mapping[str, Any]], pivot: str, measured: Declared) -> list[Cell]:
+    """Group result rows into cells, in the order of their first rows.
+
+    Means over languages are formed anew over all trials of a cell. Trials that a search suggested
+    are left out: those that confirm the chosen ones are cells.
+
+    Args:
+        rows: The result rows.
+        pivot: The pivot, which is not part of zero-shot means.
+        measured: What is declared of metrics: counts and standard errors have no means.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     last: tuple[Any, str] = (None, "")  # rows come trial by trial, and a name is dear
@@ -119,12 +134,12 @@ def cells(rows: Iterable[Mapping[str, Any]], pivot: str) -> list[Cell]:
             continue
         facts = (row["method"], row["params"], row["encoder"], row["sentences"])
         if facts != last[0]:
-            last = (facts, json.dumps(facts, sort_keys=True))
+            last = (facts, cell_key(*facts))
         groups[last[1]].append(row)
-    return [_cell(group, pivot) for group in groups.values()]
+    return [_cell(group, pivot, measured) for group in groups.values()]
 
 
-def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
+def _cell(group: list[Mapping[str, Any]], pivot: str, measured: Declared) -> Cell:
     first = group[0]
     found: dict[Name, dict[Any, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in group:
@@ -132,7 +147,7 @@ def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
             row["evaluation"]
         ] = row["value"]
     by_seed = {name: _apart(seeds) for name, seeds in found.items()}
-    _average(by_seed, pivot)
+    _average(by_seed, pivot, measured)
     return Cell(
         method=first["method"],
         params=first["params"],
@@ -158,13 +173,14 @@ def _apart(seeds: Mapping[Any, Mapping[str, float]]) -> dict[Any, float]:
     return means
 
 
-def _average(by_seed: dict[tuple[str, str, str, str], dict[Any, float]], pivot: str) -> None:
+def _average(by_seed: dict[Name, dict[Any, float]], pivot: str, measured: Declared) -> None:
     """Set the means over languages, seed by seed: ``avg`` over all, ``avg_zero_shot`` without the
     pivot where that was evaluated too.
     """
     families: dict[tuple[str, str, str], dict[str, dict[Any, float]]] = defaultdict(dict)
     for (task, lang, metric, split), seeds in by_seed.items():
-        if not lang.startswith("avg") and not metric.endswith(("_pairs", "_stderr")):
+        counted = measured(task, metric).role in ("count", "error")
+        if not lang.startswith("avg") and not counted:
             families[task, metric, split][lang] = seeds
     for (task, metric, split), langs in families.items():
         if len(langs) > 1:

@@ -18,10 +18,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from raxalign.measured import Measured, undeclared
 from raxalign.sample import Sample
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+NUMBER = undeclared("")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Runs:
     ascending order.
 
     `seeds` name the runs. `chance` says whether another seed may give another value (which the plan
-    knows, and one run does not show); `share`, whether values cannot leave 0 to 1.
+    knows, and one run does not show); `share`, whether values are shares; `limits`, the smallest
+    and the largest value that there can be.
     """
 
     seeds: tuple[object, ...]
@@ -40,11 +43,23 @@ class Runs:
     chance: bool
     share: bool = False
     links: Ints | None = None
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     @classmethod
-    def of(cls, samples: Mapping[object, Sequence[Sample]], *, chance: bool) -> Runs:
+    def of(
+        cls,
+        samples: Mapping[object, Sequence[Sample]],
+        *,
+        chance: bool,
+        measured: Measured = NUMBER,
+    ) -> Runs:
         """Return the samples of each seed; where a seed has several (models of the pivot in an
         ``each`` grid), its value is the mean of theirs.
+
+        Args:
+            samples: The samples of each seed.
+            chance: Whether another seed may give another value.
+            measured: What is declared of the metric: shares have intervals of their own.
         """
         every = [sample for several in samples.values() for sample in several]
         units = union([sample.units for sample in every])
@@ -64,8 +79,9 @@ class Runs:
             units,
             influences,
             chance,
-            all(sample.is_share for sample in every),
+            measured.unit == "share",
             links_of(every),
+            measured.limits,
         )
 
     @property
@@ -101,7 +117,8 @@ def mean_of(languages: Sequence[Runs]) -> Runs:
     influences = np.mean([over(units, part) for part in parts], axis=0)
     values = np.mean([part.values for part in parts], axis=0)
     chance, share = any(part.chance for part in parts), all(part.share for part in parts)
-    return Runs(tuple(seeds), values, units, influences, chance, share, links_of(parts))
+    links, limits = links_of(parts), parts[0].limits
+    return Runs(tuple(seeds), values, units, influences, chance, share, links, limits)
 
 
 def links_of(parts: Sequence[Sample] | Sequence[Runs]) -> Ints | None:

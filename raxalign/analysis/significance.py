@@ -5,14 +5,19 @@ Runs and units are two crossed random factors. With values v_r of R runs and inf
 unit u on them (`analysis.runs`):
 
 * the variance between runs, var(v_r) / R, is that of a mean over runs, noise of the examples within
-  a run included;
+  a run included; the variance that it estimates is var(v_r) / R * (R - 1) / U, where U is
+  distributed as chi-square with R - 1 degrees of freedom;
 * the variance over examples is n / (n - 1) times the sum over units of (mean over runs of psi_ru,
   of one system less the other)^2;
-* the noise of an example within a run is in both, and is subtracted once: n / (n - 1) times the
-  sum of (psi_ru - mean_r psi_ru)^2 / (R (R - 1)).
+* the noise of an example within a run is in both: n / (n - 1) times the sum of
+  (psi_ru - mean_r psi_ru)^2 / (R (R - 1)). It is subtracted from that between runs, which cannot be
+  less.
 
-Their sum has the degrees of freedom of Satterthwaite (1946) and gives a t test and a t interval.
-`benchmarks/significance.py` shows by simulation how often equal systems are called different.
+The p-value is the mean over U of that at the variance which follows from U: a generalised p-value
+(Tsui & Weerahandi 1989). Few runs may agree by chance, and a variance that is taken for known, or
+whose degrees of freedom are estimated from it, would then call chance a difference. The interval
+has the differences whose p-value is at least .05. `benchmarks/significance.py` shows by simulation
+how often equal systems are called different.
 """
 
 from __future__ import annotations
@@ -29,6 +34,9 @@ LEVEL = 0.05
 ONE_RUN = "one run"
 ONE_EXAMPLE = "one example"
 _NOTHING = 1e-24  # a variance that is rounding error alone
+_EXACT = 1e-9  # of a p-value at the end of an interval
+_STEPS = np.linspace(-18.0, 10.0, 37)  # log odds of the probabilities at which U is taken
+_FINE = 4  # variances that are told apart, per factor of e
 
 
 @dataclass(frozen=True)
@@ -84,36 +92,52 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Noise:
-    """The variance of a mean over runs and examples, its degrees of freedom, and the number of
-    clusters of examples.
+    """The variances that a mean over runs and examples may have, in ascending order: how probable
+    each is, the degrees of freedom of Student's t under it, and the number of clusters of examples.
     """
 
-    variance: float
-    freedom: float
+    variances: Floats
+    weights: Floats
+    freedom: Floats
     examples: int
 
     @property
-    def quantile(self) -> float:
-        """How many standard errors a 95 % interval reaches to each side."""
-        from scipy.special import (
-            ndtri,
-            stdtrit,
-        )  # scipy.stats would start torch where that is a lazy stub
+    def absent(self) -> bool:
+        """Whether all examples and runs say the same."""
+        return bool(self.variances[-1] <= _NOTHING)
 
-        return float(
-            ndtri(1 - LEVEL / 2)
-            if math.isinf(self.freedom)
-            else stdtrit(self.freedom, 1 - LEVEL / 2)
-        )
+    def p(self, difference: float) -> float:
+        """Return the two-sided p-value of a difference."""
+        from scipy.special import stdtr  # scipy.stats would start torch where that is a lazy stub
+
+        errors = np.sqrt(np.maximum(self.variances, _NOTHING))
+        return min(1.0, 2 * float(self.weights @ stdtr(self.freedom, -abs(difference) / errors)))
+
+    def half(self) -> float:
+        """Return the difference whose p-value is the level: half the width of an interval."""
+        from scipy.special import ndtri, stdtrit
+
+        errors = np.sqrt(np.maximum(self.variances, _NOTHING))
+        if len(errors) == 1:
+            return float(stdtrit(self.freedom[0], 1 - LEVEL / 2) * errors[0])
+        beyond = np.minimum(np.cumsum(self.weights[::-1])[::-1], 1.0)
+        enough = beyond > LEVEL
+        # p falls and is convex, so that secants from the left never step over its root
+        at, p, last, p_last = 0.0, 1.0, 0.0, 1.0
+        after = float(np.max(errors[enough] * -ndtri(LEVEL / 2 / beyond[enough])))
+        while p - LEVEL > _EXACT and after > at:
+            last, p_last, at = at, p, after
+            p = self.p(at)
+            after = at + (p - LEVEL) * (at - last) / (p_last - p)
+        return at
 
 
 def interval(runs: Runs, *, examples_alone: bool = False) -> Interval | None:
     """Return the 95 % interval of a mean over runs; None for one run of what has chance, and for
     one example.
 
-    For a share it is Wilson's (1927) score interval, with the number of examples that the variance
-    is worth and the quantile of Student's t; else Student's t interval. With `examples_alone` the
-    runs count as given.
+    For a share it is Wilson's (1927) score interval, with the number of examples that the noise is
+    worth; others end where the values do. With `examples_alone` the runs count as given.
     """
     if examples_alone:
         runs = replace(
@@ -129,8 +153,9 @@ def interval(runs: Runs, *, examples_alone: bool = False) -> Interval | None:
     value, counted = runs.mean(), (len(runs.seeds), noise.examples)
     if runs.share:
         return Interval(*_wilson(value, noise), *counted)
-    half = noise.quantile * math.sqrt(noise.variance)
-    return Interval(value - half, value + half, *counted)
+    half = 0.0 if noise.absent else noise.half()
+    low, high = runs.limits
+    return Interval(max(value - half, low), min(value + half, high), *counted)
 
 
 def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison:
@@ -212,24 +237,79 @@ def _noise(sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> Noi
     n = influences[0].shape[1]
     if n < 2:
         return None
-    means = [part.mean(0) for part in influences]
-    apart = sum(weight * mean for weight, mean in zip(weights, means, strict=False))
-    factor = n / (n - 1)
-    examples, between, twice, spread = factor * float(apart @ apart), 0.0, 0.0, 0.0
-    for weight, side, part, mean in zip(weights, sides, influences, means, strict=False):
+    factor, apart, parts = n / (n - 1), np.zeros(n), []
+    for weight, side, part in zip(weights, sides, influences, strict=False):
+        mean, runs = part.mean(0), len(side.values)
+        apart += weight * mean
         if side.chance:
-            runs = len(side.values)
             own = weight**2 * float(side.values.var(ddof=1)) / runs
-            between += own
-            spread += own**2 / (runs - 1)
             within = factor * float(((part - mean) ** 2).sum()) / (runs * (runs - 1))
-            twice += weight**2 * within
-    variance = examples + max(0.0, between - twice)
-    spread += examples**2 / (n - 1)
-    freedom = (
-        max(1.0, variance**2 / spread) if spread > 0 else math.inf
-    )  # the subtraction may leave less than two runs have
-    return Noise(variance, freedom, n)
+            if max(own, weight**2 * within) > _NOTHING:
+                parts.append(_between(own, weight**2 * within, runs, weight))
+    examples = factor * float(apart @ apart)
+    variances, shares = _summed(examples, parts)
+    sure = np.maximum(examples / np.maximum(variances, _NOTHING), 1e-4)
+    return Noise(variances, shares, (n - 1) / sure**2, n)
+
+
+@dataclass(frozen=True)
+class _Between:
+    """What the runs of one side may add to the variance of the examples, how probable that is, and
+    the logarithm of the variance of a run that it comes from.
+    """
+
+    added: Floats
+    weights: Floats
+    logs: Floats
+
+
+def _between(own: float, within: float, runs: int, weight: float) -> _Between:
+    """Take the variance of a mean over runs (`own`) at quantiles of its chi-square, from where it
+    is all noise of the examples `within` runs, below which it cannot be. The steps between the
+    quantiles are small where it is large.
+    """
+    from scipy.special import expit, gammainc, gammaincinv
+
+    half = (runs - 1) / 2
+    above = float(gammainc(half, own * half / within)) if within > 0 else 1.0
+    places = expit(_STEPS)
+    density = places * (1 - places)
+    true = np.full(len(places), within)
+    if above > _EXACT**2:
+        true = own * half / gammaincinv(half, above * places)
+    true = np.maximum(np.append(true, within if within > 0 else true[-1]), within)
+    shares = np.append(above * density / density.sum(), 1 - above)
+    return _Between(true - within, shares, np.log(true * runs / weight**2))
+
+
+def _summed(examples: float, parts: Sequence[_Between]) -> tuple[Floats, Floats]:
+    """Return the variances that the examples and the runs of all sides may have together, in
+    ascending order, and how probable each is.
+
+    Of two sides, variances of a run that are nearly equal count up to three times: runs of two
+    trainings mostly differ by about as much, and two or three runs alone show little. With a larger
+    factor, equal systems whose runs differ by very unequal amounts would be called different.
+    """
+    variances, weights = np.array([examples]), np.ones(1)
+    for part in parts:
+        variances = np.add.outer(variances, part.added).ravel()
+        weights = np.multiply.outer(weights, part.weights).ravel()
+        if len(parts) > 2:
+            variances, weights = _folded(variances, weights)
+    if len(parts) == 2:
+        apart = np.subtract.outer(parts[0].logs, parts[1].logs).ravel()
+        weights *= 1 + 2 * np.exp(-(apart**2))
+    return _folded(variances, weights)
+
+
+def _folded(variances: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Take variances together that are nearly equal, each group as its mean, in ascending order."""
+    sizes = np.log(np.maximum(variances, _NOTHING))
+    group = np.round(_FINE * (sizes - sizes.min())).astype(np.int64)
+    whole = np.bincount(group, weights)
+    there = whole > 0
+    mean = np.bincount(group, weights * variances)[there] / whole[there]
+    return mean, whole[there] / whole.sum()
 
 
 def _tested(difference: float, noise: Noise) -> tuple[float, float, float]:
@@ -238,36 +318,33 @@ def _tested(difference: float, noise: Noise) -> tuple[float, float, float]:
     Where all examples say the same, there is no variance: p is then that of their signs, 2^(1 - n),
     and the interval that of Wilson at a share of 1.
     """
-    from scipy.special import stdtr
-
-    if noise.variance > _NOTHING:
-        error = math.sqrt(noise.variance)
-        half = noise.quantile * error
-        return (
-            difference - half,
-            difference + half,
-            2 * float(stdtr(noise.freedom, -abs(difference) / error)),
-        )
+    if not noise.absent:
+        half = noise.half()
+        return difference - half, difference + half, noise.p(difference)
     if abs(difference) < math.sqrt(_NOTHING):
         return difference, difference, 1.0
-    squared = noise.quantile**2
+    squared = _quantile() ** 2
     half = abs(difference) * squared / (noise.examples + squared)
     return difference - half, difference + half, 2.0 ** (1 - noise.examples)
 
 
 def _wilson(value: float, noise: Noise) -> tuple[float, float]:
     inside = value * (1 - value)
-    n = (
-        inside / noise.variance
-        if noise.variance > _NOTHING and inside > _NOTHING
-        else float(noise.examples)
-    )
-    weight = noise.quantile**2 / n
+    if noise.absent or inside <= _NOTHING:
+        weight = _quantile() ** 2 / noise.examples
+    else:
+        weight = noise.half() ** 2 / inside
     centre = (value + weight / 2) / (1 + weight)
     half = math.sqrt(weight * inside + weight**2 / 4) / (1 + weight)
     return max(0.0, min(centre - half, value)), min(
         1.0, max(centre + half, value)
     )  # rounding apart, the value is inside
+
+
+def _quantile() -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(1 - LEVEL / 2))
 
 
 def _aligned(sides: Sequence[Runs]) -> list[Floats]:

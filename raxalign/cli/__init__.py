@@ -16,6 +16,7 @@ import typer
 from raxalign.cli import _care, _grids, _look, _results, _search, _single
 from raxalign.cli._terminal import print_out
 from raxalign.errors import RaxalignError
+from raxalign.printing import spell_what_cannot_be_encoded
 from raxalign.printing import to_stderr as tell
 
 app = typer.Typer(
@@ -43,6 +44,12 @@ def _everywhere(
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; allowed anywhere.")
+    ] = False,
+    trust: Annotated[
+        bool,
+        typer.Option(
+            "--trust", help="Run the plug-ins that a grid file names unasked; allowed anywhere."
+        ),
     ] = False,
 ) -> None:
     """Grids of cross-lingual alignment experiments on multilingual encoders."""
@@ -80,16 +87,13 @@ def _collecting(arguments: list[str]) -> Iterator[None]:
 
 
 def _filled(arguments: list[str]) -> list[str]:
-    """The arguments with an empty value for a `--compare` that has none, which typer cannot
+    """Return the arguments with an empty value for a `--compare` that has none, which typer cannot
     read.
     """
     following = [*arguments[1:], "-"]
-    bare = [
-        argument == "--compare" and value.startswith("-")
-        for argument, value in zip(arguments, following, strict=True)
-    ]
     return [
-        "--compare=" if alone else argument for argument, alone in zip(arguments, bare, strict=True)
+        "--compare=" if argument == "--compare" and value.startswith("-") else argument
+        for argument, value in zip(arguments, following, strict=False)  # no argument, none follows
     ]
 
 
@@ -97,12 +101,16 @@ def main() -> None:
     """Run a command: errors become one message and an exit code (0 done, 1 some trials failed, 2
     wrong usage or input, 130 interrupted).
     """
-    arguments, debug = (
-        _filled([argument for argument in sys.argv[1:] if argument != "--debug"]),
-        "--debug" in sys.argv,
-    )
+    debug = "--debug" in sys.argv
+    if "--trust" in sys.argv:
+        from raxalign.config.trust import trusting
+
+        trusting.set(True)
     warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
+    spell_what_cannot_be_encoded()
     try:
+        everywhere = {"--debug", "--trust"}
+        arguments = _filled([argument for argument in sys.argv[1:] if argument not in everywhere])
         with _collecting(arguments):
             app(arguments, prog_name="raxalign")
     except KeyboardInterrupt:
@@ -113,11 +121,22 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        if isinstance(error, RaxalignError):
-            tell(f"error: {error}")
-            sys.exit(error.exit_code)
-        from raxalign.plugin_files import blamed
+        tell(f"error: {_reason(error)}")
+        sys.exit(error.exit_code if isinstance(error, RaxalignError) else 2)
 
-        told = blamed(error) or f"{type(error).__name__}: {error} (a bug in raxalign)"
-        tell(f"error: {told}; --debug shows the traceback")
-        sys.exit(2)
+
+def _reason(error: Exception) -> str:
+    """Return what is wrong in one message. What the machine refuses (a full disk, a folder that
+    cannot be written) is not a bug.
+    """
+    from raxalign.plugin_files import blamed
+
+    if isinstance(error, RaxalignError):
+        return str(error)
+    if told := blamed(error):
+        return f"{told}; --debug shows the traceback"
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return f"{place}{error.strerror}; --debug shows the traceback"
+    bug = f"{type(error).__name__}: {error} (a bug in raxalign)"
+    return f"{bug}; --debug shows the traceback"

@@ -5,70 +5,122 @@ side.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raxalign.cli._terminal import GridFile, ListFormat, Plugins, Storage, print_out
+from raxalign.cli import _complete
+from raxalign.cli._terminal import GridFile, ListFormat, Plugins, Storage, print_out, width
+from raxalign.printing import are, counted
 from raxalign.printing import to_stderr as tell
+
+if TYPE_CHECKING:
+    from raxalign.catalog import PluginFile
 
 
 def init(
     name: Annotated[
         str,
         typer.Argument(
-            help="quickstart (no download), paper (the large one) or mine (your own text files)."
+            autocompletion=_complete.starts,
+            help=(
+                "A grid: quickstart (no download), paper (the large one) or mine (your own text"
+                " files). Or method, task or corpus: a plug-in."
+            ),
         ),
     ] = "quickstart",
+    plugin: Annotated[
+        str | None, typer.Argument(help="The name of the plug-in, for example my_method.")
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The file to write (default: <name>.yaml here); nothing is overwritten."),
+        typer.Option(
+            help=(
+                "The file to write (default: <name>.yaml here), for a plug-in the folder; nothing"
+                " is overwritten."
+            )
+        ),
     ] = None,
 ) -> None:
-    """Write a commented grid file to start from."""
+    """Write a commented grid file to start from, or a plug-in of your own with its test."""
     from raxalign.single.start import write_grid
+    from raxalign.single.start_plugin import FOLDERS
 
+    if name in FOLDERS:
+        _init_plugin(name, plugin, out)
+        return
+    if plugin is not None:
+        raise typer.BadParameter(f"{name} takes no second name; {', '.join(FOLDERS)} do")
     written = write_grid(name, out)
     print_out(str(written))
     tell(f"next: raxalign plan {written}, then raxalign grid {written}")
 
 
+def _init_plugin(what: str, name: str | None, out: Path | None) -> None:
+    from raxalign.single.start_plugin import write_plugin
+
+    if name is None:
+        raise typer.BadParameter(f"give it a name: raxalign init {what} my_{what}")
+    file, test = write_plugin(what, name, out)
+    print_out(f"{file}\n{test}")
+    tell(
+        f"next: python -m pytest {test} (pip install pytest); a grid names the file with"
+        f" `plugins: [{file}]` and the {what} as `{name}`"
+    )
+
+
 def list_(
     what: Annotated[
         str,
-        typer.Argument(help="methods, tasks, corpora, encoders, aligners, metrics or sections"),
+        typer.Argument(
+            help="methods, tasks, corpora, encoders, aligners, metrics or sections",
+            autocompletion=_complete.folders,
+        ),
     ],
     kind: Annotated[
-        str | None, typer.Argument(help="One of them: print its description and its options.")
+        str | None,
+        typer.Argument(
+            help="One of them: print its description and its options.",
+            autocompletion=_complete.kinds_listed,
+        ),
     ] = None,
     format: Annotated[  # noqa: A002
         ListFormat, typer.Option(help="text, or markdown as in docs/.")
     ] = ListFormat.text,
     plugins: Plugins = None,
 ) -> None:
-    """List the plug-ins of a kind with their options, or print one with a sentence on each option.
+    """List the plug-ins of a kind: a table of what each is, then all with their options; or print
+    one with a sentence on each option.
 
     A plug-in from outside that cannot be loaded is reported as a warning.
     """
-    from raxalign.catalog import PluginFault, PluginFile
-    from raxalign.plugin_files import open_file, visible
+    from raxalign.plugin_files import visible
     from raxalign.report import catalogue
 
+    with visible(_loaded(plugins or ())):
+        print_out(
+            catalogue.as_markdown(what, kind)
+            if format is ListFormat.markdown
+            else catalogue.describe(what, kind, width())
+        )
+
+
+def _loaded(plugins: Iterable[Path]) -> list[PluginFile]:
+    """Return the plug-in files that can be loaded, with a warning for each of the others."""
+    from raxalign.catalog import PluginFault
+    from raxalign.plugin_files import open_file, visible
+
     found: list[PluginFile] = []
-    for path in plugins or ():
+    for path in plugins:
         try:
             file = open_file(path)
             with visible([*found, file]):
                 found.append(file)
         except PluginFault as fault:
             tell(f"warning: {fault}")
-    with visible(found):
-        print_out(
-            catalogue.as_markdown(what, kind)
-            if format is ListFormat.markdown
-            else catalogue.describe(what, kind)
-        )
+    return found
 
 
 def doctor(
@@ -146,7 +198,7 @@ def sync(file: GridFile, storage: Storage = None) -> None:
     count = copy_all(opened, target, local)
     if answer := stored_answer(opened.plan, Ledger(opened.root)):
         describe(opened, answer)
-    tell(f"{count} trials of {opened.plan.name} are in {target.uri}")
+    tell(f"{counted(count, 'trial')} of {opened.plan.name} {are(count)} in {target.uri}")
 
 
 def ui(

@@ -7,19 +7,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from raxalign.cli import _complete
 from raxalign.cli._terminal import (
+    Confirm,
     GridFile,
+    GridFiles,
     Keep,
     PlanFormat,
     Storage,
+    open_grids,
     print_out,
+    show_changes,
+    with_confirmed,
 )
+from raxalign.printing import are, counted
 from raxalign.printing import to_stderr as tell
 
 if TYPE_CHECKING:
     from raxalign.api import Finished
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
+
+Only = Annotated[
+    str | None,
+    typer.Option(
+        help="A part: name=value, for example method=finetune (several: comma-separated).",
+        autocompletion=_complete.conditions,
+    ),
+]
 
 
 def grid(
@@ -29,14 +44,10 @@ def grid(
         str | None, typer.Option(help="Address of a running Ray cluster (`auto` on its head).")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Workers of one training trial.")
+        int | None,
+        typer.Option(min=1, help="Workers of one training trial (results stay those of the file)."),
     ] = None,
-    only: Annotated[
-        str | None,
-        typer.Option(
-            help="Run a part: name=value, for example method=finetune (several: comma-separated)."
-        ),
-    ] = None,
+    only: Only = None,
     shard: Annotated[
         str | None,
         typer.Option(
@@ -54,6 +65,7 @@ def grid(
             )
         ),
     ] = None,
+    confirm: Confirm = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
 ) -> None:
     """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again."""
@@ -61,6 +73,8 @@ def grid(
     from raxalign.plan.load import open_grid, reopened
     from raxalign.plan.parts import choose
 
+    if confirm is not None and (only or shard or limit):
+        raise typer.BadParameter("--confirm chooses among all trials: leave out the other")
     opened = open_grid(
         file,
         storage=storage,
@@ -70,11 +84,17 @@ def grid(
         allow_missing=dry_run,
     )
     if dry_run:
-        _print_plan(opened, choose(opened.plan, only=only, shard=shard, limit=limit)[0])
+        shown = with_confirmed(opened, confirm)
+        _print_plan(shown, choose(shown.plan, only=only, shard=shard, limit=limit)[0])
         return
     finished = run(opened, only=only, shard=shard, limit=limit, tell=tell)
     _tell_answer(reopened(opened) if opened.plan.studies else opened)  # with what was suggested
     _tell_end(finished, file)
+    if confirm is not None:
+        again = with_confirmed(reopened(opened), confirm)
+        finished = run(again, tell=tell)
+        _tell_answer(again)
+        _tell_end(finished, file, f" --confirm {confirm}")
 
 
 def _tell_answer(opened: Opened) -> None:
@@ -92,23 +112,34 @@ def _tell_answer(opened: Opened) -> None:
             tell(message)
 
 
-def _tell_end(finished: Finished, file: Path) -> None:
-    """Report how a grid ended; exit code 1 where trials failed."""
+def _tell_end(finished: Finished, file: Path, option: str = "") -> None:
+    """Report how a grid ended, and how its results are shown (with an option); exit code 1 where
+    trials failed.
+    """
+    from raxalign.errors import UNSTARTED
+
     if not finished.plan.trials:
         return
     if not finished.done and not finished.failed:
+        count = finished.cached
         tell(
-            f"{finished.plan.name}: all {finished.cached} trials are done; see `raxalign results"
-            f" {file}` and `raxalign report {file}`"
+            f"{finished.plan.name}: all {counted(count, 'trial')} {are(count)} done;"
+            f" see `raxalign results {file}{option}` and `raxalign report {file}{option}`"
         )
         return
     by_key = finished.plan.by_key
+    unstarted = [m for m in finished.failed.values() if m.startswith(UNSTARTED)]
     for key, message in finished.failed.items():
         trial = by_key[key]
-        tell(f"failed: {trial.method} {'+'.join(trial.languages)} {key[:12]}: {message}")
+        if not message.startswith(UNSTARTED):
+            tell(f"failed: {trial.method} {'+'.join(trial.languages)} {key[:12]}: {message}")
+    if unstarted:
+        more = counted(len(unstarted), "more trial")
+        tell(f"failed: {more}: {unstarted[0]}")
     page = _report_folder(file, finished.plan.name) / "report.html"
     tell(
-        f"results: raxalign results {file}; report: raxalign report {file} (writes {page});"
+        f"results: raxalign results {file}{option}; report: raxalign report {file}{option} (writes"
+        f" {page});"
         " runs: raxalign ui"
     )
     if finished.failed:
@@ -124,18 +155,21 @@ def plan(
     file: GridFile,
     storage: Storage = None,
     format: Annotated[PlanFormat, typer.Option(help="table or json.")] = PlanFormat.table,  # noqa: A002
+    only: Only = None,
 ) -> None:
     """Show what a grid will run, what exists already, and what it may cost."""
     from raxalign.plan.load import open_grid
+    from raxalign.plan.parts import choose
 
     opened = open_grid(file, storage=storage, allow_missing=True)
+    part = opened.plan if only is None else choose(opened.plan, only=only)[0]
     if format is PlanFormat.json:
         from raxalign.report.plans import as_json
 
-        print_out(as_json(opened.plan, opened.root, opened.run))
-        _tell_doubts(opened.plan)
+        print_out(as_json(part, opened.root, opened.run))
+        _tell_doubts(part)
     else:
-        _print_plan(opened, opened.plan)
+        _print_plan(opened, part)
 
 
 def _print_plan(opened: Opened, plan_: Plan) -> None:
@@ -146,53 +180,79 @@ def _print_plan(opened: Opened, plan_: Plan) -> None:
 
 
 def _tell_doubts(plan_: Plan) -> None:
-    """Report what is doubtful about the text: too little of it, or its sides swapped."""
-    from raxalign.plan.checks.bitexts import swapped_sides
+    """Report what is doubtful about the text: too little of it, or sides that are not translations
+    of each other.
+    """
+    from raxalign.plan.checks.bitexts import doubts
     from raxalign.plan.checks.shortage import shortages
 
-    for doubt in (*shortages(plan_), *swapped_sides(plan_)):
+    for doubt in (*shortages(plan_), *doubts(plan_)):
         tell(f"warning: {doubt}")
 
 
-def status(file: GridFile, storage: Storage = None) -> None:
+def status(
+    file: GridFile,
+    storage: Storage = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help=(
+                "Show it again every few seconds until every trial is done or failed. Exit code 1:"
+                " some failed."
+            ),
+        ),
+    ] = False,
+) -> None:
     """Show the progress of a grid from the ledger, while the grid runs or after a crash."""
     from raxalign.plan.load import open_grid
-    from raxalign.report.status import status as read_status
-    from raxalign.report.studies import status_lines
-    from raxalign.store.ledger import Ledger
+    from raxalign.report.status import state, watched
 
     opened = open_grid(file, storage=storage)
-    print_out(read_status(opened.plan, Ledger(opened.root)).text(opened.plan.name))
-    for line in status_lines(opened.plan, opened.root):
-        print_out(line)
+    if not watch:
+        print_out(state(opened)[0])
+        return
+    show_changes(watched(opened))
+    if state(opened)[1].failed:
+        raise typer.Exit(1)
 
 
 def report(
-    file: GridFile,
+    files: GridFiles,
     storage: Storage = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder (default: <name>-report next to the grid file).")
     ] = None,
+    confirm: Confirm = None,
 ) -> None:
     """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures, with the papers'
-    tables that the grid names (`published`).
+    tables that the grid names (`published`). Several grids make one report.
     """
-    from raxalign.plan.load import open_grid
     from raxalign.plan.values.results import rows
-    from raxalign.report.write import write_report
+    from raxalign.report.write import write_report, writing
     from raxalign.store.ledger import Ledger
 
-    opened = open_grid(file, storage=storage)
-    folder = out or _report_folder(file, opened.plan.name)
+    opened = open_grids(files, storage, confirm)
+    folder = out or _report_folder(files[0], opened.plan.name)
     ledger = Ledger(opened.root)
     found = rows(opened.plan, ledger)
     if not found:
-        tell(f"no results yet (raxalign grid {file}): every cell of the report is empty")
-    for path in write_report(
-        found, opened.plan, folder, ledger=ledger, published=opened.grid.published
-    ):
-        print_out(str(path))
-    if found:
+        option = f" --confirm {confirm}" if confirm else ""
+        tell(
+            f"no results yet in the storage {opened.root} (raxalign grid {files[0]}{option}): every"
+            " cell of the report is empty"
+        )
+    with writing(folder):
+        written = write_report(
+            found,
+            opened.plan,
+            folder,
+            ledger=ledger,
+            published=opened.grid.published,
+            sources=opened.sources,
+        )
+    print_out("\n".join(map(str, written)))
+    if found and not opened.parts:
         from raxalign.sweep.grid import keep_report, local_folder
 
         if message := keep_report(opened, folder, local_folder(opened.root)):

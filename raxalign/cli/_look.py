@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from raxalign.cli._terminal import PlanFormat, Storage, print_out, width
+from raxalign.cli._terminal import PlanFormat, Plugins, Storage, print_out, width
 
 
 def show(
@@ -21,18 +21,22 @@ def show(
     examples: Annotated[
         int, typer.Option(min=0, help="Predictions shown per task, language and split.")
     ] = 3,
+    plugins: Plugins = None,
 ) -> None:
     """Show everything of one trial, stage or evaluation: params, what it was made from, where it is
     on disk, scores with intervals, some predictions, training curves, and its MLflow run.
     """
     import json
 
+    from raxalign.plugin_files import open_file
     from raxalign.report.terminal.details import details
     from raxalign.report.terminal.details_text import as_text
     from raxalign.report.terminal.lookup import look_up
     from raxalign.single.place import local_folder, storage_of
     from raxalign.tracking.lookup import run_of
 
+    for path in plugins or ():
+        open_file(path)
     root = storage_of(storage)
     match = look_up(key, root)
     facts = details(match, root, examples)
@@ -52,6 +56,7 @@ def diff(
     second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     storage: Storage = None,
     format: Annotated[PlanFormat, typer.Option(help="table or json.")] = PlanFormat.table,  # noqa: A002
+    plugins: Plugins = None,
 ) -> None:
     """Compare two storages, two grid files, or one of each: which trials and values only one has,
     which params, versions and data make keys differ, and by how much values differ.
@@ -59,9 +64,12 @@ def diff(
     Values of grid files are those of their storages. Exit code: 0 where nothing differs (values
     within 1e-6 count as equal), 1 where something does, 2 where it cannot be compared.
     """
+    from raxalign.plugin_files import open_file
     from raxalign.report.terminal.differences import differences, read_side
     from raxalign.report.terminal.differences_text import as_json, as_text
 
+    for path in plugins or ():
+        open_file(path)
     sides = read_side(first, storage), read_side(second, storage)
     found = differences(*sides)
     if format is PlanFormat.json:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from raxalign.cli import _complete
 from raxalign.cli._terminal import (
+    Confirm,
     Format,
-    GridFile,
+    GridFiles,
+    ResultsFormat,
     Storage,
+    open_grids,
     print_best,
     print_out,
     rows_as_read,
@@ -38,16 +43,27 @@ _LANG = (
 
 
 def results(
-    file: GridFile,
+    files: GridFiles,
     storage: Storage = None,
     format: Annotated[  # noqa: A002
-        Format, typer.Option(help="table, json (one row per value) or csv.")
-    ] = Format.table,
-    task: Annotated[_Several, typer.Option(help="A task of the grid; may be repeated.")] = None,
+        ResultsFormat,
+        typer.Option(
+            help="table, json (one row per value) or csv; latex or markdown: one short table per"
+            " task for a paper, as the report writes them to tables/."
+        ),
+    ] = ResultsFormat.table,
+    task: Annotated[
+        _Several,
+        typer.Option(
+            help="A task of the grid; may be repeated.", autocompletion=_complete.names("task")
+        ),
+    ] = None,
     metric: Annotated[
         _Several, typer.Option(help="A metric, also one that only --all shows; may be repeated.")
     ] = None,
-    lang: Annotated[_Several, typer.Option(help=_LANG)] = None,
+    lang: Annotated[
+        _Several, typer.Option(help=_LANG, autocompletion=_complete.names("language"))
+    ] = None,
     split: Annotated[
         _Several, typer.Option(help="test or dev (default: test where there is one).")
     ] = None,
@@ -70,19 +86,25 @@ def results(
             "--best", help="The best points of the grid's searches, and the runs that confirm them."
         ),
     ] = False,
+    confirm: Confirm = None,
 ) -> None:
     """Print the results that the ledger has, or with `--compare` the tests on them.
 
+    Several grids make one table where their tests are the same; what differs is noted.
     Tables fold to the width of the terminal. In a pipe or a file every line stays one line.
     """
-    from raxalign.plan.load import open_grid
     from raxalign.plan.values.remarks import chosen_in_report, remarks
     from raxalign.report.terminal.selection import Selection
     from raxalign.store.ledger import Ledger
 
     if compare is not None and (per_seed or transpose):
         raise typer.BadParameter("--compare goes with neither --per-seed nor --transpose")
-    opened = open_grid(file, storage=storage)
+    if best and len(files) > 1:
+        raise typer.BadParameter("--best is for one grid")
+    short = format in (ResultsFormat.latex, ResultsFormat.markdown)
+    if short and (per_seed or transpose):
+        raise typer.BadParameter(f"--format {format} goes with neither --per-seed nor --transpose")
+    opened = open_grids(files, storage, confirm)
     records: dict[str, dict[str, Any]] = {}
     rows = rows_as_read(opened.plan, Ledger(opened.root), records)
     tasks, metrics, langs, splits = (tuple(names or ()) for names in (task, metric, lang, split))
@@ -90,16 +112,21 @@ def results(
     if best:
         print_best(opened, list(rows))
         return
-    if format is not Format.table and compare is None and not selection.narrows:
-        stream_rows(rows, format)
+    rest = Format.table if short else Format(format)
+    if rest is not Format.table and compare is None and not selection.narrows:
+        stream_rows(rows, rest)
     elif found := list(rows):
         selection.refuse_unknown(found, opened.plan.pivot)
-        if compare is not None:
-            _print_comparisons(opened, found, selection, format, compare or None)
+        if short:
+            _print_short(opened, found, selection, format, compare or None)
+        elif compare is not None:
+            _print_comparisons(opened, found, selection, rest, compare or None)
         else:
-            _print_values(opened, found, selection, format, per_seed=per_seed, transpose=transpose)
+            _print_values(opened, found, selection, rest, per_seed=per_seed, transpose=transpose)
+        _tell_fallen(opened, found)
     else:
-        tell(f"no results yet: raxalign grid {file}")
+        option = f" --confirm {confirm}" if confirm else ""
+        tell(f"no results yet in the storage {opened.root}: raxalign grid {files[0]}{option}")
     for remark in (*remarks(opened.plan, records), *chosen_in_report(opened.plan, records)):
         tell(f"note: {remark}")
 
@@ -122,6 +149,45 @@ def _print_values(
     else:
         made = tables.blocks(rows, opened.plan, selection, per_seed=per_seed)
         print_out(tables.as_text(made, width=width(), transpose=transpose))
+
+
+def _print_short(
+    opened: Opened,
+    rows: Sequence[Mapping[str, Any]],
+    selection: Selection,
+    format: ResultsFormat,  # noqa: A002
+    baseline: str | None,
+) -> None:
+    """Print the short tables of the tasks or metrics that were asked for."""
+    from raxalign.plan.values.comparisons import comparisons
+    from raxalign.report.cells.judge import Judge
+    from raxalign.report.cells.results import Results
+    from raxalign.report.paper.short_tables import short_tables
+    from raxalign.report.render import short_latex, short_markdown
+    from raxalign.store.ledger import Ledger
+
+    plan, render = opened.plan, short_latex if format is ResultsFormat.latex else short_markdown
+    results = Results.of(rows, plan)
+    if selection.narrows:
+        results = replace(results, cells=selection.cells(results.cells))
+    leading = [results.leading(task) for task in results.tasks]
+    asked = [entry for entry in results.tables if selection.metrics or entry in leading]
+    tested = comparisons(results.cells, plan, Ledger(opened.root), baseline=baseline, tables=asked)
+    found = short_tables(
+        results, Judge(tested), asked, lambda lang: selection.takes_lang(lang, plan.pivot)
+    )
+    print_out("\n".join(render(table) for _, table in found))
+
+
+def _tell_fallen(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Note what falls far below the baseline, since one run alone can never be tested."""
+    from raxalign.analysis.cells import cells
+    from raxalign.plan.values.comparisons import fallen
+    from raxalign.report.compared import fallen_text
+
+    plan = opened.plan
+    for text in fallen_text(fallen(cells(rows, plan.pivot, opened.plan.measured), plan), plan):
+        tell(f"note: {text}")
 
 
 def _print_comparisons(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from raxalign.cli import _complete
 from raxalign.cli._grids import grid
 from raxalign.cli._results import results
 from raxalign.cli._terminal import Options, Pivot, Storage, print_out
@@ -21,7 +22,12 @@ def search(
             help="The grid file: written from the options where it is not there, then run.",
         ),
     ] = Path("search.yaml"),
-    method: Annotated[str, typer.Option(help="The method whose params are searched.")] = "finetune",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="The method whose params are searched.", autocompletion=_complete.kinds("methods")
+        ),
+    ] = "finetune",
     space: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,7 +52,11 @@ def search(
     ] = "bert-base-multilingual-cased",
     sentences: Annotated[int, typer.Option(min=1, help="Training sentence pairs.")] = 10_000,
     task: Annotated[
-        str, typer.Option(help="What is measured: a task, or `task: {options}`.")
+        str,
+        typer.Option(
+            help="What is measured: a task, or `task: {options}`.",
+            autocompletion=_complete.kinds("tasks"),
+        ),
     ] = "retrieval",
     metric: Annotated[
         str | None, typer.Option(help="task/lang/metric (default: the task's main metric).")
@@ -59,7 +69,9 @@ def search(
     pruner: Annotated[
         str, typer.Option(help="Which trials end early: none, asha or median.")
     ] = "none",
-    aligner: Annotated[str, typer.Option(help="The word aligner.")] = "eflomal",
+    aligner: Annotated[
+        str, typer.Option(help="The word aligner.", autocompletion=_complete.kinds("aligners"))
+    ] = "eflomal",
     storage: Storage = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Write the file, show the plan and stop.")
@@ -93,4 +105,4 @@ def search(
         print_out(str(file))
     grid(file, storage=storage, dry_run=dry_run)
     if not dry_run:
-        results(file, storage=storage, best=True)
+        results([file], storage=storage, best=True)

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from raxalign.cli import _complete
 from raxalign.cli._terminal import (
     Device,
     Format,
@@ -17,6 +18,7 @@ from raxalign.cli._terminal import (
     GridFile,
     Options,
     Out,
+    Overlap,
     Pivot,
     Plugins,
     Precision,
@@ -28,10 +30,27 @@ from raxalign.cli._terminal import (
 )
 from raxalign.printing import to_stderr as tell
 
+TextLanguage = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODE",
+        help=(
+            "Language of the texts that sentence-transformers reads, where they are given without"
+            " one."
+        ),
+    ),
+]
+
 
 def pairs(
     out: Out,
-    source: Annotated[str, typer.Option(help="The corpus: a kind of `raxalign list corpora`.")],
+    source: Annotated[
+        str,
+        typer.Option(
+            help="The corpus: a kind of `raxalign list corpora`.",
+            autocompletion=_complete.kinds("corpora"),
+        ),
+    ],
     lang: Annotated[str, typer.Option(help="The other language.")],
     option: Options = None,
     pivot: Pivot = "en",
@@ -43,7 +62,11 @@ def pairs(
         int, typer.Option(min=0, help="Leave out this many lines at the end of the corpus.")
     ] = 0,
     aligner: Annotated[
-        str, typer.Option(help="The word aligner: a kind of `raxalign list aligners`.")
+        str,
+        typer.Option(
+            help="The word aligner: a kind of `raxalign list aligners`.",
+            autocompletion=_complete.kinds("aligners"),
+        ),
     ] = "eflomal",
     aligner_option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the word aligner.")
@@ -58,6 +81,15 @@ def pairs(
     one_to_one: Annotated[
         bool, typer.Option(help="Keep only links of words that have no other link.")
     ] = True,
+    overlap: Annotated[
+        Overlap,
+        typer.Option(
+            help=(
+                "Drop repeated sentence pairs, and those that share a side with a held-out line, or"
+                " keep them, as links made by hand need it (`aer`)."
+            )
+        ),
+    ] = Overlap.drop,
     export_links: Annotated[
         Path | None, typer.Option(help="Also write the links to this file, as i-j (Pharaoh).")
     ] = None,
@@ -84,6 +116,7 @@ def pairs(
         one_to_one,
         encoder,
         device,
+        overlap.value,
     )
     with visible(open_file(path) for path in plugins or ()):
         notes = make_pairs(
@@ -134,7 +167,12 @@ def aer(
 
 
 def align(
-    method: Annotated[str, typer.Argument(help="A kind of `raxalign list methods`.")],
+    method: Annotated[
+        str,
+        typer.Argument(
+            help="A kind of `raxalign list methods`.", autocompletion=_complete.kinds("methods")
+        ),
+    ],
     encoder: Annotated[str, typer.Option(help="Encoder folder or hub name.")],
     pairs: Annotated[
         list[str],
@@ -189,10 +227,18 @@ def evaluate(
         ),
     ],
     task: Annotated[
-        list[str] | None, typer.Option(help="A task of the grid, by its name there (default: all).")
+        list[str] | None,
+        typer.Option(
+            help="A task of the grid, by its name there (default: all).",
+            autocompletion=_complete.names("task"),
+        ),
     ] = None,
     language: Annotated[
-        list[str] | None, typer.Option(help="A language of the grid (default: all).")
+        list[str] | None,
+        typer.Option(
+            help="A language of the grid (default: all).",
+            autocompletion=_complete.names("language"),
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="One seed (default: the grid's).")] = None,
     format: Annotated[  # noqa: A002
@@ -253,22 +299,49 @@ def export(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The folder to write; nothing is overwritten.")
     ],
+    language: TextLanguage = None,
     storage: Storage = None,
     register: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Also register it as a version of a model in MLflow."),
     ] = None,
+    push: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Also copy it to the repository NAME on the Hugging Face Hub."
+        ),
+    ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="Make that repository private, if it is a new one.")
+    ] = False,
+    plugins: Plugins = None,
 ) -> None:
-    """Write the aligned encoder of a trial as a Hugging Face folder with a model card."""
+    """Write the aligned encoder of a trial as a folder that sentence-transformers and transformers
+    open, with a model card.
+    """
+    from raxalign.plugin_files import open_file
     from raxalign.single.export import export_trial
     from raxalign.single.place import storage_of
+    from raxalign.single.push import push as to_hub
+    from raxalign.single.push import refuse_unready
 
     root = storage_of(storage)
-    found = export_trial(key, folder, root=root, tell=tell)
+    if push:
+        refuse_unready(push)
+    for path in plugins or ():
+        open_file(path)
+    found = export_trial(key, folder, root=root, language=language, tell=tell)
     print_out(str(folder))
     if register:
+        from raxalign.tracking.models import Exported
         from raxalign.tracking.models import register as into_registry
 
-        uri = os.environ.get("MLFLOW_TRACKING_URI")
-        version = into_registry(folder, register, found.trial.key, root=root, uri=uri)
-        tell(f"version {version} of the model {register} in MLflow")
+        trial, uri = found.trial, os.environ.get("MLFLOW_TRACKING_URI")
+        exported = Exported(folder, trial.key, found.plan.pivot, trial.languages)
+        made = into_registry(exported, register, root=root, uri=uri)
+        tell(
+            f"version {made.version} of the model {register} in MLflow:"
+            f' mlflow.pyfunc.load_model("models:/{register}/{made.version}")'
+        )
+    if push:
+        tell(f"pushed to {to_hub(folder, push, private=private)}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from raxalign.errors import StorageError
 from raxalign.printing import printable
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from raxalign.store.ledger import Ledger
 
 GridFile = Annotated[Path, typer.Argument(metavar="FILE", help="The grid file (YAML).")]
+GridFiles = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE", help="The grid file (YAML); several make one table."),
+]
 Storage = Annotated[
     str | None,
     typer.Option(
@@ -38,6 +43,16 @@ class Format(StrEnum):
     table = "table"
     json = "json"
     csv = "csv"
+
+
+class ResultsFormat(StrEnum):
+    """How `results` prints: as `Format`, or as short tables for a paper."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    latex = "latex"
+    markdown = "markdown"
 
 
 class Symmetrization(StrEnum):
@@ -61,6 +76,13 @@ class GoldFormat(StrEnum):
 
     pharaoh = "pharaoh"
     naacl = "naacl"
+
+
+class Overlap(StrEnum):
+    """What `pairs` does with repeated sentence pairs."""
+
+    drop = "drop"
+    keep = "keep"
 
 
 class PlanFormat(StrEnum):
@@ -120,6 +142,38 @@ Plugins = Annotated[
 ]
 
 
+Confirm = Annotated[
+    int | None,
+    typer.Option(
+        min=2,
+        metavar="N",
+        help=(
+            "Once the grid is finished: the point of each method that dev chose, and the baseline,"
+            " with N fresh seeds."
+        ),
+    ),
+]
+
+
+def with_confirmed(opened: Opened, seeds: int | None) -> Opened:
+    """Return a grid as it is, or what it chose with fresh seeds (`--confirm`)."""
+    from raxalign.report.cells.confirmed import confirmed
+
+    return opened if seeds is None else confirmed(opened, seeds)
+
+
+def open_grids(files: Sequence[Path], storage: str | None, confirm: int | None) -> Opened:
+    """Return the grid of one file, or several as one; of each what `--confirm` asks for."""
+    from raxalign.plan.load import open_grid
+
+    opened = [with_confirmed(open_grid(file, storage=storage), confirm) for file in files]
+    if len(opened) == 1:
+        return opened[0]
+    from raxalign.report.cells.joined import joined
+
+    return joined(opened)
+
+
 def print_out(text: str) -> None:
     """Print results to stdout at once. A reader that has closed the pipe (`| head`) is not an
     error.
@@ -129,15 +183,42 @@ def print_out(text: str) -> None:
 
 def print_parts(parts: Iterable[str]) -> None:
     """Do what `print_out` does with a text that comes in parts, each printed before the next one is
-    made.
+    made. Raises `StorageError` where stdout cannot be written.
     """
     try:
         for part in parts:
             sys.stdout.write(printable(part))
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         raise typer.Exit(0) from None
+    except OSError as error:
+        _give_up_stdout()
+        raise StorageError(f"the output cannot be written: {error.strerror or error}") from error
+
+
+def show_changes(texts: Iterable[str]) -> None:
+    """Show texts as they come: on a terminal one in place of the other, elsewhere those that differ
+    from the one before.
+    """
+    if not sys.stdout.isatty():
+        shown = ""
+        for text in texts:
+            if text != shown:
+                print_out(text)
+            shown = text
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(auto_refresh=False) as live:
+        for text in texts:
+            live.update(Text(printable(text)), refresh=True)
+
+
+def _give_up_stdout() -> None:
+    """Send what is still buffered nowhere, so that Python's own last flush does not fail too."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def width() -> int | None:
@@ -168,7 +249,13 @@ def rows_as_read(
     from raxalign.plan.values.results import batches, rows_of
 
     for part, records in batches(plan_, ledger):
-        kept.update({key: remarked(record) for key, record in records.items()})
+        tasks = {key: name for trial in part.trials for name, key in trial.evaluations.items()}
+        kept.update(
+            {
+                key: remarked(record, plan_.main_metric(tasks[key]))
+                for key, record in records.items()
+            }
+        )
         yield from rows_of(part, records)
 
 

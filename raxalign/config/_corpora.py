@@ -31,11 +31,11 @@ class CorpusSettings(BaseParams):
     """What the `corpus` section holds besides the options of its source.
 
     `split: files` takes dev and test whole from files of their own, and training from the end of
-    its file. `training_from: start` takes training from the beginning of the corpus instead. Sides
-    of more than `max_words` words are dropped: 128 words are about what an encoder of 128 to 512
-    pieces reads. `max_basic_tokens` limits the tokens of BERT's basic tokeniser in the same way.
-    `pieces` leaves out training pairs before they are counted. `segmentation` is for languages
-    without spaces.
+    its file. `training_from: start` takes training from the beginning of the corpus instead.
+    Training pairs with a side of more than `max_words` words are dropped: 128 words, or 512
+    characters of a script without spaces, are about what an encoder of 128 to 512 pieces reads.
+    `max_basic_tokens` limits the tokens of BERT's basic tokeniser in the same way. `pieces` leaves
+    out training pairs before they are counted. `segmentation` is for languages without spaces.
     """
 
     split: Split | Literal["files"] = Split()

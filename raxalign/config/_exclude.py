@@ -11,6 +11,7 @@ from raxalign.config._specs import EncoderSpec, MethodSpec
 from raxalign.config._yaml import Node
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.params import BaseParams, path_fields
+from raxalign.printing import with_article
 
 _COMMON = (*Axis, LANGUAGE)
 
@@ -146,7 +147,7 @@ def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
         ]
         faults.add(
             node,
-            f"{node.shown()} is not a {noun} of this grid",
+            f"{node.shown()} is not {with_article(noun)} of this grid",
             suggestion(text, listed, listed="it has"),
         )
     return value

@@ -19,6 +19,7 @@ from raxalign.config._specs import MethodSpec, MetricSpec, TaskSpec
 from raxalign.config._validate import known_keys, validate
 from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams
+from raxalign.printing import with_article
 
 MOST_POINTS = 1_000_000
 _OF_EVERY_TASK = ("kind", "languages", "metrics")
@@ -42,7 +43,7 @@ def plugin_params(folder: str, kind: Node, faults: Faults) -> type[BaseParams] |
     known = catalog(folder)
     name = kind.value if isinstance(kind.value, str) else kind.text
     if isinstance(kind.value, list | dict):
-        told = f"{kind.shown()} is not the name of a {known.noun}"
+        told = f"{kind.shown()} is not the name of {with_article(known.noun)}"
         faults.add(kind, told, f"name one of: {', '.join(known)}")
         return None
     if name not in known:

@@ -17,6 +17,7 @@ from raxalign.config._yaml import Node
 from raxalign.config.sources import EncoderMarker, PathMarker
 
 _PLACEHOLDERS = ("{lang}", "{pivot}", "{LANG}", "{PIVOT}")
+_SIDE = "{side}"  # of a path that stands for the files of both sides
 _PATH_STARTS = ("/", "./", "../", "~")
 
 
@@ -38,12 +39,14 @@ class Paths:
             )
         return resolved
 
-    def absolute(self, node: Node) -> Node:
-        """Return a path made absolute; templates and URLs are kept."""
+    def absolute(self, node: Node, *, prefix: bool = False) -> Node:
+        """Return a path made absolute; templates and URLs are kept. A `prefix` may hold the code of
+        a side.
+        """
         left = node.value.strip()
         if not left:
             self.faults.add(node, "an empty path", "name a file, or leave it out")
-        for placeholder in _PLACEHOLDERS:
+        for placeholder in (*_PLACEHOLDERS, *((_SIDE,) if prefix else ())):
             left = left.replace(placeholder, "")
         if "{" in left or "}" in left:
             self.faults.add(
@@ -69,10 +72,10 @@ class Paths:
             marks = [*metadata, *_marks(annotation)]
             if any(isinstance(entry, EncoderMarker) for entry in marks):
                 return self.encoder(node)
-            is_path = any(isinstance(entry, PathMarker) for entry in marks)
-            return (
-                self.absolute(node) if is_path and not _is_literal(node.value, annotation) else node
-            )
+            paths = [entry for entry in marks if isinstance(entry, PathMarker)]
+            if not paths or _is_literal(node.value, annotation):
+                return node
+            return self.absolute(node, prefix=any(entry.is_prefix for entry in paths))
         if isinstance(node.value, list):
             return replace(
                 node, value=[self._resolve(item, annotation, metadata) for item in node.value]

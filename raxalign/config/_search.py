@@ -107,7 +107,7 @@ def _check_metric(
     declared = catalog("tasks")[spec.kind].metrics
     added = [entry.name for entry in spec.metrics]
     found = next((entry for entry in declared if entry.names(metric)), None)
-    if metric in added or not declared:
+    if metric in added:
         return
     if found is None:
         every = [*(entry.name for entry in declared if entry.role == "score"), *added]

@@ -4,7 +4,6 @@ path is absolute.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -192,8 +191,3 @@ class Grid:
     def corpus_for(self, lang: str) -> CorpusSpec:
         """Return the corpus of a language, with what is overridden for it."""
         return self.corpora[lang]
-
-    @property
-    def digest_text(self) -> str:
-        """The SHA-256 of the file's text."""
-        return hashlib.sha256(self.text_of_file.encode()).hexdigest()

@@ -7,8 +7,10 @@ mapping. Keys are texts as they are written, so that `no` stays the code of Norw
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from io import StringIO
+from pathlib import Path, PurePath
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -95,6 +97,30 @@ def parse(path: Path | str, text: str, faults: Faults) -> Node:
         fault = Fault(root.line, "grid", f"{root.shown()} at the top of the file", remedy)
         raise GridError(path, [*faults.found, fault])
     return root
+
+
+def written(grid: Mapping[str, Any]) -> str:
+    """Return the text of a grid file that holds a mapping. Raises `GridError` for what YAML cannot
+    hold.
+    """
+    stream, yaml = StringIO(), YAML(pure=True)
+    yaml.default_flow_style = False
+    try:
+        yaml.dump(_plain(grid), stream)
+    except YAMLError as error:
+        problem = str(error).strip().split("\n", 1)[0]
+        remedy = "write numbers, texts, lists and mappings"
+        raise GridError("grid", [Fault(None, "grid", problem, remedy)]) from error
+    return stream.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """A value with lists, mappings and texts of Python's own alone."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, PurePath | str) else value
 
 
 def _composed(path: Path | str, text: str, faults: Faults) -> Node:

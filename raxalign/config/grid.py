@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from raxalign.catalog import PluginFault, PluginFile
 from raxalign.config._corpora import CorpusSettings, corpus_fields, read_corpora, read_text
@@ -37,9 +37,10 @@ from raxalign.config._specs import (
     TextSpec,
 )
 from raxalign.config._validate import validate
-from raxalign.config._yaml import Node, read
+from raxalign.config._yaml import Node, parse, read, written
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.config.search import Search
+from raxalign.config.trust import require_trust
 from raxalign.errors import GridError
 from raxalign.plugin_files import open_file, visible
 
@@ -56,6 +57,7 @@ __all__ = [
     "TaskSpec",
     "TextSpec",
     "load",
+    "written",
 ]
 
 REQUIRED = {
@@ -81,18 +83,23 @@ KEYS = (
 )
 
 
-def load(path: Path | str) -> Grid:
-    """Return the grid of a YAML file, with absolute paths and all options filled in.
+def load(source: Path | str | Mapping[str, Any]) -> Grid:
+    """Return the grid of a YAML file, with absolute paths and all options filled in. A mapping is
+    read as the file ``<name>.yaml`` of the working directory would be that holds it.
 
     Raises `GridError` with every fault of the file: its line, its key, what is wrong and what would
-    be right.
+    be right; and `RaxalignError` where the user does not trust its plug-ins (`config.trust`).
     """
-    path = Path(path).absolute()
     faults = Faults()
-    root, text = read(path, faults)
+    if isinstance(source, Mapping):
+        path, text = Path(f"{source.get('name', 'grid')}.yaml").absolute(), written(source)
+        root = parse(path, text, faults)
+    else:
+        path = Path(source).absolute()
+        root, text = read(path, faults)
     paths = Paths(path.parent.resolve(), faults)
     try:
-        with _plugins(root, paths) as plugins:
+        with _plugins(path, root, paths) as plugins:
             grid = _read(path, text, root, paths, plugins)
     except _Incomplete:
         grid = None
@@ -140,12 +147,13 @@ class _Sections:
 
 
 @contextmanager
-def _plugins(root: Node, paths: Paths) -> Iterator[tuple[PluginFile, ...]]:
+def _plugins(path: Path, root: Node, paths: Paths) -> Iterator[tuple[PluginFile, ...]]:
     """The plug-in files of the grid, whose names stand for them within the block. With a fault in
-    one, the other sections are not read.
+    one, the other sections are not read. None of them runs before the user trusts all of them.
     """
     node = root.value.get("plugins") if isinstance(root.value, dict) else None
     found, before = [], len(paths.faults)
+    named: list[tuple[Path, Node]] = []
     for item in node.items() if node is not None and node.value is not None else ():
         if not isinstance(item.value, str) or not item.value.strip():
             paths.faults.add(
@@ -154,8 +162,11 @@ def _plugins(root: Node, paths: Paths) -> Iterator[tuple[PluginFile, ...]]:
                 "for example [my_method.py], relative to the grid file",
             )
             continue
+        named.append((Path(absolute(item.value.strip(), paths.folder)), item))
+    require_trust(path, (place for place, _ in named))
+    for place, item in named:
         try:
-            found.append(open_file(Path(absolute(item.value.strip(), paths.folder))))
+            found.append(open_file(place))
             with visible(found):
                 pass
         except PluginFault as fault:

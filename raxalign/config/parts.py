@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
-from raxalign.config.sources import DataPath
+from raxalign.config.sources import DataPrefix
 
 
 class Parts(BaseParams):
@@ -14,11 +14,11 @@ class Parts(BaseParams):
     Paths may hold ``{lang}`` and ``{pivot}``, and are completed as a single path is.
     """
 
-    train: DataPath = Field(description="Path of the training text.")
-    dev: DataPath | None = Field(
+    train: DataPrefix = Field(description="Path of the training text.")
+    dev: DataPrefix | None = Field(
         None, description="Path of the dev text (none: there is no dev set)."
     )
-    test: DataPath = Field(description="Path of the test text.")
+    test: DataPrefix = Field(description="Path of the test text.")
 
     def paths(self) -> dict[str, str]:
         """Return the paths by part, in the order in which the parts make up the corpus: training,

@@ -1,9 +1,11 @@
-"""Where and how to run a grid. Only `precision` and `compile` can change a result, and they enter
-keys where they are not the default. Flags and the environment override the rest.
+"""Where and how to run a grid. Only `precision`, `compile` and, under dropout, the `workers` of the
+file can change a result, and they enter keys where they are not the default. Flags and the
+environment enter no key; they override the rest, and how many workers there are.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -19,6 +21,8 @@ DEFAULT_STORAGE = ".raxalign"
 Keep = Literal["all", "best", "none"]
 _TRACKING = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "file", "databricks", "uc")
 """Schemes of the tracking stores of MLflow."""
+_BUCKETS = ("s3", "s3a", "gs", "gcs")
+_USER = re.compile(r"(?!arn:)[^/]*[:@]")
 Precision = Literal["fp32", "tf32", "bf16"]
 """How products inside an encoder are computed, with float32 weights in every case: in float32, or
 with operands that are rounded to TensorFloat-32 or bfloat16.
@@ -36,7 +40,9 @@ Gpus = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"]
 class RunConfig(BaseParams):
     """The `run` section of a grid file.
 
-    `workers` train one trial together, each with `gpus_per_worker` (`auto`: as the cards that are
+    `workers` train one trial together: into as many shares, each with masks of its own, the batches
+    of trainings with dropout are divided, also where the flag `--workers` has another number of
+    workers compute them. Each has `gpus_per_worker` (`auto`: as the cards that are
     there allow, see `raxalign.sweep.cards`) and `threads`; `precision` is that of encoders, whose
     blocks run as torch.compile makes them where `compile` is set; `activation_checkpointing` says
     how trainings save memory; `checkpoint_minutes` is the time between two checkpoints of a
@@ -146,12 +152,18 @@ def _gib(text: str | None) -> float | None:
 
 def storage_root(storage: str, folder: Path) -> str:
     """Return a storage root as the store takes it: an absolute path, or a URL without a final
-    slash. Raises `RaxalignError` for a URL that names no bucket.
+    slash. Raises `RaxalignError` for a URL that names no bucket, and for a user in one of a bucket.
     """
     scheme, url, place = storage.partition("://")
     if url and not place.strip("/"):
         form = "/folder" if scheme == "file" else "bucket/folder"
         raise RaxalignError(f"storage {storage}: names no place; write {scheme}://{form}")
+    if scheme in _BUCKETS and _USER.match(place):
+        raise RaxalignError(
+            f"storage {scheme}://***: a user or a key in the URL of a bucket is not read. Write"
+            f" {scheme}://bucket/folder, and set credentials as the store's own tools read them"
+            " (for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)"
+        )
     if storage.startswith("file://"):
         return absolute(storage.removeprefix("file://"), Path("/"))
     return storage.rstrip("/") if "://" in storage else absolute(storage, folder)

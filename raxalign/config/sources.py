@@ -14,8 +14,8 @@ from typing import Annotated
 
 @dataclass(frozen=True)
 class PathMarker:
-    """Marks a string param as a path; `is_prefix` where it is completed before it is opened (as by
-    a language code).
+    """Marks a string param as a path; `is_prefix` where it is completed before it is opened, by the
+    code of a side at its end or in place of ``{side}``.
     """
 
     is_prefix: bool = False

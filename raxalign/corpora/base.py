@@ -58,6 +58,10 @@ class Corpus(ABC):
     """
 
     VERSION: ClassVar[int]
+    papers: ClassVar[tuple[str, ...]] = ()
+    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
+    cited where the option's value contains the text.
+    """
     licence: ClassVar[str]
 
     class Params(BaseParams):

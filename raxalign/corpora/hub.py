@@ -18,6 +18,7 @@ from raxalign.corpora.readers.codes import ListName, hub_code, own_code
 from raxalign.corpora.readers.hub import dataset_revision, first_line, load_rows
 from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
+from raxalign.printing import with_article
 
 _BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
 _CODES = (
@@ -181,7 +182,7 @@ def _text(row: Mapping[str, Any], field: str, place: str, number: int) -> str:
             there = (
                 ", ".join(map(str, value))
                 if isinstance(value, Mapping)
-                else f"a {type(value).__name__}"
+                else with_article(type(value).__name__)
             )
             raise DataError(
                 place, f"row {number} has no field {field!r}; at {name!r} there is: {there}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -15,14 +16,17 @@ from raxalign.corpora.readers.files import FileCorpus, source_name
 from raxalign.corpora.readers.lines import count_lines, opened, plain_or_packed, read_parallel
 from raxalign.errors import DataError
 
+_SIDE = "{side}"
 _PATH = (
-    "Path that both files share up to their extension, the code of the language; it may hold"
-    " `{lang}` and `{pivot}`."
+    "Path that both files share up to their extension, the code of the language; or the whole path,"
+    " with `{side}` in place of that code; either may hold `{lang}` and `{pivot}`."
 )
 
 
 class Moses(FileCorpus):
-    """Line k of `<path>.<lang>` is translated by line k of `<path>.<pivot>`."""
+    """Line k of `<path>.<lang>` is translated by line k of `<path>.<pivot>`, or of two files that
+    have the codes of their languages elsewhere in their paths.
+    """
 
     VERSION: ClassVar[int] = 1
     licence: ClassVar[str] = "that of the files"
@@ -30,8 +34,12 @@ class Moses(FileCorpus):
     class Params(FileCorpus.Params):
         """Training, dev and test as files of their own are `path: {train: ..., dev: ..., test:
         ...}`, one prefix each, with `split: files`. A file may be packed (`<path>.<lang>.gz`, or
-        `.bz2` or `.xz`). `codes` stand in extensions, and for ``{lang}`` and ``{pivot}``. Files
-        with gold links are usually `pretokenized`.
+        `.bz2` or `.xz`). `codes` stand in extensions, and for ``{side}``, ``{lang}`` and
+        ``{pivot}``. Files with gold links are usually `pretokenized`.
+
+        FLORES-200 is `path: "flores200_dataset/dev/{side}.dev"` with `codes: flores`. NTREX-128 is
+        `path: "NTREX-128/newstest2019-*.{side}.txt"` with `codes: ntrex`: next to ``{side}``, a `*`
+        in a file's name stands for what is not the same in both (`ref` and `src`).
         """
 
         path: DataPrefix | Parts = Field(description=_PATH)
@@ -57,9 +65,11 @@ class Moses(FileCorpus):
         )
         for path, code in ((source, lang), (target, pivot)):
             if not path.is_file():
+                shared = self.place(part, lang, pivot)
+                what = "path" if _SIDE in str(shared) else "prefix"
                 remedy = (
-                    "`path` is the prefix that both files share, here"
-                    f" {self.place(part, lang, pivot)} for {source.name} and {target.name}"
+                    f"`path` is the {what} that both files share, here {shared} for {source.name}"
+                    f" and {target.name}"
                 )
                 raise DataError(path, f"there is no such file ({code} side)", remedy=remedy)
         with opened(source) as source_file, opened(target) as target_file:
@@ -72,8 +82,16 @@ class Moses(FileCorpus):
         return count_lines(plain_or_packed(self._file(self.parts()[0], pivot, lang, pivot)), enough)
 
     def _file(self, part: str, code: str, lang: str, pivot: str) -> Path:
-        """The prefix with an extension added (`with_suffix` would take a dot in the prefix for
-        one).
+        """The file of a side: the prefix with an extension added (`with_suffix` would take a dot in
+        the prefix for one), or the path with its code filled in.
         """
-        prefix = self.place(part, lang, pivot)
-        return prefix.with_name(f"{prefix.name}.{self.code(code)}")
+        place, own = self.place(part, lang, pivot), self.code(code)
+        if _SIDE not in str(place):
+            return place.with_name(f"{place.name}.{own}")
+        path = Path(str(place).replace(_SIDE, own))
+        name = glob.escape(path.name).replace("[*]", "*")
+        found = sorted(path.parent.glob(name)) if "*" in name else []
+        if len(found) > 1:
+            names = ", ".join(file.name for file in found)
+            raise DataError(path, f"is several files: {names}", remedy="Write more of the name")
+        return found[0] if found else path

@@ -19,7 +19,7 @@ from raxalign.errors import DataError
 class Tsv(FileCorpus):
     """One sentence pair per row. There is no quoting: a quotation mark is part of the text."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     licence: ClassVar[str] = "that of the file"
 
     class Params(FileCorpus.Params):
@@ -119,7 +119,7 @@ class Tsv(FileCorpus):
     def _columns(self, line: str) -> list[str]:
         delimiter = self.params.delimiter
         columns = line.split(delimiter)
-        return columns if len(delimiter) == 1 else [column.strip() for column in columns]
+        return columns if len(delimiter) == 1 else [column.strip(" \t") for column in columns]
 
     def _position(
         self, column: int | str, first: list[str], path: Path, lang: str, pivot: str

@@ -88,6 +88,10 @@ class EncoderKind(ABC):
     """
 
     VERSION: ClassVar[int]
+    papers: ClassVar[tuple[str, ...]] = ()
+    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
+    cited where the option's value contains the text.
+    """
     family: ClassVar[str]
     by_name: ClassVar[bool] = False
     """Whether a name in a grid file that is not a kind means this kind with that `name`."""

@@ -28,6 +28,7 @@ class Phrasebook(EncoderKind):
     """
 
     VERSION: ClassVar[int] = 1
+    papers = ("devlin2019",)
     family: ClassVar[str] = "transformer"
 
     class Params(EncoderKind.Params):

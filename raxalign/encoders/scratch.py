@@ -25,6 +25,7 @@ class Scratch(EncoderKind):
     """
 
     VERSION: ClassVar[int] = 3
+    papers = ("devlin2019",)
     family: ClassVar[str] = "transformer"
     needs_text: bool = True
 

@@ -13,6 +13,7 @@ from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.training.static_params import LANG, StaticParams
 from raxalign.errors import RaxalignError
+from raxalign.extras import missing
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.static import StaticEncoder
@@ -27,10 +28,16 @@ class Static(EncoderKind):
     method has mapped one onto the other. The encoder has one layer, 0; fastText has vectors for
     unseen words too. The baseline of Cao et al. (2020) is fastText with `normalization:
     unit-center-unit` and a rotation; Liu et al. (2020, §3) train Word2Vec and GloVe jointly on the
-    `pieces` of BERT's vocabulary.
+    `pieces` of BERT's vocabulary. fastText and Word2Vec are trained by gensim, which is an extra:
+    `pip install 'raxalign[static]'`.
     """
 
     VERSION: ClassVar[int] = 1
+    papers = (
+        "algorithm=fasttext bojanowski2017",
+        "algorithm=word2vec mikolov2013vectors",
+        "algorithm=glove pennington2014",
+    )
     family: ClassVar[str] = "static"
 
     Params = StaticParams
@@ -59,6 +66,11 @@ class Static(EncoderKind):
         if self.params.vectors is not None and not self._files():
             return [f"vectors: there is no file {self.params.vectors}"]
         return []
+
+    def check_machine(self) -> list[str]:
+        """Whether gensim, which trains all but GloVe, is there."""
+        trained = self.params.vectors is None and self.params.algorithm != "glove"
+        return missing("gensim", self.params.algorithm) if trained else []
 
     def label(self) -> str:
         """The algorithm, or where the vectors are from."""

@@ -20,6 +20,7 @@ from raxalign.encoders.models.hub import cached_config, fetched_config, hub_revi
 from raxalign.encoders.models.hub_errors import NAMES, NO_NAME
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
 from raxalign.encoders.models.size import Footprint, config_footprint
+from raxalign.encoders.models.text_form import TextForm, set_text_form
 from raxalign.errors import DataError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Transformer(EncoderKind):
     """
 
     VERSION: ClassVar[int] = 2
+    papers = ("name=bert-base devlin2019", "name=xlm-r conneau2020", "name=LaBSE feng2022")
     family: ClassVar[str] = "transformer"
     by_name: ClassVar[bool] = True
 
@@ -89,6 +91,16 @@ class Transformer(EncoderKind):
                 " (`eager`), or by the first of these that the architecture has (`auto`);"
                 " `flash_attention_2` is that of the package flash-attn, for `run.precision: bf16`"
                 " on NVIDIA cards; they differ by rounding, so one that is set enters the key."
+            ),
+        )
+
+        normalize: Annotated[TextForm, LATER] = Field(
+            "none",
+            description=(
+                "What is done to every text, of corpora and tasks alike, before the tokenizer's own"
+                " steps: nothing, so that it is read as published (`none`), composition to"
+                " Unicode's form C (`nfc`), or composition without joiners and other format"
+                " characters (`clean`); of an exported encoder `AutoModel` does not do it."
             ),
         )
 
@@ -231,6 +243,8 @@ class Transformer(EncoderKind):
         encoder = TransformerEncoder.from_folder(name, revision, device, self.params.attention)
         if self.params.bidirectional:
             make_bidirectional(encoder.model)
+        if self.params.normalize != "none":
+            set_text_form(encoder.model.config, encoder.tokenizer, self.params.normalize)
         return encoder
 
     def _folder(self) -> Path:

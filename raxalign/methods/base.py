@@ -101,6 +101,10 @@ class Method(ABC):
     VERSION: ClassVar[int]
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
     reference: ClassVar[str]
+    papers: ClassVar[tuple[str, ...]] = ()
+    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
+    cited where the option's value contains the text.
+    """
     is_baseline: ClassVar[bool] = False
     """Whether it leaves the encoder as it is, so that other methods are compared with it."""
     per_language: ClassVar[tuple[str, ...]] = ()
@@ -138,6 +142,12 @@ class Method(ABC):
     def has_chance(self) -> bool:
         """Return whether the seed can change the result."""
         return False
+
+    def has_dropout(self) -> bool:
+        """Return whether aligning trains with dropout, whose masks depend on how the global batches
+        are divided: the number of parts (`run.workers`) is then in the key.
+        """
+        return self.effect().weights
 
     def effect(self) -> Effect:
         """Return what aligning changes."""
@@ -179,7 +189,9 @@ class Method(ABC):
         """
         from raxalign.corpora.readers.inspection import read_dictionaries
 
-        return read_dictionaries(self.sources(lang, pivot) for lang in languages)
+        sources = {lang: self.sources(lang, pivot) for lang in languages}
+        swap = bool(getattr(self.params, "swap", False))
+        return read_dictionaries(sources, pivot, swap=swap)
 
     @abstractmethod
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:

@@ -26,6 +26,7 @@ class Centering(TextMethod):
 
     VERSION = 1
     reference = "Libovický et al. 2020"
+    papers = ("libovicky2020",)
 
     class Params(TextMethod.Params):
         """The means are over the words of the sentences that are read."""

@@ -50,6 +50,7 @@ class CodeSwitching(MaskedLMMethod):
 
     VERSION = 1
     reference = "Qin et al. 2020"
+    papers = ("qin2020",)
 
     class Params(MaskedLMParams):
         """Training is by AdamW."""

@@ -45,6 +45,7 @@ class Distillation(TrainedMethod):
 
     VERSION = 1
     reference = "Reimers & Gurevych 2020"
+    papers = ("reimers2020",)
 
     class Params(TrainedParams):
         """A teacher of its own folder is read at its last layer, the encoder as its own teacher at

@@ -96,6 +96,7 @@ class Finetune(TrainedMethod):
 
     VERSION = 1
     reference = "Cao et al. 2020; Kulshreshtha et al. 2020"
+    papers = ("cao2020", "norm=plain kulshreshtha2020")
     profiles = _PROFILES
 
     class Params(TrainedParams):

@@ -45,6 +45,7 @@ class IterativeNormalization(TextMethod):
 
     VERSION = 1
     reference = "Zhang et al. 2019"
+    papers = ("zhang2019",)
 
     class Params(TextMethod.Params):
         """The means are over the words of the sentences that are read."""
@@ -151,4 +152,5 @@ class IterativeNormalization(TextMethod):
             moving_readout(self.params.direction, lang, inputs.pivot, layer, (step,))
             for layer, step in zip(layers, steps, strict=True)
         ]
-        return readouts, {"pairs": moments.count, **support(moments.count, crosses)}
+        rests = support(moments.count, crosses, centred=crosses)
+        return readouts, {"pairs": moments.count, **rests}

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
-import lazy_loader as lazy
 from pydantic import Field
 
+from raxalign import lazy
 from raxalign.config.sources import Source
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
@@ -54,6 +54,7 @@ class Linear(Method):
     VERSION = 1
     accepts = frozenset({"transformer", "static"})
     reference = "Mikolov et al. 2013; Wang et al. 2019"
+    papers = ("mikolov2013translation", "wang2019")
 
     class Params(WordPairParams):
         """`dictionary`, `swap` and `min_count` have an effect with `supervision: dictionary`

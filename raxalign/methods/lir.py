@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-import lazy_loader as lazy
 from pydantic import Field
 
+from raxalign import lazy
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.text import TextMethod
@@ -39,6 +39,7 @@ class Lir(TextMethod):
 
     VERSION = 1
     reference = "Yang et al. 2021"
+    papers = ("yang2021lir",)
 
     class Params(TextMethod.Params):
         """The directions are those of the words of the sentences that are read."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-import lazy_loader as lazy
 from pydantic import Field
 
+from raxalign import lazy
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
@@ -42,6 +42,7 @@ class Lsar(TextMethod):
 
     VERSION = 1
     reference = "Xie et al. 2022"
+    papers = ("xie2022",)
 
     class Params(TextMethod.Params):
         """The means are over the words of the sentences that are read."""

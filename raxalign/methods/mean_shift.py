@@ -42,6 +42,7 @@ class MeanShift(Method):
 
     VERSION = 1
     reference = "Liu et al. 2020"
+    papers = ("liu2020",)
     per_language = ("alpha",)
 
     class Params(Method.Params):

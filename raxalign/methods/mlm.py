@@ -37,6 +37,7 @@ class Mlm(MaskedLMMethod):
 
     VERSION = 1
     reference = "Devlin et al. 2019; Pan et al. 2021"
+    papers = ("devlin2019", "pan2021")
 
     class Params(MaskedLMParams):
         """Training is by AdamW. With `data: bitext`, `min_pieces` leaves out whole pairs that have

@@ -62,6 +62,7 @@ class Ppa(TrainedMethod):
 
     VERSION = 1
     reference = "Pan et al. 2021; He et al. 2020"
+    papers = ("pan2021", "he2020")
     profiles = _PROFILES
 
     class Params(MaskedLMParams):

@@ -77,6 +77,7 @@ class SentenceMargin(TrainedMethod):
 
     VERSION = 1
     reference = "Feng et al. 2022"
+    papers = ("feng2022", "yang2019margin")
     profiles = _PROFILES
 
     class Params(TrainedParams):

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, final
 
-import lazy_loader as lazy
 from pydantic import Field
 
+from raxalign import lazy
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
@@ -46,6 +46,7 @@ class SentenceRotation(Method):
     VERSION = 1
     accepts = frozenset({"transformer", "static"})
     reference = "Aldarmaki and Diab 2019"
+    papers = ("aldarmaki2019",)
 
     class Params(Method.Params):
         """`pooling` comes before the mean over the words of a sentence."""
@@ -92,12 +93,13 @@ class SentenceRotation(Method):
                         (self._step(moments, place),),
                     )
                 )
-            crosses = [
-                moments.cross(place, center=self.params.center) for place in range(len(layers))
-            ]
+            crosses, centred = (
+                [moments.cross(place, center=center) for place in range(len(layers))]
+                for center in (self.params.center, True)
+            )
             notes[lang] = {
                 "sentences": moments.count,
-                **support(moments.count, crosses, unit="sentence pairs"),
+                **support(moments.count, crosses, centred=centred, unit="sentence pairs"),
             }
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
 

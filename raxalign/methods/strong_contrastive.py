@@ -42,5 +42,6 @@ class StrongContrastive(ContrastMethod):
 
     VERSION = 1
     reference = "Wu & Dredze 2020"
+    papers = ("wu2020", "freeze=blocks bakos2025")
     strong = True
     name = "strong_contrastive"

@@ -53,6 +53,7 @@ class Tlm(MaskedLMMethod):
 
     VERSION = 1
     reference = "Conneau and Lample 2019; Pan et al. 2021"
+    papers = ("conneau2019", "pan2021")
     profiles = _PROFILES
 
     class Params(MaskedLMParams):

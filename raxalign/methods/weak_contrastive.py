@@ -38,5 +38,6 @@ class WeakContrastive(ContrastMethod):
 
     VERSION = 1
     reference = "Wu & Dredze 2020"
+    papers = ("wu2020", "freeze=blocks bakos2025")
     strong = False
     name = "weak_contrastive"

@@ -51,6 +51,7 @@ class Weam(TrainedMethod):
 
     VERSION = 1
     reference = "Yang et al. 2021"
+    papers = ("weam2021",)
     profiles = _PROFILES
 
     class Params(MaskedLMParams):

@@ -29,6 +29,7 @@ class Znorm(TextMethod):
 
     VERSION = 1
     reference = "Zhao et al. 2021"
+    papers = ("zhao2021",)
 
     class Params(TextMethod.Params):
         """Mean and deviation are over the words of the sentences that are read."""

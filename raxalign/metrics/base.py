@@ -18,6 +18,7 @@ of several models of the pivot the mean over the models, as the tasks' own metri
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from raxalign.config.params import BaseParams
+from raxalign.measured import Measured, Unit
 from raxalign.sample import Array, Ints, Sample, clusters_of, parts_of, summed
 
 if TYPE_CHECKING:
@@ -38,18 +40,30 @@ class Metric(ABC):
     """A number that is formed of predictions. Subclasses are final, one per file.
 
     `reads` names the columns of the predictions that the metric needs. `better` says which values
-    are better.
+    are better, `unit` how they are shown: a `share` from 0 to 1 in percent, a `count`, or a
+    `number` as it is. `range` has the smallest and the largest value (None: those of the unit).
     """
 
     VERSION: ClassVar[int]
+    papers: ClassVar[tuple[str, ...]] = ()
+    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
+    cited where the option's value contains the text.
+    """
     reads: ClassVar[frozenset[str]]
     better: ClassVar[Literal["higher", "lower"]] = "higher"
+    unit: ClassVar[Unit] = "number"
+    range: ClassVar[tuple[float, float] | None] = None
 
     class Params(BaseParams):
         """The options of the metric."""
 
     def __init__(self, params: Params) -> None:
         self.params = params
+
+    def measured(self, name: str) -> Measured:
+        """Returns the declaration of the metric under the name that a grid gives it."""
+        about = (inspect.getdoc(type(self)) or name).partition("\n\n")[0]
+        return Measured(name, about, self.better, unit=self.unit, range=self.range)
 
     @abstractmethod
     def of(self, predictions: pa.Table) -> float:

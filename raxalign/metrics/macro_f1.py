@@ -24,6 +24,7 @@ class MacroF1(Metric):
 
     VERSION = 1
     reads = frozenset({"label", "predicted"})
+    unit = "share"
 
     class Params(Metric.Params):
         """Labels that are part of the mean."""

@@ -18,6 +18,7 @@ class PrecisionAt(PerExample):
 
     VERSION = 1
     reads = frozenset({"rank"})
+    unit = "share"
 
     class Params(PerExample.Params):
         """The depth of the list."""

@@ -11,8 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
 

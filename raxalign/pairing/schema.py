@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.arrays import offsets_of
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import read_sentences, text_columns, words_type
+from raxalign.corpora.text.words import clean
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.words import Words
@@ -58,12 +58,12 @@ def types_schema() -> pa.Schema:
 
 
 def read_pairs(folder: Path) -> pa.Table:
-    """The word pairs of a dataset folder, memory-mapped. Raises `DataError` where it is neither of
-    `full_schema` nor of `pairs_schema`, which has no running text.
+    """The word pairs of a dataset folder, memory-mapped. Raises `DataError` where it does not have
+    the columns of `pairs_schema`, or others than those of `full_schema`.
     """
     table = read_table(folder)
-    schema = table.schema.remove_metadata()
-    if not (schema.equals(full_schema()) or schema.equals(pairs_schema())):
+    fields = set(table.schema.remove_metadata())
+    if not set(pairs_schema()) <= fields <= set(full_schema()):
         raise DataError(
             folder, f"is not a word-pair dataset: its columns are {', '.join(table.schema.names)}"
         )
@@ -108,8 +108,9 @@ def check(table: pa.Table) -> None:
 def _check_text(table: pa.Table, name: str) -> None:
     for row, words in enumerate(read_sentences(table, name)):
         if isinstance(words, Sentence) and not all(
-            start >= 0 and words.text.startswith(word, start)
-            for word, start in zip(words, words.starts, strict=True)
+            start >= 0
+            and (words.text.startswith(word, start) or word in clean(words.text[start:end]))
+            for word, (start, end) in zip(words, words.spans(), strict=True)
         ):
             raise _fault(table, row, f"has words in {name} that are not in {name}_text")
 

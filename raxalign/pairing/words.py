@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.arrays import offsets_of
 from raxalign.corpora.text.sentences import (
     cells,
@@ -40,8 +39,8 @@ class Words(Sequence[Sequence[str]]):
     """
 
     def __init__(self, column: pa.ChunkedArray, running: pa.Table | None = None) -> None:
-        """`running` has a column of texts and one of the words' starts, with null where the text of
-        a sentence is not known (None: no text is).
+        """`running` has a column of texts, one of the words' starts and one of their ends, with
+        null where the text of a sentence is not known (None: no text is).
         """
         self.column, self.running = column, running
 
@@ -56,11 +55,12 @@ class Words(Sequence[Sequence[str]]):
     @classmethod
     def of_table(cls, table: pa.Table, name: str) -> Words:
         """The sentences of a column of words, with their running text where the table has it."""
-        known = [column for column in text_columns(name) if column in table.column_names]
-        return cls(
-            table.column(name),
-            table.select(known) if len(known) == len(text_columns(_NAME)) else None,
-        )
+        columns = list(text_columns(name))
+        if not set(columns[:2]) <= set(table.column_names):
+            return cls(table.column(name))
+        if columns[2] not in table.column_names:  # written before words had ends of their own
+            table = table.append_column(columns[2], pa.nulls(len(table), pa.list_(pa.int32())))
+        return cls(table.column(name), table.select(columns))
 
     @classmethod
     def join(cls, parts: Sequence[Words]) -> Words:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.grid import load
 from raxalign.config.lock import Lock
 from raxalign.config.run import effective
-from raxalign.errors import RaxalignError, StorageError, TransientError
+from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
 from raxalign.plan.expansion.encoders import all_encoders, plugin_of
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
@@ -33,11 +35,15 @@ _KIND = "kind"  # of a trial's method
 
 @dataclass(frozen=True, repr=False)
 class Opened:
-    """A grid file that was read, the settings of its run, and its plan."""
+    """A grid file that was read, the settings of its run, and its plan: of all trials, or of those
+    of some cells (`Trial.cell`). `parts` are the grids that it joins, for showing results alone.
+    """
 
     grid: Grid
     run: RunConfig
     plan: Plan
+    cells: frozenset[str] | None = None
+    parts: tuple[Opened, ...] = ()
 
     def __repr__(self) -> str:
         return (
@@ -50,9 +56,30 @@ class Opened:
         """The storage root."""
         return self.run.storage
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """The texts that the grid is made of, by their file names: the grid file, its lock, and its
+        plug-ins as long as they are what was read; of several grids, each under its name.
+        """
+        if self.parts:
+            return {
+                f"{part.plan.name}/{name}": text
+                for part in self.parts
+                for name, text in part.sources.items()
+            }
+        lock = self.grid.path.with_suffix(".lock")
+        texts = {self.grid.path.name: self.grid.text_of_file}
+        texts |= {lock.name: lock.read_text(encoding="utf-8")} if lock.is_file() else {}
+        for plugin in self.plan.plugins:
+            file = Path(plugin.path)
+            data = file.read_bytes() if file.is_file() else b""
+            if hashlib.sha256(data).hexdigest() == plugin.digest:
+                texts[file.name] = data.decode("utf-8", "replace")
+        return texts
+
 
 def open_grid(
-    path: Path | str,
+    source: Path | str | Mapping[str, Any],
     *,
     storage: str | None = None,
     address: str | None = None,
@@ -63,7 +90,8 @@ def open_grid(
     """Read a grid file and expand it.
 
     Args:
-        path: The grid file.
+        source: The grid file, or a mapping with the content of one: its paths are relative to the
+            working directory, and faults have no lines.
         storage: The flag ``--storage``. Flags come before the environment, and the environment
             before the file's `run`.
         address: The flag ``--address``.
@@ -76,16 +104,29 @@ def open_grid(
         DataError: Files that it names are missing.
         RaxalignError: A flag is impossible, or the grid as a whole shows another fault.
     """
-    grid = load(path)
-    run = effective(
-        grid.run,
-        storage=storage,
-        address=address,
-        workers=workers,
-        keep=keep,
-        environ=os.environ,
-    )
-    return Opened(grid, run, _expand(grid, run.storage, allow_missing=allow_missing))
+    with _without_lines(source):
+        grid = load(source)
+        run = effective(
+            grid.run,
+            storage=storage,
+            address=address,
+            workers=workers,
+            keep=keep,
+            environ=os.environ,
+        )
+        return Opened(grid, run, _expand(grid, run.storage, allow_missing=allow_missing))
+
+
+@contextmanager
+def _without_lines(source: object) -> Iterator[None]:
+    """Name the faults of a mapping by their keys alone: the lines would be of no file."""
+    try:
+        yield
+    except GridError as error:
+        if not isinstance(source, Mapping):
+            raise
+        faults = [replace(fault, line=None) for fault in error.faults]
+        raise GridError("the grid", faults) from error
 
 
 def reopened(
@@ -95,7 +136,9 @@ def reopened(
     suggestions.
     """
     plan = _expand(opened.grid, opened.root, suggested=suggested)
-    return Opened(opened.grid, opened.run, plan)
+    if opened.cells is not None:
+        plan = plan.only(trial for trial in plan.trials if trial.cell in opened.cells)
+    return replace(opened, plan=plan)
 
 
 def _expand(
@@ -139,13 +182,13 @@ def resolve(opened: Opened, downloads: Path) -> Opened:
                 lock = lock.with_(name, revision)
                 lock.save()
     _lock_configs(grid, lock)
-    plan = _expand(grid, opened.root)
-    if plan.unresolved:
+    again = reopened(opened)
+    if again.plan.unresolved:
         raise RaxalignError(
-            f"{grid.path}: could not resolve {', '.join(plan.unresolved)}: pin it in the grid file"
-            " (`revision` or `sha256`)"
+            f"{grid.path}: could not resolve {', '.join(again.plan.unresolved)}: pin it in the grid"
+            " file (`revision` or `sha256`)"
         )
-    return Opened(grid, opened.run, plan)
+    return again
 
 
 def _lock_configs(grid: Grid, lock: Lock) -> None:

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from raxalign.analysis.metrics import is_main
 from raxalign.catalog import catalog, in_words, name_of
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Score
@@ -70,8 +69,9 @@ class Added:
             value = float(self.metric.of(rows))
         except Exception as error:
             raise self._error(f"{in_words(error)} {where}") from error
-        if not math.isfinite(value):
-            raise self._error(f"is {value} {where}")
+        fault = self.metric.measured(self.name).fault(value)
+        if fault or not math.isfinite(value):
+            raise self._error(f"{fault or f'is {value}'} {where}")
         return value
 
     def _error(self, message: str) -> RaxalignError:
@@ -137,8 +137,8 @@ def faults(task: Task, metrics: Sequence[MetricSpec]) -> Iterator[tuple[str, str
         reads = catalog("metrics")[spec.kind].reads
         if spec.name == task.main_metric:
             yield spec.name, "is the name of the task's main metric; choose another name"
-        elif not is_main(spec.name):
-            yield spec.name, "is a name for counts and parts of metrics, which tables leave out"
+        elif task.measured(spec.name) is not None:
+            yield spec.name, "is the name of a metric of the task's own; choose another name"
         elif task.predicts is not None and not task.predicts:
             yield spec.name, "cannot be computed: this task's predictions are not one per example"
         elif task.predicts is not None and (lacking := sorted(reads - task.predicts)):

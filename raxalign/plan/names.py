@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,6 +39,22 @@ def trial_name(trial: Trial, plan: Plan) -> str:
     seed = [] if trial.seed is None else [f"seed {trial.seed}"]
     axes = [f"{axis}={value}" for axis, value in params.items()]
     return " ".join([trial.method, *axes, "+".join(trial.languages), *seed])
+
+
+def ordered(langs: Iterable[str], plan: Plan) -> list[str]:
+    """Return languages, or pairs of languages, as tables and figures show them: the pivot first,
+    the others in the order of the grid, means last.
+    """
+    places = {lang: place for place, lang in enumerate(plan.languages)}
+
+    def place(label: str) -> tuple[object, ...]:
+        cuts = [len(label), *(at for at, sign in enumerate(label) if sign == "-")]
+        first = next((label[:at] for at in cuts if label[:at] in places), label)
+        ends = first, label[len(first) + 1 :]
+        known = (places.get(lang, len(places)) for lang in ends)
+        return label.startswith("avg"), label != plan.pivot, *known, label
+
+    return sorted(langs, key=place)
 
 
 def plain(value: object) -> str:

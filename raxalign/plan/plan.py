@@ -9,15 +9,21 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from raxalign.catalog import PluginFile
+from raxalign.catalog import PluginFile, catalog
 from raxalign.languages import remark
+from raxalign.measured import Measured, undeclared
 from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
 from raxalign.plan.study import Asked, Study
 from raxalign.plan.touch import told
-from raxalign.plan.trial import Searched, Trial, Untouched
+from raxalign.plan.trial import Searched, Trial, Untouched, kept_readouts
+from raxalign.printing import counted
+from raxalign.store.sealed import parse
+
+if TYPE_CHECKING:
+    from raxalign.tasks.base import Task
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,8 @@ class Plan:
     wanted. `plugins` are the files outside the package that its stages are made by. `metrics` are
     what the grid adds to its tasks: they enter no key, and are computed when results are read.
     `studies` are the searches of the grid, and `asked` says which trials they have suggested.
+    `apart` describes in words what differs between the grids that a plan joins, which is for
+    showing results alone and is never stored.
     """
 
     name: str
@@ -50,6 +58,7 @@ class Plan:
     metrics: tuple[Added, ...] = ()
     studies: tuple[Study, ...] = ()
     asked: tuple[Asked, ...] = ()
+    apart: tuple[str, ...] = ()
 
     @cached_property
     def by_key(self) -> dict[str, Trial]:
@@ -73,6 +82,57 @@ class Plan:
         spoken = (lang for trial in self.trials for lang in trial.languages)
         return tuple(dict.fromkeys([*spoken, self.pivot]))
 
+    @cached_property
+    def _kinds(self) -> dict[str, str]:
+        """The kinds of tasks by the names that the grid gives them."""
+        found: dict[str, str] = {}
+        for trial in self.trials:
+            for task, key in trial.evaluations.items():
+                if task not in found and key in self.stages:
+                    found[task] = self.stages[key].maker
+        return found
+
+    @cached_property
+    def _measured(self) -> dict[tuple[str, str], Measured]:
+        """What was looked up by `measured`."""
+        return {}
+
+    def task(self, name: str) -> type[Task] | None:
+        """Return the plug-in of a task, by the name that the grid gives it or by its kind; None
+        where it is not here.
+        """
+        kind, known = self._kinds.get(name, name), catalog("tasks")
+        if kind not in known:
+            return None
+        plugin: type[Task] = known[kind]
+        return plugin
+
+    def main_metric(self, task: str) -> str | None:
+        """Return the metric that a task's plug-in calls its main one; None where it is not here."""
+        return getattr(self.task(task), "main_metric", None)
+
+    def measured(self, task: str, metric: str) -> Measured:
+        """Return what is declared of a metric of a task, by the metric that the grid adds or by the
+        task's plug-in.
+
+        Where neither is here, or the plug-in does not declare the metric, the answer is neutral
+        (`undeclared`).
+        """
+        if (task, metric) not in self._measured:
+            added, plugin = self.added(task, metric), self.task(task)
+            found = plugin.measured(metric) if plugin is not None else None
+            self._measured[task, metric] = (
+                added[0].metric.measured(metric) if added else found or undeclared(metric)
+            )
+        return self._measured[task, metric]
+
+    def count_of(self, task: str, metric: str) -> str:
+        """Return the metric that counts the pairs behind another one, ``<metric>_pairs``; nothing
+        where no count of that name is declared.
+        """
+        name = f"{metric}_pairs"
+        return name if self.measured(task, name).role == "count" else ""
+
     def added(self, task: str, metric: str | None = None) -> tuple[Added, ...]:
         """Return the metrics that the grid adds to a task, or that of a name; none where it adds
         none.
@@ -90,20 +150,28 @@ class Plan:
 
     def remarks(self) -> list[str]:
         """Return what the user should know before the grid runs: warnings, the evaluations that are
-        not run, and what is not known yet.
+        not run, outdated readouts that are kept, and what is not known yet.
         """
         unknown = ", ".join(self.unknown_depths)
         found = [*self.warnings, *told(self.trials, self.axes)]
+        found += kept_readouts((trial, task) for trial in self.trials for task in trial.evaluations)
         if unknown:
             found.append(
                 f"the number of layers of {unknown} is not known yet (`raxalign grid` looks it"
                 " up): layers are not checked against it"
             )
         found += filter(None, map(remark, self.languages))
+        named = {trial.seed for trial in self.trials if trial.searched is None} - {None}
+        if self.studies and len(named) == 1:
+            found.append(
+                "methods without a search run with one seed, so the best point of a search cannot"
+                " be tested against them: give `seeds` several"
+            )
         idle = sum(not trial.evaluations for trial in self.trials)
-        return (
-            [*found, f"{idle} of {len(self.trials)} trials have nothing to run"] if idle else found
-        )
+        if idle:
+            has = "has" if idle == 1 else "have"
+            found.append(f"{idle} of {counted(len(self.trials), 'trial')} {has} nothing to run")
+        return found
 
     def closure(self, keys: list[str], stored: AbstractSet[str] = frozenset()) -> list[str]:
         """Return the keys of all stages that the given ones depend on, themselves included, inputs
@@ -125,13 +193,22 @@ class Plan:
 
     def trains(self, trial: Trial) -> bool:
         """Check whether a trial has training that several workers can share: a task's own, or that
-        of a method that changes weights.
+        of a method that changes weights, unless dropout draws for whole batches.
         """
-        evaluations = [self.stages[key] for key in trial.evaluations.values()]
-        if not evaluations or any("trained" in stage.inputs for stage in evaluations):
-            return bool(evaluations)
-        # only an evaluation without a training is sure to read the aligned encoder of the trial
-        return bool(self.stages[trial.aligned].plugin().effect().weights)
+        inputs = [self.stages[key].inputs for key in trial.evaluations.values()]
+        trained = [self.stages[read["trained"]] for read in inputs if "trained" in read]
+        aligned = {read["aligned"]: self.stages[read["aligned"]] for read in inputs}.values()
+        return any(stage.shares > 1 for stage in (*trained, *aligned)) or any(
+            not stage.shares and stage.plugin().effect().weights for stage in aligned
+        )
+
+    def aligned(self, trial: Trial) -> list[str]:
+        """Return the keys of the stages that a trial's method makes: its aligned encoder where an
+        evaluation reads it, and the readouts that are fitted again after a task's training.
+        """
+        made = (self.stages.get(key) for key in trial.evaluations.values())
+        read = (stage.inputs["aligned"] for stage in made if stage is not None)
+        return [key for key in dict.fromkeys([trial.aligned, *read]) if key in self.stages]
 
     def users(self) -> dict[str, int]:
         """Count the trials that need each stage, whether or not it is stored."""
@@ -189,7 +266,7 @@ class Plan:
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """Read the plan that `to_json` wrote."""
-        data: dict[str, Any] = json.loads(text)
+        data: dict[str, Any] = parse(text)
         stages = [Stage(**entry) for entry in data["stages"]]
         trials = [_trial(entry) for entry in data["trials"]]
         return cls(

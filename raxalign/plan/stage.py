@@ -46,6 +46,9 @@ class Stage:
             float32, so that the results of the other ones are results of their own.
         compiled: Whether the blocks of a transformer are compiled, which changes rounding and the
             random numbers of dropout. It is hashed where it is true.
+        shares: The parts of a training's global batches that each draw dropout of their own (0:
+            nothing is drawn, and any number of workers may divide a batch among them). It is hashed
+            where it is more than 1.
     """
 
     kind: str
@@ -60,6 +63,7 @@ class Stage:
     prepared: Mapping[str, str] = field(default_factory=dict)
     precision: Precision = "fp32"
     compiled: bool = False
+    shares: int = 0
 
     @cached_property
     def key(self) -> str:
@@ -74,6 +78,7 @@ class Stage:
                 "digests": self.digests,
                 **({} if self.precision == "fp32" else {"precision": self.precision}),
                 **({"compiled": True} if self.compiled else {}),
+                **({"shares": self.shares} if self.shares > 1 else {}),
             }
         )
 

@@ -1,21 +1,65 @@
-"""The plans that a storage keeps of the grids that ran in it."""
+"""The plans that a storage keeps of the grids that ran in it. Each is named after the digest of its
+text. A worker gets the name from the driver, and so reads the plan that the driver wrote and no
+other one.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
+from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
-from raxalign.store.files import files_of
+from raxalign.store.files import files_of, split_place
+from raxalign.store.key import digest
+
+_FOLDER = "plans"
+
+
+def plan_path(text: str) -> str:
+    """Return where the text of a plan is below the storage root."""
+    return f"{_FOLDER}/{digest(text)[:32]}.json"
+
+
+def plan_at(place: str) -> Plan:
+    """Return the plan at a place (a storage root and the path below it).
+
+    Raises `StorageError` where its text is not the one that it is named after.
+    """
+    storage, name = split_place(place)
+    return Plan.from_json(_sealed(storage.read(name), place))
+
+
+def stored_texts(root: str) -> Iterator[str]:
+    """Yield the texts of all plans of a storage. One that was changed is passed over with a warning
+    that names it.
+    """
+    storage = files_of(root)
+    paths = [f"{_FOLDER}/{name}" for name in storage.names(_FOLDER) if name.endswith(".json")]
+    for path, data in sorted(storage.read_many(paths).items()):
+        try:
+            yield _sealed(data, f"{root}/{path}")
+        except StorageError as error:
+            warnings.warn(f"{error} It is passed over", stacklevel=2)
 
 
 def stored_plans(root: str) -> Iterator[Plan]:
     """Yield the plans of all grids that ran in a storage; one that another version wrote is passed
     over.
     """
-    storage = files_of(root)
-    places = [f"plans/{name}" for name in storage.names("plans") if name.endswith(".json")]
-    for _, text in sorted(storage.read_many(places).items()):
+    for text in stored_texts(root):
         try:
-            yield Plan.from_json(text.decode())
+            yield Plan.from_json(text)
         except (ValueError, KeyError, TypeError):
             continue
+
+
+def _sealed(data: bytes, place: str) -> str:
+    """Return the text of a plan that is the one that its place is named after."""
+    text = data.decode("utf-8", "replace")
+    if not place.endswith(plan_path(text).removeprefix(_FOLDER)):
+        raise StorageError(
+            f"{place}: was changed: it is not the plan whose digest it is named after. Run its grid"
+            " again to write it anew, or delete it."
+        )
+    return text

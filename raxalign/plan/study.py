@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from raxalign.analysis.metrics import less_is_better
 from raxalign.catalog import catalog
 from raxalign.config.pruner import Pruner
 from raxalign.config.spaces import Space, Value
@@ -187,8 +186,10 @@ def _objective(grid: Grid, name: str, languages: tuple[str, ...]) -> Objective:
     lang = lang.replace("{lang}", "+".join(languages)).replace("{pivot}", grid.pivot)
     spec = next(spec for spec in grid.tasks if spec.name == task)
     added = next((entry for entry in spec.metrics if entry.name == metric), None)
-    if added is not None:
-        return Objective(task, lang, metric, catalog("metrics")[added.kind].better == "lower")
-    declared = next((e for e in catalog("tasks")[spec.kind].metrics if e.names(metric)), None)
-    lower = declared.better == "lower" if declared is not None else less_is_better(metric)
-    return Objective(task, lang, metric, lower)
+    declared = (
+        catalog("tasks")[spec.kind].measured(metric)
+        if added is None
+        else catalog("metrics")[added.kind]
+    )
+    assert declared is not None, "the grid file is refused otherwise"
+    return Objective(task, lang, metric, declared.better == "lower")

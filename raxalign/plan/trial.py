@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from raxalign.analysis.cells import cell_key
 from raxalign.plan.point import Point
 from raxalign.store.key import Json, digest
 
@@ -49,6 +50,9 @@ class Trial:
     why: they are not run, and are not results of the trial. Tasks are not part of the identity: a
     task added to a grid adds results to the trials that are there. `searched` is the study that
     suggested the trial (None: the grid names it); it is not part of the identity either.
+    `outdated` are the tasks whose training changes the encoder while readouts are kept as they were
+    fitted before it, task name -> why they are kept. `grid` is the one that the method is named by
+    in a plan that joins several; the key does not know it.
     """
 
     method: str
@@ -62,6 +66,8 @@ class Trial:
     evaluations: Mapping[str, str]
     untouched: Mapping[str, Untouched] = field(default_factory=dict)
     searched: Searched | None = None
+    outdated: Mapping[str, str] = field(default_factory=dict)
+    grid: str = ""
 
     @property
     def point(self) -> Point:
@@ -69,6 +75,17 @@ class Trial:
         return Point(
             self.method, self.params, self.encoder, self.languages, self.sentences, self.seed
         )
+
+    @property
+    def cell(self) -> str:
+        """What the trials of one cell have in common, as text."""
+        return cell_key(self.method, self.params, self.encoder, self.sentences)
+
+    def outdated_in(self, task: str, lang: str, pivot: str) -> str:
+        """Return why outdated readouts are kept under a value; the pivot's own training is up to
+        date.
+        """
+        return "" if lang in (pivot, f"{pivot}-{pivot}") else self.outdated.get(task, "")
 
     @cached_property
     def key(self) -> str:
@@ -80,6 +97,21 @@ class Trial:
                 "aligned": self.aligned,
                 "languages": self.languages,
                 "seed": self.seed,
-                "method": self.method,
+                "method": self.method.removeprefix(f"{self.grid}: "),
             }
         )
+
+
+def kept_readouts(found: Iterable[tuple[Trial, str]]) -> list[str]:
+    """Return a remark per task and reason on the readouts that its training outdates and that are
+    kept, among some (trial, task).
+    """
+    methods: dict[tuple[str, str], dict[str, None]] = {}
+    for trial, task in found:
+        if task in trial.outdated:
+            methods.setdefault((task, trial.outdated[task]), {})[trial.method] = None
+    return [
+        f"{task}: the readouts of {', '.join(names)} were fitted before the task's training, which"
+        f" changes the encoder, and are kept: {why}"
+        for (task, why), names in methods.items()
+    ]

@@ -15,7 +15,7 @@ from raxalign.plan.values.comparisons import Compared, baseline_cells, compariso
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.names import named
-from raxalign.report.cells.numbers import Unit, metric_unit, signed
+from raxalign.report.cells.numbers import Unit, signed
 from raxalign.report.cells.results import Results
 
 if TYPE_CHECKING:
@@ -60,13 +60,13 @@ def answer(compared: Sequence[Compared], results: Results) -> str:
     tables = compared_tables(compared, results)
     if not tables:
         return _uncompared(results)
-    system, how = leader(compared, tables[0])
+    system, how = leader(results, compared, tables[0])
     tallies = [_tally(compared, results, system, entry) for entry in tables]
     main = tallies[0]
     assert main.whole is not None or main.languages, "the leader is compared in the main table"
     name = _system(results, system, compared) + (f" ({how})" if how else "")
     rest = [tally for tally in tallies[1:] if tally.languages]
-    clauses = [_main(name, main, _unit(compared, main.entry)), *_others(rest)]
+    clauses = [_main(name, main, results.unit(*main.entry[:2])), *_others(rest)]
     return "; ".join(clauses) + "."
 
 
@@ -92,7 +92,7 @@ def compared_tables(compared: Sequence[Compared], results: Results) -> list[Entr
     return [entry for entry in leading if entry is not None and entry in there]
 
 
-def leader(compared: Sequence[Compared], entry: Entry) -> tuple[Cell, str]:
+def leader(results: Results, compared: Sequence[Compared], entry: Entry) -> tuple[Cell, str]:
     """Return the cell with the best mean on dev among those that a table compares, and how it was
     chosen in words (empty where there was no choice).
     """
@@ -106,27 +106,25 @@ def leader(compared: Sequence[Compared], entry: Entry) -> tuple[Cell, str]:
     )
     if len(cells) == 1:
         return cells[0], ""
-    best = max(cells, key=lambda cell: dev_of(cell, task, metric))
-    if dev_of(best, task, metric) > -math.inf:
-        return best, f"the best of {len(cells)} on dev"
+    best = max(cells, key=lambda cell: dev_of(results, cell, task, metric))
+    if dev_of(results, best, task, metric) > -math.inf:
+        how = f"the best of {len(cells)} on dev"
+        return best, how + (", chosen by the tested runs" if _has_chance(best, entry) else "")
     measured = [cell for cell in cells if mean_name(cell, *entry)] or cells
     good = {id(found.cell): _gain(found) for found in compared if _is_whole(found, entry)}
     best = max(measured, key=lambda cell: good.get(id(cell), -math.inf))
     return best, f"the best of {len(cells)} on {split} itself, which is optimistic"
 
 
+def _has_chance(cell: Cell, entry: Entry) -> bool:
+    """Whether the values of a cell depend on the seeds of its runs, which dev and test share."""
+    name = mean_name(cell, *entry)
+    return name is not None and any(seed is not None for seed in cell.by_seed.get(name, ()))
+
+
 def _gain(found: Compared) -> float:
-    """The difference to the baseline, turned so that more is better where a verdict says which."""
-    difference = found.difference or 0.0
-    return (
-        abs(difference) * (-1 if found.verdict == "worse" else 1)
-        if found.verdict
-        in (
-            "better",
-            "worse",
-        )
-        else difference
-    )
+    """The difference to the baseline, turned so that more is better."""
+    return (found.difference or 0.0) * found.measured.sign
 
 
 def _is_whole(found: Compared, entry: Entry) -> bool:
@@ -159,11 +157,6 @@ def _tally(compared: Sequence[Compared], results: Results, system: Cell, entry: 
 
 def _tested(found: Compared) -> bool:
     return found.comparison is not None and found.comparison.p is not None
-
-
-def _unit(compared: Sequence[Compared], entry: Entry) -> Unit:
-    values = (f.value.mean for f in compared if (f.name[0], *f.name[2:]) == entry)
-    return metric_unit(values)
 
 
 def _system(results: Results, cell: Cell, compared: Sequence[Compared]) -> str:
@@ -223,7 +216,9 @@ def _by(tally: Tally, unit: Unit) -> str:
         return f", by {shown[0]}{points}{average} (95 %: {shown[1]} to {shown[2]})"
     bounds = [signed(value * unit.scale, unit.decimals) for value in (low, high)]
     text = f"{unit.show_difference(difference)}{points} (95 %: {bounds[0]} to {bounds[1]})"
-    if bool(tally.significant) == (found.verdict != "cannot tell"):
+    if found.verdict == "not after correction":
+        return f"; the difference{average} is {text}, not significant after correction"
+    if bool(tally.significant) == found.is_significant:
         return f"; the difference{average} is {text}"
     chance = ", which is significant" if not tally.significant else ", which may be chance"
     return f"; the difference{average} is {text}{chance}"
@@ -267,8 +262,8 @@ def _other(tally: Tally) -> str:
     if tally.untested:
         return f"in {where} nothing is tested ({tally.untested}){chance}"
     if not tally.significant:
-        whole = tally.whole.verdict if tally.whole is not None else None
-        mean = f", but the mean is {whole}" if whole in ("better", "worse") else ""
+        whole = tally.whole
+        mean = f", but the mean is {whole.verdict}" if whole and whole.is_significant else ""
         return f"in {where} 0 of {many} differences are significant{mean}{chance}"
     parts = [
         f"{verdict} in {count}"
@@ -283,7 +278,10 @@ def _uncompared(results: Results) -> str:
     if not any(results.leading(task) for task in results.tasks):
         return "Every result is over too few pairs for a conclusion."
     bases = baseline_cells(results.cells, results.plan)
-    if len(bases) == len(results.cells):
+    methods = {trial.method for trial in results.plan.trials}
+    if len(bases) == len(results.cells) and methods > {base.method for base in bases}:
+        why = f"so far only the baseline {bases[0].method} has results"
+    elif len(bases) == len(results.cells):
         why = f"the grid has no method besides its baseline {bases[0].method}"
     elif not bases:
         why = "the grid has no baseline (a method of kind none)"

@@ -19,6 +19,8 @@ from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.config.sources import EncoderMarker
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured
+from raxalign.report.terminal.fit import fitted
+from raxalign.report.terminal.overview import overview
 
 WIDTH = 80
 """Columns of the text on one plug-in."""
@@ -43,16 +45,15 @@ class Option:
         return self.default if self.default == "required" else f"default {self.default}"
 
 
-def describe(folder: str, kind: str | None = None) -> str:
-    """Return every plug-in with its first sentence and its options with their defaults, or one with
-    all that is known of it, 80 columns wide.
+def describe(folder: str, kind: str | None = None, width: int | None = None) -> str:
+    """Return a table of all plug-ins, fitted to a width, and then every one with its first sentence
+    and its options with their defaults; or one with all that is known of it, 80 columns wide.
     """
     found = _plugins(folder)
-    return (
-        "\n\n".join(_describe(name, plugin) for name, plugin in found.items())
-        if kind is None
-        else _card(kind, found[kind])
-    )
+    if kind is not None:
+        return _card(kind, found[kind])
+    table = "\n".join(fitted(overview(folder, found), width))
+    return "\n\n".join([table, *(_describe(name, plugin) for name, plugin in found.items())])
 
 
 def as_markdown(folder: str, kind: str | None = None) -> str:
@@ -63,6 +64,9 @@ def as_markdown(folder: str, kind: str | None = None) -> str:
     if kind is not None:
         return "\n\n".join(_section(kind, found[kind])) + "\n"
     title = FOLDERS[folder].plural.capitalize()
+    table = overview(folder, found)
+    head, columns = table.heads[0], table.columns
+    lines = [[f"[`{name}`](#{name})", *cells] for name, *cells in table.lines]
     note = (
         f"Made by `raxalign list {folder} --format markdown` from the code; a test compares the"
         " two."
@@ -72,6 +76,7 @@ def as_markdown(folder: str, kind: str | None = None) -> str:
             [
                 f"# {title}",
                 note,
+                _rows([[head, *columns], ["---"] * (1 + len(columns)), *lines]),
                 *(part for name, plugin in found.items() for part in _section(name, plugin)),
             ]
         )
@@ -138,7 +143,8 @@ def _kind_of(metric: Measured) -> str:
     named = {"count": "count", "error": "standard error"}
     if metric.role in named:
         return named[metric.role]
-    return "descriptive" if metric.better == "neither" else f"{metric.better} is better"
+    kind = "descriptive" if metric.better == "neither" else f"{metric.better} is better"
+    return kind + (", in percent" if metric.unit == "share" else "")
 
 
 def _wrapped(text: str, first: int = 0, others: int = 0) -> str:
@@ -204,6 +210,7 @@ def _facts(plugin: Any) -> Iterator[tuple[str, str]]:
     if isinstance(columns, frozenset):
         yield "Reads", f"the columns {', '.join(f'`{name}`' for name in sorted(columns))}"
         yield "Better", plugin.better
+        yield "Unit", plugin.unit
 
 
 def _options(plugin: Any) -> Iterator[Option]:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.names import cell_name
-from raxalign.plan.values.comparisons import Compared
-from raxalign.report.cells.numbers import Unit, metric_unit
+from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
+from raxalign.report.cells.numbers import UNDECLARED, Unit, heading_of, unit_of
 from raxalign.report.terminal.fit import Texts, fitted, paragraph
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FIELDS = (
     *("cell", "method", "params", "encoder", "sentences", "task", "lang", "metric", "split"),
+    *("better", "unit"),
     *("value", "low", "high", "runs", "examples"),
     *(
         "baseline",
@@ -29,6 +30,7 @@ FIELDS = (
         "difference_high",
     ),
     *("p", "p_adjusted", "paired", "verdict", "reason", "at_chance"),
+    *("falls_far", "outdated"),
 )
 
 
@@ -42,9 +44,8 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
 
 
 def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
-    cell, (task, lang, metric, split), found, around, against = (
+    cell, found, around, against = (
         entry.cell,
-        entry.name,
         entry.comparison,
         entry.interval,
         entry.baseline_value,
@@ -57,10 +58,8 @@ def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
         "params": dict(cell.params),
         "encoder": cell.encoder,
         "sentences": cell.sentences,
-        "task": task,
-        "lang": lang,
-        "metric": metric,
-        "split": split,
+        **dict(zip(("task", "lang", "metric", "split"), entry.name, strict=True)),
+        **{name: getattr(entry.measured, name) for name in ("better", "unit")},
         "value": entry.value.mean,
         "low": around and around.low,
         "high": around and around.high,
@@ -78,6 +77,8 @@ def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
         "verdict": entry.verdict,
         "reason": entry.untested,
         "at_chance": entry.at_chance,
+        "falls_far": entry.falls_far,
+        "outdated": entry.outdated,
     }
 
 
@@ -110,27 +111,52 @@ def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = Non
     several = len({entry.cell.encoder for entry in compared}) > 1
     found: list[str] = []
     for name, entries in tables.items():
-        unit = metric_unit(entry.value.mean for entry in entries)
+        unit = unit_of(entries[0].measured, (entry.value.mean for entry in entries))
         lines = [
             _line(entry, plan, unit, several=several)
             for entry in sorted(entries, key=lambda entry: entry.name[1].startswith("avg"))
         ]
         found += [
-            *paragraph(_heading(name, entries, plan, unit), width),
+            *paragraph(_heading(name, entries, plan), width),
             *fitted(Texts(_HEADS, _COLUMNS, tuple(lines), _WORDS), width),
             "",
         ]
     return "\n".join([*found, *paragraph(_LEGEND, width)]) + "\n"
 
 
-def _heading(
-    name: tuple[str, str, str], entries: Sequence[Compared], plan: Plan, unit: Unit
-) -> str:
+def fallen_text(entries: Sequence[Compared], plan: Plan) -> list[str]:
+    """Return a remark per cell and table on the values that fall far below those of the baseline,
+    tested or not.
+    """
+    tables: dict[tuple[str, ...], list[Compared]] = defaultdict(list)
+    for entry in entries:
+        task, _, metric, split = entry.name
+        size = f" with {entry.cell.sentences:,} pairs" if entry.cell.sentences else ""
+        cell = f"{cell_name(entry.cell, plan)}{size}"
+        tables[f"{task} ({metric}, {split})", cell, entry.cell.encoder].append(entry)
+    return [
+        f"{cell} falls far below its baseline in {table}: "
+        + ", ".join(
+            f"{entry.name[1]} {unit.show(entry.value.mean)} against"
+            f" {unit.show(entry.baseline_value.mean)}"
+            for entry in of_table
+            if entry.baseline_value is not None
+        )
+        for (table, cell, _), of_table in tables.items()
+        for unit in [unit_of(of_table[0].measured, (entry.value.mean for entry in of_table))]
+    ]
+
+
+def _heading(name: tuple[str, str, str], entries: Sequence[Compared], plan: Plan) -> str:
     """What a table is of, and against which baselines."""
-    task, metric, split = name
+    (task, metric, split), measured = name, entries[0].measured
     bases = (entry.baseline for entry in entries if entry.baseline is not None)
     against = list(dict.fromkeys(cell_name(base, plan) for base in bases))
-    title = f"{task}: {metric} ({split})" + (f", {unit.sign}" if unit.sign else "")
+    title = f"{task}: {metric} ({split}){heading_of(measured)}"
+    if not measured.declared:
+        return f"{title}: {UNDECLARED}"
+    if measured.better == "neither":
+        return f"{title}: neither higher nor lower is better, so nothing is compared"
     if not against:
         return f"{title}: no baseline, so nothing is compared"
     return f"{title}, against {' and '.join(against)}"
@@ -141,8 +167,8 @@ _COLUMNS = ("value", "difference", "p (Holm)", "runs", "examples", "verdict")
 _WORDS = frozenset({"method", "lang", "verdict"})
 _LEGEND = (
     "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's"
-    " correction over all comparisons of a table; better and worse at 0.05. Runs: of the value / of"
-    " the baseline."
+    f" correction over all comparisons of a table; better and worse at 0.05. {ONE_BY_ONE} Runs: of"
+    " the value / of the baseline."
 )
 
 
@@ -179,5 +205,7 @@ def _verdict(entry: Compared) -> str:
         entry.verdict or "",
         f"({entry.untested})" if entry.untested else "",
         "(at chance)" if entry.at_chance else "",
+        "(falls far below)" if entry.falls_far else "",
+        "(outdated readouts)" if entry.outdated else "",
     ]
     return " ".join(fact for fact in facts if fact)

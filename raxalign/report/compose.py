@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
-from raxalign.plan.values.comparisons import Compared, comparisons
+from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
 from raxalign.plugin_files import load_files, visible
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Document, Part, Share, Table
+from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.published.fill import Measure
 from raxalign.report.sections.base import Material, Section
 
@@ -31,8 +32,8 @@ LEGEND = (
         "▲ (and bold) marks values that are significantly better than the baseline, ▼ those that"
         " are significantly worse. The baseline is the original encoder on the same task and"
         " language. The level is 0.05, after Holm's correction over all comparisons of one of the"
-        " grid's own tables. No mark: the test shows neither. A single run of something that"
-        " depends on its seed has no interval. All numbers are in comparisons.csv."
+        f" grid's own tables. No mark: the test shows neither. {ONE_BY_ONE} A single run of"
+        " something that depends on its seed has no interval. All numbers are in comparisons.csv."
     ),
     (
         "Tasks without data of their own are measured on held-out sentences of the grid's corpus,"
@@ -44,15 +45,19 @@ LEGEND = (
 )
 
 
+_NOTHING: Mapping[str, str] = {}
+
+
 @dataclass(frozen=True)
 class Composed:
-    """The report as a value, the files of its sections (name -> text), and the comparisons that its
-    marks come from.
+    """The report as a value, the files of its sections (name -> text), the comparisons that its
+    marks come from, and the short table of each task.
     """
 
     document: Document
     files: Mapping[str, str]
     compared: Sequence[Compared]
+    short: Mapping[str, Table]
 
 
 def compose(
@@ -62,6 +67,7 @@ def compose(
     *,
     ledger: Ledger | None = None,
     published: Sequence[str] = (),
+    sources: Mapping[str, str] = _NOTHING,
 ) -> Composed:
     """Make the report of result rows as a value.
 
@@ -71,28 +77,41 @@ def compose(
         figures: the folder that figures are drawn into.
         ledger: the stored predictions (None: nothing is tested, and there are no analyses).
         published: the papers whose tables are shown (`config.published`).
+        sources: the texts that the grid is made of, by their file names.
 
     Returns:
-        The document, the files of its sections, and the comparisons.
+        The document, the files of its sections, the comparisons, and the short tables.
     """
     results = Results.of(rows, plan)
     compared = comparisons(results.cells, plan, ledger)
     made: list[Section] = []
     material = Material(
-        results, Judge(compared), figures, ledger, published, lambda name: _measure(made, name)
+        results,
+        Judge(compared),
+        figures,
+        ledger,
+        published,
+        lambda name: _measure(made, name),
+        sources,
     )
     made += [section(material) for section in section_kinds(plan)]
     shares = [share for section in made if (share := section.share()) is not None]
-    document = Document(
+    files = {name: text for share in shares for name, text in share.files.items()}
+    short = {entry[0]: table for entry, table in short_tables(results, material.judge)}
+    return Composed(_document(plan, shares), files, compared, short)
+
+
+def _document(plan: Plan, shares: Sequence[Share]) -> Document:
+    """The report of all sections' shares."""
+    return Document(
         plan.name,
         "Cross-lingual alignment, measured",
         tuple(fact for share in shares for fact in share.facts),
         tuple(_joined(shares)),
         LEGEND,
         next((share.headline for share in shares if share.headline is not None), None),
+        tuple(listing for share in shares for listing in share.listings),
     )
-    files = {name: text for share in shares for name, text in share.files.items()}
-    return Composed(document, files, compared)
 
 
 def section_kinds(plan: Plan) -> list[type[Section]]:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raxalign.errors import RaxalignError
+from raxalign.extras import EXTRAS
+from raxalign.printing import are, counted
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.version import VERSION
 
@@ -20,12 +22,12 @@ if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
 NEEDED = ("torch", "transformers", "datasets", "pyarrow", "ray", "mlflow", "eflomal", "sacremoses")
-EXTRAS = {"jieba": "segment", "pythainlp": "segment", "spacy": "pos", "s3fs": "s3", "gcsfs": "gcs"}
 
 
 def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
     """Lines to print, and whether everything that is needed is there."""
-    lines = [f"raxalign {VERSION}, Python {sys.version.split()[0]}, {os.cpu_count()} cores"]
+    cores = counted(os.cpu_count() or 1, "core")
+    lines = [f"raxalign {VERSION}, Python {sys.version.split()[0]}, {cores}"]
     healthy = True
     for name in NEEDED:
         try:
@@ -89,10 +91,11 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
     plan, store = opened.plan, ArtifactStore(opened.root)
     places = {place for stage in plan.stages.values() for place in stage.locations.values()}
     local = [place for place in places if Path(place).is_absolute()]
-    lines.append(f"ok       {file}: {len(plan.trials)} trials, {len(local)} data files are there")
+    files = f"{counted(len(local), 'data file')} {are(len(local))} there"
+    lines.append(f"ok       {file}: {counted(len(plan.trials), 'trial')}, {files}")
     read, told = _files(plan)
-    whole, counted = _bitexts(plan)
-    lines += [*told, *counted]
+    whole, sizes = _bitexts(plan)
+    lines += [*told, *sizes]
     lines += [f"note     {remark}" for remark in _lacking(opened.grid)]
     lines += [f"remote   {name}: fetched when the grid runs" for name in plan.unresolved]
     stored = damaged = 0
@@ -124,21 +127,22 @@ def _files(plan: Plan) -> tuple[bool, list[str]]:
     from raxalign.plan.checks.preflight import read_files
 
     found = read_files(plan)
+    notes = [f"note     {remark}" for remark in found.remarks]
     if found.faults:
-        return False, [f"broken   {fault.strip()}" for fault in found.indented()]
-    return True, [f"ok       {found}"] if found.files else []
+        return False, [*(f"broken   {fault.strip()}" for fault in found.indented()), *notes]
+    return True, [f"ok       {found}", *notes] if found.files else []
 
 
 def _bitexts(plan: Plan) -> tuple[bool, list[str]]:
     """Whether all sentence pairs of local files can be read and are enough, and lines that say
     so.
     """
-    from raxalign.plan.checks.bitexts import other_lengths, read_bitexts, swapped_sides
+    from raxalign.plan.checks.bitexts import other_lengths, read_bitexts
     from raxalign.plan.checks.shortage import shortages
 
     found = list(read_bitexts(plan))
     faults = [str(fault) for entry in found for fault in entry.faults]
-    notes = [f"note     {remark}" for remark in swapped_sides(plan)]
+    notes = [f"note     {remark}" for entry in found for remark in entry.remarks]
     for fatal, message in other_lengths(plan, {entry.path: entry.rows for entry in found}):
         if fatal:
             faults.append(message)

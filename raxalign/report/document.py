@@ -4,13 +4,23 @@ LaTeX.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Mark = Literal["", "better", "worse"]
 State = Literal["value", "published", "absent", "empty"]
-Verdict = Literal["", "better", "worse", "cannot tell", "baseline"]
+Verdict = Literal["", "better", "worse", "not after correction", "cannot tell", "baseline"]
+
+
+def identifier(name: str) -> str:
+    """Return a name that can stand in links and file names.
+
+    >>> identifier("grid-first: retrieval-bleu-test")
+    'grid-first-retrieval-bleu-test'
+    """
+    return re.sub(r"[^\w.-]+", "-", name)
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,10 @@ class Table:
     corner: str = "method"
     folded: bool = False
 
+    def __post_init__(self) -> None:
+        """Make the anchor one that a page can link to."""
+        object.__setattr__(self, "anchor", identifier(self.anchor))
+
     @property
     def unmeasured(self) -> tuple[Line, ...]:
         """The lines without a measured value, where the table has others."""
@@ -93,6 +107,14 @@ class Figure:
     name: str
     svg: str = field(repr=False)
     caption: str = ""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A text for a reader to copy, as it stands in a file."""
+
+    title: str
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -122,19 +144,22 @@ class Headline:
 @dataclass(frozen=True)
 class Share:
     """What one section adds to the report: parts of the document, (name, value) lines on how it was
-    made, further files (name -> text) next to the page, and what a reader sees first. Of several
-    headlines the first one is shown.
+    made with texts to copy, further files (name -> text) next to the page, and what a reader sees
+    first. Of several headlines the first one is shown.
     """
 
     parts: tuple[Part, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     headline: Headline | None = None
+    listings: tuple[Listing, ...] = ()
 
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report; `facts` are (name, value) lines on how it was made."""
+    """The whole report; `facts` are (name, value) lines on how it was made, and `listings` the
+    texts that it was made from.
+    """
 
     title: str
     subtitle: str
@@ -142,6 +167,7 @@ class Document:
     parts: tuple[Part, ...]
     legend: tuple[str, ...] = ()
     headline: Headline | None = None
+    listings: tuple[Listing, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:

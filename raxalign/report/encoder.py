@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,23 +14,30 @@ from raxalign.catalog import catalog
 from raxalign.config.options import read_options
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.text.samples import TEXTS
-from raxalign.corpora.text.words import tokenize
+from raxalign.corpora.text.words import given_words, tokenize, within_text
 from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.encoding import encode_texts
 from raxalign.errors import RaxalignError
 from raxalign.report.suitable import suitable
-from raxalign.running import Sentence
+from raxalign.running import Sentence, in_text
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.plan.load import Opened
 
 _WIDTH, _INDENT = 80, 14
+_NOTABLE = 0.001
+"""A difference between shares of unknown pieces that is remarked on."""
 _SENTENCES = 200
 """Sentences of each language that are read of a grid's corpus."""
 HEALTHY, DIFFERENT, BROKEN = 0, 1, 2
 """Exit codes: the encoder can be used as it was trained; its pieces are not those of running text,
 or a method or a task of the grid does not take it; it cannot be used.
 """
+
+
+Published = tuple[Sentence, str]
+"""A sentence, and its text as it was published."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,8 @@ class Found:
         pieces: how many pieces, without special ones.
         unknown: how many of the pieces are the unknown one.
         sentences: how many there are.
+        composed: the share of unknown pieces where the text is composed (Unicode's form C); None
+            where it is composed as it was published.
         differing: how many have other pieces than their running text.
         difference: the first such sentence and its two lists of pieces (None: there is none).
     """
@@ -49,6 +59,7 @@ class Found:
     pieces: int
     unknown: int
     sentences: int
+    composed: float | None
     differing: int
     difference: tuple[str, list[str], list[str]] | None
 
@@ -104,7 +115,7 @@ def has_head(encoder: TransformerEncoder) -> bool:
     return True
 
 
-def sample_texts(opened: Opened | None) -> tuple[dict[str, list[Sentence]], str]:
+def sample_texts(opened: Opened | None) -> tuple[dict[str, list[Published]], str]:
     """Return sentences of each language, and where they are from: the grid's corpus where it is on
     this machine, else the built-in ones. Raises `RaxalignError` where there are neither.
     """
@@ -131,7 +142,7 @@ def sample_texts(opened: Opened | None) -> tuple[dict[str, list[Sentence]], str]
     return in_order, "; ".join(part for part in parts if part)
 
 
-def _of_corpus(opened: Opened) -> Iterator[tuple[str, list[Sentence]]]:
+def _of_corpus(opened: Opened) -> Iterator[tuple[str, list[Published]]]:
     """Yield (language, its first sentences) of both sides of the corpora that need no download."""
     seen: set[str] = set()
     for stage in opened.plan.stages.values():
@@ -156,35 +167,50 @@ def _sentences(
     texts: Sequence[str],
     words: Sequence[Sequence[str] | None] | None = None,
     segmentation: Any = "characters",
-) -> list[Sentence]:
-    """Sentences with their words, in their text where the words stand in it."""
-    divide, found = tokenize(lang, segmentation), []
+) -> list[Published]:
+    """Sentences as an encoder gets them, each with its published text: words that the corpus gives
+    are the text that they make.
+    """
+    divide, found = tokenize(lang, segmentation), list[Published]()
     for i, text in enumerate(texts):
-        own = list((words[i] if words else None) or divide(text))
-        if own:
-            found.append(Sentence.within(own, text) or Sentence.joined(own, lang))
-    return found
+        if words is not None and (given := words[i]) is not None:
+            sentence = in_text(given_words(given, lang), lang)
+            found.append((sentence, sentence.text))
+        else:
+            found.append((in_text(within_text(divide, text), lang), text.strip()))
+    return [(sentence, published) for sentence, published in found if sentence]
 
 
-def _found(encoder: TransformerEncoder, lang: str, sentences: list[Sentence]) -> Found:
-    """Read sentences of one language as words, and as running text."""
+def _found(encoder: TransformerEncoder, lang: str, texts: list[Published]) -> Found:
+    """Read sentences of one language as words, and as they were published."""
+    sentences = [sentence for sentence, _ in texts]
     rows = encoder.pieces(sentences, lang)
     special = set(encoder.tokenizer.all_special_ids) - {encoder.tokenizer.unk_token_id}
     name, unknown = encoder.tokenizer.convert_ids_to_tokens, encoder.tokenizer.unk_token_id
     differing, difference, pieces, unknowns = 0, None, 0, 0
-    for row, sentence in zip(rows, sentences, strict=True):
+    for row, (_, published) in zip(rows, texts, strict=True):
         ours = row.ids.tolist()
-        whole = encoder.tokenizer(sentence.text, verbose=False)["input_ids"]  # however long it is
+        whole = encoder.tokenizer(published, verbose=False)["input_ids"]  # however long it is
         theirs = list(whole)[: encoder.max_positions]
         # What is cut off at the last position is not compared.
         if ours != theirs and len(ours) < encoder.max_positions:
             differing += 1
-            difference = difference or (sentence.text, name(ours), name(theirs))
+            difference = difference or (published, name(ours), name(theirs))
         own = [piece for piece in ours if piece not in special]
         pieces += len(own)
         unknowns += own.count(unknown)
     words = sum(map(len, sentences))
-    return Found(words, pieces, unknowns, len(sentences), differing, difference)
+    composed = _composed(encoder, [published for _, published in texts])
+    return Found(words, pieces, unknowns, len(sentences), composed, differing, difference)
+
+
+def _composed(encoder: TransformerEncoder, texts: list[str]) -> float | None:
+    """Return the share of unknown pieces of composed texts; None where all are composed."""
+    composed = [unicodedata.normalize("NFC", text) for text in texts]
+    if composed == texts:
+        return None
+    ids_P = encode_texts(encoder.tokenizer, composed, None).ids_P
+    return float((ids_P == encoder.tokenizer.unk_token_id).mean())
 
 
 def _model(encoder: TransformerEncoder, *, head: bool) -> Iterator[str]:
@@ -256,6 +282,15 @@ def _table(by_language: Mapping[str, Found]) -> Iterator[str]:
             f"{lang:{_INDENT}}{found.pieces / max(found.words, 1):15.2f}{unknown:7.1f} %"
             f"{found.differing:12d} of {found.sentences}"
         )
+    for lang, found in by_language.items():
+        published = found.unknown / max(found.pieces, 1)
+        if found.composed is not None and abs(found.composed - published) > _NOTABLE:
+            yield from _row(
+                "form",
+                f"{lang}: {100 * published:.1f} % of the pieces are unknown as the text was"
+                f" published, and {100 * found.composed:.1f} % where it is composed, as `normalize:"
+                " nfc` under `encoder` reads it",
+            )
 
 
 def _bytes(size: int) -> str:

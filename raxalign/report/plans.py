@@ -17,6 +17,7 @@ from raxalign.plan.estimates.forecast import Forecast, forecast, quicker_links
 from raxalign.plan.estimates.speed import Speed, crowd, has_card, start_seconds, worker_speed
 from raxalign.plan.expansion.identity import near
 from raxalign.plan.values.keeping import made_again
+from raxalign.printing import counted
 from raxalign.report import studies
 from raxalign.report.sizes import measured_sizes
 from raxalign.report.studies import plan_lines
@@ -109,10 +110,10 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
     uncounted = " (without the trials of searches)" if plan.studies else ""
     lines = [
         (
-            f"{plan.name}: {plan.points} points, {len(plan.trials)} trials ({plan.cached(there)}"
-            " cached)"
+            f"{plan.name}: {counted(plan.points, 'point')}, {counted(len(plan.trials), 'trial')}"
+            f" ({plan.cached(there)} cached)"
         ),
-        *(f"  {method}: {count} trials" for method, count in methods.items()),
+        *(f"  {method}: {counted(count, 'trial')}" for method, count in methods.items()),
         *(f"  {note}" for note in plan.merged),
         "stages: "
         + ", ".join(

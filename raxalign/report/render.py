@@ -9,34 +9,16 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from raxalign.report.document import Document, Entry
+from raxalign.plan.values.comparisons import ONE_BY_ONE
+from raxalign.report.document import Document, Entry, Table
+from raxalign.report.paper.latex import tex
+from raxalign.report.paper.scripts import isolated, runs_left
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_TEX = {
-    "\\": r"\textbackslash{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "−": "$-$",
-    "±": r"$\pm$",
-    "“": "``",
-    "”": "''",
-    "–": "--",
-    "λ": r"$\lambda$",
-    "α": r"$\alpha$",
-    "ρ": r"$\rho$",
-    "▲": r"$\uparrow$",
-    "▼": r"$\downarrow$",
-    "×": r"$\times$",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "''",
-}
 MARKS = {"better": "▲", "worse": "▼"}
-SIGNS = {**MARKS, "cannot tell": "○", "baseline": ""}
+SIGNS = {**MARKS, "not after correction": "○", "cannot tell": "○", "baseline": ""}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
 _LINE = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)", re.MULTILINE)
 
@@ -45,26 +27,30 @@ def as_html(document: Document) -> str:
     """Return one self-contained page: its style, its script and its drawings are in it, and nothing
     is fetched.
     """
-    return re.sub(r"\n+", "\n", _rendered("report.html.j2", document))
+    return re.sub(r"\n+", "\n", _rendered("report.html.j2", document=document))
 
 
 def as_markdown(document: Document) -> str:
     """Return the same tables in Markdown; figures are links to their files."""
-    return re.sub(r"\n{3,}", "\n\n", _rendered("report.md.j2", document)).strip() + "\n"
+    return re.sub(r"\n{3,}", "\n\n", _rendered("report.md.j2", document=document)).strip() + "\n"
 
 
 def as_latex(document: Document) -> str:
     """Return the tables with booktabs, in a document that compiles by itself (each table can be
     copied out).
     """
-    return (
-        re.sub(r"\n{3,}", "\n\n", _rendered("report.tex.j2", document, angles=True)).strip() + "\n"
-    )
+    text = _rendered("report.tex.j2", document=document, angles=True)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def tex(text: object) -> str:
-    """Text for LaTeX: its special characters, and signs that a plain document does not know."""
-    return "".join(_TEX.get(character, character) for character in str(text))
+def short_latex(table: Table) -> str:
+    r"""Return one table with booktabs, to be read into a paper by ``\input``."""
+    return _rendered("table.tex.j2", table=table, angles=True).strip() + "\n"
+
+
+def short_markdown(table: Table) -> str:
+    """Return one table in Markdown."""
+    return re.sub(r"\n{3,}", "\n\n", _rendered("table.md.j2", table=table)).strip() + "\n"
 
 
 def markdown(text: object) -> str:
@@ -105,7 +91,7 @@ def markdown_cell(entry: Entry) -> str:
 
 def tex_cell(entry: Entry) -> str:
     """Return the upper line of a cell."""
-    text = tex(entry.text)
+    text = tex(entry.text, sentence=True)
     if entry.state == "absent":
         return rf"\textit{{\scriptsize {text}}}" + (
             rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else ""
@@ -114,6 +100,13 @@ def tex_cell(entry: Entry) -> str:
     text += tex(MARKS[entry.mark]) if entry.mark else ""
     text += rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else ""
     return text + (rf" {{\scriptsize {tex(entry.spread)}}}" if entry.spread else "")
+
+
+def tex_short(entry: Entry) -> str:
+    """Return a cell of a short table."""
+    text = rf"\textbf{{{tex(entry.text)}}}" if entry.mark == "better" else tex(entry.text)
+    spread = rf" {{\scriptsize {tex(entry.spread)}}}" if entry.spread else ""
+    return text + spread + (f"$^{tex(MARKS[entry.mark])[1:]}" if entry.mark else "")
 
 
 def tex_below(entry: Entry) -> str:
@@ -130,11 +123,32 @@ def tex_below(entry: Entry) -> str:
 
 def breakable(text: str) -> str:
     """Text of a page that may also break after an underscore, a slash, or a comma that is not in a
-    number.
+    number; words from right to left are isolated.
     """
     from markupsafe import Markup
 
-    return Markup("<wbr>").join(re.split(r"(?<=[_/])|(?<=,)(?=[^\W\d])", text))
+    parts = re.split(r"(?<=[_/])|(?<=,)(?=[^\W\d])", text)
+    return Markup("<wbr>").join(map(isolated, parts))
+
+
+def directed(text: str) -> str:
+    """Text of a cell; a sentence from right to left is isolated as a whole."""
+    from markupsafe import Markup
+
+    return Markup("<bdi>{}</bdi>").format(text) if runs_left(text) else isolated(text)
+
+
+def kept(text: str) -> str:
+    """Text of a page whose line breaks are kept, empty lines too."""
+    from markupsafe import Markup
+
+    return Markup("&#10;").join(text.split("\n"))
+
+
+def fenced(text: str) -> str:
+    """Text for Markdown as it stands, between fences that are longer than any of its own."""
+    fence = "`" * max(3, *(len(found) + 1 for found in re.findall(r"`+", text)), 3)
+    return f"{fence}\n{text.rstrip()}\n{fence}"
 
 
 def classes(names: Sequence[object]) -> str:
@@ -156,6 +170,8 @@ def _environment(*, angles: bool = False) -> Environment:
             "variable_end_string": ">>",
             "block_start_string": "<%",
             "block_end_string": "%>",
+            "comment_start_string": "<#",
+            "comment_end_string": "#>",
         }
         if angles
         else {}
@@ -168,8 +184,11 @@ def _environment(*, angles: bool = False) -> Environment:
         lstrip_blocks=True,
         **own,
     )
-    filters = (tex, letters, tex_cell, tex_below, breakable, classes)
-    environment.globals |= {"marks": MARKS, "signs": SIGNS}
+    filters = (
+        *(tex, letters, tex_cell, tex_short, tex_below, breakable, directed, isolated, classes),
+        *(kept, fenced),
+    )
+    environment.globals |= {"marks": MARKS, "signs": SIGNS, "one_by_one": ONE_BY_ONE}
     environment.filters |= {
         "md": markdown,
         "md_cell": markdown_cell,
@@ -178,5 +197,5 @@ def _environment(*, angles: bool = False) -> Environment:
     return environment
 
 
-def _rendered(template: str, document: Document, *, angles: bool = False) -> str:
-    return str(_environment(angles=angles).get_template(template).render(document=document))
+def _rendered(template: str, *, angles: bool = False, **values: Document | Table) -> str:
+    return str(_environment(angles=angles).get_template(template).render(values))

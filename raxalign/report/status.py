@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from raxalign.plan.load import reopened
+from raxalign.plan.tried import read_record
+from raxalign.printing import counted
 from raxalign.report.sizes import not_kept
+from raxalign.report.studies import status_lines
+from raxalign.store.ledger import Ledger
 
 if TYPE_CHECKING:
+    from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
-    from raxalign.store.ledger import Ledger
+
+_EVERY = 2.0  # seconds between two looks
 
 
 @dataclass(frozen=True)
@@ -38,14 +47,14 @@ class Status:
         begun = f" ({self.partly} begun)" if self.partly else ""
         idle = f"; {self.idle} more have nothing to run" if self.idle else ""
         lines = [
-            f"{name}: {self.done} of {self.trials} trials done, {len(self.failed)} failed,"
-            f" {self.missing} to run{begun}; {self.evaluations_done} of {self.evaluations}"
-            f" evaluations{idle}"
+            f"{name}: {self.done} of {counted(self.trials, 'trial')} done, {len(self.failed)}"
+            f" failed, {self.missing} to run{begun}; {self.evaluations_done} of"
+            f" {counted(self.evaluations, 'evaluation')}{idle}"
         ]
         if self.dropped:
             lines.append(
-                f"the weights of {self.dropped} stages were not kept (run.keep); what needs them"
-                " makes them again"
+                f"the weights of {counted(self.dropped, 'stage')} were not kept (run.keep); what"
+                " needs them makes them again"
             )
         return "\n".join(
             [*lines, *(f"failed: {trial}: {message}" for trial, message in self.failed)]
@@ -81,3 +90,24 @@ def status(plan: Plan, ledger: Ledger) -> Status:
     evaluations = (len(wanted), len(wanted & there))
     dropped = len(not_kept(plan, ledger.root))
     return Status(len(asked), done, partly, tuple(failed), *evaluations, idle, dropped)
+
+
+def state(opened: Opened) -> tuple[str, Status]:
+    """Return the state of a grid in words, with its searches, and in numbers."""
+    found = status(opened.plan, Ledger(opened.root))
+    lines = [found.text(opened.plan.name), *status_lines(opened.plan, opened.root)]
+    return "\n".join(lines), found
+
+
+def watched(opened: Opened) -> Iterator[str]:
+    """Yield the state of a grid every `_EVERY` seconds, the last one when every trial is done or
+    failed and every search finished.
+    """
+    while True:
+        text, found = state(opened)
+        yield text
+        studies = opened.plan.studies
+        if not found.missing and all(read_record(opened.root, s).finished for s in studies):
+            return
+        time.sleep(_EVERY)
+        opened = reopened(opened) if studies else opened

@@ -10,10 +10,12 @@ from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
 from raxalign.plan.tried import StudyRecord, Tried, read_record
 from raxalign.plan.values.saved import saved_words
+from raxalign.printing import counted
+from raxalign.report.cells.numbers import unit_of
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
-    from raxalign.plan.study import Study
+    from raxalign.plan.study import Objective, Study
 
 
 def plan_lines(plan: Plan, root: str) -> list[str]:
@@ -46,7 +48,7 @@ def _pruning(study: Study) -> str:
 
 def _limit(study: Study) -> str:
     """What a study may spend: ``40 trials``."""
-    amounts = [f"{study.most} trials"] if study.most is not None else []
+    amounts = [counted(study.most, "trial")] if study.most is not None else []
     amounts += [f"{duration(study.seconds)} of worker time"] if study.seconds is not None else []
     return " or ".join(amounts)
 
@@ -93,16 +95,23 @@ def status_lines(plan: Plan, root: str) -> list[str]:
         counts = [f"{len(states)} of at most {_limit(study)}"]
         counts += [f"{n} {name}" for name in ("running", "failed") if (n := states.count(name))]
         counts += ["finished"] if record.finished else []
-        best = [_best_in_words(study, entry) for entry in record.chosen]
+        best = [_best_in_words(plan, study, entry) for entry in record.chosen]
         shown = f"; best {'; '.join(best)}" if best else ""
         lines.append(f"search {study.about}: {', '.join(counts)}{shown}")
         lines += [f"  {saved}" for saved in [saved_words(record)] if saved]
     return lines
 
 
-def _best_in_words(study: Study, entry: Tried) -> str:
+def _shown(plan: Plan, objective: Objective, value: float, sd: float | None = None) -> str:
+    """A score as tables show it, with its spread where it has one: ``61.2 ± 0.4 %``."""
+    unit = unit_of(plan.measured(objective.task, objective.metric), (value,))
+    spread = "" if sd is None else f" ± {unit.show(sd)}"
+    return f"{objective.name} {unit.show(value)}{spread}{unit.sign and f' {unit.sign}'}"
+
+
+def _best_in_words(plan: Plan, study: Study, entry: Tried) -> str:
     scores = [
-        f"{objective.name} {score:.4f} on dev"
+        f"{_shown(plan, objective, score)} on dev"
         for objective, score in zip(study.objectives, entry.scores, strict=True)
     ]
     return f"{', '.join(scores)} ({values_in_words(entry.values)})"
@@ -126,11 +135,11 @@ def best_lines(plan: Plan, root: str, rows: Sequence[Mapping[str, Any]]) -> list
     for study in plan.studies:
         record = read_record(root, study)
         pruned = f", {len(record.pruned)} more pruned" if record.pruned else ""
-        count = f"{len(record.done)} trials{pruned}"
+        count = f"{counted(len(record.done), 'trial')}{pruned}"
         count += "" if record.finished else ", not finished"
         lines.append(f"{study.about} ({count}):")
         lines += [
-            f"  {_best_in_words(study, entry)}; {_confirmed(plan, study, entry, rows)}"
+            f"  {_best_in_words(plan, study, entry)}; {_confirmed(plan, study, entry, rows)}"
             for entry in record.chosen
         ]
         lines += [] if record.chosen else ["  nothing yet"]
@@ -160,8 +169,8 @@ def _confirmed(plan: Plan, study: Study, entry: Tried, rows: Sequence[Mapping[st
         ]
         if values:
             found = over_runs(values)
-            spread = f" ± {found.sd:.4f}" if found.sd is not None else ""
-            told.append(f"{objective.name} {found.mean:.4f}{spread} on test over {found.n} seeds")
+            shown = _shown(plan, objective, found.mean, found.sd)
+            told.append(f"{shown} on test over {found.n} seeds")
     if told:
         return f"confirmed: {', '.join(told)}"
     ran = any(row["trial"] in asked for row in rows)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, cells, languages_of, over_runs
-from raxalign.plan.names import cell_name
-from raxalign.report.cells.numbers import FEW, Unit, metric_unit
+from raxalign.measured import Measured
+from raxalign.plan.names import cell_name, ordered
+from raxalign.report.cells.numbers import FEW, UNDECLARED, Unit, heading_of, unit_of
 from raxalign.report.cells.untouched import UNTOUCHED, idle_cells, why
 from raxalign.report.terminal.fit import Texts, fitted, paragraph
 from raxalign.report.terminal.selection import Selection
@@ -33,6 +34,7 @@ FIELDS = (
     "metric",
     "split",
     "value",
+    "outdated",
 )
 
 
@@ -107,8 +109,8 @@ def blocks(
     *,
     per_seed: bool = False,
 ) -> list[Block]:
-    """Return one table per task and metric: one line per cell, one column per language (the pivot
-    first, means last), mean and standard deviation over runs.
+    """Return one table per task and metric: one line per cell, one column per language (`ordered`),
+    mean and standard deviation over runs.
 
     Args:
         rows: The results.
@@ -116,25 +118,23 @@ def blocks(
         selection: What is shown.
         per_seed: Show one line per cell and seed, without means over seeds.
     """
-    lines = cells(rows, plan.pivot)
-    columns = selection.names((name for cell in lines for name in cell.values), plan.pivot)
+    lines = cells(rows, plan.pivot, plan.measured)
+    columns = selection.names((name for cell in lines for name in cell.values), plan)
     lines += idle_cells(plan)
     found = []
     for entry in dict.fromkeys((task, metric, split) for task, _, metric, split in columns):
         task, metric, split = entry
-        langs = sorted(
-            (lang for t, lang, m, s in columns if (t, m, s) == entry),
-            key=lambda lang: (lang.startswith("avg"), lang != plan.pivot, lang),
-        )
-        title, (note, most) = f"{task}: {metric} ({split})", _over(lines, entry, langs)
+        langs = ordered((lang for t, lang, m, s in columns if (t, m, s) == entry), plan)
+        title, (note, most) = f"{task}: {metric} ({split})", _over(plan, lines, entry, langs)
         if most is not None and most < FEW and not (selection.every or selection.metrics):
             few = f"{note}; too few for a result (`--all` shows the table)"
             found.append(Block(title, (), (), few))
             continue
         table = _Table(plan, lines, [(task, lang, metric, split) for lang in langs], per_seed)
         shown, reasons = table.lines()
-        notes = [*([note] if note else []), *reasons, *table.uneven_means()]
-        title += f", {table.unit.sign}" if table.unit.sign else ""
+        unknown = [] if table.measured.declared else [UNDECLARED]
+        notes = [*([note] if note else []), *reasons, *table.uneven_means(), *unknown]
+        title += heading_of(table.measured)
         heads = ("method", "sentences", *(["seed"] if per_seed else []))
         runs = frozenset() if per_seed else table.runs()
         found.append(Block(title, tuple(langs), tuple(shown), "\n".join(notes), heads, runs))
@@ -151,8 +151,13 @@ class _Table:
     per_seed: bool
 
     @property
+    def measured(self) -> Measured:
+        """What is declared of the metric of all names."""
+        return self.plan.measured(self.names[0][0], self.names[0][2])
+
+    @property
     def unit(self) -> Unit:
-        return metric_unit(value.mean for value in self._values())
+        return unit_of(self.measured, (value.mean for value in self._values()))
 
     def runs(self) -> frozenset[int]:
         return frozenset(value.n for value in self._values() if value.sd is not None)
@@ -216,7 +221,7 @@ class _Table:
 
 
 def _over(
-    lines: Sequence[Cell], entry: tuple[str, str, str], langs: Sequence[str]
+    plan: Plan, lines: Sequence[Cell], entry: tuple[str, str, str], langs: Sequence[str]
 ) -> tuple[str, float | None]:
     """Return in words the number of pairs behind a metric in each language, and the largest of
     these numbers (None where the task does not report it).
@@ -226,7 +231,7 @@ def _over(
         found = [
             cell.values[name].mean
             for cell in lines
-            if (name := (task, lang, f"{metric}_pairs", split)) in cell.values
+            if (name := (task, lang, plan.count_of(task, metric), split)) in cell.values
         ]
         if found:
             low, high = f"{min(found):,.0f}", f"{max(found):,.0f}"

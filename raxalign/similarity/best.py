@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.similarity.tiling import Factored, Tiling
 
 if TYPE_CHECKING:

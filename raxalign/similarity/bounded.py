@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.similarity.hubness_terms import Crowd
 from raxalign.similarity.tiling import Factored
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-import lazy_loader as lazy
+from raxalign import lazy
 
 if TYPE_CHECKING:
     import torch

@@ -19,8 +19,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.similarity.best import best_both, first_twin
 from raxalign.similarity.bounded import best_of_groups
 from raxalign.similarity.hubness_terms import Crowd, both_crowds

@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.similarity.hubness_terms import hubness
 from raxalign.similarity.measures import MEASURES, Definition, Measure
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
+from raxalign import lazy
 
 if TYPE_CHECKING:
     import torch

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from raxalign.corpora.text.cleaning import OWN_WORDS, WORDS
+from raxalign.corpora.text.dataset import read_metadata
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.error_rate import count_links
@@ -117,7 +119,14 @@ def _of_pairs(
     if not there.all():
         tell(
             f"{int((~there).sum())} sentence pairs of {request.gold} are not among the word pairs"
-            " (repeated ones are dropped) and are left out"
+            " (`raxalign pairs` drops repeated ones without `--overlap keep`) and are left out"
+        )
+    metadata = read_metadata(request.links)
+    if "corpus" in metadata and metadata.get(WORDS) != OWN_WORDS:
+        tell(
+            f"warning: the words of {request.links} were made by a tokeniser, and {request.gold}"
+            " counts words that blanks divide: make the word pairs with `--option"
+            " pretokenized=true`"
         )
     gold, rows = gold.keep(there), order[at[there]]
     src, tgt = (Words(table.column(name)).lengths[rows] for name in ("src", "tgt"))

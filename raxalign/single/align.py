@@ -52,6 +52,8 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     killed training goes on from there.
     """
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.sentence_module import SentenceUse
+    from raxalign.encoders.models.soundness import refuse_unsound
 
     refuse_existing(out)
     method, start = _method_and_encoder(request)
@@ -71,17 +73,18 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
         request.device, seed=request.seed, threads=request.threads, precision=request.precision
     )
     where = replace(here, checkpoints=checkpoints)
-    encoder = start.load(
-        EncoderInputs(locations=locations, revisions=encoder_digests), where.device
-    )
+    found_at = EncoderInputs(locations=locations, revisions=encoder_digests)
+    encoder = start.load(found_at, where.device)
     encoder.precision = where.precision
     with tempfile.TemporaryDirectory(prefix="raxalign-") as work, collecting() as found:
         made = method.align(encoder, _with_text(method, inputs, Path(work)), where)
     aligned = returned(method, "align", made, AlignedEncoder)
+    refuse_unsound(method, request.method, aligned)
     card = _card(request, method, start.label(), inputs.languages, pairs)
     with appearing(out) as partial:
-        aligned.export(partial)
-        card.of(aligned).write(partial, has_transforms=bool(aligned.transforms))
+        use = SentenceUse((*inputs.languages, request.pivot))
+        choices = aligned.export(partial, use)
+        card.of(aligned, use, choices).write(partial, has_transforms=bool(aligned.transforms))
     shutil.rmtree(checkpoints, ignore_errors=True)
     return {**aligned.notes, **found.notes()}
 

@@ -19,14 +19,17 @@ _TEXT = (
     "lang",
     "metric",
     "split",
+    "better",
+    "unit",
     "evaluation",
     "cell",
     "baseline",
     "verdict",
     "reason",
+    "outdated",
 )
 _WHOLE = ("sentences", "seed", "runs", "examples", "baseline_runs")
-_TRUTH = ("paired", "at_chance")
+_TRUTH = ("paired", "at_chance", "falls_far")
 
 
 def as_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pa.Table:

@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING, Any, get_args
 from raxalign.analysis.metrics import spoken
 from raxalign.catalog import catalog
 from raxalign.config.run import Precision
+from raxalign.plan.values.comparisons import ONE_BY_ONE
 from raxalign.provenance import versions
 from raxalign.single.card_origin import Origin
 from raxalign.single.card_scores import Score
-from raxalign.single.card_use import use
+from raxalign.single.card_spoken import Spoken
+from raxalign.single.card_use import ALIGNED_WORDS, UNALIGNED_PIECES, use
+from raxalign.single.ways import SENTENCES, WEIGHTS
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.sentence_module import SentenceUse
 
+_LIBRARIES = {"transformers": WEIGHTS, SENTENCES: SENTENCES}
 _ROLES = {"avg": "mean", "avg_zero_shot": "mean without the pivot"}
 
 
@@ -29,7 +34,10 @@ class Card:
     """What a card shows: how the encoder was made, from what, and its main scores; `family` is the
     encoder's, `opened_by` the class of transformers that opens it. `data` are the digests of the
     word pairs of each language, which are shown where no word aligner is known; `seeds` are those
-    of the grid; `precision` is that of the products that the alignment was computed with.
+    of the grid; `precision` is that of the products that the alignment was computed with. `spoken`
+    is how a language is given to it (None: its vectors need none), `has_module` says that
+    sentence-transformers runs code of the folder, and `of_pieces` that static vectors are those of
+    pieces.
     """
 
     method: str
@@ -47,12 +55,25 @@ class Card:
     origin: Origin = field(default_factory=Origin)
     seeds: Sequence[int] = ()
     precision: Precision = "fp32"
+    spoken: Spoken | None = None
+    has_module: bool = False
+    of_pieces: bool = False
 
-    def of(self, aligned: AlignedEncoder) -> Card:
-        """Return the same card with what its encoder says of itself."""
+    def of(self, aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -> Card:
+        """Return the same card with what its encoder says of itself, and `choices`, the languages
+        that sentence-transformers may be given.
+        """
         encoder = aligned.encoder
         opened_by = getattr(encoder, "opened_by", self.opened_by)
-        return replace(self, family=encoder.family, opened_by=opened_by)
+        spoken = Spoken.of(aligned, use, choices) if choices else None
+        return replace(
+            self,
+            family=encoder.family,
+            opened_by=opened_by,
+            spoken=spoken,
+            has_module=aligned.has_module(),
+            of_pieces=bool(getattr(getattr(encoder, "reading", None), "pieces", False)),
+        )
 
     def write(self, folder: Path, *, has_transforms: bool) -> None:
         """Write ``README.md``."""
@@ -65,16 +86,11 @@ class Card:
         parts = [
             f"---\n{self._front()}\n---",
             f"# {self.title}",
+            *self._warning(has_transforms=has_transforms),
             self._lead(),
             "## How to use it",
-            use(
-                self.family,
-                self.opened_by,
-                (self.languages or [self.pivot])[0],
-                str(self.params.get("layers", "last")),
-                self._pooling(),
-                has_transforms=has_transforms,
-            ),
+            *([self.spoken.code()] if self.spoken is not None else []),
+            self._use(has_transforms=has_transforms),
             *(["## Results", self._results()] if self.scores else []),
             "## How it was made",
             "\n".join(self._facts()),
@@ -82,6 +98,29 @@ class Card:
             self._licences(),
         ]
         return "\n\n".join(parts) + "\n"
+
+    def _warning(self, *, has_transforms: bool) -> list[str]:
+        """What programs that read the encoder alone get, where that is not what the scores are
+        of.
+        """
+        if self.spoken is not None:
+            return [self.spoken.warning()]
+        static = self.family == "static" and has_transforms
+        return [UNALIGNED_PIECES if self.of_pieces else ALIGNED_WORDS] if static else []
+
+    def _use(self, *, has_transforms: bool) -> str:
+        code = use(
+            self.family,
+            self.opened_by,
+            (self.languages or [self.pivot])[0],
+            str(self.params.get("layers", "last")),
+            self._pooling(),
+            has_transforms=has_transforms,
+        )
+        if self.of_pieces:
+            code = code.replace(".aligned.vec", ".vec")
+        opened = "SentenceTransformer(folder, trust_remote_code=True)"
+        return code.replace("SentenceTransformer(folder)", opened) if self.has_module else code
 
     @property
     def title(self) -> str:
@@ -100,11 +139,17 @@ class Card:
             license_name="base-model-and-training-data" if licence == "other" else None,
             base_model=self.origin.base_model,
             datasets=datasets or None,
-            library_name=None if static else "transformers",
+            library_name=None if static else self._library,
             pipeline_tag=None if static else self._pipeline,
             tags=["raxalign", "cross-lingual-alignment", self.method],
             model_name=self.title,
-            eval_results=[found for score in self.scores for found in _evaluated(score)] or None,
+            eval_results=[
+                found
+                for score in self.scores
+                if static or _LIBRARIES[self._library] in score.ways
+                for found in _evaluated(score)
+            ]
+            or None,
         )
         return str(data.to_yaml())
 
@@ -115,8 +160,15 @@ class Card:
         return "apache-2.0" if made_here and own == {"Apache-2.0, part of raxalign"} else "other"
 
     @property
+    def _library(self) -> str:
+        """The library that the hub opens the encoder with, whose scores are the card's own."""
+        return "transformers" if self.spoken is None else SENTENCES
+
+    @property
     def _pipeline(self) -> str:
         """What the hub offers an encoder for: to fill masks, where it has the head."""
+        if self.spoken is not None:
+            return "sentence-similarity"
         masked = self.opened_by == "AutoModelForMaskedLM"
         return "fill-mask" if masked else "feature-extraction"
 
@@ -139,13 +191,20 @@ class Card:
 
     def _results(self) -> str:
         """A table of the main scores, and how to read it."""
-        head = "| task | language | metric | this encoder [95 %] | n | base encoder | difference |"
-        rule = "|---|---|---|---:|---:|---:|---:|"
+        head = (
+            "| task | language | metric | this encoder [95 %] | n | base encoder | difference"
+            " | given by |"
+        )
+        rule = "|---|---|---|---:|---:|---:|---:|---|"
         seeds = f"{len(self.seeds)} seeds" if len(self.seeds) > 1 else "seed"
         legend = (
             "The interval of this encoder is over examples; n counts the independent ones. The"
             " base encoder is the one that it was made from. The difference is that of the"
             f" method over the grid's {seeds}, with its 95 % interval over seeds and examples."
+            " The verdict behind it is that of the grid's own table, with Holm's correction over"
+            f" all comparisons of the table. {ONE_BY_ONE} The last column names the ways of loading"
+            " this folder that give the value of this encoder; a task of the grid gives it alone"
+            " where readouts were fitted again after the task's own training."
         )
         return "\n".join([head, rule, *map(_row, self.scores), "", legend])
 
@@ -192,10 +251,12 @@ def _row(score: Score) -> str:
         difference += f" [{low:+.4f}, {high:+.4f}], {score.verdict}"
     split = "" if score.split == "test" else f" ({score.split})"
     return (
-        f"| {score.task}{split} | {_ROLES.get(score.lang, score.lang)} | {spoken(score.metric)}"
+        f"| {score.task}{split} | {_ROLES.get(score.lang, score.lang)}"
+        f" | {spoken(score.metric)}{', lower is better' if score.lower else ''}"
         f" | {number(score.value)}{around}"
         f" | {'' if score.examples is None else f'{score.examples:,}'}"
-        f" | {'' if score.base is None else number(score.base)} | {difference} |"
+        f" | {'' if score.base is None else number(score.base)} | {difference}"
+        f" | {', '.join(score.ways) or 'the grid alone'} |"
     )
 
 

@@ -4,13 +4,13 @@ that it was made from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
-from raxalign.catalog import catalog
-from raxalign.plan.values.comparisons import Compared, baseline_cells, comparisons
+from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
 
@@ -37,8 +37,11 @@ class Score:
         base: The score of the encoder that it was made from, a mean over runs.
         difference: The difference between the two over all seeds of the grid.
         bounds: The 95 % interval of the difference over seeds and examples.
-        verdict: What the test says about the difference; empty without one.
+        verdict: What the test says about the difference, as in the grid's tables; empty without
+            one.
         split: The split of the data.
+        lower: Whether lower values are better.
+        ways: The ways of loading the export that give it.
     """
 
     task: str
@@ -54,44 +57,53 @@ class Score:
     bounds: tuple[float, float] | None = None
     verdict: str = ""
     split: str = "test"
+    lower: bool = False
+    ways: tuple[str, ...] = ("raxalign", "AutoModel")
 
 
-def scores_of(plan: Plan, ledger: Ledger, trial: Trial) -> list[Score]:
+def scores_of(
+    plan: Plan,
+    ledger: Ledger,
+    trial: Trial,
+    ways: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> list[Score]:
     """Return the main scores of a trial on test sets (dev where a task has no test), task by task,
-    the means over languages last.
+    the means over languages last; `ways` are those of each task.
     """
     found = rows(plan, ledger)
     own = [row for row in found if row["trial"] == trial.key]
     if not own:
         return []
-    (this,) = cells(own, plan.pivot)
-    every = cells(found, plan.pivot)
+    (this,) = cells(own, plan.pivot, plan.measured)
+    every = cells(found, plan.pivot, plan.measured)
     whole = next(cell for cell in every if trial.key in cell.trials)
-    bases = baseline_cells([cell for cell in every if cell.encoder == whole.encoder], plan)
-    kept = [cell for cell in every if cell is whole or any(cell is base for base in bases)]
+    kinds = {task: plan.stages[key].maker for task, key in trial.evaluations.items()}
+    names = list(_main(plan, this, kinds))
+    tables = {(name[0], *name[2:]) for name in names}
     compared = {
         entry.name: entry
-        for entry in comparisons(kept, plan, ledger)
+        for entry in comparisons(every, plan, ledger, tables=tables)
         if entry.cell is whole and entry.baseline is not None
     }
-    kinds = {task: plan.stages[key].maker for task, key in trial.evaluations.items()}
-    names = list(_main(this, kinds))
     intervals = _intervals(plan, ledger, this, names)
     return [
-        _score(this, name, kinds[name[0]], intervals.get(name), compared.get(name))
+        replace(
+            _score(this, name, kinds[name[0]], intervals.get(name), compared.get(name)),
+            lower=plan.measured(name[0], name[2]).better == "lower",
+            ways=ways.get(name[0], Score.ways),
+        )
         for name in names
     ]
 
 
-def _main(cell: Cell, kinds: Mapping[str, str]) -> Iterator[Name]:
+def _main(plan: Plan, cell: Cell, tasks: Iterable[str]) -> Iterator[Name]:
     """The names of the values of each task's main metric, the means last; of the first metric where
     a task names none.
     """
-    tables = tables_of(cell.values)
-    for task, kind in kinds.items():
+    tables = tables_of(cell.values, plan.measured)
+    for task in tasks:
         there = [(metric, split) for name, metric, split in tables if name == task]
-        known = catalog("tasks")
-        main = known[kind].main_metric if kind in known else None
+        main = plan.main_metric(task)
         shown = next((table for table in there if table[0] == main), next(iter(there), None))
         names = [name for name in cell.values if (name[0], name[2:]) == (task, shown)]
         yield from sorted(names, key=lambda name: name[1] in MEANS)

@@ -28,8 +28,10 @@ def use(
         .replace("POOLING", pooling or "mean")
         .replace("HOW", _how(layers, pooling))
     )
+    if family == "static" and has_transforms:
+        return f"{_ALIGNED.replace('LANG', lang)}\n\n{words}"
     if family == "static":
-        return _STATIC.replace("LANG", lang) + ("\n\n" + _STORED + "\n\n" + words) * has_transforms
+        return _STATIC.replace("LANG", lang)
     if has_transforms:
         return f"{_STORED}\n\n{words}"
     return f"{words}\n\n{_PLAIN.replace('AutoModelForMaskedLM', opened_by)}"
@@ -66,8 +68,8 @@ from sentence_transformers import SentenceTransformer
 
 vectors = SentenceTransformer(folder).encode(["Ein Haus."])
 ```"""
-_STORED = """The alignment is stored next to the weights, in `transforms.safetensors`. Other
-libraries open the encoder *without* it."""
+_STORED = """Vectors of words, aligned by what is stored next to the weights, in
+`transforms.safetensors`. Programs that do not read it have vectors *without* the alignment."""
 _STATIC = """Vectors of words, as they were trained.
 There is one file per language, in word2vec's text format.
 
@@ -76,3 +78,8 @@ from gensim.models import KeyedVectors
 
 vectors = KeyedVectors.load_word2vec_format(f"{folder}/LANG.vec")
 ```"""
+_ALIGNED = _STATIC.replace("as they were trained", "aligned").replace("G.vec", "G.aligned.vec")
+ALIGNED_WORDS = """**The files `*.aligned.vec` hold the aligned vectors**, and the files `*.vec`
+those as they were trained."""
+UNALIGNED_PIECES = """**The files `*.vec` hold the vectors of pieces as they were trained**, without
+the alignment, which raxalign applies to words."""

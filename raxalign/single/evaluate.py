@@ -92,7 +92,10 @@ def evaluate_encoder(
     languages = _known("--language", request.languages, opened.grid.languages)
     opened = resolve(opened, local_folder(opened.root) / "downloads")
     plan, aligned = _plan(opened, request, tasks, languages)
-    read_files(plan, done=Ledger(opened.root).keys()).refuse_faults(opened.grid.path)
+    found = read_files(plan, done=Ledger(opened.root).keys())
+    found.refuse_faults(opened.grid.path)
+    for remark in found.remarks:
+        tell(f"note: {remark}")
     where = runtime(
         request.device,
         threads=request.threads or opened.run.threads,
@@ -177,7 +180,7 @@ def _given_stage(folder: Path | None, start: Stage, identity: Identity) -> Stage
 
 
 def _trial(stages: TaskStages, given: Alignment, aligned: Stage, label: str) -> Trial:
-    evaluations = stages.evaluations(given, aligned)
+    evaluations, outdated = stages.evaluations(given, aligned)
     chance = any("seed" in stages.shared.stages[key].params for key in evaluations.values())
     return Trial(
         GIVEN,
@@ -189,6 +192,7 @@ def _trial(stages: TaskStages, given: Alignment, aligned: Stage, label: str) -> 
         given.seed if chance else None,
         aligned.key,
         evaluations,
+        outdated=outdated,
     )
 
 

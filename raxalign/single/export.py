@@ -4,20 +4,23 @@ the plans that the storage keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.keeping import again
-from raxalign.plugin_files import load_files
+from raxalign.plugin_files import require_named
 from raxalign.single.card import Card
 from raxalign.single.card_origin import origin_of
 from raxalign.single.card_scores import scores_of
 from raxalign.single.place import appearing, open_workshop, refuse_existing, runtime, silent
+from raxalign.single.sentence_use import use_of, ways
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.tombstones import Tombstones
@@ -33,7 +36,14 @@ class Found:
     plan: Plan
 
 
-def export_trial(key: str, out: Path, *, root: str, tell: Callable[[str], None] = silent) -> Found:
+def export_trial(
+    key: str,
+    out: Path,
+    *,
+    root: str,
+    language: str | None = None,
+    tell: Callable[[str], None] = silent,
+) -> Found:
     """Write the aligned encoder of a trial. One whose weights were not kept is made again first,
     and is then kept.
 
@@ -41,32 +51,69 @@ def export_trial(key: str, out: Path, *, root: str, tell: Callable[[str], None] 
         key: Its key, that of its aligned encoder, or a unique beginning of either.
         out: The folder to write; nothing is overwritten.
         root: The storage root.
+        language: The language of texts for which sentence-transformers is given none.
         tell: Receives a sentence where weights are made again.
 
     Raises:
-        RaxalignError: No trial has the key, or its encoder cannot be had.
+        RaxalignError: No trial has the key, its encoder cannot be had, or it is not aligned for the
+            language.
     """
     refuse_existing(out)
-    found = find(key, root)
+    found = _whole(find(key, root), key)
     trial, plan = found.trial, found.plan
-    if trial.aligned not in plan.stages:
-        raise RaxalignError(
-            f"{key}: the grid {plan.name} does not make the aligned encoder of this trial: none of"
-            " its tasks reads it (with `readout: refit` readouts are fitted after a task's training"
-            " alone). Add a task that reads it, such as retrieval, and run the grid again"
-        )
     remade = _remade(found, key, root)
+    used = ("encoders", "tasks", "metrics")  # by the export itself, and by the scores of its card
+    require_named(f for f in plan.plugins if remade is not None or f.folder in used)
     if remade is not None:
         tell(remade)
-    load_files(f for f in plan.plugins if remade is not None or f.folder == "encoders")
     workshop = open_workshop(plan, root, runtime(None if remade else "cpu"))
     _refuse_missing_start(workshop, trial)
-    aligned = workshop.aligned(trial.aligned)
     with appearing(out) as partial:
-        aligned.export(partial)
-        card = _card(workshop, found).of(aligned)
-        card.write(partial, has_transforms=bool(aligned.transforms))
+        choices = _write(workshop, found, partial, language)
+    if language is not None and not choices:
+        tell(f"note: --language {language} changes nothing: its vectors need no language")
     return found
+
+
+def _write(workshop: Workshop, found: Found, folder: Path, language: str | None) -> tuple[str, ...]:
+    """Write encoder and card; return the languages that sentence-transformers may be given."""
+    aligned = workshop.aligned(found.trial.aligned)
+    use = use_of(found.plan, found.trial, aligned, language)
+    choices = aligned.export(folder, use)
+    card = _card(workshop, found, ways(found.plan, found.trial, aligned, use))
+    card.of(aligned, use, choices).write(folder, has_transforms=bool(aligned.transforms))
+    return choices
+
+
+def _whole(found: Found, key: str) -> Found:
+    """The same trial with a plan that has its aligned encoder. Where all its tasks read readouts
+    that were fitted again after their own training (`readout: refit`), these are fitted on the
+    encoder as it was before. Raises `RaxalignError` where none of its tasks reads any.
+    """
+    plan, trial = found.plan, found.trial
+    if trial.aligned in plan.stages:
+        return found
+    for evaluation in trial.evaluations.values():
+        fitted = plan.stages[plan.stages[evaluation].inputs["aligned"]]
+        start = plan.stages[fitted.inputs["encoder"]].inputs.get("encoder")
+        if start is None or fitted.catalogue is None:
+            continue
+        options = json.loads(fitted.options)
+        options |= {name: trial.params[name] for name in options.keys() & {"pooling"}}
+        kind = catalog(fitted.catalogue)[fitted.maker]
+        method = kind(kind.Params.model_validate(options))
+        made = replace(
+            fitted,
+            params={**fitted.params, "method": method.canonical()},
+            inputs={**fitted.inputs, "encoder": start},
+            options=json.dumps(options),
+        )
+        if made.key == trial.aligned:
+            return Found(trial, replace(plan, stages={**plan.stages, made.key: made}))
+    raise RaxalignError(
+        f"{key}: the grid {plan.name} does not make the aligned encoder of this trial: none of its"
+        " tasks reads it. Add a task that reads it, such as retrieval, and run the grid again"
+    )
 
 
 def _remade(found: Found, key: str, root: str) -> str | None:
@@ -75,6 +122,14 @@ def _remade(found: Found, key: str, root: str) -> str | None:
     """
     if ArtifactStore(root).has("aligned", found.trial.aligned):
         return None
+    if all(
+        found.plan.stages[key].inputs["aligned"] != found.trial.aligned
+        for key in found.trial.evaluations.values()
+    ):
+        return (
+            "note: the tasks of this trial read readouts that were fitted again after their own"
+            " training; those of the encoder before it are fitted now, and no task measured them"
+        )
     entry = Tombstones(root).of("aligned", found.trial.aligned)
     sentence = again([entry] if entry else [])
     if sentence is None:
@@ -135,7 +190,7 @@ def _refuse_missing_start(workshop: Workshop, trial: Trial) -> None:
         )
 
 
-def _card(workshop: Workshop, found: Found) -> Card:
+def _card(workshop: Workshop, found: Found, ways: Mapping[str, tuple[str, ...]]) -> Card:
     trial, plan = found.trial, found.plan
     links = {
         name.removeprefix("pairs/"): str(
@@ -154,7 +209,7 @@ def _card(workshop: Workshop, found: Found) -> Card:
         trial.sentences,
         trial.key,
         data=links,
-        scores=scores_of(plan, workshop.ledger, trial),
+        scores=scores_of(plan, workshop.ledger, trial, ways),
         origin=origin_of(plan, trial),
         seeds=tuple(sorted({t.seed for t in plan.trials if t.seed is not None})),
         precision=plan.stages[trial.aligned].precision,

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import CorpusSpec, Grid, PairsSpec, SplitSpec, TextSpec
@@ -46,7 +46,8 @@ class PairsRequest:
     corpus are left out.
 
     `encoder` is that of a word aligner that reads one (in place of its option `encoder`), and
-    `device` where it runs (None: on the GPU where there is one).
+    `device` where it runs (None: on the GPU where there is one). `overlap` is what is done with
+    repeated pairs and those that share a side with a held-out line.
     """
 
     source: str
@@ -61,6 +62,7 @@ class PairsRequest:
     one_to_one: OneToOne
     encoder: str | None = None
     device: str | None = None
+    overlap: Literal["drop", "keep"] = "drop"
 
 
 def make_pairs(
@@ -180,7 +182,7 @@ def _grid(request: PairsRequest) -> Grid:
         languages=(request.lang,),
         corpora={request.lang: CorpusSpec(catalog("corpora").kind(request.source), source)},
         split=SplitSpec(request.heldout, 0),
-        overlap="drop",
+        overlap=request.overlap,
         training_from="end",
         shortage="refuse" if request.sentences is not None else "use-all",
         max_words=128,

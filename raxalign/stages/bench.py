@@ -18,7 +18,7 @@ from raxalign.printing import to_stderr
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.lease import Holder, patient
+from raxalign.store.lease import Holder, Lease, patient
 from raxalign.store.ledger import Ledger
 from raxalign.train.compiler import check_compiler
 from raxalign.train.precision import check_precision
@@ -57,6 +57,8 @@ class Bench(ABC):
     patience: Callable[[Holder], float] = patient
     tell: Callable[[str], None] = to_stderr
     _aligned: dict[str, AlignedEncoder] = field(default_factory=dict)
+    _held: dict[str, Lease] = field(default_factory=dict)
+    _checkpoints: dict[str, Checkpoints] = field(default_factory=dict)
 
     @abstractmethod
     def ensure(self, key: str) -> Path:
@@ -84,13 +86,16 @@ class Bench(ABC):
 
     def checkpoints(self, key: str) -> Checkpoints:
         """Return the checkpoints of a stage's training."""
-        return Checkpoints(self.store.root, self.local, key)
+        if key not in self._checkpoints:
+            self._checkpoints[key] = Checkpoints(self.store.root, self.local, key)
+        return self._checkpoints[key]
 
     def runtime_for(self, stage: Stage) -> Runtime:
         """Return the runtime with the stage's seed and its checkpoints, and its watch where it is
         watched.
         """
         seed, kept = int(str(stage.params.get("seed", 0))), self.checkpoints(stage.key)
+        held = self._held.get(stage.key)
 
         def saved() -> None:
             self.runtime.saved()
@@ -104,8 +109,10 @@ class Bench(ABC):
             seed=seed,
             checkpoints=kept.folder,
             saved=saved,
+            owned=held.check if held is not None else self.runtime.owned,
             precision=stage.precision,
             compiled=stage.compiled,
+            shares=stage.shares,
         )
         if self.watched is None or self.watched.training != stage.key:
             return runtime

@@ -1,16 +1,23 @@
 """The checkpoints of a stage's training: a folder of this machine, and a copy in the storage where
 that is an object store. Another machine goes on from the copy.
+
+Each process that trains has a copy of its own, ``checkpoints/<key>/<process>/``. So one that was
+silent for so long that another took over, and does not know it yet, overwrites nothing. A copy is
+removed by a process that is further, and the furthest one is gone on from. One that was there when
+a process began, and is still further when it copies for the first time, was of no use to it (of
+another version of the training, or damaged): it is removed too.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
+import uuid
 import warnings
 from pathlib import Path
 
 from raxalign.errors import StorageError
-from raxalign.store.files import is_remote
+from raxalign.store.files import files_of, is_remote
 from raxalign.store.mirror import Mirror
 from raxalign.train.steps import kept_steps, newest_steps
 
@@ -23,26 +30,21 @@ class Checkpoints:
 
     def __init__(self, root: str, local: Path, key: str) -> None:
         self.folder = local / "checkpoints" / key
-        self._mark = self.folder.with_name(f".{key}.copied")
-        self._mirror = Mirror(root, f"checkpoints/{key}") if is_remote(root) else None
-        self._next = 0.0
+        self._root, self._path = root, f"checkpoints/{key}"
+        self._own = Mirror(root, f"{self._path}/{uuid.uuid4().hex}") if is_remote(root) else None
+        self._next, self._before = 0.0, set[str]()
+        self._alone = False
 
     def restore(self) -> None:
-        """Fetch the copy, unless this machine's own folder goes on from it: then the folder is as
-        new, or newer.
-        """
-        if self._mirror is None:
-            return
-        version = self._mirror.version()
-        if version is None or (self.folder.exists() and self._marked() == version):
-            return
-        fetched = self._mirror.pull(self.folder)
-        if fetched is None:
-            warnings.warn(
-                f"{self._mirror.place}: damaged checkpoints are passed over", stacklevel=2
-            )
-        else:
-            self._set_mark(fetched)
+        """Fetch the furthest copy, unless this machine's own folder is as far, or further."""
+        here, copies = kept_steps(self.folder), self._copies()
+        self._before, self._alone = {place for _, place, _ in copies}, False
+        for steps, _, copy in reversed(copies):
+            if steps <= here:
+                return
+            if copy.pull(self.folder) is not None:
+                return
+            warnings.warn(f"{copy.place}: damaged checkpoints are passed over", stacklevel=2)
 
     def saved(self) -> None:
         """Copy what is there to the storage, after a checkpoint was written. Where the copies of
@@ -50,7 +52,7 @@ class Checkpoints:
         fails is a warning: the training goes on.
         """
         start = time.monotonic()
-        if self._mirror is None or start < self._next:
+        if self._own is None or start < self._next:
             return
         files = {
             path.relative_to(self.folder).as_posix(): path
@@ -58,7 +60,9 @@ class Checkpoints:
             if path.is_file() and not _hidden(path.relative_to(self.folder))
         }
         try:
-            self._set_mark(self._mirror.push(files))
+            self._own.push(files)
+            if not self._alone:
+                self._remove_others(self._own.place)
         except StorageError as error:
             warnings.warn(f"a checkpoint was not copied to the storage: {error}", stacklevel=2)
         end = time.monotonic()
@@ -68,31 +72,42 @@ class Checkpoints:
         """Return how far the trainings of the stage are, as the newest checkpoints show it: those
         that every machine can go on from.
         """
-        if self._mirror is None:
+        if self._own is None:
             return kept_steps(self.folder)
-        return newest_steps(self._mirror.names())
+        return max((steps for steps, _, _ in self._copies()), default=0)
 
     def remove(self) -> None:
         """Remove them here and in the storage, after the training has ended. A copy that cannot be
         removed is a warning: what was trained is there.
         """
         shutil.rmtree(self.folder, ignore_errors=True)
-        self._mark.unlink(missing_ok=True)
         try:
-            if self._mirror is not None:
-                self._mirror.remove()
+            if self._own is not None:
+                files_of(self._root).delete_all(self._path)
         except StorageError as error:
             warnings.warn(f"checkpoints are left in the storage: {error}", stacklevel=2)
 
-    def _marked(self) -> str:
-        try:
-            return self._mark.read_text()
-        except OSError:
-            return ""
+    def _copies(self) -> list[tuple[int, str, Mirror]]:
+        """Return the copies in an object store, the furthest last: its steps, its place, itself."""
+        if self._own is None:
+            return []
+        names = files_of(self._root).names(self._path)
+        owners = {name.partition("/")[0] for name in names if name.endswith("/index.json")}
+        copies = [Mirror(self._root, f"{self._path}/{owner}") for owner in sorted(owners)]
+        return sorted(
+            ((newest_steps(copy.names()), copy.place, copy) for copy in copies),
+            key=lambda found: found[:2],
+        )
 
-    def _set_mark(self, version: str) -> None:
-        self._mark.parent.mkdir(parents=True, exist_ok=True)
-        self._mark.write_text(version)
+    def _remove_others(self, own: str) -> None:
+        """Remove the copies that the own one has overtaken, and those that were of no use."""
+        copies = self._copies()
+        places = [place for _, place, _ in copies]
+        behind = places[: places.index(own)] if own in places else []
+        for _, place, copy in copies:
+            if place in behind or (place in self._before and place != own):
+                copy.remove()
+        self._alone = True
 
 
 def _hidden(path: Path) -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import time
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raxalign.analysis.cells import MEANS
+from raxalign.catalog import PluginFault, name_of, outside
 from raxalign.caveats import collecting, thin_support
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plugin_files import returned
-from raxalign.provenance import versions
+from raxalign.provenance import machine, versions
 from raxalign.stages.inputs import languages_of, task_inputs
 from raxalign.stages.watching import Watched
 from raxalign.stages.workshop import FITTED, TRAINED, Workshop
@@ -97,17 +101,20 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     aligned, inputs = workshop.aligned(stage.inputs["aligned"]), task_inputs(workshop, stage)
     with collecting() as found:
         outcome = _outcome(stage, aligned, inputs, workshop.runtime_for(stage), trained)
+    _refuse_impossible(stage, outcome)
     record = {
         **_identity(stage, task, encoder),
         "scores": [vars(score) for score in outcome.scores],
         "notes": {
             **outcome.notes,
             **_training_caveats(workshop, stage, thin_support(task, outcome.notes)),
+            **_left_out(workshop, stage),
             **found.notes(),
             "links": _links_digests(workshop, stage),
         },
         "seconds": time.monotonic() - start,
         "device": workshop.runtime.device,
+        "machine": machine(workshop.runtime.device),
         "threads": workshop.runtime.threads,
         "precision": stage.precision,
         **({"compiled": True} if stage.compiled else {}),
@@ -130,6 +137,24 @@ def _outcome(
     task = stage.plugin()
     found = task.evaluate(aligned, languages_of(stage), inputs, runtime, trained)
     return returned(task, "evaluate", found, Outcome)
+
+
+def _refuse_impossible(stage: Stage, outcome: Outcome) -> None:
+    """Raise `PluginFault` for a score that its metric cannot have, by what the task declares."""
+    task = type(stage.plugin())
+    for score in outcome.scores:
+        declared = task.measured(score.metric)
+        fault = declared.fault(score.value, mean=score.lang in MEANS) if declared else ""
+        if inspect.getsourcefile(task) in outside() and not math.isfinite(score.value):
+            fault = f"is {score.value}, which is not a result"  # the ledger refuses others'
+        if fault:
+            raise PluginFault(
+                inspect.getsourcefile(task) or task.__module__,
+                f"task {name_of(stage.maker)}: {score.metric} of {score.lang} ({score.split})"
+                f" {fault}",
+                line=inspect.getsourcelines(task)[1],
+                remedy="Correct the score, or its unit or range in the task's `metrics`",
+            )
 
 
 def _identity(stage: Stage, task: str, encoder: str) -> dict[str, Any]:
@@ -176,27 +201,47 @@ def _training_caveats(
     workshop: Workshop, stage: Stage, evaluated_on: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the caveats of the trainings that a result depends on: `unknown_in_training` (maker ->
-    language -> share), `loss_not_lowered`, `fitted_on` (maker -> language -> what a map over pairs
-    rests on), and `thin_support`, with what the evaluation itself found thin.
+    language -> share), `loss_not_lowered`, `loss_still_falling`, `cut_batches`, `fitted_on` (maker
+    -> language -> what a map over pairs rests on), and `thin_support`, with what the evaluation
+    itself found thin.
     """
     thin: dict[str, str] = {**evaluated_on}
     fitted: dict[str, Any] = {}
     unknown: dict[str, Any] = {}
     flat: dict[str, Any] = {}
+    falling: dict[str, Any] = {}
+    cut: set[str] = set()
     for entry, notes in _behind(workshop, stage, FITTED):
         unknown |= {entry.maker: notes["unknown"]} if "unknown" in notes else {}
         flat |= notes.get("loss_not_lowered", {})
-        if entry.kind == "aligned":
+        falling |= notes.get("loss_still_falling", {})
+        cut |= set(notes.get("cut_batches", ()))
+        if entry.kind in TRAINED:
             thin |= thin_support(entry.maker, notes)
+        if entry.kind == "aligned":
             rests = {lang: facts for lang, facts in notes.items() if _is_support(facts)}
             fitted |= {entry.maker: rests} if rests else {}
     found = {
         "unknown_in_training": unknown,
         "loss_not_lowered": flat,
+        "loss_still_falling": falling,
+        "cut_batches": sorted(cut),
         "fitted_on": fitted,
         "thin_support": thin,
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _left_out(workshop: Workshop, stage: Stage) -> dict[str, Any]:
+    """Return how many held-out lines of the text that an evaluation reads were left out, and of how
+    many: `left_out` (language -> part -> the two numbers), where there are any.
+    """
+    found: dict[str, Any] = {}
+    for entry, notes in _behind(workshop, stage, {"bitext"}):
+        for part, counts in notes["counts"].items() if entry.params["part"] == "heldout" else ():
+            if lost := counts["lines"] - counts["kept"]:
+                found.setdefault(str(entry.params["lang"]), {})[part] = [lost, counts["lines"]]
+    return {"left_out": found} if found else {}
 
 
 def _is_support(facts: object) -> bool:

@@ -31,6 +31,7 @@ def make_encoder(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
 def make_aligned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Align an encoder by the method of the stage; return the method's notes."""
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.soundness import refuse_unsound
     from raxalign.encoders.models.transformer import TransformerEncoder
 
     encoder = bench.encoder(stage.inputs["encoder"], stage.precision, compiled=stage.compiled)
@@ -51,6 +52,7 @@ def make_aligned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     method = stage.plugin()
     found = method.align(encoder, inputs, bench.runtime_for(stage))
     aligned = returned(method, "align", found, AlignedEncoder)
+    refuse_unsound(method, stage.maker, aligned)
     if bench.runtime.rank == 0:
         aligned.save(folder)
     return dict(aligned.notes)

@@ -7,18 +7,19 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from raxalign.caveats import collecting
+from raxalign.errors import LeaseLost, StorageError
 from raxalign.plan.stage import Stage
 from raxalign.stages.bench import Bench
 from raxalign.stages.data import make_bitext, make_pairs, make_pieces, make_seen, make_text
 from raxalign.stages.models import make_aligned, make_encoder, make_tuned
-from raxalign.store.lease import clear, lease
+from raxalign.store.lease import Lease, lease
 from raxalign.train.devices import peak_memory
 
 TRAINED = frozenset({"aligned", "tuned"})
@@ -47,10 +48,22 @@ class Workshop(Bench):
 
     def ensure(self, key: str) -> Path:
         """Return the folder of a stage's artifact. It is made first, with its inputs, where it is
-        missing or damaged.
+        missing or damaged. Where another process takes over what this one makes, the result of the
+        other one is waited for.
         """
         stage = self.plan.stages[key]
-        start, made = time.monotonic(), []
+        while True:
+            try:
+                return self._ensure(stage)
+            except LeaseLost as lost:
+                # in a group the other workers wait for this one, so that all of them start again
+                if self.runtime.world_size > 1:
+                    raise
+                self.tell(f"{stage.kind} {key[:12]}: {lost}")
+
+    def _ensure(self, stage: Stage) -> Path:
+        """Do what `ensure` does, or raise `LeaseLost`."""
+        key, start, made = stage.key, time.monotonic(), list[Stage]()
 
         def build(folder: Path) -> Mapping[str, Any]:
             made.append(stage)
@@ -60,34 +73,38 @@ class Workshop(Bench):
             return {**notes, **found.notes(), **took}
 
         alone = self.runtime.world_size == 1
-        with self._turn(stage):
+        with self._turn(stage) as held:
             folder: Path = (
                 self.store.make(stage.kind, key, build)
                 if alone
                 else self._ensure_together(stage, build)
             )
-            if made and self.runtime.rank == 0 and stage.kind in FITTED:
+            if made and self.runtime.rank == 0 and stage.kind in FITTED and _keeps(held):
                 self.checkpoints(key).remove()
         if made and self.runtime.rank == 0:
             self.announce(stage, time.monotonic() - start)
         return folder
 
     @contextmanager
-    def _turn(self, stage: Stage) -> Iterator[None]:
+    def _turn(self, stage: Stage) -> Iterator[Lease | None]:
         """Wait for another grid or another part of this one, on any machine, that makes the same
         stage on the same storage, and then find it made. The checkpoints of a training belong to
-        one process: they are fetched first, and removed when the artifact is there.
+        one process: they are fetched first, and removed when the artifact is there. Yields the
+        lock, where this process needs one.
         """
         key, kept = stage.key, self.checkpoints(stage.key)
         if self.runtime.rank != 0 or self.store.has(stage.kind, stage.key):
-            yield
+            yield None
             return
-        name = f"making/{key}"
-        with lease(self.store.root, name, partial(self._report_wait, stage), self.patience):
+        told = partial(self._report_wait, stage)
+        with lease(self.store.root, f"making/{key}", told, self.patience) as held:
             if stage.kind in FITTED and not self.store.has(stage.kind, key):
                 kept.restore()
-            yield
-        clear(self.store.root, name)
+            self._held[key] = held
+            try:
+                yield held
+            finally:
+                del self._held[key]
 
     def _report_wait(self, stage: Stage, holder: str) -> None:
         self.tell(
@@ -114,3 +131,10 @@ class Workshop(Bench):
                     build(Path(discarded))
             barrier()
         return self.store.open(stage.kind, stage.key)
+
+
+def _keeps(held: Lease | None) -> bool:
+    """Return whether checkpoints are this process's to remove. Who cannot ask leaves them."""
+    with suppress(StorageError):
+        return held is None or held.is_held()
+    return False

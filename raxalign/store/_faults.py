@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from raxalign.errors import RaxalignError, StorageError
+from raxalign.errors import DISK_FULL, RaxalignError, StorageError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.EACCES, errno.EPERM)
 _ELSEWHERE = "or give another storage (--storage or RAXALIGN_STORAGE)"
 _MEANING = {
-    **dict.fromkeys(_FULL, ("the disk is full", f"Free some space {_ELSEWHERE}")),
+    **dict.fromkeys(_FULL, (DISK_FULL, f"Free some space {_ELSEWHERE}")),
     **dict.fromkeys(_REFUSED, ("no permission", f"Allow your account to write there {_ELSEWHERE}")),
     errno.EROFS: ("the file system is read-only", f"Mount it for writing {_ELSEWHERE}"),
     errno.ENOTDIR: (

@@ -60,6 +60,10 @@ class Storage(ABC):
         """Return the bytes of those files that exist."""
 
     @abstractmethod
+    def modified(self, path: str) -> float:
+        """Return when a file was written, in seconds, by the clock of the storage."""
+
+    @abstractmethod
     def write(self, path: str, data: bytes) -> None:
         """Write or replace a file, at once for all readers."""
 

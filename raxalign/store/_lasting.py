@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from raxalign.errors import StorageError
+from raxalign.store.sealed import parse
 
 if TYPE_CHECKING:
     from raxalign.store._cache import Cache
@@ -30,6 +31,8 @@ FEW = 8
 _FOLDER = "collected"
 _TOPS = ("artifacts", "ledger")  # below these an object is seldom written again
 _WORTH = 2**16  # bytes of collections that are read as quickly as one object is asked for
+_GROWTH = 100
+"""How many times their packed size collections may have: manifests and results have about 10."""
 _Entries = dict[str, tuple[str, bytes]]  # path -> stamp, bytes
 
 
@@ -150,9 +153,13 @@ def _pack(entries: _Entries) -> bytes:
 
 
 def _unpack(data: bytes) -> _Entries:
-    """Return the entries of a collection; none of one in another form."""
+    """Return the entries of a collection; none of one in another form, or of one that grows as no
+    small objects do.
+    """
+    unpacking, most = zlib.decompressobj(), _GROWTH * len(data)
     try:
-        texts = json.loads(zlib.decompress(data))
+        text = unpacking.decompress(data, most)
+        texts = parse(text) if unpacking.eof else {}
         return {path: (stamp, text.encode("latin-1")) for path, (stamp, text) in texts.items()}
     except (ValueError, TypeError, AttributeError, zlib.error):
         return {}

@@ -106,6 +106,11 @@ class ObjectStorage(Storage):
         """
         return {_join(top, name): _stamp(info) for name, info in self._list(top).items()}
 
+    def modified(self, path: str) -> float:
+        """Return when the store took the object."""
+        name = self._full(path)
+        return self._ask(path, "look for", lambda: float(self._files.modified(name).timestamp()))
+
     def write(self, path: str, data: bytes) -> None:
         """One request, which object stores do whole or not at all."""
         self._put(path, lambda name: self._files.pipe_file(name, data))

@@ -71,6 +71,11 @@ class PosixStorage(Storage):
                 found[path] = self.read(path)
         return found
 
+    def modified(self, path: str) -> float:
+        """Return its time of modification, by the clock of who serves the file system."""
+        with told(self.place(path), "read"):
+            return (self._root / path).stat().st_mtime
+
     def write(self, path: str, data: bytes) -> None:
         """Write a temporary sibling, then rename it over what may be there."""
         with told(self.place(path), "write"), self._partial(path) as partial:
@@ -78,12 +83,16 @@ class PosixStorage(Storage):
             partial.rename(self._root / path)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Write a temporary sibling, then link it: of several links with one name one is made."""
+        """Write a temporary sibling, then link it: of several links with one name one is made. NFS
+        sends a request again whose answer is lost, and then finds the link that it has made.
+        """
         with told(self.place(path), "write"), self._partial(path) as partial:
             _write(partial, data)
             try:
                 os.link(partial, self._root / path)
             except FileExistsError:
+                with suppress(FileNotFoundError):
+                    return partial.samefile(self._root / path)
                 return False
             except OSError as error:
                 if error.errno not in _NO_LINKS:

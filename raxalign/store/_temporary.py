@@ -4,25 +4,21 @@ those that a dead process left.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import socket
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
-from raxalign.store.beats import beating
+from raxalign.store.alive import BEAT_SECONDS, DAY_SECONDS, beating, maker_name, process_of
 
 PREFIX = ".tmp-"
-DAY_SECONDS = 24 * 3600.0
-BEAT_SECONDS = 600.0
 _PLACES = (
     *(".", "ledger", "failures", "drivers/*", "plans"),
     *("studies", "studies/drivers", "studies/curves/*", "artifacts/*/*"),
+    *("locks/*", "locks/making/*"),
 )
 """The folders of a storage on a file system that temporaries are made in."""
 
@@ -32,28 +28,14 @@ def temporary_name(key: str) -> str:
     return f"{PREFIX}{key}-{maker_name()}-{uuid.uuid4().hex[:8]}"
 
 
-def maker_name() -> str:
-    """Return a name for this process that no other one has: ``<machine>-<pid>-<start>``."""
-    pid = os.getpid()
-    return f"{_machine()}-{pid}-{_started(pid)}"
-
-
-def process_of(name: str) -> bool | None:
-    """Return whether the process of such a name lives; None for one of another machine."""
-    machine, _, rest = name.partition("-")
-    pid, _, started = rest.partition("-")
-    if machine != _machine() or not pid.isdigit():
-        return None
-    return _started(int(pid)) == started
-
-
 def is_abandoned(path: Path) -> bool:
     """Return whether the process that made a temporary is dead: known on its own machine, elsewhere
     assumed after a day without a sign of life.
     """
     parts = path.name.rsplit("-", 4)
-    if len(parts) == 5 and parts[1] == _machine() and parts[2].isdigit():
-        return _started(int(parts[2])) != parts[3]
+    lives = process_of("-".join(parts[1:4])) if len(parts) == 5 else None
+    if lives is not None:
+        return not lives
     try:
         return time.time() - path.stat().st_mtime > DAY_SECONDS
     except OSError:
@@ -82,37 +64,3 @@ def discard(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink(missing_ok=True)
-
-
-@cache
-def _machine() -> str:
-    """What process ids are unique in: a boot of a machine, and in it a namespace (containers share
-    host names).
-    """
-    parts = [socket.gethostname()]
-    with suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
-    with suppress(OSError):
-        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
-
-
-def _started(pid: int) -> str:
-    """When a process began, in clock ticks (ids are used again); ``0`` where that cannot be known;
-    empty for one that is dead.
-    """
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return "" if fields[0] in "ZX" else fields[19]
-    except FileNotFoundError:
-        if Path("/proc/self/stat").exists():
-            return ""
-    except OSError:
-        pass
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return ""
-    except OSError:
-        pass
-    return "0"

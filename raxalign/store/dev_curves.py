@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from raxalign.store._open import open_storage
+from raxalign.store.sealed import parse
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class DevCurves:
         found = {}
         for path, data in self._storage.read_many(list(paths)).items():
             try:
-                found[paths[path]] = DevCurve.from_json(json.loads(data))
+                found[paths[path]] = DevCurve.from_json(parse(data))
             except (ValueError, KeyError, TypeError):
                 continue
         return found

@@ -16,19 +16,20 @@ from functools import partial
 from raxalign.errors import StorageError
 from raxalign.store._filesystem import Storage
 from raxalign.store._open import open_storage
-from raxalign.store._temporary import BEAT_SECONDS, DAY_SECONDS, maker_name, process_of
-from raxalign.store.beats import beating
+from raxalign.store._temporary import temporary_name
+from raxalign.store.alive import BEAT_SECONDS, DAY_SECONDS, beating, lives, maker_name
+from raxalign.store.sealed import parse
 
 _TOP, _MARKER = "drivers", "driver.json"
 
 
 @dataclass(frozen=True)
 class Sign:
-    """The sign of a driver: its own `name`, its `host` and `pid`, the place of its `plan`, and
-    whether it lives.
+    """The sign of a driver: its own `name`, its `host` and `pid`, the place of its `plan` in the
+    storage, and whether it lives.
 
     A process of this machine is asked for. One of another machine counts as dead after a day
-    without a new sign.
+    without a new sign, and where its sign is dated more than a day ahead.
     """
 
     name: str
@@ -68,8 +69,21 @@ def signs(root: str) -> list[Sign]:
     found = []
     for path, data in storage.read_many(paths).items():
         with suppress(ValueError, TypeError, KeyError):
-            found.append(_sign(path.split("/")[1], json.loads(data)))
+            found.append(_sign(storage, path.split("/")[1], parse(data)))
     return found
+
+
+def clock_lead(root: str) -> float:
+    """Return the seconds by which the clock of a storage is ahead of this machine's: it dates a
+    file that is written now. Where none can be written, the two are taken to agree.
+    """
+    storage, path = open_storage(root), temporary_name("clock")
+    with suppress(StorageError):
+        storage.write(path, b"")
+        lead = storage.modified(path) - time.time()
+        storage.delete(path)
+        return lead
+    return 0.0
 
 
 def remove_sign(root: str, name: str) -> None:
@@ -82,13 +96,12 @@ def _write(storage: Storage, plan: str) -> None:
     storage.write(f"{_TOP}/{maker_name()}/{_MARKER}", json.dumps(record).encode())
 
 
-def _sign(name: str, record: dict[str, object]) -> Sign:
-    known = process_of(name)
-    recent = time.time() - float(str(record["at"])) < DAY_SECONDS
+def _sign(storage: Storage, name: str, record: dict[str, object]) -> Sign:
+    """Read a sign. Its plan is looked for in the storage itself, whatever place it names."""
     return Sign(
         name,
         str(record["host"]),
         int(str(record["pid"])),
-        str(record["plan"]),
-        recent if known is None else known,
+        storage.place(f"plans/{str(record['plan']).rpartition('/')[2]}"),
+        lives(name, time.time() - float(str(record["at"])), DAY_SECONDS),
     )

@@ -6,6 +6,26 @@ holder writes its file again every `BEAT` seconds. It is free when the holder ha
 done, when its process is dead (known on its own machine), or when the file did not change for
 `EXPIRY` seconds on the clock of who waits: clocks of two machines are never compared. Who can ask
 another machine, as on a Ray cluster, need not wait so long.
+
+No lock of this kind can stop a process that was silent from waking up. What makes it safe is that
+numbers only grow: the highest file is never removed, so that a process that was overtaken finds a
+higher number and learns it. A process may be stopped at any point, and go on later:
+
+* Between its look and its creation: the number that it creates may have been held and removed
+  meanwhile. So it looks once more after the creation, and where another number is higher, or the
+  holder that it saw is gone, it removes its own and begins again.
+* While it holds the lock, for longer than others wait: the next holder has a higher number. Its
+  next sign of life finds that, and from then on `Lease.check` raises `LeaseLost`.
+* Between the look of a sign of life, or of giving back, and its writing: the file comes back below
+  the highest one. Nobody reads it, and the next holder removes it.
+* While its request is made again, as NFS and object stores do after a lost answer: creating finds
+  its own file and counts as done (`Storage.create`).
+
+A lock that was given back stays as one file. Were it removed, numbers would begin anew, and a
+process that was stopped before could take itself for the holder. `raxalign gc` removes free locks
+while no driver lives. Between the loss of a lock and the next sign of life two processes may work
+at once. So what they do must bear that: an artifact is published once, and of checkpoints the
+furthest one stays.
 """
 
 from __future__ import annotations
@@ -13,22 +33,23 @@ from __future__ import annotations
 import json
 import os
 import socket
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from raxalign.errors import StorageError
+from raxalign.errors import LeaseLost, StorageError
 from raxalign.store._filesystem import Storage
 from raxalign.store._open import open_storage
-from raxalign.store._temporary import maker_name, process_of
+from raxalign.store.alive import DAY_SECONDS, beating, lives, maker_name, process_of
+from raxalign.store.sealed import parse
 
 BEAT, EXPIRY, LOOK, ASK = 20.0, 180.0, 1.0, 5.0
 """Seconds between two signs of life, until a silent holder loses the lock, between two looks of who
 waits, and between two questions whether the holder lives.
 """
+_TOP = "locks"
 
 
 @dataclass(frozen=True)
@@ -56,7 +77,7 @@ def lease(
     name: str,
     waiting: Callable[[str], None] | None = None,
     patience: Callable[[Holder], float] = patient,
-) -> Iterator[None]:
+) -> Iterator[Lease]:
     """Wait until no other process of any machine holds the lock of this name, and hold it.
 
     Args:
@@ -69,34 +90,45 @@ def lease(
     Raises:
         StorageError: The storage cannot be read or written.
     """
-    held = _Held(open_storage(root), f"locks/{name}")
+    held = Lease(open_storage(root), name)
     held.take(waiting or (lambda holder: None), patience)  # noqa: ARG005
-    over = threading.Event()
-    thread = threading.Thread(target=held.beat, args=(over,), name="raxalign-lease", daemon=True)
-    thread.start()
     try:
-        yield
+        with beating(held.beat, every=BEAT, name="raxalign-lease"):
+            yield held
     finally:
-        over.set()
-        thread.join()
         held.give_back()
 
 
-def clear(root: str, name: str) -> None:
-    """Remove the files of a lock that nobody needs again: what it guarded is made, and who still
-    waits for the lock looks for that first.
+def locks(root: str) -> dict[str, bool]:
+    """Return the locks of a storage, and whether a process holds each: one of another machine does
+    until its file is a day old.
     """
-    with suppress(StorageError):
-        open_storage(root).delete_all(f"locks/{name}")
+    storage, highest = open_storage(root), dict[str, int]()
+    for path in storage.names(_TOP):
+        name, _, number = path.rpartition("/")
+        highest[name] = max(highest.get(name, 0), int(number) if number.isdecimal() else 0)
+    places = {name: f"{_TOP}/{name}/{number}" for name, number in highest.items()}
+    records = storage.read_many(list(places.values()))
+    held = {name: _parsed(records[place]) for name, place in places.items() if place in records}
+    return {
+        name: held[name].get("done") is not True
+        and lives(_maker(held[name]), time.time() - storage.modified(places[name]), DAY_SECONDS)
+        for name in held
+    }
 
 
-class _Held:
+def remove_lock(root: str, name: str) -> None:
+    """Remove a lock that nobody holds, while no driver lives."""
+    open_storage(root).delete_all(f"{_TOP}/{name}")
+
+
+class Lease:
     """One process's part in a lock."""
 
-    def __init__(self, storage: Storage, folder: str) -> None:
-        self._storage, self._folder = storage, folder
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage, self._name, self._folder = storage, name, f"{_TOP}/{name}"
         self._nonce = uuid.uuid4().hex
-        self._number, self._beats = 0, 0
+        self._number, self._beats, self._lost = 0, 0, False
 
     def take(self, waiting: Callable[[str], None], patience: Callable[[Holder], float]) -> None:
         """Return when the lock is held."""
@@ -106,14 +138,12 @@ class _Held:
             now, holder = time.monotonic(), _parsed(data)
             if data != watched:
                 watched, since, asked = data, now, float("-inf")
-            free = number == 0 or _is_free(holder)
+            free = number == 0 or holder.get("done") is True or process_of(_maker(holder)) is False
             if not free and now - asked >= ASK:
                 asked = now
-                limit = patience(Holder(str(holder.get("host", "")), str(holder.get("maker", ""))))
+                limit = patience(Holder(str(holder.get("host", "")), _maker(holder)))
             if free or now - since >= limit:
-                self._number = number + 1
-                if self._storage.create(self._path(self._number), self._record()):
-                    self._remove_before(self._number)
+                if self._create_after(number):
                     return
                 continue
             if not told:
@@ -121,38 +151,59 @@ class _Held:
                 told = True
             time.sleep(LOOK)
 
-    def beat(self, over: threading.Event) -> None:
-        """Give signs of life until it is over, or another process has taken the lock."""
-        while not over.wait(BEAT):
+    def check(self) -> None:
+        """Raise `LeaseLost` where the last sign of life has found that another process has taken
+        the lock. The storage is not asked, so this may be called often.
+        """
+        if self._lost:
+            raise LeaseLost(
+                f"{self._storage.place(self._folder)}: another process has taken this lock, since"
+                " this one gave no sign of life for too long. What it makes is the other one's now",
+            )
+
+    def beat(self) -> None:
+        """Give a sign of life, or find that another process has taken the lock. A storage that is
+        away for a while ends the lock for others, and not the work.
+        """
+        if self.is_held():
             self._beats += 1
-            # a storage that is away for a while ends the lock for others, and not the work
-            with suppress(StorageError):
-                if self._last()[0] != self._number:
-                    return
-                self._storage.write(self._path(self._number), self._record())
+            self._storage.write(self._path(self._number), self._record())
+
+    def is_held(self) -> bool:
+        """Ask the storage whether this process still holds the lock."""
+        self._lost = self._lost or max(self._numbers(), default=0) != self._number
+        return not self._lost
 
     def give_back(self) -> None:
-        """Write that the lock is free, where it is still held. A number is never used again: who
-        saw the last holder cannot mistake the next one for it.
-        """
+        """Write that the lock is free, where it is still held."""
         with suppress(StorageError):
-            if self._last()[0] == self._number:
+            if self.is_held():
                 self._storage.write(self._path(self._number), self._record(done=True))
+
+    def _create_after(self, number: int) -> bool:
+        """Take the lock after the holder of a number; return whether that was possible."""
+        own = number + 1
+        if not self._storage.create(self._path(own), self._record()):
+            return False
+        there = self._numbers()
+        if max(there, default=0) != own or (number and number not in there):
+            self._storage.delete(self._path(own))  # this process was too slow
+            return False
+        self._number = own
+        for old in there - {own}:
+            self._storage.delete(self._path(old))
+        return True
+
+    def _numbers(self) -> set[int]:
+        return {int(name) for name in self._storage.names(self._folder) if name.isdecimal()}
 
     def _last(self) -> tuple[int, bytes]:
         """Return the highest number and its file; 0 where nobody has held the lock."""
-        numbers = [int(name) for name in self._storage.names(self._folder) if name.isdigit()]
-        if not numbers:
-            return 0, b""
-        try:
-            return max(numbers), self._storage.read(self._path(max(numbers)))
-        except FileNotFoundError:  # its next holder has removed it in between
-            return self._last()
-
-    def _remove_before(self, number: int) -> None:
-        for name in self._storage.names(self._folder):
-            if name.isdigit() and int(name) < number:
-                self._storage.delete(f"{self._folder}/{name}")
+        while numbers := self._numbers():
+            # else its next holder has removed it in between
+            with suppress(FileNotFoundError):
+                return max(numbers), self._storage.read(self._path(max(numbers)))
+        return 0, b""
 
     def _path(self, number: int) -> str:
         return f"{self._folder}/{number}"
@@ -167,11 +218,11 @@ class _Held:
 def _parsed(data: bytes) -> dict[str, object]:
     """Return a holder's record; an empty one where it is being written, or damaged."""
     try:
-        record = json.loads(data)
+        record = parse(data)
     except ValueError:
         return {}
     return record if isinstance(record, dict) else {}
 
 
-def _is_free(holder: dict[str, object]) -> bool:
-    return holder.get("done") is True or process_of(str(holder.get("maker", ""))) is False
+def _maker(holder: dict[str, object]) -> str:
+    return str(holder.get("maker", ""))

@@ -18,7 +18,7 @@ from raxalign.store._filesystem import Published
 from raxalign.store._open import open_storage
 from raxalign.store.key import digest
 from raxalign.store.manifest import FileEntry, compare, file_entry
-from raxalign.store.sealed import seal, unseal
+from raxalign.store.sealed import parse, seal, unseal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,7 +121,7 @@ class Ledger:
     def failure(self, trial: str) -> dict[str, Any] | None:
         """Why a trial failed when it was last run; None where nothing (readable) is known."""
         try:
-            record = json.loads(self._storage.read(_failure(trial)))
+            record = parse(self._storage.read(_failure(trial)))
         except (FileNotFoundError, ValueError):
             return None
         return record if isinstance(record, dict) else None
@@ -135,7 +135,7 @@ class Ledger:
         found = {}
         for path, data in self._storage.read_many(sorted(there & paths.keys())).items():
             with suppress(ValueError):
-                record = json.loads(data)
+                record = parse(data)
                 if isinstance(record, dict):
                     found[paths[path]] = record
         return found
@@ -167,6 +167,7 @@ class Ledger:
             record = unseal(data)
             if record.get("key") != key:
                 raise ValueError(f"is that of {record.get('key')}")
+            _refuse_other_form(record)
             entry = record.pop("predictions")
             return record, entry and FileEntry.read(entry)
         except (ValueError, TypeError, KeyError) as error:
@@ -217,6 +218,31 @@ def _refuse_infinite(record: Mapping[str, Any]) -> None:
                 f"{record.get('task', '')}: {place} is {value}: this is not a result, and is not"
                 " kept"
             )
+
+
+_FORMS = {"params": Mapping, "notes": Mapping, "versions": Mapping, "seconds": int | float}
+"""The form of what a record may have besides its scores."""
+
+
+def _refuse_other_form(record: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for a whole record that is not one of an evaluation: another program has
+    written it.
+    """
+    scores = record.get("scores")
+    if not isinstance(scores, list) or not all(map(_is_score, scores)):
+        raise ValueError("has no scores, or others than language, metric, split and value")
+    for name, form in _FORMS.items():
+        if name in record and not isinstance(record[name], form):
+            raise ValueError(f"has {name} of another form")
+
+
+def _is_score(score: object) -> bool:
+    return (
+        isinstance(score, Mapping)
+        and all(isinstance(score.get(name), str) for name in ("lang", "metric", "split"))
+        and isinstance(score.get("value"), int | float)
+        and math.isfinite(score["value"])
+    )
 
 
 def _numbers(place: str, value: object) -> Iterator[tuple[str, float]]:

@@ -7,6 +7,10 @@ from pathlib import Path
 
 from raxalign.store._open import open_storage
 from raxalign.store._temporary import discard
+from raxalign.store.alive import process_of
+
+SCRATCH = "raxalign-ray-"
+"""How the folders of Ray on this machine begin; the name of their process follows."""
 
 
 class Leftovers:
@@ -52,6 +56,17 @@ def bytes_of(path: Path) -> int:
     """Return the bytes of a local file, or of all files of a folder; links are not followed."""
     own = [path] if not path.is_dir() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.lstat().st_size for file in own if file.exists() or file.is_symlink())
+
+
+def left_by_dead(folder: Path, prefix: str) -> list[Path]:
+    """Return the entries ``<prefix><process>-<anything>`` of a local folder whose processes are
+    dead.
+    """
+    return [
+        path
+        for path in sorted(folder.glob(f"{prefix}*"))
+        if process_of(path.name.removeprefix(prefix).rpartition("-")[0]) is False
+    ]
 
 
 def remove_local(path: Path) -> None:

@@ -17,15 +17,3 @@ def turn(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def is_held(path: Path) -> bool:
-    """Return whether a process holds the lock of a file; a file that is not there is not held."""
-    try:
-        with path.open("r") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False

@@ -11,6 +11,18 @@ _HEAD = b'{\n "sha256": "'
 _BODY = len(_HEAD) + 64 + len(b'",')
 
 
+def parse(data: bytes | str) -> Any:
+    """Return what JSON says. Raises `ValueError` for what is not JSON, and for JSON that is nested
+    more deeply than anything of this project.
+    """
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"is not JSON ({error})") from None
+
+
 def seal(record: Mapping[str, Any]) -> bytes:
     """Return a JSON object with ``sha256`` before the record's own fields: the digest of the text
     as it would be without that field.
@@ -23,10 +35,7 @@ def seal(record: Mapping[str, Any]) -> bytes:
 
 def unseal(data: bytes) -> dict[str, Any]:
     """Return the record. Raises `ValueError` with what is wrong with the bytes."""
-    try:
-        record = json.loads(data.decode("utf-8", "surrogatepass"))
-    except ValueError as error:
-        raise ValueError(f"is not JSON ({error})") from None
+    record = parse(data)
     if not isinstance(record, dict) or "sha256" not in record:
         raise ValueError("has no checksum")
     if not data.startswith(_HEAD) or hashlib.sha256(b"{" + data[_BODY:]).hexdigest() != record.pop(

@@ -12,8 +12,13 @@ from collections.abc import Mapping
 
 from raxalign.errors import StorageError
 from raxalign.store.files import files_of
+from raxalign.store.sealed import parse
 
 FLUSH_SECONDS = 20.0
+SYSTEM, GPU_HOURS = "system/", "gpu_hours"
+"""How the names begin of what is reported besides curves: samples of the machine, and the hours of
+cards per attempt of a worker.
+"""
 
 
 class Spool:
@@ -80,5 +85,5 @@ def _points(data: bytes) -> list[tuple[str, float, int, int]]:
     """Read the points of one file. Raises `ValueError`, `TypeError` or `KeyError` for others."""
     return [
         (str(name), float(value), int(step), int(moment))
-        for name, value, step, moment in json.loads(data)["points"]
+        for name, value, step, moment in parse(data)["points"]
     ]

@@ -11,6 +11,7 @@ from typing import Any
 
 from raxalign.errors import StorageError
 from raxalign.store._open import open_storage
+from raxalign.store.sealed import parse
 
 FOLDER = "studies"
 SIGNS = f"{FOLDER}/drivers"
@@ -36,7 +37,7 @@ class Studies:
         found = {}
         for path, data in self._storage.read_many(list(paths)).items():
             try:
-                found[paths[path]] = dict(json.loads(data))
+                found[paths[path]] = dict(parse(data))
             except ValueError as error:
                 raise StorageError(
                     f"{self._storage.place(path)}: is not a record of a study ({error}); delete it:"

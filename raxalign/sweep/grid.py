@@ -23,6 +23,7 @@ from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plugin_files import refuse_changed
 from raxalign.printing import to_stderr
+from raxalign.stages import TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signed_on
 from raxalign.store.key import digest
@@ -113,6 +114,9 @@ def _checked(opened: Opened, plan: Plan) -> Job:
     found.refuse_faults(opened.grid.path)
     if found.files:
         to_stderr(str(found))
+    for remark in found.remarks:
+        to_stderr(f"note: {remark}")
+    _report_idle_workers(opened, plan)
     from raxalign.sweep.job import Job, write_plan
 
     return Job(
@@ -128,6 +132,18 @@ def _checked(opened: Opened, plan: Plan) -> Job:
         checkpoint_minutes=settings.checkpoint_minutes,
         activation_checkpointing=settings.activation_checkpointing,
     )
+
+
+def _report_idle_workers(opened: Opened, plan: Plan) -> None:
+    """Report that `--workers` has more workers than trainings with dropout can use."""
+    given, shares = opened.run.workers, opened.grid.run.workers
+    kinds = {stage.kind for stage in plan.stages.values() if stage.shares}
+    if given > shares and kinds & TRAINED:
+        to_stderr(
+            f"note: --workers {given}: trainings with dropout use {shares}, since the masks depend"
+            f" on how batches are divided. Write `workers: {given}` in `run` of {opened.grid.path}"
+            " to divide them further; what is trained so has keys of its own"
+        )
 
 
 def finish(opened: Opened, plan: Plan) -> list[str]:

@@ -22,6 +22,7 @@ from ray.train.v2._internal.execution.worker_group import worker_group
 from ray.tune.integration.ray_train import TuneReportCallback
 from ray.util.placement_group import placement_group
 
+from raxalign.errors import LeaseLost
 from raxalign.stages import is_trained
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
@@ -66,7 +67,7 @@ def _run_groups(job: Job, key: str) -> str | None:
         failure = ledger.failure(key)
         if failure is not None and not (failure.get("bug") and loss.died):
             return str(failure["message"])
-        if not losses.another():
+        if not (loss.overtaken or losses.another()):
             message = describe_loss(loss.cause, losses.count, "group of workers")
             keep_failure(ledger, key, message, loss.trace)
             return message
@@ -76,11 +77,14 @@ def _run_groups(job: Job, key: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Loss:
-    """What ended a group: an error, and whether a worker of it died."""
+    """What ended a group: an error, whether a worker of it died, and whether another process has
+    taken over what it made, which is not a fault of the trial.
+    """
 
     cause: str
     died: bool
     trace: str
+    overtaken: bool = False
 
 
 def _fit_group(job: Job, key: str, number: int) -> _Loss | None:
@@ -119,7 +123,9 @@ def _loss(error: Exception) -> _Loss:
     ]
     dead = [found for found in failures if isinstance(found, ray.exceptions.RayActorError)]
     cause = str((dead or failures or [error])[0]).strip()
-    return _Loss(cause, bool(dead) or not failures, str(error))
+    # the types of errors are lost on their way here, but their names are not (see `_run_worker`)
+    overtaken = any(LeaseLost.__name__ in str(found) for found in failures)
+    return _Loss(cause, bool(dead) or not failures, str(error), overtaken)
 
 
 def _run_worker(config: dict[str, Any]) -> None:

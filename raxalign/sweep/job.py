@@ -15,11 +15,11 @@ from raxalign.config.run import Checkpointing
 from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
+from raxalign.plan.stored import plan_at, plan_path
 from raxalign.plugin_files import load_files
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import CACHE_GIB, files_of, machine_folder, split_place
-from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
 
@@ -61,18 +61,20 @@ class Job:
 def write_plan(plan: Plan, root: str) -> str:
     """Put the plan into the storage, where every worker finds it; returns its place."""
     text = plan.to_json()
-    path = f"plans/{digest(text)[:32]}.json"
+    path = plan_path(text)
     files_of(root).write(path, text.encode())
     return f"{root}/{path}"
 
 
 @cache
 def read_plan(place: str) -> Plan:
-    """Read the plan at a place, once per process, and load its plug-in files. Raises `PluginFault`
-    where one is not what the plan was made of.
+    """Read the plan at a place, once per process, and load its plug-in files: those of the user's
+    own grid, since the place comes from the driver and is checked against the plan.
+
+    Raises `StorageError` where the plan was changed, and `PluginFault` where a file is not what the
+    plan was made of.
     """
-    storage, name = split_place(place)
-    plan = Plan.from_json(storage.read(name).decode())
+    plan = plan_at(place)
     load_files(plan.plugins)
     return plan
 

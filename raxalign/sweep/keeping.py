@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any
 
 from raxalign.config.run import Keep
 from raxalign.errors import StorageError
 from raxalign.plan.estimates.cost import volume
 from raxalign.plan.plan import Plan
+from raxalign.plan.stored import plan_at
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.keeping import Keeping, below, made_again
-from raxalign.printing import to_stderr
+from raxalign.printing import counted, to_stderr
 from raxalign.stages.workshop import TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signs
-from raxalign.store.files import split_place
 from raxalign.store.ledger import Ledger
 from raxalign.store.tombstones import Tombstones, drop
 from raxalign.sweep.observer import Observer
@@ -91,7 +90,7 @@ class Keeper(Observer):
         if not self.dropped:
             return None
         return (
-            f"run.keep: {self._keep}: the weights of {self.dropped} stages were not kept"
+            f"run.keep: {self._keep}: the weights of {counted(self.dropped, 'stage')} were not kept"
             f" ({volume(self.freed)})"
         )
 
@@ -130,8 +129,7 @@ def _needs(place: str) -> Mapping[str, list[str]] | None:
     """The evaluations that need each training of a plan; None where it cannot be read."""
     found: dict[str, list[str]] = {}
     with suppress(OSError, StorageError, ValueError, KeyError, TypeError):
-        storage, path = split_place(place)
-        plan: Any = Plan.from_json(storage.read(path).decode())
+        plan = plan_at(place)
         trained = {key for key, stage in plan.stages.items() if stage.kind in TRAINED}
         behind = below(plan, trained)
         for trial in plan.trials:

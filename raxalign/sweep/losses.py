@@ -126,17 +126,19 @@ def describe_retry(cause: object, what: str = "worker") -> str:
 
 
 def describe_loss(cause: object, count: int, what: str = "worker") -> str:
-    """Return the message for a trial that lost its worker (or `what`) too often, with the last
+    r"""Return the message for a trial that lost its worker (or `what`) too often, with the last
     cause.
 
     >>> describe_loss(RuntimeError("killed"), 2)
     'its worker was lost 2 times without progress in between (killed)'
+    >>> describe_loss(RuntimeError("ray::train() (pid=3)\n  File x.py\nOSError: it is full"), 1)
+    'its worker was lost once (OSError: it is full)'
     """
     known = getattr(cause, "cause", cause)
     times = f"{count} times" if count > 1 else "once"
     if isinstance(known, RaxalignError):
         return f"{known} (tried {times})"
     lines = str(cause or "no reason was given").strip().splitlines()
-    line = lines[-1 if "Traceback" in lines[0] else 0][:300]
+    line = lines[-1 if "Traceback" in lines[0] or "ray::" in lines[0] else 0][:300]
     between = " without progress in between" if count > 1 else ""
     return f"its {what} was lost {times}{between} ({line})"

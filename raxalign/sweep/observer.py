@@ -89,6 +89,11 @@ class Observer:
         lost, or another process makes the same.
         """
 
+    def said(self, step: Trial | Stage, text: str) -> None:
+        """Called with lines that a plug-in printed or logged while it worked on a trial or a shared
+        stage.
+        """
+
     def trial_advanced(self, trial: Trial, advance: Advance) -> None:
         """Called every few seconds with the progress of a trial that runs."""
 
@@ -162,6 +167,11 @@ class Several(Observer):
         """Pass it on."""
         for observer in self.observers:
             observer.delayed(step, message)
+
+    def said(self, step: Trial | Stage, text: str) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.said(step, text)
 
     def trial_advanced(self, trial: Trial, advance: Advance) -> None:
         """Pass it on."""

@@ -127,6 +127,17 @@ class Order:
         self._steps[key] = replace(self._steps[key], needs=Needs.WORKER)
         self._aside.append(key)
 
+    def abandon(self) -> list[Step]:
+        """Drop all steps but those that run; returns them, inputs first."""
+        waiting = {*self._missing, *self._aside}
+        dropped = [step for key, step in self._steps.items() if key in waiting]
+        for step in dropped:
+            del self._steps[step.key], self._longest[step.key]
+        self._missing.clear()
+        self._aside.clear()
+        self._ready.clear()
+        return dropped
+
     def put_back(self, key: str) -> None:
         """Make a running step ready again: what ran it has lost it."""
         self.held[self.running.pop(key).needs] -= 1

@@ -13,11 +13,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from raxalign.catalog import name_of
 from raxalign.plan.estimates.cost import roughly
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.dev_values import dev_mean
-from raxalign.plan.values.remarks import remarks
-from raxalign.printing import printable
+from raxalign.plan.values.dev_values import DevMean, dev_mean
+from raxalign.plan.values.remarks import HARDLY, remarks
+from raxalign.printing import counted, printable
 from raxalign.sweep.expectation import first_estimate
 from raxalign.sweep.observer import Observer, Waits
 from raxalign.sweep.remaining import Expected, Remaining
@@ -54,9 +55,11 @@ def describe(trial: Trial, axes: tuple[str, ...] = ()) -> str:
 
 
 def describe_stage(stage: Stage) -> str:
-    """Describe a shared stage in a few words: kind, maker, language, sentences."""
-    known = (stage.params.get("lang", ""), stage.params.get("sentences", ""))
-    return " ".join(str(part) for part in (stage.kind, stage.maker, *known) if part)
+    """Describe a shared stage in a few words: kind, maker, language, sentences or what it holds."""
+    held_out = "held-out" if stage.params.get("part") == "heldout" else ""
+    known = (stage.params.get("lang", ""), stage.params.get("sentences", held_out))
+    maker = name_of(stage.maker)
+    return " ".join(str(part) for part in (stage.kind, maker, *known) if part)
 
 
 class Progress(Observer):
@@ -74,7 +77,7 @@ class Progress(Observer):
         ) = self._pruned = 0
         self._started = time.monotonic()
         self._left = Remaining()
-        self._best: tuple[float, str] | None = None  # on dev
+        self._best: tuple[DevMean, str] | None = None  # on dev
         self._remarked: set[str] = set()
         self._advances: dict[str, str] = {}  # of the stages and trials that run
         self._speeds = Speeds()
@@ -87,7 +90,8 @@ class Progress(Observer):
         """Begin to show."""
         self._add(plan, pending, cached, stages)
         self._say(
-            f"{plan.name}: {pending} trials to run, {cached} cached, {stages} shared stages to make"
+            f"{plan.name}: {counted(pending, 'trial')} to run, {cached} cached,"
+            f" {counted(stages, 'shared stage')} to make"
         )
         if self._console.is_terminal:
             self._live = Live(
@@ -168,6 +172,12 @@ class Progress(Observer):
         described = self._describe(step) if isinstance(step, Trial) else describe_stage(step)
         self._say(f"{described}: {message}")
 
+    def said(self, step: Trial | Stage, text: str) -> None:
+        """Print the lines of a plug-in, each after what it worked on."""
+        described = self._describe(step) if isinstance(step, Trial) else describe_stage(step)
+        for line in text.splitlines():
+            self._say(f"{described} | {line}")
+
     def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
         """Show what trials wait for: in the live display, or as a line from time to time."""
         self._told = {key: told for key, told in self._told.items() if key in waits}
@@ -197,14 +207,14 @@ class Progress(Observer):
         )
         plan = self._plans.get(trial.key)
         score = dev_mean(plan, trial, records) if plan is not None else None
-        shown = f", {score[0]} {_number(score[1])} on dev" if score else ""
+        shown = f", {score.name} {_number(score)} on dev" if score else ""
         seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
         outcome = f"failed: {error}" if error else f"done{shown}"
         self._say(f"{self._ended}/{self._total} {described}: {outcome}{seconds}{self._time_left()}")
         if plan is not None:
             self._remark(plan, trial, records)
-        if score and (self._best is None or score[1] > self._best[0]):
-            self._best = (score[1], f"{described} ({score[0]})")
+        if score and score.measured.sign and (self._best is None or _beats(score, self._best[0])):
+            self._best = (score, f"{described} ({score.name})")
 
     def trial_pruned(self, trial: Trial, where: str) -> None:
         """Count a trial as pruned."""
@@ -237,10 +247,13 @@ class Progress(Observer):
         return describe(trial, plan.axes.get(trial.method, ()) if plan else ())
 
     def _remark(self, plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> None:
-        """Print a line that stays for each remark on a trial that no other trial had."""
+        """Print a line that stays for each remark on a trial that no other trial had; of a training
+        that ended too early one line is enough, whatever trials read it.
+        """
         for text in remarks(plan.only(iter([trial])), records):
-            if text not in self._remarked:
-                self._remarked.add(text)
+            said = text.partition(" (")[0] if text.startswith(HARDLY) else text
+            if said not in self._remarked:
+                self._remarked.add(said)
                 self._say(f"note: {text}")
 
     def _forget(self, key: str, seconds: float | None) -> None:
@@ -294,6 +307,12 @@ class Progress(Observer):
         return table
 
 
-def _number(value: float) -> str:
-    """Write a score: shares in percent."""
-    return f"{100 * value:.1f} %" if -1 <= value <= 1 else f"{value:.3f}"
+def _number(score: DevMean) -> str:
+    """Write a score in its unit."""
+    share = score.measured.unit == "share"
+    return f"{100 * score.value:.1f} %" if share else f"{score.value:.4g}"
+
+
+def _beats(score: DevMean, best: DevMean) -> bool:
+    same = score.name == best.name
+    return same and (score.value - best.value) * score.measured.sign > 0

@@ -9,14 +9,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from raxalign.errors import DISK_FULL, UNSTARTED, StorageError
 from raxalign.plan.estimates.cost import sampled_seconds
 from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
+from raxalign.plan.trial import Trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import EVERY, Notes
 from raxalign.sweep.expectation import expected_steps
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.notices import Notices
+from raxalign.sweep.notices import SAID, Notices
 from raxalign.sweep.observer import Observer, Waits
 from raxalign.sweep.order import Needs, Order, Step
 from raxalign.sweep.room import Room, demand, describe
@@ -57,14 +60,15 @@ class Sweep:
         self._source, self._job, self._observer, self._find_room = source, job, observer, room
         self._ledger, self._store = Ledger(job.root), ArtifactStore(job.root)
         self._order, self._notes = Order(), Notes(job.scratch)
-        self._notices = Notices(job.scratch)
+        self._notices, self._said = Notices(job.scratch), Notices(job.scratch, SAID)
         self._plans: dict[str, tuple[Plan, str]] = {}  # step -> its plan, and where workers find it
         self._ended: dict[str, str | None] = {}
         self._room, self._looked, self._asked = room(), time.monotonic(), float("-inf")
         self._starting: dict[str, float] = {}  # taken, and not begun by a worker: since when
         self._waits = Waits()
+        self._steps: dict[str, Trial | Stage] = {}  # all that there were
         self._trained: set[str] = set()  # by groups of workers, and not evaluated
-        self._begun = self._grouped = False
+        self._begun = self._grouped = self._stopped = False
         self.counts = Counts()
 
     def ask(self) -> int:
@@ -92,12 +96,14 @@ class Sweep:
     @property
     def over(self) -> bool:
         """Whether nothing is left to start, now or later."""
-        return self._order.empty and self._source.exhausted
+        return self._order.empty and (self._source.exhausted or self._stopped)
 
     def take(self) -> dict[str, Any] | None:
         """Return what Tune runs next, or None while nothing is ready or nothing is free: the key of
         a trial or a stage, the place of its plan, and what it needs.
         """
+        if self._stopped:
+            return None
         idle = not (self._order.ready or self._order.aside) and time.monotonic() - self._asked >= 1
         if not self._source.exhausted and (self._ended or idle):
             self.ask()
@@ -158,18 +164,22 @@ class Sweep:
             if step.is_trial:
                 keep_failure(self._ledger, step.key, error or "", trace)
             self._report(step.key, is_trial=step.is_trial, error=error, seconds=0.0)
+        if error is not None and not self._stopped:
+            self._look_at_storage(error)
 
     def trained(self, config: Mapping[str, Any]) -> None:
         """Note that a group of workers has ended and left a trial to be evaluated by one worker."""
         self._starting.pop(config["trial"], None)
         self._trained.add(config["trial"])
         self._order.set_aside(config["trial"])
+        self._abandon()
 
     def again(self, config: Mapping[str, Any]) -> None:
         """Note that Tune has dropped a step that has not ended, so that `take` returns it again."""
         key = config.get("trial") or config["stage"]
         self._starting.pop(key, None)
         self._order.put_back(key)
+        self._abandon()
 
     def delayed(self, key: str, text: str) -> None:
         """Report what holds up a step, unless it has ended."""
@@ -191,6 +201,7 @@ class Sweep:
                 self._observer.stage_advanced(plan.stages[key], advance)
         for key, text in self._notices.new():
             self.delayed(key, text)
+        self.pass_on()
         waits = Waits(
             self._order.waiting,
             self._order.ready,
@@ -200,6 +211,14 @@ class Sweep:
         if waits != self._waits:
             self._waits = waits
             self._observer.waits_changed(waits)
+
+    def pass_on(self, *, last: bool = False) -> None:
+        """Show what plug-ins have printed and logged since the last look; of steps that have ended,
+        too.
+        """
+        for key, text in self._said.new(last=last):
+            if key in self._steps:
+                self._observer.said(self._steps[key], text)
 
     def _next(self) -> Step | None:
         """Return the next step. A group goes before what others left to be evaluated, since that
@@ -221,6 +240,32 @@ class Sweep:
             if running >= most:
                 return False
         return self._room.fits(step.needs, self._order.held)
+
+    def _look_at_storage(self, error: str) -> None:
+        """Start nothing more where the storage is full or cannot be written: it would train and be
+        lost. What runs goes on.
+        """
+        if DISK_FULL not in error:
+            try:
+                self._ledger.check_writable()
+            except StorageError as found:
+                error = str(found)
+            else:
+                return
+        self._stopped = True
+        self._abandon()
+        self._observer.noticed(
+            f"nothing more is started, since results could not be kept: {error}. Run the same"
+            " command again afterwards: what is there is not repeated"
+        )
+
+    def _abandon(self) -> None:
+        """Drop what has not started, once nothing more is to start."""
+        for step in self._order.abandon() if self._stopped else ():
+            self._plans.pop(step.key)
+            self._trained.discard(step.key)
+            if step.is_trial:
+                self.counts.failed[step.key] = f"{UNSTARTED}, since the storage failed"
 
     def _report(self, key: str, *, is_trial: bool, error: str | None, seconds: float) -> None:
         plan, _ = self._plans.pop(key)
@@ -266,6 +311,7 @@ class Sweep:
         steps = steps_of(plan, stages, pending, self._job)
         expected = expected_steps(plan, steps, took, self._job)
         self._plans |= {step.key: (plan, place) for step in steps}
+        self._steps |= {s.key: plan.by_key.get(s.key) or plan.stages[s.key] for s in steps}
         report = self._observer.grid_grew if self._begun else self._observer.grid_started
         report(plan, len(pending), cached, len(stages))
         self._begun = True

@@ -4,17 +4,15 @@ reads them.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from raxalign.errors import StorageError
+from raxalign.store.alive import maker_name
 from raxalign.store.files import split_place
-from raxalign.tracking.drivers import process_lives
-
-_PREFIX = "raxalign-ray-"
+from raxalign.store.leftovers import SCRATCH, left_by_dead
 
 
 def scratch_folder(root: str, address: str | None) -> str:
@@ -22,12 +20,10 @@ def scratch_folder(root: str, address: str | None) -> str:
     which every node sees.
     """
     if address:
-        return f"{root}/ray/{os.uname().nodename}-{os.getpid()}"
-    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        pid = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdigit() and not process_lives(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
-    return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
+        return f"{root}/ray/{maker_name()}"
+    for left in left_by_dead(Path(tempfile.gettempdir()), SCRATCH):
+        shutil.rmtree(left, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"{SCRATCH}{maker_name()}-")
 
 
 def remove_scratch(place: str) -> None:

@@ -21,6 +21,7 @@ from raxalign.sweep.job import Job, open_workshop
 from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.notices import leave_notice
 from raxalign.sweep.observer import Observer
+from raxalign.sweep.said import passed_on
 
 
 def missing_stages(
@@ -77,7 +78,8 @@ def run_stage(config: dict[str, Any], job: Job) -> None:
         workshop = open_workshop(job, report=note.report, trains=config["trains"])
         workshop.patience = patience
         workshop.tell = partial(leave_notice, job.scratch, key)
-        workshop.ensure(key)
+        with passed_on(job.scratch, key):
+            workshop.ensure(key)
     except TransientError:
         raise
     except RaxalignError as known:

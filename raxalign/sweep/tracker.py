@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
-from raxalign.printing import to_stderr
+from raxalign.printing import are, counted, to_stderr
 from raxalign.sweep.observer import Observer
-from raxalign.tracking.client import Target, unanswered
+from raxalign.tracking.client import Target, not_copied
 from raxalign.tracking.recorder import Event, Recorder
 
 BEAT = 60.0  # seconds between two signs of life
@@ -69,7 +69,7 @@ class Tracker(Observer):
         if self._thread.is_alive() and self._error is None:
             return self._slow(wait)
         if self._thread.is_alive() or self._missed:
-            return unanswered(self._target.uri, self._error)
+            return not_copied(self._target.uri, self._error)
         return None
 
     def _progress(self) -> tuple[int, int]:
@@ -84,7 +84,7 @@ class Tracker(Observer):
     def _left(self) -> str:
         known = self._recorder.left if self._recorder else None
         left = self._unbrought if known is None else known
-        return f"{left} trials are" if left else "some runs of cells are"
+        return f"{counted(left, 'trial')} {are(left)}" if left else "some runs of cells are"
 
     def _slow(self, waited: float) -> str:
         return (

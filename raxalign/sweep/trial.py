@@ -25,6 +25,8 @@ from raxalign.sweep.holders import patience
 from raxalign.sweep.job import Job, open_workshop, read_plan
 from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.notices import leave_notice
+from raxalign.sweep.said import passed_on
+from raxalign.sweep.usage import used
 from raxalign.train.group import lost_peer
 from raxalign.train.runtime import TOKENS
 from raxalign.train.watch import Pruned
@@ -59,20 +61,20 @@ def attempt(
         Exception: Transient errors, so that Tune tries again; in a group every error, since the
             others wait for this worker. What follows the loss of another worker is `PeerLost`.
     """
-    ledger, spool = Ledger(job.root), Spool(job.root, key)
+    spool = Spool(job.root, key)
+    report = _reporter(spool, Note(job.scratch if rank == 0 else "", key))
     try:
-        report = _reporter(spool, Note(job.scratch if rank == 0 else "", key))
         workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
         workshop.runtime = replace(workshop.runtime, saved=spool.flush, scored=scored)
-        workshop.patience = patience
-        workshop.tell = partial(leave_notice, job.scratch, key)
-        (train_trial if world_size > 1 else run_trial)(workshop, key)
+        workshop.patience, workshop.tell = patience, partial(leave_notice, job.scratch, key)
+        with used(spool, job, rank), passed_on(job.scratch, key):
+            (train_trial if world_size > 1 else run_trial)(workshop, key)
     except TransientError:
         raise
     except Pruned:
         return None
     except Exception as error:
-        message = _kept(ledger, key, error, world_size)
+        message = _kept(Ledger(job.root), key, error, world_size)
         if world_size > 1:
             raise
         return message

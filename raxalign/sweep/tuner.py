@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from ray import tune
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
+from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.cards import settle
@@ -79,6 +81,7 @@ def run_sweep(
         refuse_impossible(job, nodes, training=sweep.groups)
         if not sweep.over:
             _tune(sweep, job, name, GroupWaits(lambda: sweep.running_trials, observer))
+            sweep.pass_on(last=True)
     finally:
         disconnect()
         remove_scratch(job.scratch)
@@ -215,8 +218,9 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         error = result.get("error") or None
         key = trial.config.get("trial")
         # a worker without the storage cannot keep why it failed
-        if error is not None and key is not None and self._ledger.failure(key) is None:
-            keep_failure(self._ledger, key, error, "")
+        with suppress(StorageError):
+            if error is not None and key is not None and self._ledger.failure(key) is None:
+                keep_failure(self._ledger, key, error, "")
         self._sweep.ended(
             trial.config,
             error,

@@ -134,6 +134,11 @@ class Refit(Protocol):
         again.
         """
 
+    def insists(self) -> bool:
+        """Return whether the file itself asks for it: where it cannot be done, that is then a
+        fault, and elsewhere readouts are kept.
+        """
+
 
 class Task(ABC):
     """An evaluation. Subclasses are final, one per file, and import torch only inside functions or
@@ -141,12 +146,16 @@ class Task(ABC):
     """
 
     VERSION: ClassVar[int]
+    papers: ClassVar[tuple[str, ...]] = ()
+    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
+    cited where the option's value contains the text.
+    """
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
     metrics: ClassVar[tuple[Measured, ...]] = ()
-    """Every metric that an evaluation reports, the main one included."""
+    """Every metric that an evaluation reports, the main one included: tables, tests and choices go
+    by what is declared. An evaluation that reports a value outside a metric's limits fails.
+    """
     main_metric: ClassVar[str]
-    competes: ClassVar[bool] = True
-    """Whether the main metric has a better direction, so that methods can be compared by it."""
     guessing: ClassVar[float | None] = None
     """The main metric of a guesser: 1 over the number of labels of a classifier. None where there
     is no such level.
@@ -208,6 +217,12 @@ class Task(ABC):
         training left; None where they stay as they are.
         """
         return None
+
+    def keeps_outdated(self) -> str:
+        """Return why readouts stay as they were fitted before the task's own training, though it
+        changes the encoder and reads none of them; empty where that is not so.
+        """
+        return ""
 
     def has_chance(self) -> bool:
         """Whether the seed can change the result."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, final
 
-import lazy_loader as lazy
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
+from raxalign import lazy
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.dictionary import dictionary_coverage, found_entries, read_dictionary
@@ -73,9 +73,12 @@ class DictionaryRetrieval(Task):
     dictionary remain, and the share of the text's running words that they cover; results show a
     remark where it is little. A dictionary whose sides are clearly the other way round in the
     grid's text is refused.
+
+    Reference: Liu et al. (2020, §4).
     """
 
     VERSION = 1
+    papers = ("conneau2018csls",)
     accepts = frozenset({"transformer", "static"})
     metrics = MEASURED
     main_metric = "mrr"
@@ -120,7 +123,8 @@ class DictionaryRetrieval(Task):
         """Read the dictionaries."""
         from raxalign.corpora.readers.inspection import read_dictionaries
 
-        return read_dictionaries(self.sources(lang, pivot) for lang in languages)
+        sources = {lang: self.sources(lang, pivot) for lang in languages}
+        return read_dictionaries(sources, pivot, swap=self.params.swap)
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:

@@ -44,12 +44,15 @@ class Mlqa(SettingTask):
     character), `rules: squad` by those of SQuAD v1.1, which XQuAD and TyDiQA are scored by: in all
     languages at white space, without English articles and ASCII's punctuation. The two are not
     comparable; Chinese differs most. Transforms apply to each piece by its language, readouts as
-    fitted before the training (`readout: keep`) or again on the encoder that it left (`refit`), on
-    words as the method's `pooling` has it. Training follows XTREME (Hu et al. 2020) except for the
-    warm-up, which is a share here, since 500 steps are longer than a small training.
+    fitted again on the encoder that the training left (`readout: refit`), on words as the method's
+    `pooling` has it, or as fitted before it (`keep`). Training follows XTREME (Hu et al. 2020)
+    except for the warm-up, which is a share here, since 500 steps are longer than a small training.
+
+    Reference: Lewis et al. (2020) for the data; Hu et al. (2020); Pan et al. (2021).
     """
 
-    VERSION = 2
+    VERSION = 3
+    papers = ("lewis2020", "rajpurkar2016", "data=xquad artetxe2020")
     metrics = MEASURED
     main_metric = "f1"
     predicts = frozenset({"answer", "context", "exact_match", "f1", "id", "prediction"})
@@ -59,7 +62,8 @@ class Mlqa(SettingTask):
         {lang} and {pivot}. `max_length`, `max_question_length` and `doc_stride` shrink to fit the
         encoder's positions. `selection` chooses the epoch by F1 (`pivot-dev` by MLQA's rules in
         every case). `rules` do not follow from the data: files in SQuAD's format may be MLQA's or
-        XQuAD's.
+        XQuAD's. Questions that are evaluated have ids of their own and answers that are not empty;
+        training needs ids only for `code_switching: sentence`.
         """
 
     params: Params

@@ -29,11 +29,13 @@ class Ner(TaggingTask):
     Metrics are `f1`, `precision`, `recall` and `accuracy` (of tags), and their means `avg` (all
     languages) and `avg_zero_shot` (all but the pivot).
 
-    Data: columns divided by tabs or blanks, word first, tag last, IOB1 or IOB2; or the hub's
-    (WikiANN); or the phrasebook's. Tags that training lacks cannot be predicted and count as
-    errors. Words beyond `max_length` are left out of training, and count as O in evaluation.
-    Sentences that were trained on too are recorded in the notes, and marked in the predictions;
-    more than half is an error.
+    Data: columns divided by tabs or blanks, word first, tag last, IOB1 or IOB2 (where the first
+    column numbers the words, as in GermEval 2014 and Universal NER, the word is second and the tag
+    third, GermEval's outer one, and lines that begin with ``#`` are skipped; `columns` names
+    others); or the hub's (WikiANN); or the phrasebook's. Tags that training lacks cannot be
+    predicted and count as errors. Words beyond `max_length` are left out of training, and count as
+    O in evaluation. Sentences that were trained on too are recorded in the notes, and marked in the
+    predictions; more than half is an error.
 
     `profile` fills in what is not given: `paper` is bilstm_crf, conditioned, chosen every 150 steps
     by each language's own development set.
@@ -42,24 +44,25 @@ class Ner(TaggingTask):
     the conditioned CRF.
     """
 
-    VERSION = 2
+    VERSION = 3
+    papers = ("hu2020", "data=hub pan2017")
 
     class Params(TaggingParams):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Options
         left at `none` take the value of the profile, or else of the tagger.
 
-        `selection` chooses the weights after an epoch, or every `evaluate_every` steps. `readout:
-        refit` is for `linear` alone, whose training changes the encoder; readouts are then fitted
-        on the first pieces of words, which the tagger reads, whatever the method's `pooling`.
+        `selection` chooses the weights after an epoch, or every `evaluate_every` steps. `readout`
+        is for `linear` alone, whose training changes the encoder. With `refit` readouts are fitted
+        again on the first pieces of words, which the tagger reads, whatever the method's `pooling`.
         """
 
         dataset: Annotated[str, DATASET] = "unimelb-nlp/wikiann"
 
     params: Params
 
-    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:
-        """Makes sentences with persons, places and organisations."""
-        from raxalign.corpora.grammar import entities
+    # - the contract's signature
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:  # noqa: ARG002
+        """Returns sentences with persons, places and organisations."""
+        from raxalign.corpora.phrases.rows import tagged
 
-        for made in entities(n, lang, split, seed):
-            yield made.words, made.tags
+        return tagged("ner", n, lang, split)

@@ -22,6 +22,7 @@ class Pawsx(ClassificationTask):
     """
 
     VERSION = 2
+    papers = ("yang2019pawsx", "hu2020")
     labels = ("different", "paraphrase")  # 0 and 1 in the data
     columns = Columns(first="sentence1", second="sentence2")
 

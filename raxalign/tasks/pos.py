@@ -14,11 +14,6 @@ from raxalign.tasks.tagging.scheme import UPOS, Made, Split, TagColumns
 from raxalign.tasks.tagging.task import TaggingTask
 from raxalign.tasks.transfer.task import DATASET, REVISION
 
-_FROM = {"train": 20_000, "dev": 50_000, "test": 60_000}
-"""Number of the phrasebook's first sentence of each split; those that methods learn from have low
-numbers.
-"""
-
 _TREEBANKS = {
     "ar": "ar_padt",
     "bg": "bg_btb",
@@ -48,7 +43,9 @@ class Pos(TaggingTask):
     """Zero-shot transfer of a tagger of universal parts of speech: trained on the pivot, scored on
     dev and test of every language, the pivot too.
 
-    Taggers and options are those of `ner`; `linear` takes 5 epochs here.
+    Taggers and options are those of `ner`; `linear` takes 5 epochs here. Its training outdates
+    readouts that were fitted before: in a small encoder (German, one seed) the accuracy was 47.2
+    without a rotation, 39.6 with one that was kept, and 62.2 with one that was fitted again.
 
     Formula: accuracy = right words / all words. Words without a prediction (beyond `max_length`)
     and tags that training lacks are wrong.
@@ -64,6 +61,7 @@ class Pos(TaggingTask):
     """
 
     VERSION = 3
+    papers = ("nivre2020", "hu2020")
     entities = False
     labels = UPOS
     columns = TagColumns(tags=("upos", "upos_tags", "pos_tags"), layout="conllu", tag=3)
@@ -84,10 +82,9 @@ class Pos(TaggingTask):
 
     params: Params
 
-    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:
-        """Makes sentences with parts of speech."""
-        from raxalign.corpora.grammar import sentence
+    # - the contract's signature
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:  # noqa: ARG002
+        """Returns sentences with parts of speech."""
+        from raxalign.corpora.phrases.rows import tagged
 
-        for number in range(_FROM[split], _FROM[split] + n):
-            made = sentence(number, seed).realize(lang)
-            yield made.words, made.tags
+        return tagged("pos", n, lang, split)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
-from raxalign.measured import Measured
+from raxalign.measured import Measured, Role, share
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors import wording
@@ -47,6 +47,10 @@ _TYPES = "Number of pairs of word types that are placed, the ones linked most of
 _DRAW = "Seed of the probe's halves and of t-SNE."
 
 
+def _cosine(name: str, about: str, role: Role = "score") -> Measured:
+    return Measured(name, about, "neither", role, range=(-1.0, 1.0))
+
+
 @final
 class Representation(Task):
     """Language identity and anisotropy of every layer, and a projection of words, over the held-out
@@ -65,21 +69,17 @@ class Representation(Task):
     """
 
     VERSION = 1
+    papers = ("ethayarajh2019",)
     accepts = frozenset({"transformer", "static"})
     metrics = (
-        Measured("language_probe", _PROBE, "neither"),
-        Measured("anisotropy", "Mean cosine of different vectors of the language.", "neither"),
-        Measured("anisotropy_pivot", "Mean cosine of different vectors of the pivot.", "neither"),
-        Measured(
-            "layer{l}_{language_probe|anisotropy|anisotropy_pivot}",
-            "The same at one layer.",
-            "neither",
-            "part",
-        ),
+        share("language_probe", _PROBE, "neither"),
+        _cosine("anisotropy", "Mean cosine of different vectors of the language."),
+        _cosine("anisotropy_pivot", "Mean cosine of different vectors of the pivot."),
+        share("layer{l}_language_probe", "The probe at one layer.", "neither", "part"),
+        _cosine("layer{l}_{anisotropy|anisotropy_pivot}", "The cosine at one layer.", "part"),
     )
     main_metric = "language_probe"
     predicts = frozenset()  # rows are points of a drawing: no metric over them
-    competes = False
 
     class Params(Task.Params):
         """One evaluation examines all layers."""

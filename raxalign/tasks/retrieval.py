@@ -7,9 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
-import lazy_loader as lazy
 from pydantic import Field, model_validator
 
+from raxalign import lazy
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.sample import Sample
 from raxalign.similarity import Measure, uses_neighbors
@@ -81,9 +81,12 @@ class Retrieval(Task):
 
     A metric over no pairs is left out, and the notes record that. Words that the encoder did not
     read, because their sentence is too long, are not candidates.
+
+    Reference: Cao et al. (2020, §2.2).
     """
 
     VERSION = 2
+    papers = ("cao2020", "measure=csls conneau2018csls")
     predicts = frozenset(
         {"correct", "correct_first", "direction", "id", "identical", "src", "tgt", "unit", "unseen"}
     )

@@ -85,6 +85,7 @@ class SentenceRetrieval(Task):
     """
 
     VERSION = 2
+    papers = ("hu2020", "artetxe2019tatoeba", "measure=csls conneau2018csls")
     profiles = _PROFILES
     accepts = frozenset({"transformer", "static"})
     metrics = MEASURED

@@ -25,8 +25,10 @@ class Slots(TaggingTask):
 
     Data: a word per line, a tab or blanks, its BIO tag, blank lines between requests; or
     MultiATIS++'s .tsv with their header (id, utterance, slot_labels, intent), words and labels
-    divided by blanks; or the phrasebook's requests. Requests that were trained on too are recorded
-    in the notes, and marked in the predictions; more than half is an error.
+    divided by blanks (some of its rows have other numbers of words and of labels: `mismatched:
+    drop` leaves these out, and the results say how many); or the phrasebook's requests. Requests
+    that were trained on too are recorded in the notes, and marked in the predictions; more than
+    half is an error.
 
     `profile` fills in what is not given: `paper` is bilstm_crf, conditioned, chosen every 150 steps
     by each language's own development set.
@@ -34,7 +36,8 @@ class Slots(TaggingTask):
     Reference: Kulshreshtha et al. (2020, §4).
     """
 
-    VERSION = 2
+    VERSION = 3
+    papers = ("kulshreshtha2020", "data=hub xu2020")
     columns = TagColumns(tags=("slots", "tags", "ner_tags"))
 
     class Params(TaggingParams):
@@ -47,9 +50,9 @@ class Slots(TaggingTask):
 
     params: Params
 
-    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:
-        """Makes requests with slots."""
-        from raxalign.corpora.grammar import slots
+    # - the contract's signature
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:  # noqa: ARG002
+        """Returns requests with slots."""
+        from raxalign.corpora.phrases.rows import tagged
 
-        for made in slots(n, lang, split, seed):
-            yield made.words, made.tags
+        return tagged("slots", n, lang, split)

@@ -89,6 +89,7 @@ class TokenTranslation(Task):
     """
 
     VERSION = 3
+    papers = ("liu2020", "papineni2002")
     accepts = frozenset({"transformer"})
     metrics = MEASURED
     main_metric = "bleu1"

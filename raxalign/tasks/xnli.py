@@ -22,23 +22,28 @@ class Xnli(ClassificationTask):
     The classifier is one linear layer on the last layer's [CLS], after dropout, without a pooler.
     Unless options say otherwise, training follows Cao et al. (2020, A.1): 3 epochs, batches of 32,
     Adam(.9, .98, 1e-9), warm-up over the first tenth of the steps, then a constant rate. A method's
-    transforms apply to what the classifier reads: its readouts as they were fitted before this
-    training (`readout: keep`), or fitted again on the encoder that it left (`refit`), which the
-    first ones no longer fit. [CLS] is not a word: readouts are fitted again on words, by the
-    method's own `pooling`. Metrics are `accuracy` per language, and its means `avg` (over all
-    languages) and `avg_zero_shot` (over all but the pivot). With `code_switching: sentence`
-    (`translate-train` only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is
-    used as (p_xx, h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms
-    of its own language ([CLS] those of the premise).
+    transforms apply to what the classifier reads. Its readouts are fitted again on the encoder that
+    this training left (`readout: refit`), which those fitted before it no longer fit. They are kept
+    as they were (`keep`) where `selection` is `mean-dev` or `target-dev`, and where the method
+    moves the pivot; results then have a remark. [CLS] is not a word: readouts are fitted again on
+    words, by the method's own `pooling`. Translations are trained on through the readouts, which
+    stay. Metrics are `accuracy` per language, and its means `avg` (over all languages) and
+    `avg_zero_shot` (over all but the pivot). With `code_switching: sentence` (`translate-train`
+    only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is used as (p_xx,
+    h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms of its own
+    language ([CLS] those of the premise).
 
     On a static encoder the word vectors stay as they are. A text's vector is the mean of its words'
     vectors, with the transforms of its language, scaled to the length sqrt(H); a classifier with
     one hidden layer of 300 (ReLU, dropout) reads [p; h; |p - h|; p * h] of premise and hypothesis.
     `static_head` sets its width and its learning rate, 1e-3; the rest of the training is as above.
     Liu et al. (2020, §3) do not name theirs.
+
+    Reference: Conneau et al. (2018) for the data; Cao et al. (2020, A.1); Pan et al. (2021).
     """
 
     VERSION = 2
+    papers = ("conneau2018xnli", "hu2020")
     labels = LABELS
     aliases: ClassVar = ALIASES
     columns = COLUMNS
@@ -58,9 +63,10 @@ class Xnli(ClassificationTask):
 
     params: Params
 
-    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:
-        """Makes premises and hypotheses."""
-        from raxalign.corpora.grammar import entailment
+    # - the contract's signature
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:  # noqa: ARG002
+        """Returns premises and hypotheses."""
+        from raxalign.corpora.phrases.rows import read
 
-        for made in entailment(n, lang, split, seed):
-            yield made.premise, made.hypothesis, made.label
+        for ((premise, hypothesis, label),) in read("xnli", split, (lang,), range(n)):
+            yield premise.split(" "), hypothesis.split(" "), label

@@ -91,7 +91,7 @@ class Copy:
         """Copy the database to the storage. Raises `RaxalignError` where that cannot be done."""
         if not self._database.exists():
             return
-        with lease(self._root, "tracking"):
+        with lease(self._root, "tracking") as held:
             if self.fetch():
                 again()
             with tempfile.TemporaryDirectory(prefix="raxalign-") as folder:
@@ -104,6 +104,7 @@ class Copy:
                     for path in sorted(artifacts.rglob("*"))
                     if path.is_file()
                 }
+                held.check()
                 version = self._mirror.push({DATABASE: snapshot, _PLACE: place, **files})
             self._mark.write_text(version)
 

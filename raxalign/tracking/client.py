@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.errors import RaxalignError
+from raxalign.plugin_files import blamed
 from raxalign.store.lock import turn
 
 SQLITE = "sqlite:///"
@@ -22,9 +23,22 @@ _SETTINGS = {
 }
 
 
+_LIBRARIES = frozenset(
+    (
+        *("mlflow", "sqlalchemy", "alembic", "sqlite3", "psycopg2", "pymysql", "requests"),
+        *("urllib3", "boto3", "botocore", "google", "azure", "databricks"),
+    )
+)
+"""What errors of MLflow's client, and of what it reaches databases, servers and artifacts by, are
+defined in.
+"""
+_DOWN = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "IO_ERROR", "BAD_REQUEST")
+"""MLflow's codes for no answer and for a broken database; with any other one it has answered."""
+
+
 class TrackingError(RaxalignError):
-    """The tracking store does not answer; results are safe in the ledger, and `raxalign sync`
-    copies them later.
+    """Runs were not copied to the tracking store; results are safe in the ledger, and `raxalign
+    sync` copies them later.
     """
 
 
@@ -80,10 +94,33 @@ def find_experiment(client: Any, uri: str, name: str) -> str:
     return str(found.experiment_id)
 
 
-def unanswered(uri: str, error: Exception | None) -> str:
-    """Return the message for a tracking store that accepts nothing."""
+def is_of_store(error: Exception) -> bool:
+    """Return whether an error is that of a tracking store or of the way there: of MLflow's client,
+    of a library that it reaches databases, servers and artifacts by, or of the operating system.
+
+    What Python itself raises (KeyError) and what raxalign raises are errors on this side.
+    """
+    library = type(error).__module__.partition(".")[0]
+    return isinstance(error, OSError | ImportError) or library in _LIBRARIES
+
+
+def not_copied(uri: str, error: Exception | None) -> str:
+    """Return the message for runs that were not copied: the store accepts nothing, or the `error`
+    is one of this side.
+    """
     lines = str(error or "").strip().splitlines()
     why = f" ({type(error).__name__}: {lines[0][:200] if lines else ''})" if error else ""
+    if error is not None and not is_of_store(error):
+        found = str(error) if isinstance(error, RaxalignError) else blamed(error)
+        return (
+            f"runs were not copied to the tracking store at {uri}:"
+            f" {found or f'a bug in raxalign{why}'}; every result is in the ledger"
+        )
+    if getattr(error, "error_code", _DOWN[0]) not in _DOWN:
+        return (
+            f"the tracking store at {uri} refuses the runs{why}; every result is in the ledger: run"
+            " `raxalign sync` when that is mended"
+        )
     return (
         f"the tracking store at {uri} does not answer{why}; every result is in the ledger: run"
         " `raxalign sync` when it does"

@@ -58,12 +58,14 @@ def datasets_of(plan: Plan, cell: Cell) -> list[Dataset]:
 
 
 def _of_trial(plan: Plan, trial: Trial) -> Iterator[Dataset]:
-    aligned = plan.stages.get(trial.aligned)
-    learnt = [key for name, key in aligned.inputs.items() if name != "encoder"] if aligned else []
+    aligned = [plan.stages[key].inputs for key in plan.aligned(trial)]
+    learnt = [key for inputs in aligned for name, key in inputs.items() if name != "encoder"]
     seen = set(plan.closure(learnt))
     for key in plan.closure(learnt):
         yield from _of_stage(plan.stages[key], TRAINING)
-    skipped = set(plan.closure([trial.aligned])) - seen
+    before = [inputs["encoder"] for inputs in aligned]
+    encoders = [key for key in plan.closure(before) if plan.stages[key].kind == "encoder"]
+    skipped = set(plan.closure(encoders)) - seen
     for task, evaluation in trial.evaluations.items():
         for key in plan.closure([evaluation]):
             stage = plan.stages[key]

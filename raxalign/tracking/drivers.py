@@ -2,19 +2,20 @@
 
 A driver signs on by a tag of its own on the run of the grid, and signs off by deleting it, so no
 driver overwrites another's sign. A driver that signs off and sees no other living driver ends that
-run.
+run. Signs are dated by the clock of the storage: those of two machines may differ.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+
+from raxalign.store.alive import lives, maker_name
+from raxalign.store.drivers import clock_lead
 
 PREFIX = "raxalign.driver."
 SILENCE = 300.0  # seconds after which a driver on another machine that gave no sign counts as dead
@@ -22,76 +23,47 @@ SILENCE = 300.0  # seconds after which a driver on another machine that gave no 
 
 @dataclass(frozen=True)
 class Driver:
-    """A process that copies runs to MLflow; `started` tells it from a later process with the same
-    id (None where the system does not report it).
+    """A process that copies runs to MLflow: its name, which no other process has, and the seconds
+    by which the clock of its storage is ahead of its own.
     """
 
-    host: str
-    pid: int
-    started: int | None
+    name: str
+    lead: float = 0.0
 
     @property
     def tag(self) -> str:
         """The name of its tag."""
-        return PREFIX + re.sub(r"[^\w.-]", "_", self.host)[:100] + f"-{self.pid}"
+        return PREFIX + self.name
 
     def sign(self) -> str:
         """Return the value of its tag: who it is, and that it lived now."""
-        return json.dumps(
-            {"host": self.host, "pid": self.pid, "started": self.started, "at": time.time()}
-        )
+        who = {"name": self.name, "host": socket.gethostname(), "pid": os.getpid()}
+        return json.dumps({**who, "at": time.time() + self.lead})
+
+    def finds_alive(self, sign: str) -> bool:
+        """Return whether the driver that left a sign lives: on this machine its process is asked,
+        on another one the age of the sign decides. What cannot be read counts as none.
+        """
+        try:
+            left = json.loads(sign)
+            name, age = str(left.get("name")), time.time() + self.lead - float(left["at"])
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return False
+        return lives(name, age, SILENCE)
+
+    def living(self, tags: Mapping[str, str]) -> list[str]:
+        """Return the tags of other living drivers on the run of a grid."""
+        return [tag for tag in _others(tags, self.tag) if self.finds_alive(tags[tag])]
+
+    def dead(self, tags: Mapping[str, str]) -> list[str]:
+        """Return the tags of drivers that died without signing off."""
+        return [tag for tag in _others(tags, self.tag) if not self.finds_alive(tags[tag])]
 
 
-def this_driver() -> Driver:
-    """Return the driver that this process is."""
-    return Driver(socket.gethostname(), os.getpid(), _started(os.getpid()))
+def this_driver(root: str) -> Driver:
+    """Return the driver that this process is, with the clock of a storage."""
+    return Driver(maker_name(), clock_lead(root))
 
 
-def lives(sign: str) -> bool:
-    """Return whether the driver that left a sign lives: on this machine its process is asked, on
-    another one the age of the sign decides.
-    """
-    driver = json.loads(sign)
-    if driver["host"] != socket.gethostname():
-        return bool(time.time() - driver["at"] < SILENCE)
-    return process_lives(driver["pid"], driver["started"])
-
-
-def living(tags: Mapping[str, str], *, apart_from: Driver | None = None) -> list[str]:
-    """Return the tags of living drivers on the run of a grid, apart from one driver's own."""
-    own = apart_from.tag if apart_from else None
-    return [
-        name
-        for name, sign in tags.items()
-        if name.startswith(PREFIX) and name != own and lives(sign)
-    ]
-
-
-def dead(tags: Mapping[str, str]) -> list[str]:
-    """Return the tags of drivers that died without signing off."""
-    return [name for name, sign in tags.items() if name.startswith(PREFIX) and not lives(sign)]
-
-
-def process_lives(pid: int, started: int | None = None) -> bool:
-    """Return whether a process of this machine lives; with `started`, whether it is that very
-    process.
-    """
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    now = _started(pid)
-    return now is None or (now >= 0 and started in (None, now))
-
-
-def _started(pid: int) -> int | None:
-    """When a process started, in clock ticks since the machine did; -1 for one that has ended and
-    awaits its parent; None where the system has no /proc.
-    """
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return -1 if fields[0] in "ZX" else int(fields[19])
+def _others(tags: Mapping[str, str], own: str) -> list[str]:
+    return [name for name in tags if name.startswith(PREFIX) and name != own]

@@ -6,6 +6,7 @@ What a run already has is read from the run itself, so filling it twice changes 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from raxalign.plan.values.comparisons import Compared
 from raxalign.plan.values.results import with_added
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
-from raxalign.store.spool import Spool
+from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.tracking import runs
 from raxalign.tracking.data import datasets_of
 from raxalign.tracking.registry import PARENT, Change, Entry, Registry
@@ -118,7 +119,7 @@ class Filling:
         data = datasets_of(self._plan, cell)
         mark = digest([asdict(dataset) for dataset in data])
         change = Change(
-            metrics=runs.cell_metrics(cell, compared),
+            metrics=runs.cell_metrics(self._plan, cell, compared),
             params=wanted.params,
             tags={_DATA: mark},
             status="FINISHED",
@@ -164,14 +165,27 @@ class Filling:
         self, trial: Trial, entry: Entry
     ) -> tuple[list[tuple[str, float, int, int]], dict[str, str]]:
         """Return the points beyond the last step that was copied of each curve, and the tag that
-        marks them: a stretch that a resumed training repeats is copied once.
+        marks them: a stretch that a resumed training repeats is copied once. The hours of cards are
+        one point, the sum over all attempts and workers.
         """
         brought: dict[str, int] = json.loads(entry.tags.get(_CURVES, "{}"))
-        points = [
-            point
-            for point in Spool(self._root, trial.key).read()
-            if point[2] > brought.get(point[0], -1)
-        ]
+        found = Spool(self._root, trial.key).read()
+        points = [point for point in found if point[2] > brought.get(point[0], -1)]
         last = brought | {name: step for name, _, step, _ in points}
-        shown = [(f"train/{name}", value, step, moment) for name, value, step, moment in points]
+        shown = [
+            (_shown(name), value, step, moment)
+            for name, value, step, moment in points
+            if not name.startswith(GPU_HOURS)
+        ]
+        if len(shown) < len(points):
+            hours = [point for point in found if point[0].startswith(GPU_HOURS)]
+            total, latest = math.fsum(value for _, value, *_ in hours), max(h[3] for h in hours)
+            shown.append((GPU_HOURS, total, 0, latest))
         return shown, {_CURVES: json.dumps(last)} if points else {}
+
+
+def _shown(name: str) -> str:
+    """Return the name of a curve in MLflow, which lists samples of the machine on a page of their
+    own.
+    """
+    return name if name.startswith(SYSTEM) else f"train/{name}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from raxalign.tracking import drivers
 from raxalign.tracking.drivers import Driver
 from raxalign.tracking.registry import KIND, Entry, Registry
 from raxalign.tracking.runs import Run
@@ -52,7 +51,7 @@ class Known:
     def check(self, parent: Entry | None) -> None:
         """Search for each run from now on where the run of the grid shows another driver."""
         tags = parent.tags if parent else {}
-        if tags.get(LATEST) != self._mark or drivers.living(tags, apart_from=self._driver):
+        if tags.get(LATEST) != self._mark or self._driver.living(tags):
             self.forget()
 
     def forget(self) -> None:

@@ -1,28 +1,67 @@
-"""Exported encoders in MLflow's model registry."""
+"""Exported encoders in MLflow: a logged model of the run of their trial, and versions of it in the
+model registry.
+"""
 
 from __future__ import annotations
 
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from raxalign.errors import RaxalignError
+from raxalign.provenance import versions
 from raxalign.store.files import is_remote, machine_folder
-from raxalign.tracking.client import SQLITE, TrackingError, connect, default_uri, unanswered
-from raxalign.tracking.registry import search
+from raxalign.store.spool import GPU_HOURS, SYSTEM
+from raxalign.tracking import served
+from raxalign.tracking.client import (
+    TrackingError,
+    connect,
+    default_uri,
+    is_of_store,
+    not_copied,
+)
+from raxalign.tracking.registry import BATCH, search
 
-_FOLDER = "encoder"  # of the artifacts of a run
+_TRIAL, _VERSIONS = "raxalign.trial_key", "mlflow.modelVersions"
+_NEEDS = ("raxalign", "torch", "transformers", "tokenizers", "numpy")
 
 
-def register(folder: Path, name: str, trial: str, *, root: str, uri: str | None = None) -> str:
-    """Register an exported encoder as the next version of a model; returns the version.
+@dataclass(frozen=True)
+class Exported:
+    """An exported encoder.
 
-    In the database of a storage the version names the folder; to a server its files are copied, as
-    artifacts of the trial's run.
+    Attributes:
+        folder: Where it is.
+        trial: The key of its trial.
+        pivot: The language that the others were aligned with.
+        languages: The languages that it was aligned for.
+    """
+
+    folder: Path
+    trial: str
+    pivot: str
+    languages: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A version of a registered model, and the logged model that it is."""
+
+    version: str
+    model: str
+
+
+def register(exported: Exported, name: str, *, root: str, uri: str | None = None) -> Registered:
+    """Log an exported encoder as a model of its trial's run, which `mlflow.pyfunc` loads, and
+    register it as the next version of a model. An encoder that is logged already is not logged
+    again.
 
     Args:
-        folder: The exported encoder.
-        name: The name of the model, which is made where there is none.
-        trial: The key of the trial.
+        exported: The encoder, whose files are copied to the tracking store.
+        name: The name of the registered model, which is made where there is none.
         root: The storage root.
         uri: The tracking store (None: the database in the storage).
 
@@ -39,38 +78,122 @@ def register(folder: Path, name: str, trial: str, *, root: str, uri: str | None 
             )
     try:
         client = connect(uri)
-        run = _run_of(client, trial)
-        version = _next_version(client, uri, folder, name, run) if run is not None else None
+        run = _run_of(client, exported.trial)
+        found = _next_version(client, exported, name, run) if run is not None else None
     except Exception as error:
-        raise TrackingError(unanswered(uri, error)) from error
-    if version is None:
+        if not is_of_store(error):
+            raise
+        raise TrackingError(not_copied(uri, error)) from error
+    if found is None:
         raise RaxalignError(
             f"--register: {uri} has no run of this trial: `raxalign sync` copies the results of"
             " its grid; then export it again"
         )
-    return version
+    return found
 
 
 def _run_of(client: Any, trial: str) -> Any | None:
     """Return the latest run of a trial in any experiment."""
-    condition = f"tags.`raxalign.trial_key` = '{trial}'"
+    condition = f"tags.`{_TRIAL}` = '{trial}'"
     experiments = client.search_experiments()
     found = [run for e in experiments for run in search(client, e.experiment_id, condition)]
     return max(found, key=lambda run: run.info.start_time, default=None)
 
 
-def _next_version(client: Any, uri: str, folder: Path, name: str, run: Any) -> str:
+def _next_version(client: Any, exported: Exported, name: str, run: Any) -> Registered:
     from mlflow.exceptions import MlflowException
 
-    source = str(folder.absolute())
-    if not uri.startswith(SQLITE):
-        client.log_artifacts(run.info.run_id, source, _FOLDER)
-        source = f"{run.info.artifact_uri}/{_FOLDER}"
+    model = _logged(client, run) or _log(client, exported, run)
     try:
         client.create_registered_model(name)
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    tags = {"raxalign.trial_key": run.data.tags["raxalign.trial_key"]}
-    made = client.create_model_version(name, source, run.info.run_id, tags=tags)
-    return str(made.version)
+    made = client.create_model_version(
+        name,
+        model.artifact_location,
+        run.info.run_id,
+        tags={_TRIAL: exported.trial},
+        model_id=model.model_id,
+    )
+    known = json.loads(model.tags.get(_VERSIONS, "[]"))
+    known.append({"name": name, "version": str(made.version)})
+    client.set_logged_model_tags(model.model_id, {_VERSIONS: json.dumps(known)})
+    return Registered(str(made.version), str(model.model_id))
+
+
+def _logged(client: Any, run: Any) -> Any | None:
+    """Return the model that a run has logged as a whole, or None."""
+    from mlflow.entities import LoggedModelStatus
+
+    found = client.search_logged_models(
+        [run.info.experiment_id], f"source_run_id = '{run.info.run_id}'"
+    )
+    ready = (model for model in found if model.status == LoggedModelStatus.READY)
+    return next((model for model in ready if _TRIAL in model.tags), None)
+
+
+def _log(client: Any, exported: Exported, run: Any) -> Any:
+    """Log the model of a run: its files, the params of the run, and links to its metrics."""
+    from mlflow.entities import LoggedModelOutput
+
+    made = client.create_logged_model(
+        run.info.experiment_id,
+        "encoder",
+        source_run_id=run.info.run_id,
+        tags={_TRIAL: exported.trial},
+        params=dict(run.data.params),
+        model_type="encoder",
+    )
+    try:
+        with tempfile.TemporaryDirectory(prefix="raxalign-") as work:
+            _write(Path(work) / "model", exported, run.info.run_id, made.model_id)
+            client.log_model_artifacts(made.model_id, str(Path(work) / "model"))
+        client.log_outputs(run.info.run_id, [LoggedModelOutput(made.model_id, step=0)])
+        _link_metrics(client, run, made.model_id)
+    except Exception:
+        client.finalize_logged_model(made.model_id, "FAILED")
+        raise
+    return client.finalize_logged_model(made.model_id, "READY")
+
+
+def _write(to: Path, exported: Exported, run: str, model: str) -> None:
+    """Write the files of a model, which `mlflow.pyfunc` opens by `served`."""
+    import mlflow
+    import numpy as np
+    from mlflow.models import Model, ModelSignature
+    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
+
+    params = (served.LAYERS, ""), (served.POOLING, "mean"), (served.TOWARD, "")
+    have = versions()
+    mlflow.pyfunc.save_model(
+        str(to),
+        loader_module=served.__name__,
+        data_path=str(exported.folder),
+        mlflow_model=Model(run_id=run, model_id=model, model_uuid=model),
+        model_config={"pivot": exported.pivot, "languages": list(exported.languages)},
+        signature=ModelSignature(
+            Schema([ColSpec("string", name) for name in (served.TEXT, served.LANGUAGE)]),
+            Schema([TensorSpec(np.dtype(np.float32), (-1, -1))]),
+            ParamSchema([ParamSpec(name, "string", default) for name, default in params]),
+        ),
+        pip_requirements=[f"{name}=={have[name].partition('+')[0]}" for name in _NEEDS],
+        input_example=[{served.TEXT: "...", served.LANGUAGE: exported.pivot}],
+        metadata={_TRIAL: exported.trial},
+    )
+
+
+def _link_metrics(client: Any, run: Any, model: str) -> None:
+    """Link the results of a run to its model; curves stay with the run."""
+    from mlflow.entities import Metric
+
+    others = ("train/", SYSTEM, GPU_HOURS)
+    names = [name for name in run.data.metrics if not name.startswith(others)]
+    linked = []
+    for name in names:
+        last = max(client.get_metric_history(run.info.run_id, name), key=lambda m: m.timestamp)
+        linked.append(
+            Metric(name, last.value, last.timestamp, last.step, model, run_id=run.info.run_id)
+        )
+    for first in range(0, len(linked), BATCH):
+        client.log_batch(run.info.run_id, metrics=linked[first : first + BATCH])

@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from raxalign.analysis.cells import MEANS, Name, tables_of
-from raxalign.catalog import catalog
 from raxalign.config.axes import Axis
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import metric_name
@@ -20,6 +19,9 @@ CELLS, TRIALS = "cells", "trials"
 """The keys of the views."""
 _NOTE, _OURS = "mlflow.note.content", "raxalign.note"
 _KIND, _MAIN = "mlflow.experimentKind", "mlflow.experiment.primaryMetric.name"
+_GREATER = "mlflow.experiment.primaryMetric.greaterIsBetter"
+_CELLS, _TRIALS = ("Cells (one row per point)", "cell"), ("Trials", "trial")
+_BEGUN = "attributes.start_time"
 _VIEWS = "mlflow.sharedViewState."
 VIEW = _VIEWS + CELLS
 LIST = "#/experiments?workflowType=machine_learning"
@@ -44,12 +46,15 @@ class Page:
         """
         tags, metrics = {_KIND: "custom_model_development"}, main_metrics(plan, names)
         if metrics:
+            first = _leading(plan, names)[0]
+            lower = plan.measured(first[0], first[2]).better == "lower"
             axes, best = _axes(plan), _better_first(metrics)
             apart = [Axis.LANGUAGES.value, Axis.SEED.value]
             tags |= {
                 _MAIN: metrics[0],
-                VIEW: _view("Cells (one row per point)", "cell", axes, best, metrics[0]),
-                _VIEWS + TRIALS: _view("Trials", "trial", [*axes, *apart], metrics, None),
+                _GREATER: str(not lower),
+                VIEW: _view(_CELLS, axes, best, (f"metrics.`{metrics[0]}`", lower)),
+                _VIEWS + TRIALS: _view(_TRIALS, [*axes, *apart], metrics, (_BEGUN, False)),
             }
         self._set(tags)
 
@@ -91,21 +96,20 @@ def main_metrics(plan: Plan, names: Collection[Name]) -> list[str]:
     """Return the metric that stands for each task, as runs have it: that of the task's plug-in over
     all languages, or what there is of it.
     """
-    tables, found = tables_of(names), list[str]()
+    return [metric_name(*name) for name in _leading(plan, names)]
+
+
+def _leading(plan: Plan, names: Collection[Name]) -> list[Name]:
+    """The value that stands for each task."""
+    tables, found = tables_of(names, plan.measured), list[Name]()
     for task in dict.fromkeys(entry[0] for entry in tables):
         of_task = [entry for entry in tables if entry[0] == task]
-        main = _main_metric(plan, task)
+        main = plan.main_metric(task)
         _, metric, split = next((entry for entry in of_task if entry[1] == main), of_task[0])
         langs = [name[1] for name in names if (name[0], *name[2:]) == (task, metric, split)]
         lang = next((mean for mean in reversed(MEANS) if mean in langs), langs[0])
-        found.append(metric_name(task, lang, metric, split))
+        found.append((task, lang, metric, split))
     return found
-
-
-def _main_metric(plan: Plan, task: str) -> str | None:
-    keys = (trial.evaluations[task] for trial in plan.trials if task in trial.evaluations)
-    maker = next((plan.stages[key].maker for key in keys if key in plan.stages), task)
-    return catalog("tasks")[maker].main_metric if maker in catalog("tasks") else None
 
 
 def _axes(plan: Plan) -> list[str]:
@@ -124,15 +128,21 @@ def _better_first(metrics: list[str]) -> list[str]:
 
 
 def _view(
-    name: str, kind: str, params: Collection[str], metrics: Collection[str], order: str | None
+    named: tuple[str, str],
+    params: Collection[str],
+    metrics: Collection[str],
+    order: tuple[str, bool],
 ) -> str:
-    """A named view of the runs of one kind, as MLflow keeps those that its users save."""
+    """A view of the runs of one kind (`named`: its name and the kind), as MLflow keeps those that
+    its users save; `order` is what they are ordered by, and whether from the smallest on.
+    """
+    name, kind = named
     columns = [*(f"params.`{param}`" for param in params), *(f"metrics.`{m}`" for m in metrics)]
     columns = columns[:_COLUMNS]
     state = {
         "searchFilter": f"tags.`raxalign.kind` = '{kind}'",
-        "orderByKey": f"metrics.`{order}`" if order else "attributes.start_time",
-        "orderByAsc": False,
+        "orderByKey": order[0],
+        "orderByAsc": order[1],
         "startTime": "ALL",
         "lifecycleFilter": "Active",
         "modelVersionFilter": "All Runs",

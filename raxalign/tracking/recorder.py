@@ -22,7 +22,7 @@ from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from raxalign.tracking import drivers, runs
-from raxalign.tracking.client import Target, connect, find_experiment
+from raxalign.tracking.client import Target, connect, find_experiment, is_of_store
 from raxalign.tracking.filling import Ended, Filling
 from raxalign.tracking.known import Known
 from raxalign.tracking.page import Page
@@ -60,7 +60,7 @@ class Recorder:
         experiment = find_experiment(self._client, target.uri, plan.name)
         self._page = Page(self._client, experiment)
         self._runs = Registry(self._client, experiment, self._turns)
-        self._driver = drivers.this_driver()
+        self._driver = drivers.this_driver(target.root)
         self._known = Known(self._runs, self._driver)
         self._copies = Copies(self._client, self._runs, self._turns, self._known.forget)
         self._filling = Filling(plan, target.root, self._runs, self._known.find, self._known.make)
@@ -135,9 +135,18 @@ class Recorder:
 
     def close(self) -> int:
         """Bring the rest and the cells, sign off, and end the run of the grid where no other driver
-        lives; returns how many trials have results.
+        lives; returns how many trials have results. Where an error of this side is in the way,
+        nothing is left running.
         """
-        found = cells(rows(self._plan, self._ledger), self._plan.pivot)
+        try:
+            return self._close()
+        except Exception as error:
+            if not is_of_store(error):
+                self.abandon()
+            raise
+
+    def _close(self) -> int:
+        found = cells(rows(self._plan, self._ledger), self._plan.pivot, self._plan.measured)
         compared = self._compared(found)
         with self._turns.take():
             self._sign_on()
@@ -172,8 +181,8 @@ class Recorder:
         parent = self._runs.find(wanted.key)
         self._known.check(parent)
         parent = parent or self._runs.make(wanted, signs)
-        parent = self._runs.save(parent, Change(tags=signs, without=drivers.dead(parent.tags)))
-        others = drivers.living(parent.tags, apart_from=self._driver)
+        parent = self._runs.save(parent, Change(tags=signs, without=self._driver.dead(parent.tags)))
+        others = self._driver.living(parent.tags)
         if not others and not self._known.complete:
             everything = self._runs.all()
             if self._parent is None:
@@ -191,9 +200,9 @@ class Recorder:
         known = self._runs.all()
         parent = known[runs.grid_run(self._plan).key]
         self._fold(known, parent)
-        if not drivers.living(parent.tags, apart_from=self._driver):
+        if not self._driver.living(parent.tags):
             self._end_running(known)
-            dead = [self._driver.tag, *drivers.dead(parent.tags)]
+            dead = [self._driver.tag, *self._driver.dead(parent.tags)]
             self._runs.save(parent, Change(without=dead, status=status))
         self._parent = None
 
@@ -237,7 +246,7 @@ class Recorder:
         assert self._parent is not None
         parent, there, brought, failed = self._parent, self._ledger.keys(), 0, 0
         failures = self._ledger.failures(trial.key for trial in self._plan.trials)
-        shared = bool(drivers.living(parent.tags, apart_from=self._driver))
+        shared = bool(self._driver.living(parent.tags))
         behind: list[Ended] = []
         for trial in self._plan.trials:
             keys = set(trial.evaluations.values())

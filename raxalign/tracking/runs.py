@@ -113,16 +113,16 @@ def trial_metrics(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> dic
     }
 
 
-def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, float]:
+def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, float]:
     """Return metric name -> mean. Counts and parts of a metric are left to the trials, and so are
     values on dev where there are test values, so that a comparison of cells is short.
 
     The mean over languages (or the value of the only language) has more values where it was
     compared, with an ending behind the name: ``_low`` and ``_high`` (95 % interval),
-    ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``, and
+    ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``, ``_p``, and
     ``_p_adjusted``. A metric without a test has none of these.
     """
-    tables = set(tables_of(cell.values))
+    tables = set(tables_of(cell.values, plan.measured))
     metrics = {
         metric_name(*name): value.mean
         for name, value in cell.values.items()
@@ -139,6 +139,7 @@ def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, flo
             "difference": found.difference if found else None,
             "difference_low": found.low if found else None,
             "difference_high": found.high if found else None,
+            "p": found.p if found else None,
             "p_adjusted": entry.p_adjusted,
         }
         metrics |= {
@@ -163,12 +164,14 @@ def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """
     tags: dict[str, str] = {}
     for record in records:
-        tags["raxalign.device"] = str(record["device"])
+        tags["raxalign.device"] = str(record.get("device", ""))
         tags["raxalign.precision"] = str(record.get("precision", "fp32"))
-        tags["raxalign.versions"] = json.dumps(record["versions"], sort_keys=True)[:_LONGEST_TAG]
-        tags["raxalign.links"] = json.dumps(record["notes"].get("links", {}), sort_keys=True)[
+        tags["raxalign.versions"] = json.dumps(record.get("versions", {}), sort_keys=True)[
             :_LONGEST_TAG
         ]
+        tags["raxalign.links"] = json.dumps(
+            record.get("notes", {}).get("links", {}), sort_keys=True
+        )[:_LONGEST_TAG]
     return tags
 
 

@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from raxalign.plan.plan import Plan
-from raxalign.tracking.client import Target, TrackingError, unanswered
+from raxalign.tracking.client import Target, TrackingError, not_copied
 from raxalign.tracking.recorder import Event, Recorder
 
 
 def sync(plan: Plan, target: Target, pruned: Sequence[Event] = ()) -> int:
     """Bring everything that the ledger has, and the ends of trials that a search `pruned`, of which
-    the ledger has nothing; returns how many trials have results. Raises `TrackingError` where the
-    store does not answer.
+    the ledger has nothing; returns how many trials have results. Raises `TrackingError` where that
+    failed.
     """
-    try:
+    with _reported(target):
         recorder = Recorder(plan, target)
         recorder.open()
         if pruned:
             recorder.take(pruned)
         return recorder.close()
-    except Exception as error:
-        raise TrackingError(unanswered(target.uri, error)) from error
 
 
 def keep_report(plan: Plan, target: Target, folder: Path) -> None:
-    """Put a report's files with the run of the plan's grid. Raises `TrackingError` where the
-    store does not answer.
+    """Put a report's files with the run of the plan's grid. Raises `TrackingError` where that
+    failed.
     """
-    try:
+    with _reported(target):
         Recorder(plan, target).keep(folder)
-    except Exception as error:
-        raise TrackingError(unanswered(target.uri, error)) from error
 
 
 def describe(plan: Plan, target: Target, answer: str) -> None:
     """Describe the experiment of a grid by the answer of its results. Raises `TrackingError` where
-    the store does not answer.
+    that failed.
     """
-    try:
+    with _reported(target):
         Recorder(plan, target).describe(answer)
+
+
+@contextmanager
+def _reported(target: Target) -> Iterator[None]:
+    """Raise what fails in the block as a `TrackingError` that says whose error it is."""
+    try:
+        yield
     except Exception as error:
-        raise TrackingError(unanswered(target.uri, error)) from error
+        raise TrackingError(not_copied(target.uri, error)) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,23 +17,33 @@ from raxalign.errors import RaxalignError
 from raxalign.store.files import is_remote, machine_folder
 from raxalign.tracking.carried import Copy
 from raxalign.tracking.client import SQLITE, connect, default_uri
-from raxalign.tracking.drivers import living
+from raxalign.tracking.drivers import Driver, this_driver
 from raxalign.tracking.page import LIST, VIEW, address
 from raxalign.tracking.registry import KIND, search
 from raxalign.tracking.turns import Turns
 
 _MOST = 10  # experiments whose addresses are printed
+_LOOPBACK = ("127.0.0.1", "localhost")
+_NAME = "raxalign.localhost"
+"""A name of this machine in browsers. At 127.0.0.1 and localhost MLflow opens its Assistant, which
+leaves the metrics no room on a screen of 1366 pixels; at another name it does not.
+"""
 
 
-def end_dead_runs(uri: str) -> int:
-    """End the runs of drivers that died, in all experiments; returns how many there were."""
-    client, ended = connect(uri), 0
+def end_dead_runs(uri: str, root: str) -> int:
+    """End the runs of drivers that died, in all experiments; returns how many there were.
+
+    Args:
+        uri: the tracking store.
+        root: the storage root, whose clock dates the signs of drivers.
+    """
+    client, this, ended = connect(uri), this_driver(root), 0
     with Turns(uri).take():
         for experiment in client.search_experiments():
             name = experiment.experiment_id
             running = list(search(client, name, "attributes.status = 'RUNNING'"))
             ours = [run for run in running if KIND in run.data.tags]
-            if not ours or _held(client, name):
+            if not ours or _held(client, name, this):
                 continue
             for run in ours:
                 client.set_terminated(run.info.run_id, "KILLED")
@@ -40,17 +51,27 @@ def end_dead_runs(uri: str) -> int:
     return ended
 
 
-def _held(client: Any, experiment: str) -> bool:
+def _held(client: Any, experiment: str, this: Driver) -> bool:
     """Whether a living driver has signed on at the run of the grid of an experiment."""
     grids = search(client, experiment, f"tags.`{KIND}` = 'grid'")
-    return any(living(run.data.tags) for run in grids)
+    return any(this.living(run.data.tags) for run in grids)
 
 
-def _tell_addresses(uri: str, server: str) -> None:
+def _named(port: int) -> dict[str, str]:
+    """Return the settings of a server that lets browsers call this machine `_NAME` too."""
+    names = [name for own in (*_LOOPBACK, _NAME) for name in (own, f"{own}:*")]
+    return {
+        "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(names),
+        "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": f"http://{_NAME}:{port},http://{_NAME}:*",
+    }
+
+
+def _tell_addresses(uri: str, server: str, other: str) -> None:
     """Print where the grids are, the latest first: the bare address of a server opens MLflow's
-    pages on language-model applications.
+    pages on language-model applications. `other` is the server's address without a name, if any.
     """
-    sys.stderr.write(f"MLflow UI: {server} (Ctrl-C ends it)\n")
+    same = f"; {other} is the same, for browsers that do not know the name" if other else ""
+    sys.stderr.write(f"MLflow UI: {server} (Ctrl-C ends it{same})\n")
     if not uri.startswith(SQLITE):
         return
     found = sorted(connect(uri).search_experiments(), key=lambda entry: -entry.last_update_time)
@@ -75,8 +96,32 @@ def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
         The exit code of the server.
 
     Raises:
-        RaxalignError: the storage has no runs yet.
+        RaxalignError: the storage has no runs yet, a server has them, or the port is taken.
     """
+    _refuse_taken(host, port)
+    uri = _store(root, uri)
+    plain, named = f"http://{host}:{port}", dict[str, str]()
+    if host in _LOOPBACK and not _named(port).keys() & os.environ.keys():
+        named = _named(port)
+    _tell_addresses(uri, f"http://{_NAME}:{port}" if named else plain, plain if named else "")
+    place = ["--host", host, "--port", str(port)]
+    try:
+        command = [sys.executable, "-m", "mlflow", "server", *place, "--workers", "1"]
+        # The URI is not on the command line, which every user of the machine can read. Jobs are
+        # for language-model applications, and their processes would outlive the server.
+        more = {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        return attended(command, {**os.environ, **named, **more})
+    except KeyboardInterrupt:
+        return 0
+
+
+def _store(root: str, uri: str | None) -> str:
+    """Return the tracking store to show, without runs of dead drivers."""
+    if uri is not None and uri.startswith(("http://", "https://")):
+        raise RaxalignError(
+            f"the runs are on the MLflow server {uri}, which shows them itself: open that address"
+            " in a browser (MLFLOW_TRACKING_URI names it)"
+        )
     if uri is None:
         local = machine_folder(root)
         uri = default_uri(root, local)
@@ -88,17 +133,20 @@ def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
                 f"{uri.removeprefix(SQLITE)}: no runs are there yet: run a grid first, or name its"
                 " storage with --storage"
             )
-        end_dead_runs(uri)
-    _tell_addresses(uri, f"http://{host}:{port}")
-    place = ["--host", host, "--port", str(port)]
+        end_dead_runs(uri, root)
+    return uri
+
+
+def _refuse_taken(host: str, port: int) -> None:
+    """Raise `RaxalignError` where a server cannot listen at an address."""
     try:
-        command = [sys.executable, "-m", "mlflow", "server", *place, "--workers", "1"]
-        # The URI is not on the command line, which every user of the machine can read. Jobs are
-        # for language-model applications, and their processes would outlive the server.
-        more = {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-        return attended(command, {**os.environ, **more})
-    except KeyboardInterrupt:
-        return 0
+        with socket.create_server((host, port)):
+            pass
+    except OSError as error:
+        raise RaxalignError(
+            f"{host}:{port}: {error.strerror or error}; choose another port, for example `raxalign"
+            f" ui --port {port + 1}`"
+        ) from error
 
 
 def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:

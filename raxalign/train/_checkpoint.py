@@ -2,23 +2,28 @@
 
 ``<folder>/step-00000200/`` holds ``state.json`` (position, losses, a fingerprint of the training),
 ``state.safetensors`` (module and optimiser) and, where the best weights so far are kept,
-``best.safetensors``. It is written aside, synced, and named by one rename; older ones are then
-removed. The record is sealed and holds the SHA-256 of each file of tensors. A folder of another
-training is passed over; a damaged one too, with a warning. Nothing is unpickled.
+``best.safetensors``. It is written aside, synced, and named by one rename; those of earlier steps
+are then removed. The record is sealed and holds the SHA-256 of each file of tensors. A folder of
+another training is passed over; a damaged one too, with a warning. Nothing is unpickled.
+
+Two processes may write the checkpoints of one training: one that was silent for so long that
+another took over, and does not know it yet. Both write the same states, and none removes what is
+further than its own, so that the furthest checkpoint stays.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
-
+from raxalign import lazy
+from raxalign.store.alive import maker_name, process_of
 from raxalign.store.key import file_digest
 from raxalign.store.modes import as_umask_says
 from raxalign.store.sealed import seal, unseal
@@ -104,12 +109,14 @@ def without_prefix(prefix: str, tensors: Tensors) -> Tensors:
 
 
 def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
-    """Publish a checkpoint, then remove the older ones."""
+    """Publish a checkpoint, then remove those of earlier steps and of other trainings."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    final, aside = folder / f"step-{step:08d}", folder / f".step-{step:08d}.part"
-    shutil.rmtree(aside, ignore_errors=True)
+    final, aside = folder / f"step-{step:08d}", folder / f".{maker_name()}.part"
+    for left in folder.glob(".*.part"):
+        if left == aside or process_of(left.name[1 : -len(".part")]) is False:
+            shutil.rmtree(left, ignore_errors=True)
     aside.mkdir()
     save_file(_plain(checkpoint.tensors), aside / _STATE)
     if checkpoint.best is not None:
@@ -119,29 +126,66 @@ def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
     (aside / _RECORD).write_bytes(seal({**checkpoint.record, "files": files}))
     for file in aside.iterdir():
         _sync(file)
-    shutil.rmtree(final, ignore_errors=True)
-    aside.rename(final)
+    fingerprint = checkpoint.record["fingerprint"]
+    _publish(aside, final, fingerprint)
     _sync(folder)
     for old in _steps(folder):
-        if old != final:
+        if old.name < final.name or not _is_of(old, fingerprint):
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _is_of(path: Path, fingerprint: str) -> bool:
+    """Return whether the record of a checkpoint names the training with this fingerprint."""
+    try:
+        return bool(unseal((path / _RECORD).read_bytes())["fingerprint"] == fingerprint)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _publish(aside: Path, final: Path, fingerprint: str) -> None:
+    """Name a whole checkpoint. One of the same training that has this name already stays, so that a
+    reader finds it at any moment; what else is there is replaced.
+    """
+    while True:
+        try:
+            aside.rename(final)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            if _read(final, fingerprint) is None:
+                shutil.rmtree(final, ignore_errors=True)
+                continue
+            shutil.rmtree(aside)
+        return
 
 
 def read_checkpoint(folder: Path, fingerprint: str) -> Checkpoint | None:
     """Return the newest whole checkpoint of the training with this fingerprint, tensors on the CPU;
     None where there is none.
     """
-    for path in _steps(folder):
-        try:
-            record = unseal((path / _RECORD).read_bytes())
-            if record["fingerprint"] != fingerprint:
-                continue
-            return Checkpoint(record, *_tensors(path, record["files"]))
-        except FileNotFoundError as error:
-            problem = f"{error.filename} is missing"
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            problem = str(error)
-        warnings.warn(f"{path}: a damaged checkpoint is passed over ({problem})", stacklevel=2)
+    paths = _steps(folder)
+    for path in paths:
+        found = _read(path, fingerprint)
+        if found is not None:
+            return found
+    # one that was removed meanwhile was removed for a newer one
+    return read_checkpoint(folder, fingerprint) if set(_steps(folder)) - set(paths) else None
+
+
+def _read(path: Path, fingerprint: str) -> Checkpoint | None:
+    """Return a checkpoint; None where it is not whole, which a warning reports, or is of another
+    training.
+    """
+    try:
+        record = unseal((path / _RECORD).read_bytes())
+        if record["fingerprint"] != fingerprint:
+            return None
+        return Checkpoint(record, *_tensors(path, record["files"]))
+    except FileNotFoundError as error:
+        problem = f"{error.filename} is missing"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        problem = str(error)
+    warnings.warn(f"{path}: a damaged checkpoint is passed over ({problem})", stacklevel=3)
     return None
 
 
@@ -158,9 +202,9 @@ def _tensors(path: Path, files: Mapping[str, str]) -> tuple[Tensors, Tensors | N
     return load_file(path / _STATE), best
 
 
-def _steps(folder: Path) -> Iterator[Path]:
+def _steps(folder: Path) -> list[Path]:
     """Checkpoints, the newest first."""
-    return iter(sorted(folder.glob("step-*"), reverse=True))
+    return sorted(folder.glob("step-*"), reverse=True)
 
 
 def _plain(tensors: Tensors) -> Tensors:

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.errors import RaxalignError
 from raxalign.train.group import add_up, add_up_later, share_tensor, share_value
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError
 from raxalign.train._gradients import GradientSum
@@ -95,7 +94,7 @@ class MicroBatches:
                 f" micro-batch ({error}). Use shorter sentences, fewer trials at once, or a larger"
                 " device"
             ) from error
-        progress.micro = -(-min(step.micro, len(step.share())) // 2) or 1
+        progress.micro = -(-max(map(len, step.micro_batches())) // 2)
 
     def _accumulate(
         self, step: Step, step_of: Callable[[int], Step | None], progress: Progress
@@ -103,7 +102,7 @@ class MicroBatches:
         """Return the loss (a scalar) and the gradients of all micro-batches of this worker,
         summed.
         """
-        seed_generators(mix(self._runtime.seed, step.number, step.rank, DROPOUT))
+        self._seed(step, step.rank)
         # autocast is the encoder's own; TF32 must hold in the backward pass too
         precision: Precision = "tf32" if self._runtime.precision == "tf32" else "fp32"
         kept = recomputed(self._blocks) if self.recomputes(progress) else nullcontext()
@@ -112,6 +111,8 @@ class MicroBatches:
             self._objective.begin(step)
             total, parts = torch.zeros((), device=self._runtime.device), step.micro_batches()
             for i, positions in enumerate(parts):
+                if i and positions[0] == (share := step.share_of(positions)):
+                    self._seed(step, share)
                 loss = self._objective.loss(step, positions)
                 if i == 0:
                     # now, because a backward pass leaves the interpreter to other threads
@@ -121,6 +122,9 @@ class MicroBatches:
                         loss.backward()  # type: ignore[no-untyped-call]
                 total = total + loss.detach()
         return total
+
+    def _seed(self, step: Step, share: int) -> None:
+        seed_generators(mix(self._runtime.seed, step.number, share, DROPOUT))
 
     def _ask(self, step: Step | None) -> None:
         if step is not None:

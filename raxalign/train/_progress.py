@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.train._checkpoint import (
     Tensors,
     module_state,

@@ -8,8 +8,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.losses import Course, check_step
 from raxalign.train._schedule import TrainSettings, rate_at
 from raxalign.train.objective import Objective

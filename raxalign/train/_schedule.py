@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.errors import RaxalignError
 from raxalign.train.chance import ORDER, mix
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.train._checkpoint import Checkpoint, Tensors, write_checkpoint
 
 if TYPE_CHECKING:

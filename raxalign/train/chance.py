@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import lazy_loader as lazy
+from raxalign import lazy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,15 +25,15 @@ BATCH: Final = 1
 """Draws of torch for one global batch: ``mix(seed, step, BATCH)``."""
 
 DROPOUT: Final = 2
-"""Dropout in one step on one worker: ``mix(seed, step, rank, DROPOUT)``."""
+"""Dropout in one step and one share of its batch: ``mix(seed, step, share, DROPOUT)``."""
 
 USES: Final = 3
 """Draws of NumPy for one use of a global batch (see below): ``mix(seed, step, USES, use)``."""
 
 DROPOUT_TWICE: Final = 3
 """Dropout of a micro-batch that is read twice, by the position of its first row in the batch:
-``mix(seed, step, rank, position, DROPOUT_TWICE)``. It has five parts where `USES` has four, so that
-the equal numbers do not collide.
+``mix(seed, step, share, position, DROPOUT_TWICE)``. It has five parts where `USES` has four, so
+that the equal numbers do not collide.
 """
 
 NEW_WEIGHTS: Final = 4

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.errors import TrainingDiverged
 from raxalign.train.chance import DEV, mix
 from raxalign.train.objective import Objective, Step
@@ -63,8 +62,6 @@ class DevLoss:
         """The loss of one batch."""
         step = Step(number, 0, self._rows(number), seed=mix(self.seed, DEV), micro=MICRO)
         self.objective.begin(step)
-        share = step.share()
         return sum(
-            float(self.objective.loss(step, share[first : first + MICRO]))
-            for first in range(0, len(share), MICRO)
+            float(self.objective.loss(step, positions)) for positions in step.micro_batches()
         )

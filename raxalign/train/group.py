@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.errors import PeerLost
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.caveats import listener
 from raxalign.errors import TrainingDiverged
-from raxalign.losses import not_lowered
+from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
 from raxalign.train._checkpoint import copy_state, module_state
 from raxalign.train._gradients import GradientSum
@@ -21,7 +20,7 @@ from raxalign.train._optimizer import adam
 from raxalign.train._progress import Keeper, Progress
 from raxalign.train._reading import Reading
 from raxalign.train._schedule import Order, Schedule, TrainSettings, make_order, rate_at
-from raxalign.train.group import agree
+from raxalign.train.group import agree, gather_values
 from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
 from raxalign.train.sharing import sharing
@@ -96,6 +95,7 @@ def fit(
         TrainingDiverged: The loss, the gradient or a weight is not finite, or the loss explodes
             (`losses.explodes`). The message has the step, the rate and the loss.
         Pruned: `runtime.watch` ended the training, which can go on from its checkpoint.
+        LeaseLost: Another process has taken over the training.
         RaxalignError: There are no rows, or a single row does not fit into memory.
     """
     devices = [torch.device(runtime.device)] if torch.device(runtime.device).type == "cuda" else []
@@ -140,7 +140,10 @@ class _Loop:
             runtime.checkpoints / name if runtime.checkpoints else None,
             digest([repr(settings), n_rows, runtime.seed, name, shapes]),
         )
-        self.progress = Progress(micro=max(1, -(-settings.batch_size // runtime.world_size)))
+        # without dropout nothing depends on who computes which rows
+        self.shares = (runtime.shares if settings.dropout else 0) or runtime.world_size
+        self.micro = max(1, -(-settings.batch_size // self.shares))
+        self.progress = Progress(micro=self.micro)
         self.micro_batches = MicroBatches(objective, self.sum, runtime, name)
         self.reading = Reading(objective, settings, self.total, runtime, name)
 
@@ -162,6 +165,7 @@ class _Loop:
         self.progress = self.keeper.resume() or self.progress
         self.maybe_end()  # it may have died between its checkpoint and its end
         while self.progress.step < self.total:
+            self.runtime.owned()
             self.advance()
             # after the last step there is nothing to resume
             saves = self.progress.step < self.total and self.keeper.due(self.progress.step)
@@ -178,11 +182,26 @@ class _Loop:
         if sums and not bool(torch.isfinite(torch.stack(sums)).all()):
             # the last step, after a loss that was good
             self.reading.check(progress.losses, "the weights are not finite")
-        found, losses = listener(), not_lowered(progress.losses, self.objective.comparable_from)
-        if found is not None and losses is not None:
-            found.not_lowered[self.name] = losses
+        self.record_caveats()
         again = self.micro_batches.recomputes(progress)
         return Fitted(progress.losses, progress.scores, progress.selected, progress.micro, again)
+
+    def record_caveats(self) -> None:
+        """Record that the loss did not fall, or still fell where the last weights were kept, and
+        that some worker had to cut its batches where dropout draws for each part anew.
+        """
+        found, workers = listener(), self.runtime.world_size
+        cut = self.settings.dropout and self.progress.micro < self.micro
+        if workers > 1:
+            cut = any(gather_values(cut, workers))
+        losses = not_lowered(self.progress.losses, self.objective.comparable_from)
+        if found is not None and losses is not None:
+            found.not_lowered[self.name] = losses
+        falling = still_falling(self.progress.losses, self.objective.comparable_from)
+        if found is not None and falling and self.progress.selected in (None, self.total):
+            found.still_falling[self.name] = falling
+        if found is not None and cut:
+            found.cut_batches[self.name] = None
 
     def advance(self) -> None:
         """One optimiser step."""
@@ -206,9 +225,18 @@ class _Loop:
         """Return the step of a number; None after the last one."""
         if number >= self.total:
             return None
-        runtime, micro = self.runtime, self.progress.micro
+        runtime = self.runtime
         epoch, rows = self.order.rows(number)
-        return Step(number, epoch, rows, runtime.seed, runtime.rank, runtime.world_size, micro)
+        return Step(
+            number,
+            epoch,
+            rows,
+            runtime.seed,
+            runtime.rank,
+            runtime.world_size,
+            self.progress.micro,
+            self.shares,
+        )
 
     def maybe_select(self) -> None:
         """Score the module, and keep its weights if they are the best so far."""

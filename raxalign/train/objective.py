@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.train.chance import BATCH, mix
 
 if TYPE_CHECKING:
@@ -35,9 +34,10 @@ class Step:
     """One optimiser step (0-based `number`): `rows` are the rows of the *global* batch, the same on
     every worker and in the same order.
 
-    A worker computes a share of it, in micro-batches of at most `micro` rows, given as positions
-    in `rows`. `prepared` is what `Objective.prepare` returned for the step (None: it was not
-    called).
+    The batch is divided into `shares` (0: as many as there are workers), each of which draws
+    dropout of its own. A worker computes one of them, several or none, in micro-batches of at most
+    `micro` rows, given as positions in `rows`. `prepared` is what `Objective.prepare` returned for
+    the step (None: it was not called).
     """
 
     number: int
@@ -47,6 +47,7 @@ class Step:
     rank: int = 0
     world_size: int = 1
     micro: int = 1
+    shares: int = 0
     prepared: Prepared | None = field(default=None, repr=False, compare=False)
 
     def generator(self) -> torch.Generator:
@@ -55,16 +56,27 @@ class Step:
         """
         return torch.Generator().manual_seed(mix(self.seed, self.number, BATCH))
 
-    def share(self, rank: int | None = None) -> np.ndarray:
-        """Return the positions in `rows` that a worker (this one) computes: every `world_size`-th,
-        so that long and short rows spread.
+    @property
+    def n_shares(self) -> int:
+        """The number of shares."""
+        return self.shares or self.world_size
+
+    def share_of(self, positions: np.ndarray) -> int:
+        """Return the number of the share that a micro-batch is a part of, which is the position of
+        the share's first row.
         """
-        return np.arange(len(self.rows))[(self.rank if rank is None else rank) :: self.world_size]
+        return int(positions[0]) % self.n_shares
 
     def micro_batches(self) -> list[np.ndarray]:
-        """Return the positions of this worker's micro-batches, in their order."""
-        share = self.share()
-        return [share[start : start + self.micro] for start in range(0, len(share), self.micro)]
+        """Return the positions of this worker's micro-batches, share by share. A share has every
+        `n_shares`-th row, so that long and short rows spread.
+        """
+        own, positions = range(self.rank, self.n_shares, self.world_size), np.arange(len(self.rows))
+        return [
+            share[start : start + self.micro]
+            for share in (positions[number :: self.n_shares] for number in own)
+            for start in range(0, len(share), self.micro)
+        ]
 
 
 class Objective(ABC):

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.config.run import Precision
 from raxalign.errors import ResourceError
 

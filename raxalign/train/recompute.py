@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
+from raxalign import lazy
 
 if TYPE_CHECKING:
     import torch

@@ -3,6 +3,11 @@
 import pytest
 
 from raxalign.analysis.cells import cells, over_runs
+from raxalign.measured import count, share
+
+
+def declared(task, metric):
+    return count(metric, "Pairs.") if metric == "accuracy_pairs" else share(metric, "A share.")
 
 
 def row(
@@ -39,7 +44,7 @@ def test_a_standard_deviation_is_a_root_in_numbers():
 
 def test_seeds_are_averaged_and_methods_kept_apart():
     found = cells(
-        [row(seed=0, value=0.4), row(seed=1, value=0.6), row(method="n", value=0.9)], "en"
+        [row(seed=0, value=0.4), row(seed=1, value=0.6), row(method="n", value=0.9)], "en", declared
     )
     assert [
         (cell.method, cell.values["xnli", "de", "accuracy", "test"].mean) for cell in found
@@ -54,7 +59,7 @@ def test_means_over_languages_are_formed_over_the_trials_of_an_each_grid():
         row(lang="en", value=0.6, trial="b"),
     ]
     rows += [row(lang="avg", value=0.5, trial="a"), row(lang="avg", value=0.55, trial="b")]
-    (cell,) = cells(rows, "en")
+    (cell,) = cells(rows, "en", declared)
     assert cell.values["xnli", "en", "accuracy", "test"].mean == pytest.approx(0.7), (
         "the pivot is scored by the model of each language"
     )
@@ -70,11 +75,14 @@ def test_counts_have_no_mean_over_languages():
     (cell,) = cells(
         [row(metric="accuracy_pairs", value=10), row(metric="accuracy_pairs", lang="fr", value=20)],
         "en",
+        declared,
     )
     assert not any(lang == "avg" for _, lang, _, _ in cell.values)
 
 
 def test_an_evaluation_that_all_seeds_share_counts_once():
-    (cell,) = cells([row(seed=seed, value=0.4, evaluation="same") for seed in (0, 1, 2)], "en")
+    (cell,) = cells(
+        [row(seed=seed, value=0.4, evaluation="same") for seed in (0, 1, 2)], "en", declared
+    )
     assert cell.values["xnli", "de", "accuracy", "test"].n == 1
     assert cell.values["xnli", "de", "accuracy", "test"].sd is None

@@ -3,16 +3,29 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from raxalign.analysis.runs import Runs, mean_of
 from raxalign.analysis.significance import compare, interval
+from raxalign.pairing.error_rate import LinkCounts
+from raxalign.tasks.classification.metrics import macro_f1
+from raxalign.tasks.classification.task import ClassificationTask
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.representation import Representation
 from raxalign.tasks.retrieval import Retrieval
+from raxalign.tasks.vectors.gold_links import link_metrics
 from raxalign.tasks.word_alignment import WordAlignment
 from raxalign.tasks.xnli import Xnli
+
+
+class Macro(ClassificationTask):
+    """A classifier by the mean over labels."""
+
+    VERSION = 1
+    main_metric = "macro_f1"
 
 
 def sample(task, predictions, lang, metric, split):
@@ -127,6 +140,122 @@ def test_link_scores_are_ratios_of_sums_of_sure_and_possible_links():
     assert sample(
         WordAlignment, counts, "de", "alignment_error_rate", "test"
     ).value == pytest.approx(1 - 5 / 7)
+
+
+@st.composite
+def link_counts(draw):
+    """Counts of 1 to 6 sentence pairs, some of them without links on a side or on both."""
+    rows = []
+    for _ in range(draw(st.integers(1, 6))):
+        right_sure = draw(st.integers(0, 2))
+        right = right_sure + draw(st.integers(0, 2))
+        rows.append(
+            (
+                right + draw(st.integers(0, 2)),
+                right,
+                right_sure,
+                right_sure + draw(st.integers(0, 2)),
+            )
+        )
+    return LinkCounts(*np.array(rows).T)
+
+
+def links_table(counts):
+    return table(
+        id=range(len(counts.found)),
+        n_gold=counts.sure,
+        n_predicted=counts.found,
+        n_right=counts.right,
+        n_right_sure=counts.right_sure,
+        n_wrong=counts.wrong,
+    )
+
+
+def counted(*rows):
+    """Counts of sentence pairs as (found, right, right and sure, sure)."""
+    return LinkCounts(*np.array(rows).T)
+
+
+@given(link_counts())
+@example(counted((3, 2, 1, 2), (2, 1, 0, 1)))  # sure and possible links differ
+@example(counted((0, 0, 0, 3), (0, 0, 0, 1)))  # nothing is found
+@example(counted((2, 1, 0, 0), (1, 1, 0, 0)))  # all links are possible ones
+@example(counted((0, 0, 0, 0), (0, 0, 0, 0)))  # nothing is found where nothing is
+@example(counted((2, 0, 0, 1), (1, 0, 0, 2)))  # nothing is right
+def test_the_sample_of_a_link_score_is_of_that_score(counts):
+    """Its influence is the derivative of the score by the weight of a sentence pair."""
+    values, predictions = link_metrics(counts), links_table(counts)
+    for metric, value in values.items():
+        found = sample(WordAlignment, predictions, "de", metric, "test")
+        assert found.value == pytest.approx(value), metric
+        assert found.influence().sum() == pytest.approx(0, abs=1e-12)
+    if min(counts.found.sum(), counts.sure.sum(), counts.right_sure.sum()) > 0:
+        slopes = sample(WordAlignment, predictions, "de", "f1", "test").influence()
+        assert slopes == pytest.approx([slope(counts, i) for i in range(len(slopes))], abs=1e-5)
+
+
+def slope(counts, unit, step=1e-6):
+    """The change of F1 as one sentence pair counts a little more."""
+
+    def f1(weight):
+        weights = np.ones(len(counts.found))
+        weights[unit] += weight
+        p = (weights @ counts.right) / (weights @ counts.found)
+        r = (weights @ counts.right_sure) / (weights @ counts.sure)
+        return 2 * p * r / (p + r)
+
+    return (f1(step) - f1(-step)) / (2 * step)
+
+
+def tag_counts(*rows):
+    """Sentences as (toward, given, found, right)."""
+    toward, given, found, right = zip(*rows, strict=True)
+    numbers = {"n_gold": given, "n_predicted": found, "n_right": right}
+    return table(id=[i % 2 for i in range(len(rows))], toward=list(toward), **numbers)
+
+
+@pytest.mark.parametrize(
+    ("rows", "values"),
+    [
+        ([(None, 0, 0, 0), (None, 0, 0, 0)], (0, 0, 0)),  # no entities anywhere
+        ([(None, 2, 0, 0), (None, 1, 0, 0)], (0, 0, 0)),  # none is found
+        ([(None, 0, 2, 0), (None, 0, 1, 0)], (0, 0, 0)),  # none is given
+        (
+            [("de", 1, 1, 1), ("de", 1, 1, 0), ("fr", 1, 0, 0), ("fr", 1, 0, 0)],
+            (1 / 4, 1 / 4, 1 / 4),  # the model of French finds nothing, and counts as 0
+        ),
+    ],
+)
+def test_entity_scores_of_nothing_are_0_for_each_model(rows, values):
+    for metric, value in zip(("f1", "precision", "recall"), values, strict=True):
+        found = sample(Ner, tag_counts(*rows), "de", metric, "test")
+        assert found.value == pytest.approx(value), metric
+        assert np.isfinite(found.influence()).all()
+
+
+labels = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")), min_size=3, max_size=3
+)
+
+
+@given(st.lists(labels, min_size=1, max_size=3))
+@example([[("a", "a")] * 3, [("a", "b"), ("c", "c"), ("a", "a")]])  # labels that one model lacks
+def test_macro_f1_is_the_mean_over_models_whatever_labels_each_gives(models):
+    rows = [(f"m{n}", i, *pair) for n, model in enumerate(models) for i, pair in enumerate(model)]
+    toward, ids, gold, predicted = (list(column) for column in zip(*rows, strict=True))
+    found = sample(
+        Macro,
+        table(toward=toward, id=ids, label=gold, predicted=predicted),
+        "de",
+        "macro_f1",
+        "test",
+    )
+    each = [
+        macro_f1(*(np.array([ord(x) for x in side]) for side in zip(*m, strict=True)))
+        for m in models
+    ]
+    assert found.value == pytest.approx(np.mean(each))
+    assert len(found.units) == 3
 
 
 def test_questions_on_one_context_are_one_unit():

@@ -177,3 +177,18 @@ def test_the_arguments_of_the_slurm_script_are_options_of_ray_start():
     assert curate_and_validate_ray_start_args(["--address", "a:1", *rest]) == rest
     known = {option for parameter in start.params for option in parameter.opts}
     assert set(rest) <= known
+
+
+@pytest.mark.parametrize(
+    "name", ["cluster.yaml", "cluster/local.yaml", "cluster/rayjob.yaml", "cluster/slurm.sbatch"]
+)
+def test_a_machine_that_is_gone_is_known_to_be_within_20_seconds(name):
+    """Ray asks each machine every `period`, and waits for `timeout`, until the answer was missing
+    `threshold` times.
+    """
+    text = (ROOT / name).read_text()
+    found = re.findall(r"RAY_health_check_([a-z]+_[a-z]+)(?:=|, value: \")(\d+)", text)
+    asked = {key: int(value) for key, value in found}
+    lasts = asked["period_ms"] + asked["timeout_ms"]
+    assert asked["failure_threshold"] >= 3, "one lost answer is not a lost machine"
+    assert asked["failure_threshold"] * lasts <= 20_000

@@ -186,8 +186,8 @@ def test_shared_options_may_be_incomplete_where_each_language_completes_them(
     text = change("  path: data/{lang}-{pivot}", "  by_language: {de: {path: a}, no: {path: b}}")
     assert read(text).corpus_for("no").params.path.endswith("/b")
     about = (
-        "path that both files share up to their extension, the code of the language; it may hold"
-        " `{lang}` and `{pivot}`"
+        "path that both files share up to their extension, the code of the language; or the whole"
+        " path, with `{side}` in place of that code; either may hold `{lang}` and `{pivot}`"
     )
     assert faults(change(", no: {path: b}", "", text)) == [
         f"line 5: corpus.path: is missing ({about})"
@@ -287,3 +287,6 @@ def test_parts_of_a_corpus_are_files_of_their_own(read: Any, tmp_path: Path) -> 
         "dev": str(tmp_path / "data/dev"),
         "test": str(tmp_path / "data/test"),
     }
+    sides = "  path: {train: 'train/{side}', test: 'test/{side}'}\n  split: files"
+    paths = read(change("  path: data/{lang}-{pivot}", sides)).corpora["de"].params.path.paths()
+    assert paths["test"] == str(tmp_path / "test/{side}")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from raxalign.config.grid import KEYS
+from raxalign.errors import GridError
 from tests.config.small import PARTS, SMALL, change
 
 FORMS = (
@@ -33,6 +34,17 @@ def test_five_faults_are_told_at_once_with_their_lines_and_what_is_right(faults:
     assert "did you mean pivot?" in told[0]
     assert "did you mean intersection?" in told[2]
     assert "did you mean rotation?" in told[4]
+
+
+def test_of_very_many_faults_the_first_hundred_are_printed_and_the_others_counted(
+    read: Any,
+) -> None:
+    with pytest.raises(GridError) as caught:
+        read(f"{SMALL}seeds: [{', '.join(['a'] * 3_000)}]\n")
+    first, *lines, last = str(caught.value).splitlines()
+    assert first.endswith(f": {len(caught.value.faults):,} faults")
+    assert len(caught.value.faults) >= 3_000
+    assert (len(lines), last) == (100, f"  and {len(caught.value.faults) - 100:,} more")
 
 
 def test_faults_hidden_behind_a_duplicate_key_are_told_too(faults: Any) -> None:

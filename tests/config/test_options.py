@@ -33,6 +33,13 @@ def test_paths_are_texts_relative_to_a_folder(tmp_path: Path) -> None:
     )
 
 
+def test_the_code_of_a_side_stands_in_paths_of_two_files_alone(tmp_path: Path) -> None:
+    options = read_options("corpora", "moses", ["path=dev/{side}.dev", "codes=flores"], tmp_path)
+    assert options.path == str(tmp_path / "dev/{side}.dev")
+    with pytest.raises(RaxalignError, match=r"path: unknown placeholder in '\{side\}\.tsv'"):
+        read_options("corpora", "tsv", ["path={side}.tsv"], tmp_path)
+
+
 def test_an_encoder_folder_is_found_and_a_hub_name_is_kept(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     assert read_options("encoders", "transformer", ["name=mine"], tmp_path).name == str(

@@ -82,3 +82,22 @@ def test_an_unknown_tracking_store_is_refused_with_those_that_there_are() -> Non
 def test_a_url_without_a_place_is_refused(storage, form) -> None:
     with pytest.raises(RaxalignError, match=f"names no place; write {form}older"):
         effective(RunConfig(), storage=storage)
+
+
+@pytest.mark.parametrize(
+    "storage", ["s3://ann:sec/ret@bucket/x", "s3://ann@bucket/x", "gs://ann:secret@bucket"]
+)
+def test_a_user_in_the_url_of_a_bucket_is_refused_and_not_shown(storage: str) -> None:
+    with pytest.raises(RaxalignError, match="AWS_ACCESS_KEY_ID") as caught:
+        effective(RunConfig(), storage=storage)
+    assert "ann" not in str(caught.value)
+    assert "sec" not in str(caught.value).replace("AWS_SECRET", "")
+
+
+def test_access_points_and_containers_of_accounts_are_storages() -> None:
+    for storage in (
+        "s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/mine/x",
+        "abfs://container@account.dfs.core.windows.net/folder",
+        "s3://bucket/runs@2026",
+    ):
+        assert effective(RunConfig(), storage=storage).storage == storage

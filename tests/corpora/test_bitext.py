@@ -14,7 +14,8 @@ from raxalign.corpora.text.overlap import normalize
 from raxalign.errors import DataError
 
 OPTIONS = BitextOptions(max_words=20)
-WITHOUT_TEXT = dict.fromkeys(("src_text", "src_starts", "tgt_text", "tgt_starts"))
+AS_WRITTEN = {"src_ends": None, "tgt_ends": None}
+WITHOUT_TEXT = dict.fromkeys(("src_text", "src_starts", "tgt_text", "tgt_starts")) | AS_WRITTEN
 
 
 def lines(n: int, word: str) -> list[str]:
@@ -51,10 +52,11 @@ def test_the_last_lines_are_test_and_those_before_are_dev(moses, tmp_path):
         "tgt": ["line", "8"],
         "tgt_text": "line 8",
         "tgt_starts": [0, 5],
+        **AS_WRITTEN,
     }
     assert notes["counts"] == {
-        "test": {"lines": 2, "blank": 0, "overlong": 0, "kept": 2},
-        "dev": {"lines": 3, "blank": 0, "overlong": 0, "kept": 3},
+        "test": {"lines": 2, "blank": 0, "kept": 2},
+        "dev": {"lines": 3, "blank": 0, "kept": 3},
     }
     assert notes["words"]["de"].startswith("Moses (sacremoses")
 
@@ -196,7 +198,41 @@ def test_blank_and_overlong_sides_are_dropped_and_counted(moses, tmp_path):
     }
     test, dev, notes = hold_out(made, tmp_path / "heldout", split=(1, 2))
     assert (ids(test), ids(dev)) == ([7], [5])
-    assert notes["counts"]["dev"] == {"lines": 2, "blank": 1, "overlong": 0, "kept": 1}
+    assert notes["counts"]["dev"] == {"lines": 2, "blank": 1, "kept": 1}
+
+
+@pytest.mark.parametrize(
+    ("lang", "word"), [("de", "wort "), ("th", "ก"), ("zh", "字"), ("my", "မ")]
+)
+def test_no_held_out_sentence_is_dropped_for_its_length(moses, tmp_path, lang, word):
+    made = moses([word * n for n in (500, 2000, 1)], ["one", "two", "three"])
+    corpus, inputs = made
+    source = SplitCorpus(corpus, inputs, lang, "en", (2, 1))
+    notes = write_heldout(source, replace(OPTIONS, max_basic_tokens=3), tmp_path / "heldout")
+    assert {part: counts["kept"] for part, counts in notes["counts"].items()} == {
+        "test": 2,
+        "dev": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("lang", "word", "segmented", "longest"),
+    [
+        ("de", "wort ", False, 20),
+        ("th", "ก", False, 80),
+        ("bo", "བོད་", False, 80),
+        ("zh", "字 ", True, 20),
+    ],
+)
+def test_four_characters_of_a_script_without_spaces_count_as_a_word(
+    moses, tmp_path, lang, word, segmented, longest
+):
+    corpus, inputs = moses([word * longest, word * (longest + 1), "a"], ["x", "y", "z"])
+    corpus = Moses(corpus.params.model_copy(update={"pretokenized": segmented}))
+    source = SplitCorpus(corpus, inputs, lang, "en", (1, 0))
+    notes = write_training(source, 2, replace(OPTIONS, shortage="use-all"), tmp_path)
+    assert notes["counts"]["training"]["overlong"] == 1
+    assert notes["counts"]["training"]["kept"] == 1
 
 
 def test_a_shortage_is_refused_with_what_there_is(moses, tmp_path):
@@ -241,7 +277,7 @@ def test_an_empty_test_side_is_refused(moses, tmp_path):
 def test_metadata_tells_where_rows_come_from(moses, tmp_path):
     made = moses(lines(10, "Zeile"), lines(10, "line"))
     hold_out(made, tmp_path)
-    counts = {"lines": 3, "blank": 0, "overlong": 0, "kept": 3}
+    counts = {"lines": 3, "blank": 0, "kept": 3}
     assert read_metadata(tmp_path / "dev") == {
         "lang_pair": "de-en",
         "lang": "de",
@@ -328,8 +364,8 @@ def test_gold_links_out_of_range_are_refused(tmp_path, link):
         train(golden(tmp_path, bad), tmp_path, 4)
 
 
-@pytest.mark.parametrize("word", ["", "a b", "a\u00a0b"])
-def test_words_with_white_space_are_refused(tmp_path, word):
+@pytest.mark.parametrize("word", ["", "a b", "a\tb"])
+def test_words_with_blanks_are_refused(tmp_path, word):
     bad = SentencePair(99, "a", "b", (word,), ("b",))
     with pytest.raises(DataError, match="pair 99: a word"):
         train(golden(tmp_path, bad), tmp_path, 4)

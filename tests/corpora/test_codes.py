@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.hub import Hub
 from raxalign.corpora.moses import Moses
 from raxalign.corpora.opus import Opus
 from raxalign.corpora.readers.codes import FLORES, NTREX, hub_code, opus_code, own_code
+from raxalign.errors import DataError
 from raxalign.languages import is_code, language
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
@@ -27,7 +29,7 @@ _MASAKHANER = """bam bbj ewe fon hau ibo kin lug luo mos nya pcm sna swa tsn twi
 def test_every_language_of_the_large_sets_has_a_code():
     """Wikipedia's `simple` and `zh-classical` are not tags; `en-x-simple` and `lzh` are read."""
     wikiann, masakhaner = _WIKIANN.split(), _MASAKHANER.split()
-    assert [len(codes) for codes in (FLORES, NTREX, wikiann, masakhaner)] == [204, 127, 176, 20]
+    assert [len(codes) for codes in (FLORES, NTREX, wikiann, masakhaner)] == [204, 128, 176, 20]
     refused = [code for code in (*FLORES, *NTREX, *wikiann, *masakhaner) if not is_code(code)]
     assert refused == ["simple", "zh-classical"]
 
@@ -51,13 +53,14 @@ def test_a_list_has_its_own_code_for_every_spelling_of_a_language():
         "por_Latn",
         "xyz",
     ]
-    asked = ("zh-Hant", "zh", "sr-Latn", "pt-BR", "pt-PT", "en", "eng-GB", "fa")
+    asked = ("zh-Hant", "zh", "sr-Latn", "pt-BR", "pt-PT", "en", "en-US", "eng-GB", "fa")
     assert [own_code(lang, "ntrex") for lang in asked] == [
         "zho-TW",
         "zho-CN",
         "srp-Latn",
         "por-BR",
         "por",
+        "eng",
         "eng-US",
         "eng-GB",
         "fas",
@@ -109,6 +112,39 @@ def test_files_are_named_by_a_list_of_codes():
         "source": LocalFile(Path("/data/dev.zho_Hant")),
         "target": LocalFile(Path("/data/dev.eng_Latn")),
     }
+
+
+def test_published_trees_have_the_code_of_a_side_inside_of_their_paths(tmp_path):
+    names = ["ref.deu", "ref.eng-US", "src.eng", "ref.fra", "ref.fra-CA", "ref.zho-CN"]
+    files = {name: tmp_path / f"newstest2019-{name}.txt" for name in names}
+    for name, path in files.items():
+        path.write_text(f"{name}\n", encoding="utf-8")
+    ntrex = Moses(Moses.Params(path=f"{tmp_path}/newstest2019-*.{{side}}.txt", codes="ntrex"))
+    for lang, name in (("de", "ref.deu"), ("fra", "ref.fra"), ("zh", "ref.zho-CN")):
+        assert ntrex.sources(lang, "en") == {
+            "source": LocalFile(files[name]),
+            "target": LocalFile(files["src.eng"]),
+        }
+    places = {name: str(source.path) for name, source in ntrex.sources("de", "en").items()}
+    pairs = list(ntrex.read("de", "en", CorpusInputs(places, tmp_path)))
+    assert [(pair.source, pair.target) for pair in pairs] == [("ref.deu", "src.eng")]
+    flores = Moses(Moses.Params(path="/data/dev/{side}.dev", codes="flores"))
+    assert flores.sources("de", "en") == {
+        "source": LocalFile(Path("/data/dev/deu_Latn.dev")),
+        "target": LocalFile(Path("/data/dev/eng_Latn.dev")),
+    }
+
+
+def test_a_star_next_to_the_code_of_a_side_is_one_file(tmp_path):
+    for name in ("a.de", "b.de", "a.en"):
+        (tmp_path / f"[1]-{name}.txt").write_text("x\n", encoding="utf-8")
+    corpus = Moses(Moses.Params(path=f"{tmp_path}/[1]-*.{{side}}.txt"))
+    with pytest.raises(
+        DataError, match=r"\*\.de\.txt: is several files: \[1\]-a\.de\.txt, \[1\]-b"
+    ):
+        corpus.sources("de", "en")
+    (tmp_path / "[1]-b.de.txt").unlink()
+    assert corpus.sources("de", "en")["source"] == LocalFile(tmp_path / "[1]-a.de.txt")
 
 
 def test_a_dataset_of_the_hub_is_asked_by_its_codes():

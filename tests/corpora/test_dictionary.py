@@ -18,6 +18,15 @@ def test_words_are_divided_by_spaces_or_tabs(tmp_path):
     assert read_dictionary(path) == [("Haus", "house"), ("ja", "yes"), ("Haus", "home")]
 
 
+def test_white_space_of_other_kinds_is_part_of_a_word(tmp_path):
+    path = tmp_path / "fr-en.txt"
+    path.write_text("10\u00a0000\tmyriad\n", encoding="utf-8")
+    assert read_dictionary(path) == [("10\u00a0000", "myriad")]
+    path.write_text("oui\u3000yes\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"fr-en\.txt:1: 1 word; an entry is two"):
+        read_dictionary(path)
+
+
 @pytest.mark.parametrize("line", ["Haus", "ein Haus house"])
 def test_a_line_without_two_words_is_named(tmp_path, line):
     path = tmp_path / "de-en.txt"

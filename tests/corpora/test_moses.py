@@ -239,6 +239,13 @@ def test_a_packed_file_under_a_plain_name_is_named(tmp_path, content, kind):
         pairs(opened(path=str(tmp_path / "corpus")))
 
 
+@pytest.mark.parametrize("start", ['<?xml version="1.0"?>\n<tmx version="1.4">', "\ufeff<tmx>"])
+def test_a_translation_memory_is_not_text_by_lines_and_what_to_do_is_said(tmp_path, start):
+    files(tmp_path, corpus_de=[start, "<body/></tmx>"], corpus_en=["yes", "no"])
+    with pytest.raises(DataError, match=r"corpus\.de:1: is XML, .*\(TMX\).*own-text\.md has a"):
+        pairs(opened(path=str(tmp_path / "corpus")))
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -256,6 +263,15 @@ def test_damaged_packed_files_are_named(tmp_path, damage):
         pairs(opened(path=str(tmp_path / "corpus")))
 
 
+@pytest.mark.parametrize("bad", ["de", "en"])
+def test_of_two_packed_files_the_damaged_one_is_named(tmp_path, bad):
+    packed = gzip.compress("".join(f"Satz {i * i}\n" for i in range(500)).encode())
+    for code in ("de", "en"):
+        (tmp_path / f"corpus.{code}.gz").write_bytes(packed[:-12] if code == bad else packed)
+    with pytest.raises(DataError, match=rf"corpus\.{bad}\.gz: the \.gz file is damaged"):
+        pairs(opened(path=str(tmp_path / "corpus")))
+
+
 def test_pretokenized_words_are_what_blanks_divide(tmp_path):
     files(
         tmp_path,
@@ -266,7 +282,7 @@ def test_pretokenized_words_are_what_blanks_divide(tmp_path):
     found = list(corpus.read("de", "en", inputs))
     assert [pair.source_words for pair in found] == [
         ("Herr", "Dr.", "Maier", "sagt:", "„ja“"),
-        ("10000", "\ufffd", "x"),
+        ("10\u00a0000", "\u3000", "x"),
         (),
     ]
     assert found[0].target_words == ("don't", "@-@", "do")

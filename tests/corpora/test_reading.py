@@ -9,6 +9,7 @@ from raxalign.corpora.readers import lines
 from raxalign.corpora.readers.inspection import (
     KEPT,
     Refusals,
+    Translations,
     read_dictionaries,
     read_through,
     refuse,
@@ -55,16 +56,16 @@ def test_a_reader_stops_at_the_first_fault_unless_it_is_asked_to_go_on():
 def test_dictionaries_are_read_and_remote_ones_are_not(tmp_path):
     (tmp_path / "good").write_text("Haus house\nja yes\n", encoding="utf-8")
     (tmp_path / "bad").write_text("Haus the house\n", encoding="utf-8")
-    sources = [{"dictionary": LocalFile(tmp_path / name)} for name in ("good", "bad")]
-    good, bad = read_dictionaries(
-        [
-            *sources,
-            {"dictionary": RemoteData("hub:x")},
-            {"teacher": LocalFile(tmp_path / "good")},
-            {},
-        ]
-    )
+    sources = {
+        "de": {"dictionary": LocalFile(tmp_path / "good")},
+        "fr": {"dictionary": LocalFile(tmp_path / "bad")},
+        "es": {"dictionary": RemoteData("hub:x")},
+        "el": {"teacher": LocalFile(tmp_path / "good")},
+        "bg": {},
+    }
+    good, bad = read_dictionaries(sources, "en", swap=False)
     assert (good.rows, good.faults) == (2, ())
+    assert good.translations == Translations("de", "en", [("Haus", "house"), ("ja", "yes")])
     assert "bad:1: 3 words" in str(bad.faults[0])
 
 

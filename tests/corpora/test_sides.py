@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.corpora.base import SentencePair
-from raxalign.corpora.text.sides import GLANCE, swapped
+from raxalign.corpora.text.sides import GLANCE, crossed, swapped, vocabularies
 
 ENGLISH = ["The old man is in the garden and it is not a good day for the queen of the land."] * 9
 RUSSIAN = ["Старик сегодня в саду, и это не самый лучший день для королевы этой страны."] * 9
@@ -15,7 +14,7 @@ SWAHILI = ["Mzee yuko bustanini na leo si siku njema kwa malkia wa nchi hii hata
 
 
 def pairs(source, target):
-    return [SentencePair(n, *sides) for n, sides in enumerate(zip(source, target, strict=True))]
+    return list(zip(source, target, strict=True))
 
 
 def test_letters_of_the_other_script_show_it():
@@ -42,6 +41,25 @@ def test_two_sides_of_one_language_and_little_text_show_nothing():
 
 def test_languages_that_nothing_is_known_of_show_nothing():
     assert swapped(pairs(ENGLISH, SWAHILI), "sw", "tr") is None
+
+
+@pytest.mark.parametrize("lang", ["de", "fr", "es", "tr"])
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_the_sides_of_a_dictionary_are_told_by_the_words_of_other_text(lang, part):
+    if "RAXALIGN_TEST_DATA" not in os.environ:
+        pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
+    data = Path(os.environ["RAXALIGN_TEST_DATA"])
+    text = [
+        (data / "ntrex" / f"ntrex.{code}").read_text(encoding="utf-8").splitlines()[:1000]
+        for code in (lang, "en")
+    ]
+    known = vocabularies(pairs(*text))
+    lines = (data / "dictionaries" / f"{lang}-en.{part}.txt").read_text(encoding="utf-8")
+    entries = [tuple(line.split()) for line in lines.splitlines()]
+    exchanged = [entry[::-1] for entry in entries]
+    assert crossed(entries, (lang, "en"), known) is None
+    assert crossed(exchanged, (lang, "en"), known) is not None
+    assert crossed(exchanged[:20], (lang, "en"), known) is None  # too few to show anything
 
 
 @pytest.mark.parametrize("lang", ["de", "fr", "es", "tr", "zh", "bg", "ar", "hi"])

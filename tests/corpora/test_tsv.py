@@ -68,6 +68,11 @@ def test_pretokenized_columns_are_words_in_languages_without_spaces_too(tmp_path
     assert pair.target_words == ("we", "are", "students", ".")
 
 
+def test_words_of_white_space_that_is_no_blank_keep_their_numbers_at_the_ends_of_a_column(tmp_path):
+    (pair,) = read(tmp_path, "\u3000 犬 \u00a0 ||| a dog\n", delimiter="|||", pretokenized=True)
+    assert (pair.source_words, pair.target_words) == (("\u3000", "犬", "\u00a0"), ("a", "dog"))
+
+
 def test_columns_and_paths_take_other_codes(tmp_path):
     (tmp_path / "nld.tsv").write_text("eng\tnld\nyes\tja\n", encoding="utf-8")
     params = {

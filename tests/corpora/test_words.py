@@ -12,10 +12,13 @@ from raxalign.corpora.text.words import (
     clean,
     describe,
     divide_at_blanks,
+    given_words,
     split_characters,
     tokenize,
+    within_text,
 )
 from raxalign.errors import DependencyError, RaxalignError
+from raxalign.running import Sentence, in_text
 
 LANGUAGES = ["en", "fr", "de", "tr", "ru", "hi", "ar", "ko"]
 FRAGMENTS = [
@@ -169,13 +172,45 @@ def test_an_unknown_language_is_refused():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("  don't\tstop it ! ", ("don't", "stop", "it", "!")),
-        ("我们 是 学生", ("我们", "是", "学生")),
-        ("10\u00a0000 e\u0301t\u00e9\u00ad", ("10000", "\u00e9t\u00e9")),
-        ("a \u200b \u3000 b", ("a", "\ufffd", "\ufffd", "b")),
-        ("a\nb\r\nc", ("a", "b", "c")),
-        (" \t ", ()),
+        ("  don't\tstop it ! ", ["don't", "stop", "it", "!"]),
+        ("我们 是 学生", ["我们", "是", "学生"]),
+        ("10\u00a0000 e\u0301t\u00e9\u00ad", ["10000", "\u00e9t\u00e9"]),
+        ("a \u200b \u3000 b", ["a", "\ufffd", "\ufffd", "b"]),
+        ("a\nb\r\nc", ["a", "b", "c"]),
+        (" \t ", []),
     ],
 )
-def test_given_words_keep_their_numbers(text, words):
-    assert divide_at_blanks(text) == words
+def test_given_words_keep_their_numbers_and_their_published_form(text, words):
+    published = divide_at_blanks(text)
+    found = given_words(published, "en")
+    assert found == words
+    assert in_text(found, "en").text == " ".join(published)
+    assert [in_text(found, "en").text[a:b] for a, b in in_text(found, "en").spans()] == [*published]
+
+
+COMPOSING = st.sampled_from(
+    "abÄ我。, .'1\u00a0\u200b\u00ad\u200d\u0301\u0316\u1100\u1161\u11a8\u0958\u093c\u09c7\u09be\x1c"
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(COMPOSING | st.characters(codec="utf-8"), max_size=15))
+@pytest.mark.parametrize("lang", ["en", "hi", "zh", "ko"])
+def test_words_have_their_places_in_the_text_as_it_was_published(lang, text):
+    found = within_text(tokenize(lang), text)
+    assert found == tokenize(lang)(text)
+    if isinstance(found, Sentence):
+        assert found.text == text.strip()
+        for word, (start, end) in zip(found, found.spans(), strict=True):
+            assert found.text.startswith(word, start) or word in clean(found.text[start:end])
+
+
+def test_published_forms_and_joiners_stay_in_the_text():
+    sentence = within_text(tokenize("fa"), " می\u200cروم\ufeff، e\u0301te\u0301. ")
+    assert sentence == ["میروم", "،", "été", "."]
+    assert [sentence.text[a:b] for a, b in sentence.spans()] == [
+        "می\u200cروم",
+        "،",
+        "e\u0301te\u0301",
+        ".",
+    ]

@@ -16,6 +16,9 @@ def test_additions_of_every_kind_run_under_ray_and_are_tracked(tmp_path: Path) -
     site = Site(write_page(tmp_path), tmp_path / "storage")
     done = site.run()
     assert done.returncode == 0, done.stderr
+    for strength in (0.5, 1.0):
+        label = f"my_method strength={strength} de sentences 20"
+        assert f"{label} | 20 sentence pairs of de" in done.stderr
     found = {
         (row["params"].get("strength"), row["metric"]): row["value"]  # type: ignore[attr-defined]
         for row in site.results()

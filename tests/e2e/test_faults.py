@@ -223,6 +223,24 @@ def test_a_full_disk_is_told_once_and_the_grid_goes_on_when_there_is_room(finish
     check_ledger_and_tracking_agree(site, uri(site))
 
 
+def test_a_disk_that_fills_up_loses_one_training_and_no_other_is_started(finished, small_disk):
+    subprocess.run(["mount", "-o", "remount,size=60m", str(small_disk)], check=True)
+    site = Site(with_run(finished, small_disk, "concurrency: 1"), finished.copy(small_disk).storage)
+    site.forget("finetune")
+    free = shutil.disk_usage(small_disk).free
+    (small_disk / "filler").write_bytes(b"0" * (free - 300_000))
+    done = site.run()
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.count("note: nothing more is started, since results could not be kept") == 1
+    assert "0 done, 2 failed" in done.stderr
+    assert "failed: 1 more trial: not started, since the storage failed" in done.stderr
+    assert "Traceback" not in done.stderr
+    (small_disk / "filler").unlink()
+    done = site.run()
+    assert "2 done, 0 failed" in done.stderr
+    assert site.results() == finished.expected
+
+
 def test_a_read_only_storage_is_refused(finished, small_disk):
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     done = Site(finished.grid, small_disk).run()

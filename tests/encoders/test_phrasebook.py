@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.corpora.grammar import LANGS
-from raxalign.corpora.grammar.sentences import sentence
+from raxalign.corpora.phrases.rows import LANGS, sentences
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.phrasebook import FOLDER, Phrasebook
@@ -48,7 +47,7 @@ def test_it_is_small() -> None:
 def test_it_reads_every_word_of_its_six_languages() -> None:
     encoder = Phrasebook(Phrasebook.Params()).load(EncoderInputs(), "cpu")
     for lang in LANGS:
-        read = [list(sentence(number).realize(lang).words) for number in range(200)]
+        read = [list(own.words) for (own,) in sentences((lang,), 200)]
         unknown = encoder.tokenizer.unk_token_id
         assert not any(unknown in row.ids for row in encoder.pieces(read, lang))
 
@@ -84,16 +83,16 @@ def test_a_grid_names_it_by_one_word_and_its_stages_are_keyed_by_the_content_of_
 def test_its_text_has_no_sentence_that_grids_read_and_none_twice() -> None:
     text = monolingual(300)
     for lang, part in text.items():
-        known = {sentence(number).realize(lang).words for number in range(300)}
+        known = {own.words for (own,) in sentences((lang,), 300)}
         read = [tuple(words) for words in part]
         assert not known & set(read)
         assert len(set(read)) == len(read)
 
 
 def test_its_text_has_no_sentence_in_two_languages() -> None:
-    text = monolingual(2)
-    assert text["en"] == [list(sentence(number).realize("en").words) for number in (10_000, 10_006)]
-    assert text["de"] == [list(sentence(number).realize("de").words) for number in (10_001, 10_007)]
+    text, said = monolingual(2), list(sentences(("en", "de"), 8, first=10_000))
+    assert text["en"] == [list(said[number][0].words) for number in (0, 6)]
+    assert text["de"] == [list(said[number][1].words) for number in (1, 7)]
 
 
 def test_the_dictionary_has_one_translation_per_pair_of_languages() -> None:

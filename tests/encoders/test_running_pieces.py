@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raxalign.caveats import collecting
-from raxalign.corpora.text.words import split_characters
+from raxalign.corpora.text.words import split_characters, tokenize, within_text
 from raxalign.encoders.models import as_trained
 from raxalign.encoders.models.as_trained import other_pieces
 from raxalign.encoders.models.encoding import Encoded, encode_texts
@@ -208,3 +210,22 @@ def test_other_pieces_than_the_tokenizers_own_are_described(
     with collecting() as caveats:
         caveats.not_as_trained["mine"] = found
     assert caveats.notes() == {"not_as_trained": {"mine": found}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["NFD", "NFC"])
+def test_words_of_a_cleaned_copy_get_the_pieces_of_the_published_text(kind: str, form: str) -> None:
+    """Decomposed letters, a joiner and a soft hyphen reach the tokenizer; words are without."""
+    tokenizer = tokenizer_of(kind)
+    text = unicodedata.normalize(form, "Die Stra\u00dfe am Caf\u00e9, o\u200dkay M\u00e4u\u00adse")
+    words = within_text(tokenize("de"), text)
+    assert words == ["Die", "Stra\u00dfe", "am", "Caf\u00e9", ",", "okay", "M\u00e4use"]
+    (found,) = bulk_pieces(tokenizer, [words], "de")
+    expected = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    assert found.ids.tolist() == expected["input_ids"]
+    for word, (start, end) in enumerate(words.spans()):
+        shared = [a < end and start < b for a, b in expected["offset_mapping"]]
+        own = (found.words <= word) & (word <= found.lasts)
+        assert own.tolist() == [
+            here and kept for here, kept in zip(shared, found.words >= 0, strict=True)
+        ]

@@ -318,10 +318,21 @@ def test_an_aligned_static_encoder_is_saved_loaded_and_exported(tmp_path: Path) 
         AlignedEncoder.from_export(tmp_path / "out").words([["a", "x"]], "en").vectors_NLH.tolist()
         == expected
     )
+    assert read_vectors(tmp_path / "out" / "en.aligned.vec")[1].tolist() == [[-2, 1], [-4, 3]]
     with pytest.raises(RaxalignError, match="only a transformer has an inside"):
         AlignedEncoder(base, (Transform("en", 0, "inside"),))
     with pytest.raises(RaxalignError, match="only a transformer has hidden states"):
         aligned.hidden(None)
+
+
+def test_an_export_has_the_aligned_vectors_of_the_pivot_for_each_language_that_it_moves_toward(
+    tmp_path: Path,
+) -> None:
+    base = planted(["a", "B"], [[1, 2], [3, 4]], Lookup(normalization="none", casing="lower"))
+    double = Transform("en", 0, steps=(Affine(weight=2 * torch.eye(2)),), toward="de")
+    AlignedEncoder(base, (double,)).export(tmp_path)
+    words, vectors = read_vectors(tmp_path / "en-de.aligned.vec")
+    assert (words, vectors.tolist()) == (["a"], [[2, 4]])
 
 
 def test_there_is_one_layer_and_no_text_is_an_error(tmp_path: Path) -> None:
@@ -402,3 +413,12 @@ def test_two_processes_make_the_same_files_whatever_their_hashes(
     )
     assert here == there
     assert len(here) == 3 + 5 + 4
+
+
+def test_without_gensim_the_message_has_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("raxalign.extras.find_spec", lambda name: None)
+    lacks = "the library gensim is not installed. Run: pip install 'raxalign[static]'"
+    assert Static(Static.Params(algorithm="word2vec")).check_machine() == [f"word2vec: {lacks}"]
+    assert Static(Static.Params(algorithm="glove")).check_machine() == []

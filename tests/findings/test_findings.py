@@ -9,41 +9,84 @@ import numpy as np
 import pytest
 
 from findings import answers as module
-from findings.answers import Answer, answer, encoders_of, pooled, verdict
+from findings import record as record_module
+from findings.__main__ import GRIDS, PAGE, RECORD
+from findings.answers import OTHER, Answer, Answered, answer, encoders_of, pooled
 from findings.claims import CLAIMS
+from findings.entries import common_entries, write_entries
 from findings.page import render
-from findings.questions import Claim, Pick, Question, above
+from findings.questions import Claim, Pick, Quantity, Question, above
+from findings.record import Ran, Record
 from raxalign.analysis.cells import cells
 from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import Contrast
+from raxalign.corpora.base import CorpusInputs
+from raxalign.corpora.phrasebook import Phrasebook
 from raxalign.plan.estimates.cost import duration, seconds_by_key
-from raxalign.plan.load import Opened
+from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.results import rows
+from raxalign.single.place import open_workshop
+from raxalign.stages import run_trial
 from raxalign.store.ledger import Ledger
+from raxalign.train.runtime import Runtime
+from tests.grids import write_grid
 from tests.ledgers import made_up
 
 ROOT = Path(__file__).parents[2]
 
 
-def answered(value: float, p: float | None) -> Answer:
-    question = Question("a - b", (), "retrieval", "contextual_accuracy")
+WORDS = Quantity("word retrieval", "retrieval", "contextual_accuracy")
+XNLI = Quantity("zero-shot accuracy on XNLI", "xnli", "accuracy")
+
+
+def answered(value: float, p: float | None, quantity: Quantity = WORDS) -> Answer:
+    question = Question("a - b", (), quantity)
     return Answer(question, Contrast(value, None, None, p, (5, 5), 100), p)
 
 
+def verdict(*answers: Answer) -> str:
+    """The verdict on a claim about word retrieval."""
+    questions = tuple(entry.question for entry in answers)
+    return Answered(Claim("A", "one", WORDS, "words", questions), answers).verdict
+
+
 def test_an_answer_is_held_refuted_or_cannot_be_told() -> None:
-    assert answered(0.1, 0.01).verdict == "held"
-    assert answered(-0.1, 0.01).verdict == "refuted"
-    assert answered(0.1, 0.05).verdict == "cannot tell"
-    assert answered(0.1, None).verdict == "cannot tell"
-    assert Answer(answered(0, None).question, None).verdict == "not run"
+    assert answered(0.1, 0.01).sign == "held"
+    assert answered(-0.1, 0.01).sign == "refuted"
+    assert answered(0.1, 0.05).sign == "cannot tell"
+    assert answered(0.1, None).sign == "cannot tell"
+    assert Answer(answered(0, None).question, None).sign == "not run"
 
 
 def test_a_claim_is_held_if_all_its_answers_are_and_refuted_if_one_is() -> None:
     held, refuted, open_ = answered(1, 0.01), answered(-1, 0.01), answered(1, 0.5)
-    assert verdict([held, held]) == "held"
-    assert verdict([held, open_]) == "cannot tell"
-    assert verdict([held, open_, refuted]) == "refuted"
-    assert verdict([held, refuted, Answer(held.question, None)]) == "not run"
+    assert verdict(held, held) == "held"
+    assert verdict(held, open_) == "cannot tell"
+    assert verdict(held, open_, refuted) == "refuted"
+    assert verdict(held, refuted, Answer(held.question, None)) == "not run"
+
+
+def test_answers_about_another_quantity_than_the_paper_s_decide_nothing() -> None:
+    held, other = answered(1, 0.01), answered(-1, 0.01, XNLI)
+    assert verdict(other) == OTHER
+    assert verdict(held, other) == "held"
+    assert verdict(answered(1, 0.5), answered(1, 0.01, XNLI)) == "cannot tell"
+
+
+def test_the_claims_name_the_quantities_of_their_tables() -> None:
+    """Tables of XNLI, of entities and slots, and of word retrieval."""
+    tasks = {
+        ("Cao et al. (2020)", "Table 2"): "xnli",
+        ("Cao et al. (2020)", "Table 3"): "retrieval",
+        ("Kulshreshtha et al. (2020)", "Table 3"): "ner, slots",
+        ("Pan et al. (2021)", "Table 2"): "xnli",
+        ("Pan et al. (2021)", "Table 5"): "xnli",
+        ("Yang et al. (2021)", "Table 2"): "xnli",
+    }
+    for claim in CLAIMS:
+        paper, _, table = claim.paper.partition(", ")
+        if paper != "Liu et al. (2020)":
+            assert claim.quantity.task == tasks[paper, table], claim.text
 
 
 def test_questions_are_answered_from_the_cells_that_they_name(
@@ -51,23 +94,27 @@ def test_questions_are_answered_from_the_cells_that_they_name(
 ) -> None:
     opened, ledger = made_up(tmp_path)
     strong = Pick("finetune", {"lambda": 10.0}, 200)
-    question = above("strong - none", strong, Pick("none"), metric="contextual_accuracy")
-    missing = above("x", Pick("linear"), Pick("none"), metric="contextual_accuracy")
-    claims = (Claim("A", "one", "words", (question,)), Claim("B", "two", "words", (missing,)))
+    question = above("strong - none", strong, Pick("none"), WORDS)
+    missing = above("x", Pick("linear"), Pick("none"), WORDS)
+    claims = (
+        Claim("A", "one", WORDS, "words", (question,)),
+        Claim("B", "two", WORDS, "words", (missing,)),
+    )
     monkeypatch.setattr(module, "CLAIMS", claims)
-    (_, (found,)), (_, (absent,)) = answer({"words": opened})
+    first, second = answer({"words": opened})
+    (found,), (absent,) = first.answers, second.answers
     name = ("retrieval", "avg", "contextual_accuracy", "test")
     by_name = {
         (cell.method, cell.params.get("lambda"), cell.sentences): cell.values[name].mean
-        for cell in cells(rows(opened.plan, ledger), "en")
+        for cell in cells(rows(opened.plan, ledger), "en", opened.plan.measured)
     }
     assert found.contrast is not None
     difference = by_name["finetune", 10.0, 200] - by_name["none", None, None]
     assert found.contrast.value == pytest.approx(difference)
     assert found.contrast.runs == (2, 1)
-    assert absent.verdict == "not run"
-    page = render([(claims[0], [found]), (claims[1], [absent])], {"words": opened})
-    assert "| 2 | two | B | not run |" in page
+    assert absent.sign == second.verdict == "not run"
+    page = render(Record((first, second), {}), {})
+    assert "| 2 | two | B | word retrieval | word retrieval | not run |" in page
     assert f"{100 * difference:+.2f}" in page
 
 
@@ -91,17 +138,18 @@ def test_encoders_that_differ_in_their_seed_are_runs_of_one_value(
 ) -> None:
     opened = of_encoders(tmp_path)
     short, long = (Pick("none", encoder={"window": window}) for window in (20, 40))
-    question = above("short - long", short, long, metric="contextual_accuracy")
-    monkeypatch.setattr(module, "CLAIMS", (Claim("A", "one", "words", (question,)),))
-    ((_, (found,)),) = answer({"words": opened})
+    question = above("short - long", short, long, WORDS)
+    monkeypatch.setattr(module, "CLAIMS", (Claim("A", "one", WORDS, "words", (question,)),))
+    ((found,),) = (entry.answers for entry in answer({"words": opened}))
     first, second, other = (
         cell.values["retrieval", "avg", "contextual_accuracy", "test"].mean
-        for cell in cells(rows(opened.plan, Ledger(opened.root)), "en")
+        for cell in cells(rows(opened.plan, Ledger(opened.root)), "en", opened.plan.measured)
     )
     assert found.contrast is not None
     assert found.contrast.value == pytest.approx((first + second) / 2 - other)
     assert found.contrast.runs == (2, 1)
-    kinds = Counter(opened.plan.stages[key].kind for key in found.keys)
+    _, keys = module._Reader(opened).answer(question)
+    kinds = Counter(opened.plan.stages[key].kind for key in keys)
     assert (kinds["evaluation"], kinds["encoder"]) == (3, 3)
 
 
@@ -129,23 +177,95 @@ def test_a_claim_costs_all_that_its_values_were_made_from(
 ) -> None:
     opened, ledger = made_up(tmp_path)
     strong = Pick("finetune", {"lambda": 10.0}, 200)
-    question = above("strong - none", strong, Pick("none"), metric="contextual_accuracy")
-    claim = Claim("A", "one", "words", (question,))
+    question = above("strong - none", strong, Pick("none"), WORDS)
+    claim = Claim("A", "one", WORDS, "words", (question,))
     monkeypatch.setattr(module, "CLAIMS", (claim,))
-    ((_, (found,)),) = answer({"words": opened})
-    evaluations = [key for key in found.keys if opened.plan.stages[key].kind == "evaluation"]
+    (found,) = answer({"words": opened})
+    _, keys = module._Reader(opened).answer(question)
+    evaluations = [key for key in keys if opened.plan.stages[key].kind == "evaluation"]
     assert len(evaluations) == 3  # two seeds of finetune, and the encoder as it is
     spent = sum(ledger.read(key)["seconds"] for key in evaluations)
-    page = render([(claim, [found])], {"words": opened})
-    assert f"| 1 | one | A | {found.verdict} | {duration(spent)} |" in page
+    ran = Ran.of(opened)
+    assert ran is not None
+    page = render(Record((found,), {"words": ran}), {"words": "name: x\n"})
+    assert f"| {found.verdict} | {duration(spent)} |" in page
     stored = seconds_by_key(opened.plan, opened.root)
-    assert f"they took {duration(sum(stored.values()))} of machine time" in page
+    assert f"{len(stored)} stages and evaluations, {duration(sum(stored.values()))} of" in page
 
 
-def test_the_page_has_every_claim_and_every_grid_as_they_are() -> None:
-    page = (ROOT / "docs" / "explanation" / "findings.md").read_text(encoding="utf-8")
-    for number, claim in enumerate(CLAIMS, start=1):
-        assert f"| {number} | {claim.text} | {claim.paper} | " in page
-        assert all(question.text in page for question in claim.questions)
-    for name in {claim.grid for claim in CLAIMS}:
-        assert (ROOT / "findings" / f"{name}.yaml").read_text(encoding="utf-8").strip() in page
+def test_what_is_kept_stays_as_it_was_and_counts_in_the_correction_of_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, _ = made_up(tmp_path)
+    strong = Pick("finetune", {"lambda": 10.0}, 200)
+    question = above("strong - none", strong, Pick("none"), WORDS)
+    new, old = (Claim(name, name, WORDS, name, (question,)) for name in ("new", "old"))
+    for place in (module, record_module):
+        monkeypatch.setattr(place, "CLAIMS", (new, old))
+    contrast = Contrast(0.1, 0.05, 0.15, None, (5, 1), 0)
+    kept = Answered(old, (Answer(question, contrast, 0.5),), 60.0)
+    Record((kept,), {"old": Ran("2026-01-01", 3, 9.0)}).write(tmp_path / "record.json")
+    read = Record.read(tmp_path / "record.json")
+    assert read == Record((kept,), {"old": Ran("2026-01-01", 3, 9.0)})
+    alone, absent = answer({"new": opened})
+    both, same = answer({"new": opened}, read.answered)
+    assert absent.verdict == "not run"
+    assert same == kept
+    (before,), (after,) = alone.answers, both.answers
+    assert before.p_adjusted is not None
+    assert after.p_adjusted == pytest.approx(min(1.0, 2 * before.p_adjusted))
+
+
+DICTIONARY = "dictionary_retrieval: {{dictionary: '{folder}/{{lang}}.txt', max_contexts: 5}}"
+GLOVE = "kind: static, algorithm: glove, dimension: 8, epochs: 1, min_count: 1"
+
+
+def of_dictionaries(folder: Path, entries: Path, encoder: str) -> Opened:
+    """A grid with static vectors and a dictionary, which ran."""
+    folder.mkdir()
+    grid = write_grid(
+        folder,
+        encoder=encoder,
+        languages="{each: [de]}",
+        methods=("none: {}",),
+        tasks=(DICTIONARY.format(folder=entries),),
+        size=300,
+        sentences="200",
+    )
+    opened = open_grid(grid, storage=str(folder / "storage"))
+    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    for trial in opened.plan.trials:
+        run_trial(workshop, trial.key)
+    return opened
+
+
+def test_encoders_are_compared_over_the_entries_that_all_of_them_have(tmp_path: Path) -> None:
+    whole, common = tmp_path / "whole", tmp_path / "common"
+    whole.mkdir()
+    pairs = Phrasebook(Phrasebook.Params(size=240)).read("de", "en", CorpusInputs({}, tmp_path))
+    lines = sorted(
+        {
+            f"{pair.source_words[i]} {pair.target_words[j]}"
+            for pair in pairs
+            for i, j in pair.links or ()
+            if pair.source_words and pair.target_words
+        }
+    )
+    (whole / "de.txt").write_text("\n".join(lines), encoding="utf-8")
+    few, many = (f"{{{GLOVE}, max_sentences: {count}}}" for count in (10, 200))
+    with pytest.raises(ValueError, match="encoders have different entries"):
+        common_entries(of_dictionaries(tmp_path / "apart", whole, f"[{few}, {many}]"))
+    smallest = of_dictionaries(tmp_path / "smallest", whole, few)
+    assert write_entries(smallest, common)
+    left = (common / "de-en.txt").read_text(encoding="utf-8").splitlines()
+    assert 0 < len(left) < len(lines)
+    (common / "de-en.txt").rename(common / "de.txt")
+    both = of_dictionaries(tmp_path / "both", common, f"[{few}, {many}]")
+    assert common_entries(both) == {"de-en": len(left)}
+
+
+def test_the_page_is_made_from_the_record_alone() -> None:
+    texts = {name: (ROOT / "findings" / f"{name}.yaml").read_text("utf-8") for name in GRIDS}
+    record = Record.read(RECORD)
+    assert [found.claim for found in record.answered] == list(CLAIMS)
+    assert PAGE.read_text(encoding="utf-8") == render(record, texts)

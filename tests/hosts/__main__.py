@@ -166,7 +166,12 @@ def main() -> int:
         part.mkdir(parents=True)
     (folder / "site").mkdir(exist_ok=True)
     grid = write_grid(
-        folder / "site", languages="{each: [de]}", size=300, sentences="[100]", methods=METHODS
+        folder / "site",
+        languages="{each: [de]}",
+        size=300,
+        sentences="[100]",
+        methods=METHODS,
+        run="workers: 2, checkpoint_minutes: 0.01",
     )
     paths = [str(WATCH), *filter(None, [os.environ.get("PYTHONPATH")])]
     log = {"PYTHONPATH": os.pathsep.join(paths), "RAXALIGN_SOAK_LOG": str(folder / LOG)}

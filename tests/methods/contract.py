@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -94,14 +95,18 @@ def vectors(aligned: AlignedEncoder) -> torch.Tensor:
     return torch.cat(found)
 
 
+SHARES = (0, 1, 3)
+"""The parts of a batch that draw dropout of their own; 0: there is no dropout."""
+
+
 def losses(kind: str, root: Path, runtime: Runtime) -> tuple[list[float], torch.Tensor]:
-    """The loss of every step without dropout, and the vectors afterwards."""
+    """The loss of every step, with dropout where it has shares, and the vectors afterwards."""
     found: list[float] = []
 
     def report(metrics: Any, step: int) -> None:
         found.extend(value for name, value in metrics.items() if name.endswith("/loss"))
 
-    method = make(kind, root, dropout=False)
+    method = make(kind, root, dropout=runtime.shares > 0)
     aligned = method.align(
         toy_encoder(root / "encoder"), asked_for(method, root), replace(runtime, report=report)
     )
@@ -109,11 +114,12 @@ def losses(kind: str, root: Path, runtime: Runtime) -> tuple[list[float], torch.
 
 
 def work(rank: int, folder: Path) -> None:
-    """One of two workers: every method that trains, one after the other."""
-    for kind in trained():
-        found, after = losses(kind, folder / "inputs", Runtime(seed=3, rank=rank, world_size=2))
+    """One of two workers: every method that trains, one after the other, for all `SHARES`."""
+    for kind, shares in product(trained(), SHARES):
+        runtime = Runtime(seed=3, rank=rank, world_size=2, shares=shares)
+        found, after = losses(kind, folder / "inputs", runtime)
         if rank == 0:
-            (folder / f"{kind}.json").write_text(
+            (folder / f"{kind}-{shares}.json").write_text(
                 json.dumps({"losses": found, "vectors": after.tolist()})
             )
 

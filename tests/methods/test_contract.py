@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from raxalign.methods.base import Method
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import (
     LANGUAGES,
+    SHARES,
     SIZE,
     TRANSFORMER_METHODS,
     asked_for,
@@ -104,25 +106,35 @@ def test_another_process_loads_what_was_saved_and_gives_the_same_vectors(
 
 
 @pytest.mark.slow
-def test_without_dropout_two_workers_have_the_losses_and_the_vectors_of_one(tmp_path: Path) -> None:
+def test_two_workers_have_the_losses_and_the_vectors_of_one_also_with_dropout(
+    tmp_path: Path,
+) -> None:
+    """Dropout draws by the shares of a batch, whichever worker computes them; other shares are
+    other masks.
+    """
     inputs = tmp_path / "inputs"
     toy_encoder(inputs / "encoder")
     toy_inputs(inputs, SIZE, LANGUAGES)
     run_workers(work, 2, tmp_path)
     different = {}
-    for kind in trained():
-        expected, after = losses(kind, inputs, Runtime(seed=3))
-        found = json.loads((tmp_path / f"{kind}.json").read_text())
+    drawn: dict[str, set[float]] = {}
+    for kind, shares in product(trained(), SHARES):
+        expected, after = losses(kind, inputs, Runtime(seed=3, shares=shares))
+        found = json.loads((tmp_path / f"{kind}-{shares}.json").read_text())
         assert len(expected) > 1, kind
+        drawn.setdefault(kind, set()).add(expected[-1])
         if found["losses"] != pytest.approx(expected, rel=1e-5) or not torch.allclose(
             torch.tensor(found["vectors"]), after, atol=1e-4
         ):
-            different[kind] = [
+            different[kind, shares] = [
                 found["losses"],
                 expected,
                 float((torch.tensor(found["vectors"]) - after).abs().max()),
             ]
     assert not different
+    assert {kind: len(values) for kind, values in drawn.items()} == dict.fromkeys(
+        trained(), len(SHARES)
+    )
 
 
 @pytest.mark.parametrize("kind", list(catalog("methods")))

@@ -80,6 +80,7 @@ def test_with_rotation_pairs_that_were_only_turned_shifted_nowhere_and_stretched
         applied(found.transforms, "en", vectors["en"]),
         atol=1e-5,
     )
+    assert 1 < found.notes["de"].pop("effective_rank")[0] < 5  # type: ignore[attr-defined]
     assert found.notes["de"] == {"words": 40, "pairs": 40, "dimensions": 5, "rank": [5]}
 
 

@@ -260,7 +260,7 @@ def test_the_attention_of_an_architecture_that_peft_does_not_know_has_adapters()
 def test_without_peft_the_message_has_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("raxalign.extras.find_spec", lambda name: None)
     method = SentenceMargin(SentenceMargin.Params(lora=RANK_4))
     with pytest.raises(DependencyError) as error:
         method.read_files(("de",), "en")

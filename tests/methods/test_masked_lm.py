@@ -106,10 +106,10 @@ def test_micro_batches_and_workers_sum_to_the_whole_in_loss_and_gradient(
             [p.grad.flatten() for p in encoder.model.parameters() if p.grad is not None]
         )
 
-    whole, gradient = loss_and_gradient([(STEP, STEP.share())])
+    whole, gradient = loss_and_gradient([(STEP, STEP.micro_batches()[0])])
     workers = [replace(STEP, rank=rank, world_size=2, micro=2) for rank in (0, 1)]
     parts, part_gradient = loss_and_gradient(
-        [(w, w.share()[i : i + 2]) for w in workers for i in range(0, len(w.share()), 2)]
+        [(worker, positions) for worker in workers for positions in worker.micro_batches()]
     )
     assert abs(parts - whole) < 1e-5 * whole
     assert torch.allclose(part_gradient, gradient, atol=1e-6)

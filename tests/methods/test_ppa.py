@@ -37,11 +37,7 @@ def objective(root: Path, options: PostPretrainingOptions = BOTH) -> PostPretrai
 
 def summed(trained: PostPretraining, step: Step) -> float:
     trained.begin(step)
-    share = step.share()
-    return sum(
-        float(trained.loss(step, share[i : i + step.micro]).detach())
-        for i in range(0, len(share), step.micro)
-    )
+    return sum(float(trained.loss(step, positions).detach()) for positions in step.micro_batches())
 
 
 def aligned(root: Path, **params: object) -> AlignedEncoder:

@@ -50,6 +50,7 @@ def test_a_planted_rotation_of_words_is_found_from_sentences_in_any_order_of_wor
     assert torch.allclose(
         applied(aligned.transforms, moving, tables[moving]), tables[held], atol=1e-5
     )
+    assert 1 < aligned.notes["de"].pop("effective_rank")[0] < 4  # type: ignore[attr-defined]
     assert aligned.notes == {"de": {"sentences": 29, "dimensions": 4, "rank": [4]}}
 
 

@@ -60,9 +60,9 @@ def run(objective: Toy, step: Step) -> tuple[float, list[torch.Tensor]]:
     objective.module.zero_grad()
     torch.manual_seed(7)
     objective.begin(step)
-    total, share = 0.0, step.share()
-    for start in range(0, len(share), step.micro):
-        loss = objective.loss(step, share[start : start + step.micro])
+    total = 0.0
+    for positions in step.micro_batches():
+        loss = objective.loss(step, positions)
         loss.backward()
         total += loss.item()
     objective.end(step)

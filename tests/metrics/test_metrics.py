@@ -149,7 +149,6 @@ def test_a_mean_of_values_has_a_unit_per_premise() -> None:
     assert sample.value == pytest.approx(2 / 3)
     assert sample.gains.tolist() == [[1.0, 1.0]]
     assert sample.counts.tolist() == [[2.0, 1.0]]
-    assert sample.is_share
 
 
 def test_a_ratio_of_sums_is_that_of_the_sums() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -27,7 +28,7 @@ from raxalign.pairing.schema import (
     read_pairs,
 )
 from raxalign.pairing.types import build_seen, read_types
-from raxalign.pairing.words import words_type
+from raxalign.pairing.words import Words, words_type
 
 PAIRS = [
     (["Das", "Haus"], ["the", "house"]),
@@ -131,7 +132,7 @@ def test_the_datasets_library_opens_word_pairs(tmp_path, workplace):
         "tgt": ["the", "house"],
         "src_links": [0, 1],
         "tgt_links": [0, 1],
-        **dict.fromkeys(("src_text", "src_starts", "tgt_text", "tgt_starts")),
+        **dict.fromkeys(full_schema().names[5:]),
     }
 
 
@@ -277,15 +278,32 @@ def pairs_table(src_links, tgt_links):
     return pa.Table.from_pydict(columns, schema=pairs_schema())
 
 
+def texts_table(text, starts, ends=None, words=("a", "b")):
+    columns = pairs_table([0], [0]).to_pydict() | {"src": [list(words)]}
+    columns |= {"src_text": [text], "src_starts": [starts], "src_ends": [ends]}
+    columns |= {key: [None] for key in ("tgt_text", "tgt_starts", "tgt_ends")}
+    return pa.Table.from_pydict(columns, schema=full_schema())
+
+
 def test_words_that_are_not_in_their_text_are_refused():
-    columns = pairs_table([0], [0]).to_pydict() | {"src_text": ["a b"], "src_starts": [[0, 2]]}
-    columns |= {"tgt_text": [None], "tgt_starts": [None]}
-    check(pa.Table.from_pydict(columns, schema=full_schema()))
-    columns["src_starts"] = [[0, 1]]
-    with pytest.raises(
-        DataError, match=r"row 0 \(id 7\) has words in src that are not in src_text"
+    check(texts_table("a b", [0, 2]))
+    check(texts_table("a\u0301\u200c b", [0, 4], [3, 5], words=("\u00e1", "b")))
+    for table in (
+        texts_table("a b", [0, 1]),
+        texts_table("a\u0301\u200c b", [0, 3], [1, 4], words=("\u00e1", "b")),
     ):
-        check(pa.Table.from_pydict(columns, schema=full_schema()))
+        with pytest.raises(
+            DataError, match=r"row 0 \(id 7\) has words in src that are not in src_text"
+        ):
+            check(table)
+
+
+def test_word_pairs_that_were_written_before_words_had_ends_are_read(tmp_path):
+    table = texts_table("a b", [0, 2]).drop_columns(["src_ends", "tgt_ends"])
+    with DatasetWriter(tmp_path, table.schema, {}) as writer:
+        writer.write(table.to_batches()[0])
+    (sentence,) = Words.of_table(read_pairs(tmp_path), "src").read(np.array([0]))
+    assert (sentence, sentence.text, sentence.starts) == (["a", "b"], "a b", (0, 2))
 
 
 @pytest.mark.parametrize(

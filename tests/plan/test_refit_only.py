@@ -4,29 +4,33 @@ plan does not have that stage.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from raxalign.config.grid import load
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
+from raxalign.plan.stored import plan_path
 from raxalign.single.export import export_trial, find
+from raxalign.single.place import open_workshop
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.sweep.job import write_plan
+from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 
 REFIT = "xnli: {data: phrasebook, readout: refit}"
 
 
-def plan_of(folder: Path, *tasks: str) -> Plan:
-    methods = ("none: {}", "rotation: {}", "finetune: {}")
+def plan_of(
+    folder: Path, *tasks: str, run: str = "workers: 2", finetune: str = "finetune: {}"
+) -> Plan:
+    methods = ("none: {}", "rotation: {}", finetune)
     options = {"languages": "{each: [de]}", "sentences": "50"}
-    return expand(load(write_grid(folder, methods=methods, tasks=tasks, **options)))
-
-
-def stored(root: Path, name: str, plan: Plan) -> None:
-    (root / "plans").mkdir(parents=True, exist_ok=True)
-    (root / "plans" / f"{name}.json").write_text(plan.to_json(), encoding="utf-8")
+    return expand(load(write_grid(folder, methods=methods, tasks=tasks, run=run, **options)))
 
 
 def test_readouts_that_nothing_reads_before_the_training_are_not_a_stage(tmp_path: Path) -> None:
@@ -46,18 +50,49 @@ def test_without_a_task_s_training_a_trial_trains_where_its_method_does(tmp_path
     assert trains == {"none": False, "rotation": False, "finetune": True}
 
 
-def test_exporting_such_a_trial_reports_that_no_task_reads_its_encoder(tmp_path: Path) -> None:
+def test_a_training_whose_dropout_draws_for_whole_batches_is_not_divided(tmp_path: Path) -> None:
+    off = "finetune: {dropout: false}"
+    for task, finetune, divided in (
+        (REFIT, "finetune: {}", []),
+        (REFIT, off, ["finetune"]),
+        ("retrieval: {}", "finetune: {}", []),
+        ("retrieval: {}", off, ["finetune"]),
+    ):
+        plan = plan_of(tmp_path, task, run="workers: 1", finetune=finetune)
+        assert [trial.method for trial in plan.trials if plan.trains(trial)] == divided
+
+
+def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_training(
+    tmp_path: Path,
+) -> None:
+    plan, root = plan_of(tmp_path, REFIT), str(tmp_path / "storage")
+    (trial,) = [trial for trial in plan.trials if trial.method == "rotation"]
+    write_plan(plan, root)
+    (start,) = [stage for stage in plan.stages.values() if stage.kind == "encoder"]
+    open_workshop(plan, root, Runtime()).ensure(start.key)
+    told: list[str] = []
+    export_trial(trial.key, tmp_path / "out", root=root, tell=told.append)
+    assert told[0].endswith("before it are fitted now, and no task measured them")
+    assert ArtifactStore(root).has("aligned", trial.aligned)
+    read = AlignedEncoder.from_export(tmp_path / "out")
+    assert [(t.lang, t.sort) for t in read.transforms] == [("de", "readout")]
+
+
+def test_exporting_a_trial_whose_encoder_no_task_reads_reports_what_to_add(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, REFIT)
     (trial,) = [trial for trial in plan.trials if trial.method == "rotation"]
-    stored(tmp_path / "storage", "one", plan)
-    with pytest.raises(RaxalignError, match=r"none of its tasks reads it .* Add a task"):
-        export_trial(trial.key, tmp_path / "out", root=str(tmp_path / "storage"))
+    bare = replace(trial, evaluations={})
+    write_plan(replace(plan, trials=(bare,)), str(tmp_path / "storage"))
+    with pytest.raises(RaxalignError, match=r"none of its tasks reads it\. Add a task"):
+        export_trial(bare.key, tmp_path / "out", root=str(tmp_path / "storage"))
 
 
 def test_an_export_takes_the_plan_that_has_the_encoder(tmp_path: Path) -> None:
     """Though the other one has as many tasks, and comes first."""
     narrow, whole = plan_of(tmp_path, REFIT), plan_of(tmp_path, "retrieval: {}")
     (trial,) = [trial for trial in narrow.trials if trial.method == "rotation"]
-    for name, plan in (("a", narrow), ("b", whole)):
-        stored(tmp_path / "storage", name, plan)
+    while plan_path(narrow.to_json()) > plan_path(whole.to_json()):
+        narrow = replace(narrow, points=narrow.points + 1)
+    for plan in (narrow, whole):
+        write_plan(plan, str(tmp_path / "storage"))
     assert trial.aligned in find(trial.aligned, str(tmp_path / "storage")).plan.stages

@@ -112,3 +112,13 @@ def test_a_record_confirms_once_it_is_finished() -> None:
 def test_a_study_is_read_back_from_json(tmp_path: Path) -> None:
     (study,) = opened(tmp_path).plan.studies
     assert Study.from_json(study.to_json()) == study
+
+
+def test_a_search_next_to_a_baseline_of_one_run_is_remarked(tmp_path: Path) -> None:
+    def about_seeds(seeds: str) -> list[str]:
+        parts = {"methods": ("none: {}", SEARCHED), "seeds": seeds}
+        remarks = opened(tmp_path / seeds, **parts).plan.remarks()
+        return [remark for remark in remarks if "give `seeds` several" in remark]
+
+    assert len(about_seeds("[0]")) == 1
+    assert about_seeds("[0, 1, 2]") == []

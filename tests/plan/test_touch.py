@@ -137,7 +137,7 @@ def test_an_untouched_evaluation_has_the_key_of_the_encoder_s_own(known: Plan) -
 def test_without_a_baseline_in_the_grid_nothing_runs_for_it(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, "rotation: {layers: 1}", tasks=("retrieval: {}",))
     assert (plan.stages, [trial.evaluations for trial in plan.trials]) == ({}, [{}])
-    assert plan.remarks()[-1] == "1 of 1 trials have nothing to run"
+    assert plan.remarks()[-1] == "1 of 1 trial has nothing to run"
 
 
 def test_a_plan_in_another_process_knows_what_is_untouched(known: Plan) -> None:
@@ -372,4 +372,4 @@ def test_a_frozen_half_that_holds_the_contrasted_layer_is_found_by_the_plan(tmp_
 def test_a_part_of_a_plan_tells_of_its_own_trials_alone(known: Plan) -> None:
     plan = known
     part = plan.only(trial for trial in plan.trials if trial.method == "znorm")
-    assert [remark.split(" ", 1)[0] for remark in part.remarks()] == ["15"]
+    assert [remark.split(" ", 1)[0] for remark in part.remarks()] == ["15", "xnli:"]

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from raxalign.analysis.cells import Value
-from raxalign.corpora.grammar import sentence
+from raxalign.corpora.phrases.rows import links, sentences
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DamagedArtifact
 from raxalign.plan.load import Opened, open_grid
@@ -75,11 +75,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
 def retrieval(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
     found: list[dict[str, Any]] = []
     for lang in ("de", "fr"):
-        for id_ in IDS:
-            said = sentence(id_)
-            src, tgt = said.realize(lang), said.realize("en")
+        for id_, (src, tgt) in enumerate(sentences((lang, "en"), len(IDS))):
             for direction in ("to_pivot", "from_pivot"):
-                for a, b in said.links(lang, "en"):
+                for a, b in links(src.senses, tgt.senses):
                     right = kind == "finetune" or tgt.tags[b] != "NOUN"
                     flags = {
                         "correct": right,
@@ -190,7 +188,8 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Pat
         for k, s in opened.plan.stages.items()
         if s.kind == "bitext" and s.params["part"] == "training" and s.params["lang"] == "de"
     )
-    src, tgt = ([list(sentence(id_).realize(lang).words) for id_ in IDS] for lang in ("de", "en"))
+    said = list(sentences(("de", "en"), len(IDS)))
+    src, tgt = ([list(row[side].words) for row in said] for side in (0, 1))
 
     def build(folder: Path) -> Mapping[str, Any]:
         texts = pa.schema(
@@ -210,7 +209,7 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Pat
     assert entries["no rank"].state == "empty"
     assert entries["0–9"].text == "100.0"
     asked = sum(int(entry.below.replace(",", "")) for entry in entries.values() if entry.below)
-    assert asked == 2 * sum(len(sentence(id_).links("de", "en")) for id_ in IDS)
+    assert asked == 2 * sum(len(links(own.senses, other.senses)) for own, other in said)
     assert [figure.name for figure in found.figures] == ["rank-differences"]
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raxalign.analysis.significance import ONE_RUN, Comparison
+from raxalign.config.grid import load
+from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, Compared, Verdict
 from raxalign.report.answer import answer
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Headline
+from tests.grids import write_grid
 from tests.report.material import share
 
 LANGS = ("bg", "de", "es", "fr")
@@ -59,6 +64,7 @@ def compared(
             baseline=cells["none"],
             comparison=test,
             verdict=verdict,
+            measured=results.plan.measured(task, "accuracy"),
         )
         made.append(found)
     return made
@@ -89,6 +95,16 @@ def test_where_nothing_can_be_told_the_sentence_claims_nothing() -> None:
     assert answer(compared(results, all_of(0.01, "cannot tell")), results) == (
         "There is no significant difference between finetune and none in xnli (accuracy) in any of"
         " 4 languages; the difference on average is +1.0 points (95 %: −1.0 to +3.0)."
+    )
+
+
+def test_a_mean_that_is_significant_by_itself_alone_is_not_called_so() -> None:
+    results = grid(("none", "finetune"))
+    values: Values = {**all_of(0.01, "cannot tell"), "avg": (0.03, "not after correction")}
+    assert answer(compared(results, values), results) == (
+        "There is no significant difference between finetune and none in xnli (accuracy) in any of"
+        " 4 languages; the difference on average is +3.0 points (95 %: +1.0 to +5.0), not"
+        " significant after correction."
     )
 
 
@@ -145,8 +161,15 @@ def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_mi
     assert answer([], Results.of([], Plan("p", "en", 1, (), {}, {}))) == "No results yet."
 
 
+def test_methods_of_the_plan_without_results_are_not_said_to_be_missing(tmp_path: Path) -> None:
+    plan = expand(load(write_grid(tmp_path, methods=("none: {}", "rotation: {}"))))
+    assert answer([], replace(grid(("none",)), plan=plan)) == (
+        "Nothing is compared: so far only the baseline none has results."
+    )
+
+
 def test_the_other_tasks_are_clauses_of_the_same_sentence() -> None:
-    tasks = ("retrieval", "xnli", "mlqa")
+    tasks = ("sentence_retrieval", "xnli", "mlqa")
     rows = [
         row(method, lang, 0.5, task)
         for task in tasks
@@ -154,13 +177,13 @@ def test_the_other_tasks_are_clauses_of_the_same_sentence() -> None:
         for lang in LANGS
     ]
     results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
-    found = compared(results, all_of(0.1, "better"), task="retrieval")
+    found = compared(results, all_of(0.1, "better"), task="sentence_retrieval")
     found += compared(results, {**all_of(0, "cannot tell"), "de": (0.1, "better")})
     found += compared(results, all_of(0.0, "cannot tell"), task="mlqa")
     assert answer(found, results) == (
-        "finetune beats none in retrieval (accuracy) in 4 of 4 languages, by 10.0 points on average"
-        " (95 %: 8.0 to 12.0); in xnli (accuracy) it is better in 1 of 4; in mlqa (accuracy) 0 of 4"
-        " differences are significant."
+        "finetune beats none in sentence_retrieval (accuracy) in 4 of 4 languages, by 10.0 points"
+        " on average (95 %: 8.0 to 12.0); in xnli (accuracy) it is better in 1 of 4; in mlqa"
+        " (accuracy) 0 of 4 differences are significant."
     )
 
 
@@ -171,7 +194,20 @@ def test_of_several_methods_dev_chooses_the_one_that_is_spoken_of() -> None:
     results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
     found = compared(results, all_of(0.2, "better"), "finetune")
     found += compared(results, all_of(0.1, "better"), "rotation")
-    assert answer(found, results).startswith("rotation (the best of 2 on dev) beats none in xnli")
+    assert answer(found, results).startswith(
+        "rotation (the best of 2 on dev, chosen by the tested runs) beats none in xnli"
+    )
+
+
+def test_a_choice_among_values_without_chance_is_not_said_to_be_by_the_tested_runs() -> None:
+    dev = {"none": 0.1, "rotation": 0.9, "finetune": 0.3}
+    rows = [row(method, lang, 0.5) for method in dev for lang in LANGS]
+    rows += [row(m, lang, value, split="dev") for m, value in dev.items() for lang in LANGS]
+    fixed = [{**entry, "seed": None} for entry in rows]
+    results = Results.of(fixed, Plan("p", "en", 1, (), {}, {}))
+    found = compared(results, all_of(0.2, "better"), "finetune")
+    found += compared(results, all_of(0.1, "better"), "rotation")
+    assert answer(found, results).startswith("rotation (the best of 2 on dev) beats none")
 
 
 def test_a_choice_without_dev_values_is_called_optimistic() -> None:
@@ -261,7 +297,7 @@ def test_a_matrix_of_many_points_has_one_line_per_method() -> None:
     ],
 )
 def test_many_tasks_are_counted_together(verdict: Verdict, clause: str) -> None:
-    tasks = ("retrieval", "xnli", "mlqa", "ner", "pos")
+    tasks = ("sentence_retrieval", "xnli", "mlqa", "ner", "pos")
     rows = [
         row(method, lang, 0.5, task)
         for task in tasks
@@ -269,14 +305,14 @@ def test_many_tasks_are_counted_together(verdict: Verdict, clause: str) -> None:
         for lang in LANGS
     ]
     results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
-    found = compared(results, all_of(0.1, "better"), task="retrieval")
+    found = compared(results, all_of(0.1, "better"), task="sentence_retrieval")
     for task in tasks[1:]:
         found += compared(results, all_of(0.02, verdict), task=task)
     assert answer(found, results).endswith(clause)
 
 
 def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself() -> None:
-    tasks = ("retrieval", "xnli")
+    tasks = ("sentence_retrieval", "xnli")
     rows = [
         row(method, lang, 0.5, task)
         for task in tasks
@@ -287,8 +323,8 @@ def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself() -> None
     values: Values = {**all_of(0.1, "cannot tell"), "avg": (0.1, "better")}
     found = [finding for task in tasks for finding in compared(results, values, task=task)]
     assert answer(found, results) == (
-        "There is no significant difference between finetune and none in retrieval (accuracy) in"
-        " any of 4 languages; the difference on average is +10.0 points (95 %: +8.0 to +12.0),"
-        " which is significant; in xnli (accuracy) 0 of 4 differences are significant, but the mean"
-        " is better."
+        "There is no significant difference between finetune and none in sentence_retrieval"
+        " (accuracy) in any of 4 languages; the difference on average is +10.0 points (95 %: +8.0"
+        " to +12.0), which is significant; in xnli (accuracy) 0 of 4 differences are significant,"
+        " but the mean is better."
     )

@@ -15,8 +15,10 @@ from raxalign.config._fields import key_names
 from raxalign.config._pairs import PairsSettings
 from raxalign.config.grid import KEYS, load
 from raxalign.config.run import RunConfig
+from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
 from raxalign.report.catalogue import as_markdown, describe
+from raxalign.report.terminal.overview import overview
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -107,6 +109,35 @@ def test_grids_on_pages_load(page: str, tmp_path: Path) -> None:
         load(tmp_path / "grid.yaml")
 
 
+def test_the_program_for_translation_memories_writes_what_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "how-to" / "own-text.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    unit = (
+        '<tu><tuv xml:lang="EN-US"><seg>{}</seg></tuv><tuv xml:lang="de"><seg>{}</seg></tuv></tu>'
+    )
+    units = [
+        unit.format("It <ph>x</ph>is\n so.", "So ist &lt;es&gt;."),
+        unit.format("No.", "Nein."),
+    ]
+    alone = '<tu><tuv lang="de"><seg>allein</seg></tuv></tu>'
+    (tmp_path / "memory.tmx").write_text(
+        f'<?xml version="1.0"?><tmx><body>{units[0]}{alone}{units[1]}</body></tmx>',
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    exec(program, {})
+    corpus = catalog("corpora")["moses"]
+    path = str(tmp_path / "memory")
+    places = {"source": f"{path}.de", "target": f"{path}.en"}
+    pairs = corpus(corpus.Params(path=path)).read("de", "en", CorpusInputs(places, tmp_path))
+    assert [(pair.source, pair.target) for pair in pairs] == [
+        ("So ist <es>.", "It xis so."),
+        ("Nein.", "No."),
+    ]
+
+
 def test_every_key_of_a_grid_file_has_its_line() -> None:
     page = (ROOT / "docs" / "reference" / "grid-file.md").read_text(encoding="utf-8")
     for name in [
@@ -116,3 +147,28 @@ def test_every_key_of_a_grid_file_has_its_line() -> None:
         *key_names(RunConfig),
     ]:
         assert f"`{name}`" in page, name
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_list_and_its_page_begin_with_one_table_of_all(folder: str) -> None:
+    text, page = describe(folder), as_markdown(folder)
+    rows = text.split("\n\n")[0].splitlines()[2:]
+    assert [row.split()[0] for row in rows] == list(catalog(folder))
+    table = page[: page.index("\n## ")]
+    assert all(f"\n| [`{kind}`](#{kind}) |" in table for kind in catalog(folder))
+
+
+def test_the_table_of_methods_says_what_each_needs_moves_and_costs_and_its_paper() -> None:
+    table = overview("methods", catalog("methods"))
+    assert table.columns == ("needs", "moves", "cost", "paper")
+    lines = {line[0]: line[1:] for line in table.lines}
+    papers = "Cao et al. 2020; Kulshreshtha et al. 2020"
+    assert lines["finetune"] == ("word pairs, transformer", "weights", "training, 1 pass", papers)
+    assert lines["centering"][:3] == ("text", "vectors, the pivot's too", "one reading")
+    assert lines["code_switching"][0] == "text, masked-LM head, `dictionary`"
+
+
+def test_every_task_names_a_paper_and_the_table_has_it() -> None:
+    lines = {line[0]: line[1:] for line in overview("tasks", catalog("tasks")).lines}
+    assert lines["ner"][-1] == "Kulshreshtha et al. 2020; Hu et al. 2020; Ma & Hovy 2016"
+    assert all(line[-1] for line in lines.values())

@@ -61,6 +61,26 @@ def test_languages_have_pieces_per_word_and_a_share_of_unknown_ones(
     assert list(rows) == ["en", "de"]  # the pivot first
 
 
+def test_text_is_looked_at_as_it_was_published_and_composed(folder: Path, tmp_path: Path) -> None:
+    """Of four German words the decomposed one is unknown as published; composed it is not."""
+    bert = tiny_bert(tmp_path / "bert", ["the", "dog", "der", "\u00fcber"])
+    (tmp_path / "text.en").write_text("the dog\nthe dog\n", encoding="utf-8")
+    (tmp_path / "text.de").write_text("der u\u0308ber\nder der\n", encoding="utf-8")
+    path = write_grid(tmp_path, languages="{each: [de]}", sentences="1")
+    text = path.read_text(encoding="utf-8").replace("{test: 30, dev: 30}", "{test: 1, dev: 0}")
+    text = text.replace(
+        "source: phrasebook\n  size: 400", f"source: moses\n  path: {tmp_path}/text"
+    )
+    path.write_text(text, encoding="utf-8")
+    lines, code = examine_encoder(str(bert), open_grid(path, storage=str(tmp_path / "storage")))
+    assert code == HEALTHY
+    assert next(line for line in lines if line.startswith("de ")).split()[2] == "25.0"
+    assert field(lines, "form") == (
+        "de: 25.0 % of the pieces are unknown as the text was published, and 0.0 % where it is"
+        " composed, as `normalize: nfc` under `encoder` reads it"
+    )
+
+
 def test_a_text_longer_than_the_encoders_positions_is_read_without_a_warning(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,9 +13,9 @@ from raxalign.report.cells.choice import best_on_dev, of_methods
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.figures.drawing import draw, opened_canvas
-from raxalign.report.figures.encoder_bars import bar_panels, loss_panels
-from raxalign.report.figures.panels import Bars, Curve, Heat, Panel, Points
-from raxalign.report.figures.style import colour_of, hatch_of, marker_of
+from raxalign.report.figures.encoder_dots import encoder_panels, loss_panels
+from raxalign.report.figures.panels import Curve, Dots, Heat, Panel, Points
+from raxalign.report.figures.style import colour_of, marker_of
 from raxalign.report.sections.axis_curves import axis_panels
 from raxalign.report.sections.learning_curves import size_panels
 from raxalign.report.sections.pivot_transfer import pareto_panels
@@ -67,7 +67,7 @@ def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
         for way, weight in values
     ]
     plan = Plan("p", "en", 1, (), {}, {"finetune": ("lambda", "direction")})
-    (panel,) = axis_panels(Results.of(found, plan), "finetune", "lambda")
+    (panel,) = axis_panels(Results.of(found, plan), Judge(), "finetune", "lambda")
     assert panel.title == "xnli (direction=to-other)"
     assert [list(curve.y) for curve in panel.curves if curve.label == "test"] == [[30.0, 50.0]]
 
@@ -75,7 +75,7 @@ def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
 def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_on_dev() -> None:
     found = [of_axis(f"m{i}", 0.1 * i, split) for i in range(5) for split in ("dev", "test")]
     results = Results.of(found, Plan("p", "en", 1, (), {}, {}))
-    assert [cell.method for cell in best_on_dev(results.cells, 3, "xnli", "accuracy")] == [
+    assert [cell.method for cell in best_on_dev(results, 3, "xnli", "accuracy")] == [
         "m0",
         "m3",
         "m4",
@@ -91,7 +91,7 @@ def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
             "x",
             "y",
             (
-                Curve("a", [1, 10], [1, 2], [0.1, None], dashed=True),
+                Curve("a", [1, 10], [1, 2], [(0.9, 1.3), None], dashed=True),
                 Curve("b", (), [1.5], level=True),
             ),
             log=True,
@@ -114,7 +114,6 @@ def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
 
 def test_64_series_have_64_looks() -> None:
     assert len({(colour_of(place), marker_of(place)) for place in range(64)}) == 64
-    assert len({(colour_of(place), hatch_of(place)) for place in range(64)}) == 64
 
 
 def test_a_method_has_one_look_in_all_panels_of_a_figure() -> None:
@@ -127,7 +126,7 @@ def test_a_method_has_one_look_in_all_panels_of_a_figure() -> None:
                     value = 0.9 if i == best else 0.01 * i
                     row = of_axis(f"m{i}", value, split)
                     found.append({**row, "task": task, "sentences": size})
-    panels = size_panels(Results.of(found, Plan("p", "en", 1, (), {}, {})))
+    panels = size_panels(Results.of(found, Plan("p", "en", 1, (), {}, {})), Judge())
     looks = {(c.label, c.colour) for panel in panels for c in panel.curves}
     assert len({label for label, _ in looks}) == len(looks) == len({place for _, place in looks})
 
@@ -147,8 +146,8 @@ def test_names_of_points_do_not_cover_each_other_and_legends_fit() -> None:
         boxes = [text.get_window_extent() for text in figure.axes[0].texts if text.get_visible()]
         assert len(boxes) >= 15
         assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
-    bars = [Bars(f"scratch, layers={i} vocab_size=30000 window=128", [1.0], i) for i in range(10)]
-    with opened_canvas([Panel("", "", "y", bars=bars, names=["de"])]) as figure:
+    dots = [Dots(f"scratch, layers={i} vocab_size=30000 window=128", [1.0], i) for i in range(10)]
+    with opened_canvas([Panel("", "", "y", dots=dots, names=["de"])]) as figure:
         legend = figure.legends[0].get_window_extent()
         assert legend.x0 >= 0
         assert legend.x1 <= figure.bbox.width
@@ -172,24 +171,26 @@ def test_the_front_of_pivot_and_transfer_links_what_no_other_method_beats_in_bot
     assert ends == [(50, 60, 70, 50), (70, 50, 80, 30)]
 
 
-def test_encoders_that_differ_in_their_seed_alone_share_a_bar_with_an_error_bar() -> None:
+def test_encoders_that_differ_in_their_seed_alone_share_a_dot_with_an_interval() -> None:
     values = {"seed=0 window=8": 0.4, "seed=1 window=8": 0.6, "seed=0 window=4": 0.3}
     found = [
         {**of_axis("none", value, "test"), "encoder": f"scratch {name}", "evaluation": name}
         for name, value in values.items()
     ]
     results = Results.of(found, Plan("p", "en", 1, (), {}, {}))
-    (panel,) = bar_panels(results, "xnli")
-    long, short = panel.bars
+    (panel,) = encoder_panels(results, Judge(), "xnli")
+    long, short = panel.dots
     assert (long.label, long.values, short.values) == (
         "scratch window=8",
         [pytest.approx(50)],
         [30.0],
     )
-    assert long.spread == [pytest.approx(14.142, abs=0.001)]
-    (loss,) = loss_panels(results, "xnli")
-    assert loss.bars[0].values == [pytest.approx(40)]
-    assert loss.bars[0].spread == [pytest.approx(100 * 14.142 * 30 / 50**2, abs=0.01)]
+    half = 12.706 * 10  # Student's t with one degree of freedom, and the error of the mean
+    assert long.ends == [pytest.approx((50 - half, 50 + half), abs=0.01)]
+    (loss,) = loss_panels(results, Judge(), "xnli")
+    assert loss.dots[0].values == [pytest.approx(40)]
+    apart = 100 * half * 30 / 50**2
+    assert loss.dots[0].ends == [pytest.approx((40 - apart, 40 + apart), abs=0.01)]
 
 
 def test_a_drawing_on_a_page_keeps_its_styles_and_the_names_that_it_uses(tmp_path: Path) -> None:

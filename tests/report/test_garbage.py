@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,11 @@ import pytest
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.report.garbage.collect import collect
+from raxalign.store.alive import maker_name
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signed_on, signs
+from raxalign.store.files import files_of
+from raxalign.store.lease import lease
 from raxalign.store.ledger import Ledger
 from raxalign.store.tombstones import Tombstones, drop
 from raxalign.sweep.job import write_plan
@@ -43,17 +46,23 @@ def put(root: str, path: str, size: int = 1000) -> Path:
     return file
 
 
-def dead_pid() -> int:
-    done = subprocess.run(
-        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
-    )
-    return int(done.stdout)
+def dead_process() -> str:
+    """The name of a process that has ended."""
+    code = "from raxalign.store.alive import maker_name; print(maker_name())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def take(root: str, key: str) -> None:
+    """Make something, which leaves its lock behind."""
+    with lease(root, f"making/{key}"):
+        pass
 
 
 def clutter(root: str) -> dict[str, Path]:
     """One thing of each kind that nobody needs, by its line."""
-    pid = dead_pid()
-    store = ArtifactStore(root)
+    dead, store = dead_process(), ArtifactStore(root)
+    take(root, OTHER)
     for kind in ("pairs", "tuned"):
         store.make(kind, OTHER, lambda folder: {"n": (folder / "f").write_bytes(b"x" * 1000)})
     drop(store, "tuned", OTHER, "run.keep: none")
@@ -64,13 +73,11 @@ def clutter(root: str) -> dict[str, Path]:
         "1 spool (1.0 kB): no given grid has their trials": put(root, f"spool/{OTHER}/1.json"),
         "1 damaged (1.0 kB): they were set aside": put(root, "damaged/pairs-x-1/data"),
         "1 checkpoints (1.0 kB): their trainings are over": put(root, f"checkpoints/{OTHER}/s"),
-        "1 locks (0 bytes): no driver lives": put(root, f"checkpoints/.{OTHER}.lock", 0),
+        "1 locks (0 bytes): no driver lives": Path(root, "locks/making", OTHER),
         "1 tracked (1.0 kB): they mark other grids": put(root, "tracked/mark"),
-        "1 scratch (1.0 kB): the drivers that used them": put(
-            root, f"ray/{os.uname().nodename}-{pid}/x/y"
-        ),
+        "1 scratch (1.0 kB): the drivers that used them": put(root, f"ray/{dead}/x/y"),
         "1 temporaries (1.0 kB): their processes died": put(
-            root, f"ledger/.tmp-x-00000000-{pid}-1-00000000/y"
+            root, "ledger/.tmp-x-00000000-1-1-00000000/y"
         ),
     }
 
@@ -132,8 +139,8 @@ def test_what_a_living_driver_uses_stays(opened, tmp_path) -> None:
     place = write_plan(other.plan, opened.root)
     key = next(s.key for s in other.plan.stages.values() if s.kind == "pairs")
     ArtifactStore(opened.root).make("pairs", key, lambda folder: {})
-    put(opened.root, f"checkpoints/.{OTHER}.lock", 0)
-    put(opened.root, f"ray/{os.uname().nodename}-{os.getpid()}/x")
+    take(opened.root, OTHER)
+    put(opened.root, f"ray/{maker_name()}/x")
     with signed_on(opened.root, place):
         assert gc(opened) == "0 bytes could be freed with --delete"
     told = gc(opened)
@@ -144,11 +151,20 @@ def test_what_a_living_driver_uses_stays(opened, tmp_path) -> None:
 
 def test_a_training_whose_lock_is_held_keeps_its_checkpoints(opened) -> None:
     put(opened.root, f"checkpoints/{OTHER}/s")
-    lock = put(opened.root, f"checkpoints/.{OTHER}.lock", 0)
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with lease(opened.root, f"making/{OTHER}"):
         assert gc(opened) == "0 bytes could be freed with --delete"
     assert "1 checkpoints" in gc(opened)
+
+
+def test_a_sign_from_the_far_future_neither_stops_it_nor_has_it_fetch_anything(opened) -> None:
+    record = {"host": "h", "pid": 1, "plan": "http://127.0.0.1:9/plan.json", "at": 1e12}
+    put(opened.root, "drivers/cafecafe-1-1/driver.json").write_text(json.dumps(record))
+    assert "would remove 1 drivers" in gc(opened)
+    record["at"] = time.time()
+    put(opened.root, "drivers/cafecafe-1-1/driver.json").write_text(json.dumps(record))
+    with pytest.raises(RaxalignError, match="a driver runs on this storage") as told:
+        gc(opened)
+    assert f"{opened.root}/plans/plan.json" in str(told.value)
 
 
 def test_a_driver_whose_plan_cannot_be_read_stops_it_and_dead_signs_go(opened) -> None:
@@ -172,10 +188,13 @@ def test_an_object_store_is_tidied_with_its_copies_on_this_machine(
     for key in (OTHER, "e" * 64):
         store.make("pairs", key, lambda folder: {"n": (folder / "f").write_bytes(b"x" * 1000)})
     drop(store, "pairs", OTHER, "run.keep: none")
+    files_of(root).write(f"checkpoints/{OTHER}/0badcafe/index.json", b"x" * 1000)
     told = collect([opened.grid.path], root, local_folder, delete=False)
     assert "would remove 1 artifacts (1.0 kB)" in told
     assert "would remove 1 cache" in told
+    assert "would remove 1 checkpoints (1.0 kB)" in told
     collect([opened.grid.path], root, local_folder, delete=True)
     assert list(store.keys()) == []
     assert list(Tombstones(root).keys()) == []
+    assert files_of(root).names("checkpoints") == {}
     assert not list((tmp_path / "cache").glob("*/artifacts/*/*/*"))

@@ -128,7 +128,7 @@ def test_a_point_that_is_suggested_while_gc_looks_loses_nothing(
 
 def test_signs_of_dead_drivers_of_searches_go(searched: Opened, other: Path) -> None:
     alive, dead = source_of(searched).owner, source_of(searched).owner
-    dead.driver = Driver("elsewhere", 1, None)
+    dead.driver = Driver("0badcafe-1-1")
     dead.beat()
     sign = Path(searched.root) / "studies" / "drivers" / f"{dead.token}.json"
     sign.write_text(json.dumps({**json.loads(sign.read_text()), "at": 0.0}))

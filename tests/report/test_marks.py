@@ -11,18 +11,20 @@ import pytest
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.significance import ONE_RUN, Comparison, Interval
-from raxalign.plan.values.comparisons import Compared
+from raxalign.measured import share
+from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import difference_text, remarks
-from raxalign.report.cells.numbers import metric_unit
 from raxalign.report.cells.results import Results
+from raxalign.report.predictions.bins import PERCENT
 from tests.ledgers import made_up
 from tests.report.material import judge_of, own_table, part
 
 
 def test_a_cell_has_its_interval_its_difference_to_the_baseline_and_a_mark_where_a_test_tells(
-    made: Any,
+    tmp_path: Path,
 ) -> None:
+    made = made_up(tmp_path, seeds="[0, 1, 2, 3, 4]")
     ledger = made[1]
     table = own_table(made, ledger, "grid-retrieval-contextual_accuracy-test")
     base, *others = table.lines
@@ -103,12 +105,15 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
         "",
         at_chance=True,
         guessing=1 / 3,
+        measured=share("accuracy", "Share of what is right."),
     )
-    assert list(remarks(found, metric_unit([0.34]))) == [
+    assert list(remarks(found, PERCENT)) == [
         "At chance: its interval contains 33.3, the value of guessing.",
         "Falls far below the baseline none: to less than half of its value.",
     ]
-    assert difference_text(found, metric_unit([0.34])) == "−36.0 [−40.0, −30.0]"
+    assert difference_text(found, PERCENT) == "−36.0 [−40.0, −30.0]"
+    unmarked = replace(found, verdict="not after correction", at_chance=False)
+    assert list(remarks(unmarked, PERCENT)) == [f"Not after correction. {ONE_BY_ONE}"]
     alone = replace(
         found,
         comparison=None,
@@ -117,7 +122,14 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
         untested=ONE_RUN,
         at_chance=False,
     )
-    assert list(remarks(alone, metric_unit([0.34]))) == [
-        "No test: for the baseline, one run of something that depends on its seed."
+    assert list(remarks(alone, PERCENT)) == [
+        "No test: for the baseline, one run of something that depends on its seed.",
+        "Falls far below the baseline none: to less than half of its value, untested.",
     ]
-    assert difference_text(alone, metric_unit([0.34])) == "−36.0, cannot tell"
+    assert difference_text(alone, PERCENT) == "−36.0, cannot tell"
+    assert list(remarks(replace(alone, baseline=None, outdated="`readout: keep`"), PERCENT))[
+        -1
+    ] == (
+        "Under readouts that were fitted before the task's training, which changes the encoder:"
+        " `readout: keep`."
+    )

@@ -46,10 +46,10 @@ def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path: Path) -> No
     text = as_text(plan, root, RunConfig())
     for told in (
         "small: 8 points, 5 trials (1 cached)",
-        "none: 1 trials",
+        "none: 1 trial",
         "finetune: 4 trials",
         "bitext (1 done)",
-        "none: 4 points are 1 trials",
+        "none: 4 points are 1 trial",
     ):
         assert told in text
     assert "evaluations: 5 (1 done)" in text

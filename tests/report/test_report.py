@@ -19,9 +19,10 @@ import pytest
 
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.numbers import metric_unit, number, published_unit, signed
+from raxalign.report.cells.numbers import number, published_unit, signed
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Document, Entry, Line, Part, Table
+from raxalign.report.paper.latex import tex
 from raxalign.report.render import (
     as_html,
     as_latex,
@@ -30,7 +31,6 @@ from raxalign.report.render import (
     letter,
     markdown,
     markdown_cell,
-    tex,
     tex_below,
     tex_cell,
 )
@@ -39,6 +39,7 @@ from raxalign.report.sections.learning_curves import size_panels
 from raxalign.report.sections.transfer import transfer_panels, transfer_table
 from raxalign.report.write import write_report
 from raxalign.tasks.translation.samples import shift_point
+from tests.report.compiled import ENGINES, faults
 from tests.report.material import judge_of, own_table, part, published
 
 NASTY = "a_b & 5% <script>|*x*| $y$ #1 ^~\\ {z}"
@@ -135,6 +136,12 @@ def test_the_page_begins_with_the_answer_and_hides_nothing_without_a_script(writ
     assert re.search(r"<details class=\"idle\"><summary>\d+ rows? without a measured value", text)
 
 
+def test_every_form_of_the_report_says_what_its_intervals_do_not_hold_for(written: Path) -> None:
+    for name in ("report.html", "report.md", "report.tex"):
+        text = " ".join((written / name).read_text(encoding="utf-8").split())
+        assert "among all comparisons of the table the difference may be chance" in text, name
+
+
 def test_the_sentence_is_in_every_form_of_the_report(written: Path) -> None:
     page = (written / "report.html").read_text(encoding="utf-8")
     (sentence,) = re.findall(r'<p class="sentence">(.*?)</p>', page)
@@ -188,6 +195,20 @@ def test_latex_rows_have_the_columns_of_their_table(written: Path) -> None:
             if line.endswith("\\\\") and "multicolumn" not in line
         ):
             assert len(re.findall(r"(?<!\\)&", line)) == len(columns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_report_and_a_paper_that_reads_its_tables_compile(
+    written: Path, tmp_path: Path, engine: str
+) -> None:
+    tables = "".join(f"\\input{{tables/{path.name}}}\n" for path in written.glob("tables/*.tex"))
+    (written / "paper.tex").write_text(
+        f"\\documentclass{{article}}\n\\usepackage{{booktabs,graphicx}}\n\\begin{{document}}\n{tables}"
+        "\\ref{tab:small-xnli-accuracy}\\end{document}\n"
+    )
+    for name in ("report.tex", "paper.tex"):
+        assert faults(engine, written / name, tmp_path) == []
 
 
 def test_the_figures_files_are_drawings(written: Path) -> None:
@@ -278,8 +299,6 @@ def test_numbers_are_shown_by_their_unit() -> None:
     assert published_unit("f1_percent", [66.15]).show(0.6615) == "66.15"
     assert published_unit("accuracy_percent", [80.4]).show(0.72345) == "72.3"
     assert published_unit("sentences", [14987]).show(14987) == "14,987"
-    assert metric_unit([0.5, 1.0]).show(0.5) == "50.0"
-    assert metric_unit([12.5, 3]).show(12.5) == "12.500"
     assert shift_point("layer10_alpha2.5_convert_rate") == (10, 2.5, "convert_rate")
     assert shift_point("layer1_alpha-1e-05_bleu1") == (1, -1e-05, "bleu1")
     assert shift_point("accuracy") is None
@@ -373,7 +392,7 @@ def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
         if row["method"] == "none" and row["seed"] == 0 and row["task"] == "xnli"
     }
     assert set(gain.points[0].names) == set(base) - {"en"}
-    assert [panel.title for panel in size_panels(results)] == [
+    assert [panel.title for panel in size_panels(results, Judge())] == [
         "retrieval (dev set)",
         "xnli (dev set)",
     ]

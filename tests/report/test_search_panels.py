@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.config.spaces import Space
+from raxalign.plan.plan import Plan
 from raxalign.plan.study import Objective, Study
 from raxalign.plan.tried import StudyRecord, Tried
 from raxalign.report.figures import search_panels as panels
@@ -16,6 +17,7 @@ from raxalign.report.figures.drawing import draw, opened_canvas
 from raxalign.report.figures.labels import wrapped
 from raxalign.report.figures.seen_search import Seen
 
+NO_PLAN = Plan("p", "en", 1, (), {}, {})
 SPACES = (
     Space("lambda", "log_uniform", 1e-4, 1.0),
     Space("epochs", "int", 1, 3),
@@ -46,7 +48,7 @@ def seen(
     shares = {
         objective.name: {"lambda": 0.7, "epochs": 0.2, "layers": 0.1} for objective in objectives
     }
-    return Seen(study, StudyRecord(study.name, tried, best, True, shares), 0)
+    return Seen(study, StudyRecord(study.name, tried, best, True, shares), 0, NO_PLAN.measured)
 
 
 def test_no_trial_lies_outside_the_axes_of_the_history() -> None:

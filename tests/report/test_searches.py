@@ -66,7 +66,7 @@ def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> Non
     opened = reopened(found)
     (study,) = opened.plan.studies
     record, ledger = read_record(opened.root, study), Ledger(opened.root)
-    seen = Seen(study, record, 0)
+    seen = Seen(study, record, 0, opened.plan.measured)
     assert [entry.state for entry, _ in seen.spent()] == [entry.state for entry in record.tried]
     (panel,) = history([seen])
     assert list(panel.curves[0].x) == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -124,10 +124,10 @@ def test_status_and_best_say_how_far_and_how_good(searched: Opened) -> None:
     (best,) = record.chosen
     line = status_lines(plan, root)[0]
     assert line.startswith("search finetune de, 100 sentences: 6 of at most 6 trials, finished;")
-    assert f"best {METRIC} {best.scores[0]:.4f} on dev" in line
+    assert f"best {METRIC} {100 * best.scores[0]:.1f} % on dev" in line
     told = best_lines(plan, root, rows(plan, Ledger(root)))
     assert told[0] == "finetune de, 100 sentences (6 trials):"
-    assert f"{METRIC} {1 - best.scores[0]:.4f} ± 0.0000 on test over 2 seeds" in told[1]
+    assert f"{METRIC} {100 * (1 - best.scores[0]):.1f} ± 0.0 % on test over 2 seeds" in told[1]
 
 
 def test_runs_of_a_search_have_study_and_number_and_no_test_values(searched: Opened) -> None:

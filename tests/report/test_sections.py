@@ -49,6 +49,7 @@ def test_the_section_of_the_docs_is_shown_after_the_package_s_own(tmp_path: Path
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     headings = re.findall(r"<h2>(.*?)</h2>", page)
     assert headings == [
+        "Methods by language",
         "The grid&#39;s own tables",
         "Figures",
         "Chosen on dev",

@@ -8,13 +8,19 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from raxalign.analysis.cells import cells
 from raxalign.cli._terminal import print_parts
 from raxalign.errors import RaxalignError
+from raxalign.plan.load import open_grid
+from raxalign.plan.names import ordered
 from raxalign.plan.plan import Plan
+from raxalign.plan.values.comparisons import comparisons
+from raxalign.report.cells.results import Results
 from raxalign.report.tables import (
     FIELDS,
     as_csv,
@@ -25,6 +31,7 @@ from raxalign.report.tables import (
     json_parts,
 )
 from raxalign.report.terminal.selection import Selection
+from tests.grids import write_grid
 
 PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})
 
@@ -41,7 +48,7 @@ def row(value: float, **changes: Any) -> dict[str, Any]:
     base |= {
         "sentences": 1000,
         "seed": 0,
-        "task": "xnli",
+        "task": "sentence_retrieval",
         "task_params": {"data": "hub"},
         "lang": "de",
         "metric": "accuracy",
@@ -65,8 +72,23 @@ ROWS = [
 
 def test_a_block_has_the_pivot_first_and_means_last() -> None:
     [block] = blocks(ROWS, PLAN)
-    assert block.title == "xnli: accuracy (test), %"
+    assert block.title == "sentence_retrieval: accuracy (test), %"
     assert block.langs == ("en", "bg", "de", "avg", "avg_zero_shot")
+
+
+def test_languages_stand_as_the_grid_names_them_wherever_they_are_shown(tmp_path: Path) -> None:
+    path = write_grid(tmp_path, languages="{together: [fr, bg, de]}")
+    plan = open_grid(path, storage=str(tmp_path / "storage"), allow_missing=True).plan
+    shuffled = ["avg", "de-en", "bg-en", "en", "el", "avg_zero_shot", "fr-en", "fr-bg", "en-fr"]
+    assert ordered(shuffled, plan) == (
+        ["en", "fr-bg", "fr-en", "bg-en", "de-en", "en-fr", "el", "avg", "avg_zero_shot"]
+    )
+    rows = [row(0.5, lang=lang) for lang in ("bg", "de", "en", "fr")]
+    [block] = blocks(rows, plan)
+    assert block.langs == ("en", "fr", "bg", "de", "avg", "avg_zero_shot")
+    assert Results.of(rows, plan).by_table["sentence_retrieval", "accuracy", "test"] == block.langs
+    found = comparisons(cells(rows, plan.pivot, plan.measured), plan, None)
+    assert [entry.name[1] for entry in found] == list(block.langs)
 
 
 def test_a_line_names_the_axes_alone_and_means_are_over_seeds() -> None:
@@ -85,7 +107,7 @@ def test_the_legend_says_what_the_spread_is_and_one_run_has_none() -> None:
     once = as_text(blocks([row(0.5)], PLAN))
     assert "±" not in once
     assert once.splitlines() == [
-        "xnli: accuracy (test), %",
+        "sentence_retrieval: accuracy (test), %",
         "method               sentences    de",
         "────────────────────────────────────",
         "finetune lambda=0.1      1,000  50.0",
@@ -94,14 +116,14 @@ def test_the_legend_says_what_the_spread_is_and_one_run_has_none() -> None:
 
 def test_counts_and_standard_errors_show_only_when_asked_for() -> None:
     assert {block.title for block in blocks(ROWS, PLAN, Selection(every=True))} >= {
-        "xnli: accuracy_pairs (test)",
-        "xnli: accuracy_stderr (test), %",
+        "sentence_retrieval: accuracy_pairs (test)",
+        "sentence_retrieval: accuracy_stderr (test), %",
     }
 
 
 def test_dev_values_show_where_there_is_no_test() -> None:
     assert [block.title for block in blocks([row(0.9, split="dev")], PLAN)] == [
-        "xnli: accuracy (dev), %"
+        "sentence_retrieval: accuracy (dev), %"
     ]
 
 
@@ -130,7 +152,9 @@ def test_an_accuracy_over_a_handful_of_pairs_is_told_and_not_shown():
         {**entry, "value": 12.0} if entry["metric"] == "accuracy_pairs" else entry for entry in ROWS
     ]
     (hidden,) = [
-        block for block in blocks(few, PLAN) if block.title.startswith("xnli: accuracy (test)")
+        block
+        for block in blocks(few, PLAN)
+        if block.title.startswith("sentence_retrieval: accuracy (test)")
     ]
     assert hidden.lines == ()
     assert "12" in hidden.note
@@ -138,7 +162,7 @@ def test_an_accuracy_over_a_handful_of_pairs_is_told_and_not_shown():
     assert next(
         block
         for block in blocks(few, PLAN, Selection(every=True))
-        if block.title == "xnli: accuracy (test), %"
+        if block.title == "sentence_retrieval: accuracy (test), %"
     ).lines
 
 
@@ -163,14 +187,14 @@ def test_parts_are_printed_as_they_are_and_csv_ends_as_its_lines_do(
 ) -> None:
     print_parts(csv_parts([row(0.25), row(0.5)]))
     assert capsys.readouterr().out == as_csv([row(0.25), row(0.5)])
-    assert as_csv([row(0.25)]).endswith(",0.25\r\n")
+    assert as_csv([row(0.25)]).endswith(",0.25,\r\n")
     assert as_json([]) == "[]"
     assert as_json([row(0.5)]).endswith("}\n]")
 
 
 def test_metrics_that_are_no_shares_keep_their_unit() -> None:
     [block] = blocks([row(12.5, metric="bleu"), row(3.0, metric="bleu", lang="bg")], PLAN)
-    assert block.title == "xnli: bleu (test)"
+    assert block.title == "sentence_retrieval: bleu (test)"
     assert block.lines[0][2:] == ("3.000", "12.500", "7.750")
 
 
@@ -204,8 +228,8 @@ def test_columns_fold_into_bands_that_repeat_the_method() -> None:
 
 def test_a_table_that_does_not_fit_at_all_is_a_list() -> None:
     assert as_text(blocks([row(0.5), row(0.25, lang="bg")], PLAN), width=22).splitlines() == [
-        "xnli: accuracy (test),",
-        "%",
+        "sentence_retrieval:",
+        "accuracy (test), %",
         "finetune lambda=0.1,",
         "1,000",
         "  bg   25.0",
@@ -225,7 +249,7 @@ def test_seeds_have_a_line_each_and_no_spread() -> None:
 def test_a_transposed_table_has_a_line_per_language() -> None:
     rows = [row(0.5), row(0.25, lang="bg"), row(0.75, method="none", params={}, sentences=None)]
     assert as_text(blocks(rows, PLAN), transpose=True).splitlines() == [
-        "xnli: accuracy (test), %",
+        "sentence_retrieval: accuracy (test), %",
         "language  finetune lambda=0.1, 1,000  none",
         "──────────────────────────────────────────",
         "bg                              25.0",
@@ -240,9 +264,9 @@ def test_a_selection_takes_columns_and_leaves_means_over_all_languages() -> None
     assert block.langs == ("de", "avg")
     assert block.lines[0][3].startswith("66.7")
     [dev] = blocks(ROWS, PLAN, Selection(splits=("dev",)))
-    assert (dev.title, dev.lines[0][2]) == ("xnli: accuracy (dev), %", "90.0")
+    assert (dev.title, dev.lines[0][2]) == ("sentence_retrieval: accuracy (dev), %", "90.0")
     [pairs] = blocks(ROWS, PLAN, Selection(metrics=("accuracy_pairs",)))
-    assert pairs.title == "xnli: accuracy_pairs (test)"
+    assert pairs.title == "sentence_retrieval: accuracy_pairs (test)"
 
 
 def test_a_language_means_its_pair_with_the_pivot_too() -> None:
@@ -253,8 +277,11 @@ def test_a_language_means_its_pair_with_the_pivot_too() -> None:
 
 
 def test_what_no_result_has_is_refused_with_what_there_is() -> None:
-    with pytest.raises(RaxalignError, match=r"--task xnil: no result has it; did you mean xnli\?"):
-        Selection(tasks=("xnil",)).refuse_unknown(ROWS, "en")
+    with pytest.raises(
+        RaxalignError,
+        match=r"--task sentence_retreival: no result has it; did you mean sentence_retrieval\?",
+    ):
+        Selection(tasks=("sentence_retreival",)).refuse_unknown(ROWS, "en")
     with pytest.raises(RaxalignError, match="there are: de, en, bg, avg, avg_zero_shot"):
         Selection(langs=("tlh",)).refuse_unknown(ROWS, "en")
     Selection(langs=("de",)).refuse_unknown([row(0.5, lang="de-en")], "en")

@@ -133,3 +133,33 @@ def test_table_1_of_pan_et_al_shows_the_pairs_of_each_size(tmp_path: Path) -> No
     assert lines["ppa/250k"].entries[fr].text == "50"
     assert lines["cao-2020"].entries[fr].state == "published"
     assert "test set" not in table.caption
+
+
+def test_pairs_are_counted_where_a_map_is_fitted_after_a_task_s_training_alone(
+    tmp_path: Path,
+) -> None:
+    """The plan then has no aligned encoder of the trial itself."""
+    file = write_grid(
+        tmp_path,
+        languages="{together: [de]}",
+        sentences="[100]",
+        methods=("none: {}", "rotation: {}", "sentence_rotation: {}"),
+        tasks=("pos: {data: phrasebook}",),
+    )
+    opened = open_grid(file, storage=str(tmp_path / "storage"))
+    store, ledger = ArtifactStore(opened.root), Ledger(opened.root)
+    for trial in opened.plan.trials:
+        (key,) = trial.evaluations.values()
+        score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
+        ledger.write(key, {"scores": [score], "params": {}, "task": "pos"}, None)
+        assert (trial.aligned in opened.plan.stages) == (trial.method == "none")
+        if trial.method == "sentence_rotation":
+            fitted = opened.plan.stages[key].inputs["aligned"]
+            make(store, "aligned", fitted, {"de": {"sentences": 93}})
+    for key, stage in opened.plan.stages.items():
+        if stage.kind == "bitext" and stage.params["part"] == "training":
+            make(store, "bitext", key, {"counts": {"training": {"kept": 100}}})
+    found = Results.of(rows(opened.plan, ledger), opened.plan)
+    measure = section("training_pairs", found, ledger=ledger).measures()["training_pairs"]
+    counted = {cell.method: fill.values["de"] for cell in found.cells if (fill := measure(cell))}
+    assert counted == {"rotation": Value(100, None, 1), "sentence_rotation": Value(93, None, 1)}

@@ -18,6 +18,7 @@ from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose
+from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.plans import as_json, as_text
 from raxalign.report.render import as_html, as_latex, as_markdown
 from raxalign.report.status import status
@@ -53,9 +54,9 @@ def trial(
 
 
 TRIALS = (
-    trial("none", "low", "xnli", sentences=None),
-    trial("rotation", "low", untouched=("xnli",)),
-    trial("znorm", untouched=("low", "xnli")),
+    trial("none", "pos", "xnli", sentences=None),
+    trial("rotation", "pos", untouched=("xnli",)),
+    trial("znorm", untouched=("pos", "xnli")),
 )
 
 
@@ -105,6 +106,16 @@ def test_the_grid_s_own_tables_say_untouched_and_why() -> None:
         TOLD.format(task="xnli", method=method) for method in ("rotation", "znorm")
     )
     assert [entry.notes for line in xnli.lines for entry in line.entries] == [(), (1,), (2,)]
+
+
+def test_a_short_table_names_in_its_caption_what_it_does_not_show() -> None:
+    tables = {
+        entry[0]: table for entry, table in short_tables(Results.of(*found(*TRIALS)), Judge())
+    }
+    assert [line.label for line in tables["xnli"].lines] == ["none"]
+    told = "Not shown, as they change nothing that it reads: rotation, znorm."
+    assert told in tables["xnli"].caption
+    assert "it reads: znorm." in tables["pos"].caption
 
 
 def test_a_published_table_says_it_too_beside_the_printed_figure() -> None:

@@ -85,8 +85,8 @@ def test_word_pairs_are_matched_by_their_ids_and_what_they_lack_is_left_out(tmp_
         found["recall"],
     ) == (2, 2, 3, 1.0, pytest.approx(2 / 3))
     assert told == [
-        f"1 sentence pairs of {gold} are not among the word pairs (repeated ones are dropped) and"
-        " are left out"
+        f"1 sentence pairs of {gold} are not among the word pairs (`raxalign pairs` drops repeated"
+        " ones without `--overlap keep`) and are left out"
     ]
 
 

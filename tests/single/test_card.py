@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,16 @@ from typing import Any
 import pytest
 from huggingface_hub import ModelCard
 
+import raxalign as rx
+from raxalign.plan.load import open_grid
 from raxalign.single.card import Card
 from raxalign.single.card_origin import Origin, Text, hub_name, origin_of
 from raxalign.single.card_scores import Score, scores_of
+from raxalign.single.place import open_workshop
+from raxalign.stages import run_trial
+from raxalign.store.ledger import Ledger
+from raxalign.train.runtime import Runtime
+from tests.grids import write_grid
 from tests.ledgers import made_up
 
 
@@ -142,3 +150,38 @@ def test_a_trial_s_card_has_its_own_values_next_to_those_of_the_encoder(tmp_path
     )
     assert origin_of(plan, trial).base_model is None
     assert [text.kind for text in origin_of(plan, trial).texts] == ["phrasebook"]
+
+
+@pytest.mark.parametrize("run", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_card_and_a_comparison_of_the_grid_give_the_same_verdicts(
+    tmp_path: Path, *, run: bool
+) -> None:
+    """Two sizes and several values of lambda make a table whose correction is larger than within
+    the cell of one trial; with `run` its trials are trained.
+    """
+    if run:
+        methods = ("none: {}", "rotation: {}", "finetune: {lambda: [0.1, 1.0], batch_size: 16}")
+        options = {"languages": "{together: [de, fr]}", "seeds": "[0, 1]", "methods": methods}
+        opened = open_grid(write_grid(tmp_path, **options), storage=str(tmp_path / "storage"))  # type: ignore[arg-type]
+        workshop = open_workshop(opened.plan, opened.root, Runtime())
+        for trial in opened.plan.trials:
+            run_trial(workshop, trial.key)
+    else:
+        opened, _ = made_up(tmp_path)
+    rows = rx.compare(opened).to_pylist()
+    shown = 0
+    for trial in (trial for trial in opened.plan.trials if trial.seed in (None, 0)):
+        tested = {
+            (row["task"], row["lang"], row["metric"], row["split"]): row
+            for row in rows
+            if (row["method"], row["sentences"], json.loads(row["params"]))
+            == (trial.method, trial.sentences, dict(trial.params))
+        }
+        for score in scores_of(opened.plan, Ledger(opened.root), trial):
+            if score.bounds is not None:
+                row = tested[score.task, score.lang, score.metric, score.split]
+                assert (score.verdict, score.difference) == (row["verdict"], row["difference"])
+                assert score.bounds == (row["difference_low"], row["difference_high"])
+                shown += 1
+    assert shown > 10
+    assert {"better", "not after correction"} <= {row["verdict"] for row in rows}

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pytest
 import torch
@@ -18,14 +17,18 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.schema import full_schema, links_of, read_pairs
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.values.results import rows
+from raxalign.plan.stored import plan_path
+from raxalign.plan.values.remarks import remarks
+from raxalign.plan.values.results import read_records, rows
+from raxalign.single.aer import ErrorRateRequest, error_rate
 from raxalign.single.align import AlignRequest, make_aligned
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from raxalign.single.export import export_trial, find
 from raxalign.single.pairs import PairsRequest, make_pairs, parse_named
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
-from raxalign.store.key import digest
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
@@ -76,10 +79,8 @@ def finished(site: Path) -> Opened:
     ]
     path.write_text("\n".join(lines), encoding="utf-8")
     opened = open_grid(path, storage=str(site / "storage"))
-    text = opened.plan.to_json()
-    (site / "storage" / "plans").mkdir()
-    (site / "storage" / "plans" / f"{digest(text)[:32]}.json").write_text(text, encoding="utf-8")
-    (site / "storage" / "plans" / "older.json").write_text("{}", encoding="utf-8")
+    write_plan(opened.plan, opened.root)
+    (site / "storage" / plan_path("{}")).write_text("{}", encoding="utf-8")  # an older version's
     workshop = open_workshop(opened.plan, opened.root, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
@@ -97,6 +98,51 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     from safetensors.torch import load_file
 
     return load_file(folder / "model.safetensors")
+
+
+def test_repeated_pairs_are_kept_beside_links_made_by_hand_where_they_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    for name, text in (("text.de", "a b\na b\nc\n"), ("text.en", "A B\nA B\nC\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    gold = tmp_path / "gold"
+    gold.write_text("0-0 1-1\n0-0 1-1\n0-0\n", encoding="utf-8")
+    request = replace(
+        REQUEST,
+        source="moses",
+        options=(f"path={tmp_path / 'text'}", "pretokenized=true"),
+        sentences=None,
+        heldout=0,
+        aligner="links",
+        aligner_options=(f"path={gold}",),
+    )
+    root, sentences = str(tmp_path / "storage"), {}
+    for overlap in ("drop", "keep"):
+        out, told = tmp_path / overlap, list[str]()
+        make_pairs(replace(request, overlap=overlap), out, root=root)  # type: ignore[arg-type]
+        found = error_rate(ErrorRateRequest(out, gold), tell=told.append)
+        assert found["aer"] == 0
+        sentences[overlap] = found["sentences"]
+        assert [said.endswith("without `--overlap keep`) and are left out") for said in told] == (
+            [True] if overlap == "drop" else []
+        )
+    assert sentences == {"drop": 2, "keep": 3}
+
+
+def test_links_made_by_hand_beside_words_of_a_tokeniser_are_warned_of(tmp_path: Path) -> None:
+    for name, text in (("text.de", "a b.\n"), ("text.en", "A B.\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    gold, told = tmp_path / "gold", list[str]()
+    gold.write_text("0-0 1-1\n", encoding="utf-8")
+    request = replace(
+        REQUEST, source="moses", options=(f"path={tmp_path / 'text'}",), sentences=None, heldout=0
+    )
+    make_pairs(request, tmp_path / "pairs", root=str(tmp_path / "storage"))
+    error_rate(ErrorRateRequest(tmp_path / "pairs", gold), tell=told.append)
+    assert told == [
+        f"warning: the words of {tmp_path / 'pairs'} were made by a tokeniser, and {gold} counts"
+        " words that blanks divide: make the word pairs with `--option pretokenized=true`"
+    ]
 
 
 SIMALIGN = replace(
@@ -252,7 +298,7 @@ def test_a_rotation_leaves_weights_alone_and_a_card_beside_them(site: Path, tmp_
     assert all(torch.equal(before[name], after[name]) for name in before)
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert '"center": true' in card
-    assert "*without* it" in card
+    assert "opens this encoder without its alignment" in card
 
 
 def test_training_changes_weights_and_is_the_same_again(site: Path, tmp_path: Path) -> None:
@@ -302,7 +348,7 @@ def test_an_exported_encoder_scores_what_its_trial_scored(finished: Opened, tmp_
         assert [(row["metric"], row["split"], row["value"]) for row in found] == [
             (row["metric"], row["split"], row["value"]) for row in own
         ]
-        assert "contextual_accuracy" in (tmp_path / str(number) / "README.md").read_text(
+        assert "| contextual accuracy |" in (tmp_path / str(number) / "README.md").read_text(
             encoding="utf-8"
         )
 
@@ -423,6 +469,26 @@ def test_a_task_that_was_not_asked_for_stops_no_other(
         evaluate_encoder(opened, EvaluateRequest(str(tmp_path / "out"), device="cpu"))
 
 
+def test_the_readouts_of_a_folder_are_kept_and_the_reason_is_told(
+    finished: Opened, site: Path, tmp_path: Path
+) -> None:
+    align(site, tmp_path / "out", "rotation")
+    task = "xnli: {data: phrasebook, phrasebook: {train: 20, dev: 6, test: 12}, epochs: 1}"
+    opened = open_grid(
+        write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="80", tasks=(task,)),
+        storage=finished.root,
+    )
+    _, plan = evaluate_encoder(opened, EvaluateRequest(str(tmp_path / "out"), device="cpu"))
+    (trial,) = plan.trials
+    why = "the transforms of a folder cannot be fitted again"
+    assert trial.outdated == {"xnli": why}
+    records = read_records(plan, Ledger(opened.root))
+    assert [text for text in remarks(plan, records) if "readouts" in text] == [
+        "xnli: the readouts of given were fitted before the task's training, which changes the"
+        f" encoder, and are kept: {why}"
+    ]
+
+
 def test_a_folder_with_a_shift_inside_trains_tasks_with_the_blocks_below_it_frozen(
     finished: Opened, site: Path, tmp_path: Path
 ) -> None:
@@ -451,9 +517,7 @@ def test_an_object_store_serves_as_well(
     trial = finished.plan.trials[0]
     workshop = open_workshop(finished.plan, root, Runtime())
     run_trial(workshop, trial.key)
-    fsspec.filesystem("memory").pipe_file(
-        f"{tmp_path}/root/plans/one.json", finished.plan.to_json().encode()
-    )
+    write_plan(finished.plan, root)
     assert export_trial(trial.key, tmp_path / "out", root=root).trial == trial
 
 
@@ -462,9 +526,9 @@ def test_a_key_leads_to_the_plan_that_knows_most(finished: Opened, tmp_path: Pat
         finished.plan,
         trials=tuple(replace(trial, evaluations={}) for trial in finished.plan.trials),
     )
-    for name, plan in (("a", few), ("b", finished.plan), ("c", few)):
-        (tmp_path / "plans").mkdir(exist_ok=True)
-        (tmp_path / "plans" / f"{name}.json").write_text(plan.to_json(), encoding="utf-8")
+    for points in range(8):  # some of these come before the fuller plan, and some after it
+        write_plan(replace(few, points=points), str(tmp_path))
+    write_plan(finished.plan, str(tmp_path))
     key = finished.plan.trials[0].key
     assert find(key[:10], str(tmp_path)).trial == finished.plan.trials[0]
     with pytest.raises(RaxalignError, match="run its grid"):

@@ -27,6 +27,12 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     }[request.param]
 
 
+@pytest.fixture(params=["", "bucket://"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A root that several processes reach."""
+    return f"{request.param}{tmp_path}/root"
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""

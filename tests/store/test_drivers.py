@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from raxalign.store.drivers import remove_sign, signed_on, signs
 
@@ -14,7 +15,7 @@ def test_a_driver_is_seen_while_it_works_and_gone_after(tmp_path) -> None:
     root = str(tmp_path)
     with signed_on(root, "plans/x.json"):
         (sign,) = signs(root)
-        assert (sign.plan, sign.lives, sign.own) == ("plans/x.json", True, True)
+        assert (sign.plan, sign.lives, sign.own) == (f"{root}/plans/x.json", True, True)
     assert signs(root) == []
 
 
@@ -32,11 +33,28 @@ def test_a_killed_driver_of_this_machine_is_dead_at_once(tmp_path) -> None:
 
 def test_one_of_another_machine_lives_for_a_day_after_its_last_sign(tmp_path) -> None:
     for name, age in (("cafecafe-1-1", 3600.0), ("beefbeef-1-1", 90_000.0)):
-        record = {"host": "h", "pid": 1, "plan": "p", "at": time.time() - age}
-        place = tmp_path / "drivers" / name
-        place.mkdir(parents=True)
-        (place / "driver.json").write_text(json.dumps(record))
+        sign_of(tmp_path, name, at=time.time() - age)
     assert {sign.name: sign.lives for sign in signs(str(tmp_path))} == {
         "cafecafe-1-1": True,
         "beefbeef-1-1": False,
     }
+
+
+def test_a_sign_from_the_far_future_is_a_dead_drivers(tmp_path) -> None:
+    sign_of(tmp_path, at=time.time() + 1e9)
+    (sign,) = signs(str(tmp_path))
+    assert not sign.lives
+
+
+def test_a_plan_is_looked_for_in_the_storage_whatever_place_a_sign_names(tmp_path) -> None:
+    sign_of(tmp_path, plan="https://example.org/plans/abc.json")
+    (sign,) = signs(str(tmp_path))
+    assert sign.plan == f"{tmp_path}/plans/abc.json"
+
+
+def sign_of(root: Path, name: str = "cafecafe-1-1", **changes: object) -> None:
+    """The sign of a driver on another machine."""
+    record = {"host": "h", "pid": 1, "plan": "p", "at": time.time(), **changes}
+    place = root / "drivers" / name
+    place.mkdir(parents=True)
+    (place / "driver.json").write_text(json.dumps(record))

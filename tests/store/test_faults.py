@@ -17,6 +17,7 @@ from bucket import Bucket
 from raxalign.errors import StorageError
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.digests import FileDigests
+from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 
 KEY = "ab" * 32
@@ -51,12 +52,6 @@ def build(folder: Path) -> Mapping[str, Any]:
 
 def temporaries(*folders: Path) -> list[Path]:
     return [path for folder in folders for path in folder.rglob(".tmp-*")]
-
-
-@pytest.fixture(params=["", "bucket://"])
-def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A root that several processes reach."""
-    return f"{request.param}{tmp_path}/root"
 
 
 def test_a_process_killed_while_it_builds_leaves_nothing_usable(
@@ -308,6 +303,24 @@ def test_a_root_that_is_a_file_says_so(tmp_path: Path) -> None:
 def test_a_writable_storage_is_made_and_left_empty(root: str, tmp_path: Path) -> None:
     ArtifactStore(root).check_writable()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_link_that_is_sent_again_finds_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS sends a request again whose answer was lost: the link is then there already."""
+    link = os.link
+
+    def twice(source: Path, target: Path) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", twice)
+    files = files_of(str(tmp_path))
+    assert files.create("one", b"mine")
+    assert not files.create("one", b"mine"), "equal bytes of another process are not its own"
+    assert not files.create("one", b"another's")
+    assert files.read("one") == b"mine"
 
 
 def test_a_folder_without_a_manifest_gives_way(tmp_path: Path) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import fsspec
 import pytest
 
 from raxalign.errors import DamagedArtifact
+from raxalign.store._lasting import _pack, _unpack
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.files import files_of
+from raxalign.store.ledger import Ledger
 from raxalign.store.manifest import MANIFEST
 from raxalign.store.sealed import seal, unseal
 from raxalign.store.spool import Spool
@@ -74,3 +80,52 @@ def test_a_damaged_spool_file_is_reported_and_the_others_are_read(tmp_path: Path
         "0-cut.json",
         "0-odd.json",
     }
+
+
+def test_a_record_that_is_nested_too_deeply_is_damage(root: str) -> None:
+    ledger, deep = Ledger(root), b"[" * 200_000 + b"]" * 200_000
+    storage = files_of(root)
+    storage.write(f"ledger/{KEY}/evaluation.json", b'{"sha256": "", "notes": ' + deep + b"}")
+    storage.write(f"failures/{KEY}.json", deep)
+    with pytest.raises(DamagedArtifact, match=r"nested too deeply\. It was set aside"):
+        ledger.read(KEY)
+    assert ledger.failure(KEY) is None
+    assert ledger.failures([KEY]) == {}
+
+
+SCORE = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "no scores"),
+        ({"scores": {}}, "no scores"),
+        ({"scores": [SCORE, {**SCORE, "value": "high"}]}, "no scores, or others"),
+        ({"scores": [{**SCORE, "value": math.nan}]}, "no scores, or others"),
+        ({"scores": [{"value": 0.5}]}, "no scores, or others"),
+        ({"scores": [], "notes": []}, "notes of another form"),
+        ({"scores": [], "seconds": "long"}, "seconds of another form"),
+    ],
+)
+def test_a_whole_record_that_is_not_of_an_evaluation_is_damage(
+    root: str, changes: dict[str, object], told: str
+) -> None:
+    record = {"key": KEY, "predictions": None, **changes}
+    files_of(root).write(f"ledger/{KEY}/evaluation.json", seal(record))
+    with pytest.warns(UserWarning, match=told):
+        assert Ledger(root).read_many([KEY]) == {}
+    assert not Ledger(root).has(KEY)
+
+
+def test_a_collection_that_grows_beyond_measure_is_not_unpacked() -> None:
+    """A gigabyte of blanks in a megabyte."""
+    packing = zlib.compressobj(9)
+    data = b"".join([*(packing.compress(b" " * 2**20) for _ in range(2**10)), packing.flush()])
+    tracemalloc.start()
+    assert _unpack(data) == {}
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**28
+    whole = {f"ledger/{n}": (str(n), b'{"scores": []}' * 50) for n in range(20)}
+    assert _unpack(_pack(whole)) == whole

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from raxalign.errors import LeaseLost
 from raxalign.store import lease as module
-from raxalign.store._temporary import maker_name
-from raxalign.store.files import files_of
-from raxalign.store.lease import Holder, clear, lease
+from raxalign.store.alive import maker_name
+from raxalign.store.files import Storage, files_of
+from raxalign.store.lease import EXPIRY, Holder, Lease, lease, locks, remove_lock
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +153,8 @@ def test_what_is_raised_inside_frees_it(root: str) -> None:
         raise KeyError
     with lease(root, "training"):
         pass
-    clear(root, "training")
+    assert locks(root) == {"training": False}
+    remove_lock(root, "training")
     assert files_of(root).names("locks") == {}
 
 
@@ -154,3 +162,130 @@ def test_a_holder_that_lost_it_leaves_the_next_one_alone(root: str, tmp_path: Pa
     with lease(root, "training"):
         files_of(root).write("locks/training/2", b"another's")
     assert files_of(root).read("locks/training/2") == b"another's"
+
+
+def test_a_lock_is_held_until_it_is_given_back_or_its_sign_is_a_day_old(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lease(root, "making/mine"):
+        held_by(root)
+        assert locks(root) == {"making/mine": True, "training": True}
+    now = time.time()
+    monkeypatch.setattr(module.time, "time", lambda: now + 2 * module.DAY_SECONDS)
+    assert locks(root) == {"making/mine": False, "training": False}
+
+
+class Slow:
+    """A storage whose process is stopped before its first creation, while other things happen."""
+
+    def __init__(self, storage: Storage, meanwhile: Callable[[], None]) -> None:
+        self.storage, self.meanwhile = storage, [meanwhile]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.storage, name)
+
+    def create(self, path: str, data: bytes) -> bool:
+        if self.meanwhile:
+            self.meanwhile.pop()()
+        return self.storage.create(path, data)
+
+
+def take_after(root: str, meanwhile: Callable[[], None]) -> list[str]:
+    """Have a process look, stop, and go on; returns those that it then had to wait for."""
+    waited: list[str] = []
+
+    def wait(holder: str) -> None:
+        waited.append(holder)
+        held_by_number(root, 3, done=True)
+
+    slow = Lease(Slow(files_of(root), meanwhile), "training")  # type: ignore[arg-type]
+    slow.take(wait, lambda holder: EXPIRY)
+    return waited
+
+
+def held_by_number(root: str, number: int, *, done: bool) -> None:
+    record = {"maker": "0badcafe-1-1", "host": "other", "pid": 1, "beat": 0, "done": done}
+    files_of(root).write(f"locks/training/{number}", json.dumps(record).encode())
+
+
+def test_who_was_stopped_between_its_look_and_its_creation_waits_for_the_holder(root: str) -> None:
+    """The number that it creates was another one's, which the holder of the next one removed."""
+
+    def others() -> None:
+        held_by_number(root, 3, done=False)
+        files_of(root).delete("locks/training/1")
+
+    held_by_number(root, 1, done=True)
+    assert take_after(root, others) == ["other (process 1)"]
+    assert sorted(files_of(root).names("locks/training")) == ["4"]
+
+
+def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_holder(
+    root: str,
+) -> None:
+    waited: list[str] = []
+
+    def others() -> None:
+        remove_lock(root, "training")
+        holder.take(waited.append, lambda holder: EXPIRY)
+
+    def wait(process: str) -> None:
+        waited.append(process)
+        holder.give_back()
+
+    holder = Lease(files_of(root), "training")
+    held_by_number(root, 4, done=True)
+    slow = Lease(Slow(files_of(root), others), "training")  # type: ignore[arg-type]
+    slow.take(wait, lambda holder: EXPIRY)
+    assert len(waited) == 1
+    assert not holder.is_held()
+    assert slow.is_held()
+
+
+HOLDER = """
+import sys, time
+import bucket
+from raxalign.errors import LeaseLost
+from raxalign.store import lease as module
+
+module.BEAT, module.LOOK = 0.05, 0.01
+with module.lease(sys.argv[1], "training") as held:
+    print("held", flush=True)
+    try:
+        while True:
+            held.check()
+            time.sleep(0.01)
+    except LeaseLost as lost:
+        print(lost, flush=True)
+"""
+
+
+def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(
+    shared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "EXPIRY", 0.5)
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, shared],
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        os.kill(process.pid, signal.SIGSTOP)
+        with lease(shared, "training", patience=lambda holder: module.EXPIRY) as held:
+            os.kill(process.pid, signal.SIGCONT)
+            assert "another process has taken this lock" in process.stdout.readline()
+            assert process.wait() == 0, "it gave back nothing that is not its own"
+            held.check()
+            assert held.is_held()
+        with pytest.raises(LeaseLost):
+            lose(shared, held)
+
+
+def lose(root: str, held: Lease) -> None:
+    """Have another process take the lock, and the former holder give a sign of life."""
+    Lease(files_of(root), "training").take(lambda holder: None, lambda holder: EXPIRY)
+    held.beat()
+    held.check()

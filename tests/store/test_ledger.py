@@ -76,7 +76,7 @@ def test_an_absent_evaluation_is_an_error_that_names_it(root: str) -> None:
 
 
 def test_values_that_are_not_finite_are_kept(root: str) -> None:
-    Ledger(root).write(KEY, {"value": math.inf, "other": math.nan}, None)
+    Ledger(root).write(KEY, {"scores": [], "value": math.inf, "other": math.nan}, None)
     record = Ledger(root).read(KEY)
     assert record["value"] == math.inf
     assert math.isnan(record["other"])
@@ -104,11 +104,11 @@ def test_many_records_are_read_at_once_without_those_that_are_absent(root: str) 
     ledger = Ledger(root)
     assert ledger.read_many([]) == {}
     for number in range(5):
-        ledger.write(f"e{number}", {"value": number}, None)
+        ledger.write(f"e{number}", {"scores": [], "value": number}, None)
     assert ledger.keys() == {f"e{number}" for number in range(5)}
     assert ledger.read_many(["e1", "e4", "e7"]) == {
-        "e1": {"key": "e1", "value": 1},
-        "e4": {"key": "e4", "value": 4},
+        "e1": {"key": "e1", "scores": [], "value": 1},
+        "e4": {"key": "e4", "scores": [], "value": 4},
     }
     assert ledger.read_many(["e7"]) == {}
 

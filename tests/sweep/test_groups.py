@@ -40,6 +40,7 @@ class Groups:
 
 DIED = _Loss("The actor died", died=True, trace="")
 FAILED = _Loss("RuntimeError: odd", died=False, trace="")
+OVERTAKEN = _loss(WorkerGroupError("failed", {0: RuntimeError("LeaseLost: another has it")}))
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,7 @@ FAILED = _Loss("RuntimeError: odd", died=False, trace="")
         ([(None, None)], None, 1),
         ([(DIED, None), (None, None)], None, 2),
         ([(FAILED, ValueError("odd"))], "odd", 1),
+        ([(OVERTAKEN, None)] * 3 + [(None, None)], None, 4),
         ([(DIED, ValueError("odd")), (None, None)], None, 2),
         ([(DIED, DataError("de.txt", "is empty"))], "de.txt: is empty", 1),
         (

@@ -25,10 +25,13 @@ def node(identity: str, *, host: str = "rax2", alive: bool = True) -> dict[str, 
     ("nodes", "answers", "expected"),
     [
         pytest.param([node("a", host="rax1")], [], EXPIRY, id="a host outside of the cluster"),
-        pytest.param([node("a", alive=False)], [], GONE, id="a host that has left"),
+        pytest.param([node("a", alive=False)], [], 0.0, id="a host that has left"),
+        pytest.param(
+            [node("a", alive=False), node("b")], [None], 0.0, id="a host that left and came back"
+        ),
         pytest.param([node("a")], [True], EXPIRY, id="alive"),
         pytest.param([node("a")], [False], 0.0, id="dead"),
-        pytest.param([node("a")], [None], GONE, id="before its host was started anew"),
+        pytest.param([node("a")], [None], GONE, id="a process that its host does not know"),
         pytest.param([node("a"), node("b")], [None, True], EXPIRY, id="one of two containers"),
         pytest.param([node("a"), node("b")], [None, False], 0.0, id="dead in one of two"),
     ],

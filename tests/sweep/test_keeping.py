@@ -29,7 +29,7 @@ ENCODER = (
     " steps: 2, batch_size: 8}"
 )
 XNLI = (
-    "xnli: {setting: zero-shot, data: phrasebook, epochs: 1,"
+    "xnli: {setting: zero-shot, data: phrasebook, epochs: 1, readout: keep,"
     " phrasebook: {train: 60, dev: 20, test: 20}}"
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -11,8 +12,9 @@ from raxalign.plan.estimates.speed import Crowd
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import Advance
 from raxalign.sweep.observer import Wait, Waits
-from raxalign.sweep.progress import Progress, describe
+from raxalign.sweep.progress import Progress, describe, describe_stage
 from raxalign.sweep.remaining import Expected
+from tests.toys.lower import lower_grid
 
 
 @pytest.fixture
@@ -117,6 +119,13 @@ def test_a_trial_is_described_by_its_axes(plan) -> None:
     assert describe(rotation, ("center",)) == "rotation center=False de sentences 100"
 
 
+def test_no_two_shared_stages_have_the_same_line(plan) -> None:
+    shared = [stage for stage in plan.stages.values() if stage.kind in ("bitext", "pairs")]
+    lines = [describe_stage(stage) for stage in shared]
+    assert len(set(lines)) == len(lines)
+    assert "pairs fast_align de held-out" in lines
+
+
 def test_a_grid_that_waits_for_nodes_says_once_for_what(progress, out) -> None:
     progress.waits_changed(Waits(inputs=2, nodes=1, each="1 CPU and 1 GPU"))
     progress.waits_changed(Waits(inputs=2, nodes=2, each="1 CPU and 1 GPU"))
@@ -189,6 +198,19 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
     with progress._console.capture() as shown:
         progress._console.print(progress._render())
     assert "best on dev: 31.2 %" in shown.get()
+
+
+def test_the_best_on_dev_is_the_smallest_where_lower_is_better(tmp_path, out) -> None:
+    opened, ledger = lower_grid(tmp_path)
+    progress = Progress(ledger, Console(file=out, width=200))
+    progress.grid_started(opened.plan, len(opened.plan.trials), 0, 0)
+    for trial in opened.plan.trials:
+        progress.trial_finished(trial, None)
+    said = next(line for line in lines(out) if f" {describe(opened.plan.trials[0])}: " in line)
+    assert re.search(r": done, ranks mean rank 0\.\d{2,4} on dev", said), said
+    with progress._console.capture() as shown:
+        progress._console.print(progress._render())
+    assert re.search(r"best on dev: 0\.4\d+ +rotation", shown.get()), shown.get()
 
 
 def test_the_first_estimate_has_the_start_of_the_workers_and_names_what_else_runs(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
 from raxalign.plan.plan import Plan
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import running
@@ -206,3 +208,51 @@ def test_a_group_that_fails_is_not_evaluated(plan, job, heard, monkeypatch) -> N
     sweep.ended(sweep.take(), None)
     assert sweep.over
     assert (sweep.counts.done, sweep.counts.failed) == (1, {sweep.first["trial"]: "no rows"})
+
+
+@pytest.mark.parametrize("error", ["x: cannot write: the disk is full", "it failed"])
+def test_a_storage_that_is_full_or_refuses_to_be_written_starts_nothing_more(
+    plan, job, heard, error, tmp_path
+) -> None:
+    sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
+    config = sweep.take()
+    while "stage" in config:
+        sweep.ended(config, None)
+        config = sweep.take()
+    if error == "it failed":
+        (tmp_path / "storage").rename(tmp_path / "away")
+        (tmp_path / "storage").write_text("in its place")
+    sweep.ended(config, error)
+    assert sweep.take() is None
+    assert sweep.over
+    assert (sweep.counts.done, sorted(sweep.counts.failed.values())) == (
+        0,
+        sorted([error, "not started, since the storage failed"]),
+    )
+    assert [error for _, error in heard.trials] == [error]
+    [notice] = heard.notices
+    assert notice.startswith("nothing more is started, since results could not be kept: ")
+    assert str(tmp_path / "storage") in notice or "the disk is full" in notice
+
+
+def test_what_runs_when_a_storage_fails_ends_and_what_it_leaves_is_not_waited_for(
+    plan, job, heard
+) -> None:
+    sweep = sweep_of(Whole(plan), job, heard, cpus=2.0)
+    while (config := sweep.take()) and "stage" in config:
+        sweep.ended(config, None)
+    other = sweep.take()
+    sweep.ended(config, "x: cannot write: the disk is full")
+    assert not sweep.over
+    sweep.again(other)  # its worker was lost
+    assert sweep.over
+    assert sweep.counts.failed[other["trial"]].startswith("not started")
+
+
+def test_an_error_of_one_trial_starts_the_others(plan, job, heard) -> None:
+    sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
+    while (config := sweep.take()) and "stage" in config:
+        sweep.ended(config, None)
+    sweep.ended(config, "its loss diverged")
+    assert "trial" in sweep.take()
+    assert heard.notices == []

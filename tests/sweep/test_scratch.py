@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from raxalign.store.alive import maker_name
 from raxalign.sweep.scratch import remove_scratch, scratch_folder
 
 
@@ -19,29 +19,30 @@ def temporary(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def ended_process() -> int:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
+def ended_process() -> str:
+    """The name of a process that has ended."""
+    code = "from raxalign.store.alive import maker_name; print(maker_name())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def test_on_one_machine_it_is_a_temporary_folder_that_names_its_process(temporary) -> None:
     place = Path(scratch_folder("s3://bucket", None))
     assert place.is_dir()
     assert place.parent == temporary
-    assert place.name.split("-")[2] == str(os.getpid())
+    assert place.name.startswith(f"raxalign-ray-{maker_name()}-")
 
 
 def test_on_a_cluster_it_is_in_the_storage_which_all_nodes_see() -> None:
     place = scratch_folder("s3://bucket/x", "auto")
     assert place.startswith("s3://bucket/x/ray/")
-    assert place.endswith(f"-{os.getpid()}")
+    assert place.endswith(f"/{maker_name()}")
 
 
 def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(temporary) -> None:
     left = temporary / f"raxalign-ray-{ended_process()}-abc"
     left.mkdir()
-    other = temporary / f"raxalign-ray-{os.getppid()}-abc"
+    other = temporary / f"raxalign-ray-{maker_name()}-abc"
     other.mkdir()
     strange = temporary / "raxalign-ray-notes"
     strange.mkdir()

@@ -171,6 +171,7 @@ def test_one_worker_evaluates_what_two_have_trained_and_holds_no_more_than_its_o
         methods=("finetune: {batch_size: 16}",),
         tasks=("holding: {}",),
         more="plugins: [holding.py]\n",
+        run="workers: 2",
     )
     root = str(tmp_path / "storage")
     plan, ledger = open_grid(path, storage=root).plan, Ledger(root)

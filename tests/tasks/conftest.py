@@ -1,4 +1,4 @@
-"""Every evaluation in these tests is held to what its task declares."""
+"""Every evaluation in these tests is held to what its task declares, and to its own predictions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
+from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
 from raxalign.tasks.base import Outcome, Task
 
+UNTESTED = {"bleu1_sacrebleu"}  # it is over whole texts, and only some of them are kept
+"""Scores whose predictions do not divide into independent units."""
+
 
 def held_to_declaration(kind: type[Task]) -> Callable[..., Outcome]:
-    """The evaluation of a task, which fails for a metric that the task does not declare."""
+    """The evaluation of a task, which fails for a metric that the task does not declare, for a
+    value that the declaration excludes, and for one that its predictions do not give.
+    """
     evaluate: Callable[..., Outcome] = kind.evaluate
 
     @wraps(evaluate)
@@ -21,9 +27,33 @@ def held_to_declaration(kind: type[Task]) -> Callable[..., Outcome]:
         outcome = evaluate(task, *args, **kwargs)
         unknown = {score.metric for score in outcome.scores if kind.measured(score.metric) is None}
         assert not unknown, f"{kind.__name__}.metrics lacks {sorted(unknown)}"
+        for score in outcome.scores:
+            declared = kind.measured(score.metric)
+            assert declared is not None
+            fault = declared.fault(score.value, mean=score.lang in MEANS)
+            assert not fault, f"{kind.__name__}: {score.metric} {fault}"
+        refuse_other_samples(kind, outcome)
         return outcome
 
     return checked
+
+
+def refuse_other_samples(kind: type[Task], outcome: Outcome) -> None:
+    """Fail where the sample of a score is not there, or is of another value."""
+    found = {
+        (score.lang, score.metric, score.split): score.value
+        for score in outcome.scores
+        if score.lang not in MEANS
+    }
+    for name, sample in kind.samples(outcome.predictions, found).items():
+        declared = kind.measured(name[1])
+        assert declared is not None
+        if sample is not None:
+            assert sample.value == pytest.approx(found[name], abs=1e-9), f"{kind.__name__}: {name}"
+            assert sample.influence().sum() == pytest.approx(0, abs=1e-9), name
+        else:
+            tested = declared.sign and declared.role in ("score", "part")
+            assert not tested or name[1] in UNTESTED, f"{kind.__name__}: {name} has no sample"
 
 
 @pytest.fixture(autouse=True, scope="session")

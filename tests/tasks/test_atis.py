@@ -8,6 +8,7 @@ from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.tagging.multiatis import is_atis, read_atis
+from raxalign.tasks.tagging.sentences import left_out
 
 HEAD = "id\tutterance\tslot_labels\tintent\n"
 ROWS = (
@@ -57,6 +58,31 @@ def test_the_header_tells_it_from_columns_of_words(tmp_path):
 def test_faults_have_their_line(tmp_path, row, message):
     with pytest.raises(DataError, match=message):
         read_atis(write(tmp_path, HEAD + ROWS + row))
+
+
+def test_rows_of_other_numbers_of_words_and_labels_are_left_out_and_counted(tmp_path):
+    for lang in ("en", "de"):
+        write(tmp_path, HEAD + ROWS.replace("york", f"york{lang}"), f"{lang}.tsv")
+    write(tmp_path, HEAD + ROWS + "3\ta b\tO O O\tx\n4\tc\tO O\tx\n", "dev_de.tsv")
+    files = {"train": f"{tmp_path}/{{pivot}}.tsv", "dev": f"{tmp_path}/dev_{{lang}}.tsv"}
+    write(tmp_path, HEAD + ROWS, "dev_en.tsv")
+    task = Slots(Slots.Params(data=files, mismatched="drop"))
+    data = task.data(TaskInputs("en"))
+    found = data.sentences("dev", "de")
+    assert (len(found), found.left_out, found.first(1).left_out) == (2, 2, 2)
+    said = "2 rows are left out: the numbers of words and of tags differ"
+    assert left_out(found.left_out, "de/dev") == {"de/dev": {"left_out": 2, "warning": said}}
+    assert left_out(0, "de/dev") == {}
+    read = {entry.path.name: entry for entry in task.read_files(("de",), "en")}
+    assert not any(entry.faults for entry in read.values())
+    assert [str(remark) for remark in read["dev_de.tsv"].remarks] == [
+        f"{tmp_path}/dev_de.tsv: {said}"
+    ]
+    assert not read["dev_en.tsv"].remarks
+    plain = Slots(Slots.Params(data=files))
+    (fault, _) = list(plain.read_files(("de",), "en"))[2].faults
+    assert "`mismatched: drop` leaves such rows out" in str(fault)
+    assert plain.canonical() == {k: v for k, v in task.canonical().items() if k != "mismatched"}
 
 
 def test_a_header_alone_is_refused(tmp_path):

@@ -12,7 +12,9 @@ from pydantic import ValidationError
 from seqeval.metrics.sequence_labeling import get_entities
 
 from raxalign.errors import DataError
+from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.ner import Ner
+from raxalign.tasks.pos import Pos
 from raxalign.tasks.tagging.columns import read_conll, read_conllu
 from raxalign.tasks.tagging.scheme import iob2
 
@@ -63,6 +65,17 @@ def test_tabs_line_ends_marks_and_spaces_that_are_no_blanks(tmp_path):
         (("to", "west\u00a0bam"), ("O", "B-artist"), 1),
         (("play",), ("O",), 5),
     ]
+
+
+def test_a_word_of_white_space_that_is_no_blank_is_a_word(tmp_path):
+    assert conll(tmp_path, "彼\tO\n\u3000\tO\n\u00a0は\tO\n") == [
+        (("彼", "\u3000", "\u00a0は"), ("O",) * 3, 1)
+    ]
+    text = line("1", "彼", "PRON") + line("2", "\u3000", "SYM")
+    (row,) = read_conllu(write(tmp_path, text)).rows
+    assert row.words == ("彼", "\u3000")
+    assert row.running is not None
+    assert (row.running.text, row.running.starts) == ("彼 \u3000", (0, 2))
 
 
 @pytest.mark.parametrize(
@@ -172,6 +185,74 @@ def test_conllu_skips_ranges_empty_nodes_and_comments(tmp_path):
 def test_faults_of_conllu_have_their_line(tmp_path, text, message):
     with pytest.raises(DataError, match=message):
         read_conllu(write(tmp_path, text))
+
+
+GERMEVAL = (
+    "#\thttp://de.wikipedia.org/wiki/X [2009-10-17]\n1\tAufgrund\tO\tO\n2\tKölner\tB-LOCderiv\tO\n"
+    "3\tFC\tB-ORG\tB-LOC\n\n#\tn-tv\n1\tTor\tO\tO\n"
+)
+UNER = (
+    "# newdoc id = a\n# sent_id = a-1\n# text = im Ort\n1-2\tim\t_\t_\t_\n1\tin\tO\t-\t-\n"
+    "2\tdem\tO\t-\t-\n3\tOrt\tB-LOC\t-\tx\n\n# sent_id = a-2\n1\t#\tO\t-\t-\n"
+)
+
+
+def test_a_number_before_each_word_is_not_the_word(tmp_path):
+    assert conll(tmp_path, GERMEVAL) == [
+        (("Aufgrund", "Kölner", "FC"), ("O", "B-LOCderiv", "B-ORG"), 2),
+        (("Tor",), ("O",), 7),
+    ]
+    assert conll(tmp_path, UNER) == [
+        (("in", "dem", "Ort"), ("O", "O", "B-LOC"), 5),
+        (("#",), ("O",), 10),
+    ]
+    # numbers are words where they do not count the words of their sentences, and no line is a note
+    text = "1 CD O\n\n# SYM O\n2 CD O\n2 CD O\n"
+    assert [words for words, *_ in conll(tmp_path, text)] == [("1",), ("#", "2", "2")]
+
+
+def test_columns_of_word_and_tag_may_be_named(tmp_path):
+    path = write(tmp_path, GERMEVAL)
+    files = {"train": str(path), "dev": f"{tmp_path}/{{lang}}"}
+
+    def read(**columns):
+        task = Ner(Ner.Params(data=files, columns=columns))
+        return task.data(TaskInputs("en")).local("train", "en").rows[0]
+
+    assert read(word=1, tag=3).tags == ("O", "O", "B-LOC")
+    write(tmp_path, "1 2 O B-PER\n2 3 O O\n")
+    assert read(word=0, tag=-1).words == ("1", "2")
+    assert read(word=1, tag=-1).tags == ("B-PER", "O")
+    assert Pos(Pos.Params(data=files, columns={"word": 1, "tag": 4})).check(("en",), "en") == [
+        "columns: those of CoNLL-U are what they are; leave them out"
+    ]
+    named, plain = (
+        Ner(Ner.Params(data=files, **given)) for given in ({"columns": {"word": 1, "tag": 3}}, {})
+    )
+    assert named.canonical()["columns"] == {"word": 1, "tag": 3}
+    assert "columns" not in plain.canonical()
+    assert plain.prepares("en", "en") != named.prepares("en", "en")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "1 a O\n2 b O\n4 c O\n",
+            r"dev\.conll:3: '4' is not the number of the next word\. If first",
+        ),
+        ("1 a O\n2 b O\n1 c O\n", r"dev\.conll:3: '1' is not the number of the next word"),
+        ("1 a O\n2 b O\n\nc d O\n", r"dev\.conll:4: 'c' is not the number of the next word"),
+        (
+            "1 a O\n\n0 b O\n",
+            r"dev\.conll: each sentence is one word, .*`columns: {word: 0, tag: -1}`",
+        ),
+        ("1 a NN O\n2 b NN O\n", r"dev\.conll:1: unknown tag 'NN'.*in column 3 \(`columns` may"),
+    ],
+)
+def test_numbers_that_do_not_count_words_are_refused(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_conll(write(tmp_path, text))
 
 
 def test_fingerprints_know_a_sentence_however_it_is_written(tmp_path):

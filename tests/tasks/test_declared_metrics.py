@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from raxalign.analysis.metrics import is_main, less_is_better
 from raxalign.catalog import catalog
 from raxalign.measured import Measured
 from raxalign.report.catalogue import as_markdown, describe
@@ -38,7 +37,6 @@ def test_the_main_metric_is_a_declared_score(kind: str) -> None:
     assert main is not None
     assert main.name == KINDS[kind].main_metric
     assert main.role == "score"
-    assert (main.better != "neither") is KINDS[kind].competes
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -50,15 +48,28 @@ def test_every_metric_has_one_declaration_and_one_sentence(kind: str) -> None:
             assert [other for other in declared if other.names(metric)] == [entry]
 
 
+ANISOTROPY = ("anisotropy", "anisotropy_pivot")
+LAYERS = tuple(f"layer3_{name}" for name in ("language_probe", *ANISOTROPY))
+NUMBERS = {"representation": (*ANISOTROPY, *LAYERS[1:])}
+LOWER = {"word_alignment": ("alignment_error_rate",)}
+NEITHER = {"representation": ("language_probe", *ANISOTROPY, *LAYERS)}
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_say_what_the_declaration_says(kind: str) -> None:
-    """The report decides by names alone, which must not contradict the task."""
+def test_units_and_directions_are_those_of_this_list(kind: str) -> None:
+    """What is not a count, nor in one of the lists, is a share of which higher values are better;
+    a standard error is in the unit of its share.
+    """
     for entry in KINDS[kind].metrics:
         for metric in examples(entry.name):
-            assert is_main(metric) is (entry.role == "score"), metric
-            assert less_is_better(metric) is (entry.better == "lower"), metric
-        if entry.role in ("count", "error"):
-            assert entry.better == "neither"
+            plain = "lower" if metric in LOWER.get(kind, ()) else "higher"
+            neutral = entry.role in ("count", "error") or metric in NEITHER.get(kind, ())
+            assert entry.better == ("neither" if neutral else plain), metric
+            unit = "number" if metric in NUMBERS.get(kind, ()) else "share"
+            assert entry.unit == ("count" if entry.role == "count" else unit), metric
+            counted = metric.endswith(("_pairs", "_count"))
+            assert (entry.role == "count") is counted, metric
+            assert (entry.role == "error") is metric.endswith("_stderr"), metric
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from safetensors.torch import load_file
 from seqeval.metrics import f1_score
 
+from raxalign.caveats import thin_support
 from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -156,6 +157,28 @@ def test_predictions_recompute_to_the_scores(tmp_path, encoder, files):
             )
     assert outcome.notes["tags_not_in_training"] == {"de/test": ["B-MISC"]}
     assert not any("MISC" in tag for row in rows for tag in row["predicted"])
+
+
+def test_rows_that_are_left_out_are_counted_beside_the_results(tmp_path, encoder, files):
+    """In MultiATIS++'s form: the first request of some files has a label too many."""
+    for path in (tmp_path / "files").iterdir():
+        sentences = path.read_text(encoding="utf-8").strip().split("\n\n")[1:]
+        rows = [[line.split(" x ") for line in text.split("\n")] for text in sentences]
+        cells = [[" ".join(column) for column in zip(*row, strict=True)] for row in rows]
+        if path.name in ("train-en", "test-de"):
+            cells[0][1] += " O"
+        lines = ["utterance\tslot_labels", *("\t".join(row) for row in cells)]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    ner, inputs, folder = task(files, epochs=1, mismatched="drop"), TaskInputs("en"), tmp_path / "t"
+    folder.mkdir()
+    aligned = AlignedEncoder(encoder)
+    notes = ner.train(aligned, ("en",), inputs, Runtime(), folder)
+    outcome = ner.evaluate(aligned, ("en", "de"), inputs, Runtime(), folder)
+    said = "1 row is left out: the numbers of words and of tags differ"
+    assert notes["sentences"] == 119
+    assert thin_support("ner", notes) == {"ner en/train": said}
+    assert thin_support("ner", outcome.notes) == {"ner de/test": said}
+    assert outcome.notes["sentences"]["de/test"] == 19
 
 
 def test_one_seed_gives_one_result(tmp_path, encoder, files):

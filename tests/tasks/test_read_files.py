@@ -217,6 +217,40 @@ def test_questions_that_are_trained_on_or_come_twice_are_found(write):
     }
 
 
+def test_questions_whose_answers_were_removed_are_refused_before_anything_is_trained(write):
+    """As XTREME has its test sets: every answer is there, and empty."""
+    blank = squad("3", "4", "5").replace('"Ada", "answer_start"', '"", "answer_start"')
+    data = write(train_en=squad("1"), dev_en=squad("3"), dev_de=blank)
+    found = told(Mlqa(Mlqa.Params(data={"train": data["train"], "dev": data["dev"]})))
+    assert found[2] == (
+        "dev.de",
+        0,
+        [
+            "dev.de: 3 of 3 questions have an empty answer, 3 the first. Take the data set's own"
+            " file, which has the answers (XTREME's test files have them removed)"
+        ],
+    )
+
+
+def test_training_needs_no_ids_but_where_questions_are_found_in_two_languages(write, tmp_path):
+    """XTREME's TyDiQA has the last part of an id alone, which many questions share."""
+    data = write(
+        train_en=squad("1", "1", "2"),
+        train_de=squad("1", "2"),
+        dev_en=squad("1", context="Ada!"),
+        dev_de=squad("2", context="Ada?"),
+    )
+    files = {"train": data["train"], "dev": data["dev"]}
+    assert told(Mlqa(Mlqa.Params(data=files)))[0] == ("train.en", 3, [])
+    assert not any(faults for _, _, faults in told(Mlqa(Mlqa.Params(data=files))))
+    mixed = Mlqa.Params(
+        data={**files, "train": str(tmp_path / "train.{lang}")},
+        setting="translate-train",
+        code_switching="sentence",
+    )
+    assert told(Mlqa(mixed))[0] == ("train.en", 2, ["train.en: two questions have the id 1"])
+
+
 def test_files_of_questions_that_share_no_id_are_found_where_they_are_crossed(write):
     data = write(train_en=squad("1"), dev_en=squad("3"), dev_de=squad("4"))
     files = {"train": data["train"], "dev": data["dev"]}

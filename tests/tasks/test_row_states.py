@@ -173,8 +173,8 @@ def test_workers_and_micro_batches_add_up_to_the_loss_of_one_worker(make, encode
     objective, rows = make(AlignedEncoder(encoder), tmp_path), np.arange(N_ROWS)
     objective.module.eval()
     alone = loss_of(objective, [(Step(0, 0, rows), rows)])
-    workers = [Step(0, 0, rows, rank=rank, world_size=3) for rank in range(3)]
-    shared = [(step, part) for step in workers for part in np.array_split(step.share(), 2)]
+    workers = [Step(0, 0, rows, rank=rank, world_size=3, micro=2) for rank in range(3)]
+    shared = [(step, part) for step in workers for part in step.micro_batches()]
     equal(loss_of(objective, shared), alone)
 
 

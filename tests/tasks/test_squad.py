@@ -18,6 +18,7 @@ from raxalign.tasks.spans.rows import (
     read_phrasebook,
     read_squad,
     refuse_overlap,
+    scored,
 )
 from tests.tasks.xquad import LANGUAGES, real
 
@@ -114,6 +115,24 @@ def test_a_missing_file_and_an_id_given_twice_are_refused(tmp_path):
         read_squad(tmp_path / "none.json")
     with pytest.raises(DataError, match="two questions have the id a"):
         read_squad(write(tmp_path / "q.json", ("x", ("a", "?", ("x", 0)), ("a", "!", ("x", 0)))))
+
+
+def test_questions_without_an_answer_that_can_be_right_are_not_evaluated(tmp_path):
+    path = write(tmp_path / "q.json", ("x", ("a", "?", ("x", 0)), ("b", "?", ("", 0), (" ", 0))))
+    with pytest.raises(DataError, match=r"q\.json: 1 of 2 questions have an empty answer, b the"):
+        scored(read_squad(path))
+    assert len(scored(read_squad(path).first(1))) == 1
+
+
+def test_ids_that_name_no_question_say_nothing_of_what_was_trained_on(tmp_path):
+    path = write(
+        tmp_path / "q.json", ("Anna came.", ("1", "Who?", ("Anna", 0)), ("1", "When?", ("came", 5)))
+    )
+    trained = read_squad(path, named=False)
+    assert [row.question for row in trained.rows] == ["Who?", "When?"]
+    refuse_overlap(trained.first(1).fingerprints(), of("dev", ("1", "Where?", "Rom.", "Rom")))
+    with pytest.raises(DataError, match=r"\(the same text\)"):
+        refuse_overlap(trained.fingerprints(), of("dev", ("2", "When?", "Anna came.", "came")))
 
 
 def test_an_answer_is_placed_where_the_context_has_it():
@@ -217,13 +236,13 @@ def test_a_hub_that_is_too_busy_is_asked_again_and_a_damaged_file_is_not(tmp_pat
 
 
 def test_the_phrasebook_asks_the_same_in_every_language_and_nothing_in_two_splits():
-    train = read_phrasebook(60, "de", "train", 0)
+    train = read_phrasebook(60, "de", "train")
     assert all(row.placed() for row in train.rows)
-    assert [row.id for row in read_phrasebook(60, "el", "train", 0).rows] == [
+    assert [row.id for row in read_phrasebook(60, "el", "train").rows] == [
         row.id for row in train.rows
     ]
     for split in ("dev", "test"):
-        refuse_overlap(train.fingerprints(), read_phrasebook(30, "de", split, 0))
+        refuse_overlap(train.fingerprints(), read_phrasebook(30, "de", split))
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -19,6 +19,7 @@ from raxalign.pairing.gold import read_gold
 from raxalign.pairing.pharaoh import read_links
 from raxalign.similarity import mutual_nearest
 from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.vectors.gold_links import GoldPairs, GoldReading
 from raxalign.tasks.word_alignment import WordAlignment, softmax_links
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
@@ -270,6 +271,23 @@ def test_an_encoder_reads_the_words_of_the_gold_text_as_they_stand(tmp_path: Pat
     )
 
 
+def test_only_blanks_and_tabs_divide_the_words_of_the_gold_text_as_links_count_them(
+    tmp_path: Path,
+) -> None:
+    """Neither a no-break space, which is inside of a word, nor an ideographic one, which is a word
+    of its own between blanks.
+    """
+    (tmp_path / "text").write_text("il a 10\u00a0000 amis ||| \u3000 A\tB\n", encoding="utf-8")
+    (tmp_path / "links").write_text("0-1 1-0 2-2 3-2\n", encoding="utf-8")
+    gold = GoldPairs.read(
+        tmp_path / "text", tmp_path / "links", GoldReading("pharaoh", first=0, swap=False)
+    )
+    assert gold.src == [("il", "a", "10\u00a0000", "amis")]
+    assert gold.tgt == [("\u3000", "A", "B")]
+    linked = {(gold.src[0][i], gold.tgt[0][j]) for i, j in gold.links.sure.pair(0)}
+    assert linked == {("il", "A"), ("a", "\u3000"), ("10\u00a0000", "B"), ("amis", "B")}
+
+
 def test_idle_options_and_data_for_several_languages() -> None:
     def task(**params: object) -> WordAlignment:
         data = {"test": {"text": "gold", "links": "gold.{lang}"}}
@@ -298,3 +316,26 @@ def test_idle_options_and_data_for_several_languages() -> None:
         "test_text": "gold",
         "test_links": "gold.de",
     }
+
+
+def test_gold_words_are_read_joined_as_their_language_writes_them_or_one_by_one(
+    tmp_path: Path,
+) -> None:
+    """Joined, the two words are one run of characters, of which there is a piece."""
+    (tmp_path / "text").write_text("とう きょう ||| a b\n", encoding="utf-8")
+    (tmp_path / "links").write_text("0-0 1-1\n", encoding="utf-8")
+    vocabulary = ["とうきょう", "とう", "きょう", "##きょう", "a", "b"]
+    encoder = TransformerEncoder.from_folder(tiny_bert(tmp_path / "bert", vocabulary))
+    read: list[str] = []
+
+    class Heard(AlignedEncoder):
+        def words(self, sentences, lang, **options):
+            rows = self.encoder.pieces(sentences, lang)
+            read.extend(self.encoder.tokenizer.convert_ids_to_tokens(rows[0].ids[1:-1].tolist()))
+            return super().words(sentences, lang, **options)
+
+    evaluate(Heard(encoder), tmp_path, languages=("ja",))
+    assert read == ["とうきょう", "a", "b"]
+    read.clear()
+    evaluate(Heard(encoder), tmp_path, languages=("ja",), spacing="blanks")
+    assert read == ["とう", "きょう", "a", "b"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import importlib
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,11 +23,14 @@ import pytest
 import raxalign
 from raxalign import catalog as catalog_module
 from raxalign.analysis.cells import cells
-from raxalign.catalog import FOLDERS, catalog
+from raxalign.catalog import FOLDERS, PluginFault, catalog
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.plugin_files import open_file
+from raxalign.report.compared import as_text as compared_text
+from raxalign.report.tables import as_text as tables_text
+from raxalign.report.tables import blocks as blocks_of
 from raxalign.report.write import write_report
 from raxalign.single.place import open_workshop
 from raxalign.stages import Workshop, run_trial
@@ -111,6 +115,37 @@ def test_every_folder_of_plug_ins_has_an_example() -> None:
     assert {f"{name}.py" for name in KINDS} <= set(blocks())
 
 
+UNSOUND = {
+    "shapes.py": (
+        ".repeat(1, len(layers), 1)\n",
+        ".repeat(1, len(layers) + 1, 1)\n",
+        r"encoder shapes: _Encoder.iter_words gave vectors of shape \(\d+, 2, 2\), not",
+    ),
+    "my_method.py": (
+        "(means[1] - means[0])",
+        "(means[1] - means[0]) / 0",
+        "method my_method: align returned the transform of de at layer 0 with a shift that has NaN",
+    ),
+    "gap.py": (
+        "sum(distances) / len(distances)",
+        "float('nan')",
+        r"task gap: distance of de-en \(test\) is nan, which is not a result",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSOUND)
+def test_what_is_not_a_number_or_has_other_shapes_names_the_addition_and_its_file(
+    name: str, tmp_path: Path
+) -> None:
+    grid, (before, after, message) = write_page(tmp_path), UNSOUND[name]
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert before in text
+    (tmp_path / name).write_text(text.replace(before, after), encoding="utf-8")
+    with pytest.raises(PluginFault, match=rf"{re.escape(name)}:\d+: {message}"):
+        run_page(grid)
+
+
 def test_a_method_changes_the_results_by_what_it_does(ran: Ran) -> None:
     assert ran.values("distance") == pytest.approx({None: 1.0, 0.5: 0.5, 1.0: 0.0})
 
@@ -151,7 +186,7 @@ def test_a_metric_is_in_results_and_comparisons_and_in_no_key(ran: Ran, tmp_path
     plan, ledger = ran.opened.plan, ran.workshop.ledger
     (compared,) = [
         entry
-        for entry in comparisons(cells(ran.found, plan.pivot), plan, ledger)
+        for entry in comparisons(cells(ran.found, plan.pivot, plan.measured), plan, ledger)
         if entry.name[2] == "close" and entry.cell.params.get("strength") == 0.5
     ]
     assert compared.comparison is not None
@@ -161,6 +196,40 @@ def test_a_metric_is_in_results_and_comparisons_and_in_no_key(ran: Ran, tmp_path
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("gap: {metrics: [close]}", "gap: {}"), encoding="utf-8")
     assert open_grid(file).plan.stages == plan.stages
+
+
+def test_a_distance_is_shown_as_it_is_and_the_smaller_one_is_better(ran: Ran) -> None:
+    plan, ledger = ran.opened.plan, ran.workshop.ledger
+    shown = tables_text(blocks_of(ran.found, plan))
+    assert re.search(r"gap: distance \(test\), lower is better\n.*\n─+\nnone +1\.000\n", shown)
+    assert re.search(r"gap: close \(test\), %\n.*\n─+\nnone +0\.0\n", shown)
+    compared = comparisons(cells(ran.found, plan.pivot, plan.measured), plan, ledger)
+    text = compared_text(compared, plan)
+    assert "gap: distance (test), lower is better, against none" in text
+    line = next(line for line in text.splitlines() if line.startswith("my_method strength=0.5"))
+    assert re.search(r"0\.500 \[0\.500, 0\.500\] .* −0\.500 .* better$", line), line
+    page = (ran.report / "report.md").read_text(encoding="utf-8")
+    assert "Distance on the test set. Lower values are better." in page
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ('unit="share"', r"is 1\.4, outside the range 0 to 1 of its unit share\."),
+        ("range=(0.0, 1.3)", r"is 1\.4, outside the range 0 to 1\.3\."),
+        ('unit="count"', r"is 1\.4, which is not a whole number, as its unit count says\."),
+    ],
+)
+def test_a_value_that_its_declaration_excludes_is_refused_when_it_is_evaluated(
+    declared: str, message: str, tmp_path: Path
+) -> None:
+    grid = write_page(tmp_path)
+    text = (tmp_path / "gap.py").read_text(encoding="utf-8")
+    text = text.replace('unit="number"', declared).replace(".norm())", ".norm()) * 1.4")
+    (tmp_path / "gap.py").write_text(text, encoding="utf-8")
+    where = re.escape(f"{tmp_path / 'gap.py'}:7: task gap: distance of de-en (test) ")
+    with pytest.raises(PluginFault, match=f"{where}{message} Correct the score, or its unit"):
+        run_page(grid)
 
 
 def test_a_report_section_stands_under_its_heading(ran: Ran) -> None:

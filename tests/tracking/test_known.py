@@ -5,12 +5,12 @@ are real.
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 
 import pytest
 
+from raxalign.store.alive import maker_name
 from raxalign.tracking.client import connect, find_experiment
-from raxalign.tracking.drivers import this_driver
+from raxalign.tracking.drivers import Driver
 from raxalign.tracking.known import Known
 from raxalign.tracking.registry import Change, Entry, Registry
 from raxalign.tracking.runs import Run
@@ -40,7 +40,7 @@ def site(client, request) -> tuple[Searched, Known, Entry]:
     """A driver that has signed on alone."""
     experiment = find_experiment(client, "sqlite:///x/mlflow.db", request.node.name)
     registry = Searched(client, experiment, Turns("http://x"))
-    known = Known(registry, this_driver())
+    known = Known(registry, Driver(maker_name()))
     grid = registry.make(GRID, known.signs)
     known.take(registry.all(), alone=True)
     registry.searched = 0
@@ -62,7 +62,7 @@ def test_the_only_driver_makes_and_finds_its_runs_without_a_search(site) -> None
 
 def test_after_another_driver_signed_on_its_runs_are_found(site) -> None:
     registry, known, grid = site
-    other = replace(this_driver(), host="elsewhere")
+    other = Driver("0badcafe-1-1")
     registry.save(grid, Change(tags=Known(registry, other).signs))
     theirs = registry.make(TRIAL, {})
     known.look(grid)
@@ -74,7 +74,7 @@ def test_after_another_driver_signed_on_its_runs_are_found(site) -> None:
 
 def test_one_that_came_and_left_between_two_looks_is_noticed(site) -> None:
     registry, known, grid = site
-    other = replace(this_driver(), host="elsewhere")
+    other = Driver("0badcafe-1-1")
     registry.save(grid, Change(tags=Known(registry, other).signs))
     registry.save(grid, Change(without=[other.tag]))
     known.look(grid)

@@ -49,7 +49,7 @@ def test_what_began_and_ended_since_the_last_turn_is_there_whole(site) -> None:
     first, second = run_of(recorder, one), run_of(recorder, other)
     assert (first.status, second.status) == ("FINISHED", "RUNNING")
     assert first.tags["raxalign.attempt"] == second.tags["raxalign.attempt"] == "1"
-    assert first.metrics["retrieval/de-en/accuracy"] == 0.5
+    assert first.metrics["retrieval/de-en/contextual_accuracy"] == 0.5
     assert first.metrics["train/loss"] == pytest.approx(1 / 3)
     assert second.metrics == {}
     cell = next(run for key, run in runs(recorder).items() if key.startswith("cell:"))
@@ -101,7 +101,7 @@ def test_a_trial_that_a_search_suggested_is_below_the_run_of_the_grid(site) -> N
 def test_a_trial_that_another_driver_has_brought_is_not_made_again(site, tmp_path) -> None:
     plan, recorder = site
     other = Recorder(plan, target(tmp_path))
-    other._driver = other._known._driver = replace(other._driver, host="elsewhere")
+    other._driver = other._known._driver = replace(other._driver, name="0badcafe-1-1")
     other.open()
     other.take([Event(plan.trials[0], ended=True)])
     recorder.take([Event(plan.trials[0]), Event(plan.trials[0], ended=True)])
@@ -109,7 +109,7 @@ def test_a_trial_that_another_driver_has_brought_is_not_made_again(site, tmp_pat
     kinds = Counter(run.data.tags["raxalign.kind"] for run in found)
     assert kinds == {"grid": 1, "cell": 1, "trial": 1}
     history = recorder._client.get_metric_history(
-        run_of(recorder, plan.trials[0]).id, "retrieval/de-en/accuracy"
+        run_of(recorder, plan.trials[0]).id, "retrieval/de-en/contextual_accuracy"
     )
     assert len(history) == 1
 

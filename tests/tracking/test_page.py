@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 
+from raxalign.measured import share
 from raxalign.plan.load import open_grid
 from raxalign.tracking.client import connect
 from raxalign.tracking.page import Page, main_metrics
@@ -16,6 +17,7 @@ from raxalign.tracking.sync import describe, sync
 from tests.e2e.runs import tracked
 from tests.grids import write_grid
 from tests.test_tracking import fill, target
+from tests.toys.lower import lower_grid
 
 pytestmark = pytest.mark.slow
 VIEW = "mlflow.sharedViewState."
@@ -64,16 +66,32 @@ def test_lambda_and_learning_rate_are_params_whether_or_not_they_are_axes(copied
 def test_the_experiment_is_one_of_model_training_with_views_of_cells_and_trials(copied):
     found = tags(copied[1])
     assert found["mlflow.experimentKind"] == "custom_model_development"
-    assert found["mlflow.experiment.primaryMetric.name"] == "retrieval/avg/accuracy"
+    assert found["mlflow.experiment.primaryMetric.name"] == "retrieval/avg/contextual_accuracy"
     envelope = json.loads(found[VIEW + "cells"])
     state = json.loads(envelope["state"])
     assert envelope["name"] == "Cells (one row per point)"
     assert state["searchFilter"] == "tags.`raxalign.kind` = 'cell'"
-    assert state["orderByKey"] == "metrics.`retrieval/avg/accuracy`"
+    assert state["orderByKey"] == "metrics.`retrieval/avg/contextual_accuracy`"
     shown = ["params.`method`", "params.`lambda`", "params.`learning_rate`"]
-    assert state["selectedColumns"][:4] == [*shown, "metrics.`retrieval/avg/accuracy`"]
+    assert state["selectedColumns"][:4] == [*shown, "metrics.`retrieval/avg/contextual_accuracy`"]
     trials = json.loads(json.loads(found[VIEW + "trials"])["state"])
     assert "params.`seed`" in trials["selectedColumns"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "ascending"), [("mean_rank", True), ("orphans", True), ("found", False)]
+)
+def test_the_best_cell_is_first_whichever_values_are_better(tmp_path, no_runs, metric, ascending):
+    plan = lower_grid(tmp_path)[0].plan
+    plan._measured["ranks", "found"] = share("found", "Share of words that are found.")
+    client = connect(f"sqlite:///{shutil.copy(no_runs, tmp_path)}")
+    experiment = client.create_experiment("lower")
+    Page(client, experiment).show(plan, [("ranks", "avg", metric, "test")])
+    found = client.get_experiment(experiment).tags
+    state = json.loads(json.loads(found[VIEW + "cells"])["state"])
+    assert state["orderByKey"] == f"metrics.`ranks/avg/{metric}`"
+    assert state["orderByAsc"] is ascending
+    assert found["mlflow.experiment.primaryMetric.greaterIsBetter"] == str(not ascending)
 
 
 def test_the_views_filter_is_one_that_the_store_understands(copied):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from raxalign.errors import RaxalignError
 from raxalign.tracking.client import connect
 from raxalign.tracking.page import LIST, VIEW
+from raxalign.tracking.ui import serve
 from tests.test_tracking import answers, free_port
 
 PROGRAM = """
@@ -51,6 +54,18 @@ def test_a_command_that_is_told_to_end_leaves_no_server_behind() -> None:
     assert group(leader) == []
 
 
+def test_a_server_that_has_the_runs_is_named_and_not_started_again(tmp_path: Path) -> None:
+    with pytest.raises(RaxalignError, match=r"open that address"):
+        serve(str(tmp_path), "127.0.0.1", free_port(), "http://127.0.0.1:5999")
+
+
+def test_a_port_in_use_is_refused_with_another(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RaxalignError, match=rf"in use.*--port {port + 1}"):
+            serve(str(tmp_path), "127.0.0.1", port)
+
+
 def of_storage(root: Path) -> list[int]:
     """The processes whose environment names the database of a storage."""
     found = []
@@ -85,16 +100,19 @@ def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(
             assert process.poll() is None, said.read_text()
             time.sleep(0.1)
         assert of_storage(tmp_path)
-        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/").read()
-        assert b"MLflow" in page
+        for name in ("127.0.0.1", "raxalign.localhost"):
+            asked = urllib.request.Request(f"http://127.0.0.1:{port}/")
+            asked.add_header("Host", f"{name}:{port}")
+            assert b"MLflow" in urllib.request.urlopen(asked).read()
     finally:
         process.terminate()
         process.wait(timeout=60)
     assert of_storage(tmp_path) == []
     lines = said.read_text().splitlines()
-    server = f"http://127.0.0.1:{port}"
+    server, plain = f"http://raxalign.localhost:{port}", f"http://127.0.0.1:{port}"
     view = "runs?viewStateShareKey=cells&workflowType=machine_learning"
-    assert lines[0] == f"MLflow UI: {server} (Ctrl-C ends it)"
+    same = f"{plain} is the same, for browsers that do not know the name"
+    assert lines[0] == f"MLflow UI: {server} (Ctrl-C ends it; {same})"
     assert f"  grid10: {server}/#/experiments/11/{view}" in lines[1:12]
     assert lines[11] == f"  and 1 more: {server}/{LIST}"
     assert "not of raxalign" not in said.read_text()

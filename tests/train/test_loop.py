@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from raxalign.caveats import collecting
-from raxalign.errors import RaxalignError
+from raxalign.errors import RaxalignError, TransientError
 from raxalign.train.loop import Fitted, KeepBest, TrainingDiverged, TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -69,6 +69,40 @@ def test_running_out_of_memory_halves_the_micro_batch_and_goes_on() -> None:
     assert torch.allclose(weights(small), weights(whole), atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("on", "limit", "cut"), [(True, 1, ["train"]), (True, 9, []), (False, 1, [])]
+)
+def test_batches_that_memory_cut_are_recorded_where_dropout_draws_for_each_part(
+    on: bool, limit: int, cut: list[str]
+) -> None:
+    with collecting() as found:
+        trained(replace(SETTINGS, dropout=on), limit=limit, dropout=0.3)
+    assert found.notes().get("cut_batches", []) == cut
+
+
+def test_dropout_draws_by_share_also_after_resuming(tmp_path: Path) -> None:
+    """The same shares give the same weights, however often the training ended in between, and
+    other shares give others.
+    """
+    whole = [
+        weights(trained(runtime=Runtime(shares=shares), dropout=0.3)[0]) for shares in (1, 2, 3)
+    ]
+    assert torch.equal(weights(trained(runtime=Runtime(shares=0), dropout=0.3)[0]), whole[0])
+    assert len({tuple(found.tolist()) for found in whole}) == 3
+
+    class Ends(Regression):
+        def end(self, step: Step) -> None:
+            if step.number == 9:
+                raise KeyboardInterrupt
+
+    runtime = Runtime(shares=3, checkpoints=tmp_path, checkpoint_every=4)
+    with pytest.raises(KeyboardInterrupt):
+        fit(Ends(dropout=0.3), 22, SETTINGS, runtime)
+    resumed, _ = trained(runtime=runtime, dropout=0.3)
+    assert resumed.seen[0][0] == 8
+    assert torch.equal(weights(resumed), whole[2])
+
+
 def test_a_row_that_does_not_fit_is_an_error_that_says_so() -> None:
     with pytest.raises(RaxalignError, match="step 1 with a single row"):
         trained(limit=0)
@@ -82,7 +116,7 @@ def test_a_loss_that_is_no_number_names_the_step_and_is_not_retried() -> None:
         match=r"diverged at step 2 of 18: loss nan \(1\.276 at the start\), learning_rate 0\.05\.",
     ) as caught:
         fit(objective, 22, replace(SETTINGS, shuffle=False), Runtime())
-    assert not caught.value.retryable
+    assert not isinstance(caught.value, TransientError)
 
 
 def test_a_loss_that_explodes_ends_the_training_soon() -> None:
@@ -91,7 +125,7 @@ def test_a_loss_that_explodes_ends_the_training_soon() -> None:
         match=r"diverged at step 4 of 18: loss \S+ \(1\.276 at the start\), learning_rate 1000",
     ) as caught:
         trained(replace(SETTINGS, learning_rate=1e3, warmup=0.0, shuffle=False))
-    assert not caught.value.retryable
+    assert not isinstance(caught.value, TransientError)
 
 
 def test_weights_that_the_last_step_broke_are_not_given_back() -> None:

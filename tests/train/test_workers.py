@@ -85,6 +85,26 @@ def test_two_workers_give_the_result_of_one_also_after_resuming(tmp_path: Path) 
     assert torch.equal(weights(kept), weights(one)), "the second epoch was the best"
 
 
+def dropping(rank: int, folder: Path) -> None:
+    """One of three workers, with dropout: fewer, as many and more shares than workers."""
+    for shares in (1, 2, 3, 4):
+        runtime = Runtime(rank=rank, world_size=3, shares=shares)
+        fitted = fit(objective := Regression(n=21, dropout=0.3), 21, SETTINGS, runtime)
+        result = {"losses": fitted.losses, "weights": weights(objective).tolist()}
+        (folder / f"{rank}-{shares}.json").write_text(json.dumps(result))
+
+
+def test_three_workers_drop_what_one_drops_for_the_same_shares(tmp_path: Path) -> None:
+    run_workers(dropping, 3, tmp_path)
+    for shares in (1, 2, 3, 4):
+        alone = Regression(n=21, dropout=0.3)
+        losses = fit(alone, 21, SETTINGS, Runtime(shares=shares)).losses
+        for rank in (0, 1, 2):
+            found = json.loads((tmp_path / f"{rank}-{shares}.json").read_text())
+            assert found["losses"] == pytest.approx(losses, rel=1e-5)
+            assert found["weights"] == pytest.approx(weights(alone).tolist(), abs=1e-5)
+
+
 class EndsAfterTheFirstEpoch:
     """A watch that only the first worker may ask."""
 
@@ -174,13 +194,13 @@ def exact(rank: int, folder: Path) -> None:
     sums, step = GradientSum(parameters, 2), Step(0, 0, np.arange(21), 0, rank, 2, 30)
     for _ in range(3):
         objective.module.zero_grad(set_to_none=True)
-        objective.loss(step, step.share()).backward()
+        objective.loss(step, step.micro_batches()[0]).backward()
         plain = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in parameters]
         for gradient in plain:
             add_up(gradient)
         objective.module.zero_grad(set_to_none=True)
         with sums.backward(last=True):
-            loss = objective.loss(step, step.share())
+            loss = objective.loss(step, step.micro_batches()[0])
             loss.backward()
         sums.finish(loss)
         for parameter, gradient in zip(parameters[:-2], plain, strict=False):

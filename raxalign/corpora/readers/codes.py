@@ -34,13 +34,15 @@ FLORES = tuple(_FLORES_CODES.split())
 """FLORES-200 (NLLB Team 2022)."""
 
 _NTREX_CODES = """afr amh arb aze-Latn bak bel bem ben bod bos bul cat ces ckb-Arab cym dan deu div
-dzo ell eng-GB eng-IN eng-US est eus ewe fao fas fij fil fin fra fra-CA fuc gle glg guj hau heb
+dzo ell eng eng-GB eng-IN eng-US est eus ewe fao fas fij fil fin fra fra-CA fuc gle glg guj hau heb
 hin hmn hrv hun hye ibo ind isl ita jpn kan kat kaz khm kin kir kmr kor lao lav lit ltz mal mar
 mey mkd mlg mlt mon mri msa mya nde nep nld nno nob nso nya orm pan pol por por-BR prs pus ron rus
 shi sin slk slv smo sna-Latn snd-Arab som spa spa-MX sqi srp-Cyrl srp-Latn ssw swa swe tah tam tat
 tel tgk-Cyrl tha tir ton tsn tuk tur uig ukr urd uzb ven vie wol xho yor yue zho-CN zho-TW zul"""
 NTREX = tuple(_NTREX_CODES.split())
-"""NTREX-128 (Federmann et al. 2022); ``eng-US`` is its source text."""
+"""NTREX-128 (Federmann et al. 2022); ``eng`` is its source text (``newstest2019-src.eng.txt``),
+from which ``eng-US`` differs in 62 of 1,997 lines.
+"""
 
 _MLQA = ("ar", "de", "en", "es", "hi", "vi", "zh")
 _PAWSX = ("de", "en", "es", "fr", "ja", "ko", "zh")
@@ -78,7 +80,6 @@ _LISTS: Mapping[str, Mapping[str, str]] = {
     "flores": {code: code for code in FLORES},
     "ntrex": {
         **{code: code for code in NTREX},
-        "eng-US": "en",
         "por": "pt-PT",
         "por-BR": "pt-BR",
         "zho-CN": "zh",

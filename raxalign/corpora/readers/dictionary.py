@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from raxalign.corpora.readers.lines import read_lines
+from raxalign.corpora.readers.lines import BETWEEN_BLANKS, read_lines
 from raxalign.errors import DataError
 
 _TELLING = 5
@@ -18,14 +18,15 @@ def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
     """Return the entries (word of the other language, word of the pivot) in file order, repeated
     ones included; blank lines are skipped.
 
-    Words are divided by white space; `swap` is for a file with the pivot's word first. Raises
-    `DataError` with the line where there are not two, and for a file without an entry.
+    Blanks and tabs divide words; other white space is part of them. `swap` is for a file with the
+    pivot's word first. Raises `DataError` with the line where there are not two, and for a file
+    without an entry.
     """
     entries = []
     try:
         with Path(path).open("rb") as file:
             for number, line in enumerate(read_lines(file, path), 1):
-                words = line.split()
+                words = BETWEEN_BLANKS.findall(line)
                 if not words:
                     continue
                 if len(words) != 2:

@@ -4,9 +4,8 @@ files are reported together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,6 +24,10 @@ def refuse(fault: DataError) -> NoReturn:
     raise fault
 
 
+class Remark(DataError):
+    """What is not a fault, and is reported next to the faults of a file: rows that are left out."""
+
+
 @dataclass
 class Refusals:
     """Hands faults to `report`, and counts those after which it went on."""
@@ -39,39 +42,61 @@ class Refusals:
 
 
 @dataclass(frozen=True)
+class Translations:
+    """Words or sentences of a language with those of the pivot that mean the same, as a file was
+    read.
+    """
+
+    lang: str
+    pivot: str
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class FileRead:
     """What a reader found in one file: its number of rows (examples, sentences, questions, entries)
-    and its first faults in the order of the file; `more` counts the faults beyond them.
+    and its first faults in the order of the file; `more` counts the faults beyond them. `remarks`
+    are not faults. `translations` are what the file has in two languages.
     """
 
     path: Path
     rows: int
     faults: tuple[DataError, ...] = ()
     more: int = 0
+    remarks: tuple[Remark, ...] = ()
+    translations: Translations | None = None
 
 
 def read_through(path: Path, read: Callable[[Report], int]) -> FileRead:
     """Calls `read`, which reads the file and returns its number of rows; it reports the faults
-    after which it can go on, and raises others.
+    after which it can go on, and remarks, and raises others.
     """
-    faults: list[DataError] = []
+    found: list[DataError] = []
     rows = 0
     try:
-        rows = read(faults.append)
+        rows = read(found.append)
     except DataError as fault:
-        faults.append(fault)
+        found.append(fault)
     except OSError as error:
-        faults.append(DataError(path, f"cannot be read ({error.strerror or error})"))
-    return FileRead(path, rows, tuple(faults[:KEPT]), len(faults[KEPT:]))
+        found.append(DataError(path, f"cannot be read ({error.strerror or error})"))
+    remarks = tuple(entry for entry in found if isinstance(entry, Remark))
+    faults = [entry for entry in found if not isinstance(entry, Remark)]
+    return FileRead(path, rows, tuple(faults[:KEPT]), len(faults[KEPT:]), remarks)
 
 
-def read_dictionaries(sources: Iterable[Mapping[str, Source]]) -> Iterator[FileRead]:
-    """Reads the local file called ``dictionary`` in each language's sources, where there is one."""
-    for of_language in sources:
+def read_dictionaries(
+    sources: Mapping[str, Mapping[str, Source]], pivot: str, *, swap: bool
+) -> Iterator[FileRead]:
+    """Reads the local file called ``dictionary`` in each language's sources, where there is one;
+    `swap` is as in `read_dictionary`.
+    """
+    for lang, of_language in sources.items():
         source = of_language.get("dictionary")
         if isinstance(source, LocalFile):
-            yield read_through(source.path, partial(_entries, source.path))
+            entries = Translations(lang, pivot)
 
+            def read(_: Report, path: Path = source.path, found: Translations = entries) -> int:
+                found.pairs.extend(read_dictionary(path, swap=swap))
+                return len(found.pairs)
 
-def _entries(path: Path, _: Report) -> int:
-    return len(read_dictionary(path))
+            yield replace(read_through(source.path, read), translations=entries)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from raxalign.errors import DataError
 
 _BLOCK = 1 << 20
 _LONGEST = 1 << 26  # bytes of a line, 64 MiB: beyond that it is not text by lines
+_GROWTH = 100
+"""How many times its packed size a text may have; sentences have three to six times."""
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _UNPACKED_BY: dict[str, Callable[[Path], object]] = {
@@ -26,7 +29,10 @@ _UNPACKED_BY: dict[str, Callable[[Path], object]] = {
     ".bz2": bz2.open,
     ".xz": lzma.open,
 }
+BETWEEN_BLANKS = re.compile("[^ \t\r\n]+")
+"""A word of text whose words blanks divide: white space of other kinds is part of a word."""
 _DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
+_XML = (b"<?xml ", b"<tmx", b"<!DOCTYPE ")
 _PACKED = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bzip2",
@@ -53,7 +59,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """A file as a stream of bytes, unpacked where its name ends in ``.gz``, ``.bz2`` or ``.xz``.
 
     Raises `DataError` for a file that is not there, and for a packed one that is damaged, at
-    whichever byte.
+    whichever byte, or that grows as no text does.
     """
     if not path.is_file():
         raise DataError(path, "there is no such file")
@@ -61,16 +67,45 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     if unpacked is None:
         with path.open("rb") as plain:
             yield plain
-        return
-    try:
+    else:
         with cast("IO[bytes]", unpacked(path)) as packed:
-            yield packed
-    except (*_DAMAGE, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # bz2's own have no number
-            raise
+            yield cast("IO[bytes]", _Unpacked(packed, path))
+
+
+class _Unpacked:
+    """What is unpacked from a file, as long as it can be text (`refuse_growth`). It raises its
+    damage itself, so that of two files that are read at once the damaged one is named.
+    """
+
+    def __init__(self, stream: IO[bytes], path: Path) -> None:
+        self._stream, self._path, self._size = stream, path, path.stat().st_size
+        self._read = 0
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            block = self._stream.read(size)
+        except (*_DAMAGE, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # bz2's own have no number
+                raise
+            raise DataError(
+                self._path,
+                f"the {self._path.suffix} file is damaged ({error})",
+                remedy="Fetch or pack it again",
+            ) from error
+        self._read += len(block)
+        refuse_growth(self._path, self._size, self._read)
+        return block
+
+
+def refuse_growth(file: Path | str, packed: int, unpacked: int) -> None:
+    """Raise `DataError` for what is so much larger than it was packed that it cannot be text."""
+    if unpacked > _GROWTH * packed + _LONGEST:
         raise DataError(
-            path, f"the {path.suffix} file is damaged ({error})", remedy="Fetch or pack it again"
-        ) from error
+            file,
+            f"unpacks from {packed / 1e6:,.1f} MB to {unpacked / 1e6:,.0f} MB or more, which text"
+            " never does",
+            remedy="Fetch it again, and look at what it holds",
+        )
 
 
 def count_lines(path: Path, enough: int) -> int | None:
@@ -106,6 +141,7 @@ def read_lines(
         if n_lines == 0 and not rest:
             _refuse_packed(block, name)
             block = _without_bom(block, name)
+            _refuse_xml(block, name)
         head, end, tail = block.rpartition(b"\n")
         if not end:
             rest += block
@@ -157,6 +193,19 @@ def _refuse_packed(block: bytes, name: Path | str) -> None:
     for start, kind in _PACKED.items():
         if block.startswith(start) and (kind != "bzip2" or b"1AY&SY" in block[:10]):
             raise DataError(name, f"is a packed file ({kind}), not text", remedy="Decompress it")
+
+
+def _refuse_xml(block: bytes, name: Path | str) -> None:
+    if block.lstrip().startswith(_XML):
+        raise DataError(
+            name,
+            "is XML, as translation memories (TMX) are, which is not read",
+            line=1,
+            remedy=(
+                "Write each side to a file of its own, with one sentence per line"
+                " (docs/how-to/own-text.md has a program for TMX)"
+            ),
+        )
 
 
 def _without_bom(block: bytes, name: Path | str) -> bytes:

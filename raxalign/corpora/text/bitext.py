@@ -2,8 +2,8 @@
 
 The last `test` lines of a corpus are the test side, the `dev` lines before them the dev side.
 Training runs backwards from there, nearest to dev first, or forwards from the first line. So a
-smaller training set is a prefix of a larger one. Held-out lines that are blank or over-long are
-dropped and counted, so a held-out side may be smaller than its number of lines.
+smaller training set is a prefix of a larger one. No limit of length concerns held-out lines. Those
+that are blank are dropped and counted, so a held-out side may be smaller than its number of lines.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def write_heldout(source: SplitCorpus, options: BitextOptions, folder: Path) -> 
     heldout = cleaner.heldout(cleaner.tail(sum(source.split)))
     all_counts = {}
     for part, name, pairs in (("test", "data", heldout[dev:]), ("dev", "dev", heldout[:dev])):
-        counts: Counter[str] = Counter(lines=len(pairs), blank=0, overlong=0, kept=0)
-        cleaner.write(folder / name, part, cleaner.clean(pairs, counts), counts)
+        counts: Counter[str] = Counter(lines=len(pairs), blank=0, kept=0)
+        rows = cleaner.clean(pairs, counts, training=False)
+        cleaner.write(folder / name, part, rows, counts)
         if pairs and not counts["kept"]:
             raise cleaner.error(f"no sentence pair of the {part} side is left ({shown(counts)})")
         all_counts[part] = dict(counts)

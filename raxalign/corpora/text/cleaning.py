@@ -20,13 +20,26 @@ from raxalign.corpora.text.lengths import PIECE_COUNTS, PieceFilter, basic_token
 from raxalign.corpora.text.overlap import ELSEWHERE, without_overlap
 from raxalign.corpora.text.sentences import cells, sentence_columns
 from raxalign.corpora.text.tail import Tail, read_tail
-from raxalign.corpora.text.words import Segmentation, Tokenize, describe, tokenize, within_text
+from raxalign.corpora.text.words import (
+    Segmentation,
+    Tokenize,
+    describe,
+    divide_at_blanks,
+    given_words,
+    tokenize,
+    within_text,
+)
 from raxalign.errors import DataError
+from raxalign.languages import language
 from raxalign.running import Sentence
 
 WORDS, OWN_WORDS = "words", "own"
 """Metadata of a dataset whose words are those of the corpus: no tokeniser made any."""
 BATCH_ROWS = 1000
+CHARACTERS = 4
+"""How many characters (syllables of Tibetan) are a word to `max_words`. Thai news has 3.5 for each
+English word, Chinese 1.6; where fewer would do, a sentence is kept that an encoder has room for.
+"""
 WITHOUT_TEXT = "without_text"
 """The count of sentences whose words the tokeniser changed, so that they are not in the text."""
 _POSITIONS = pa.list_(pa.int32())
@@ -50,8 +63,9 @@ class TooShort(DataError):
 
 @dataclass(frozen=True)
 class BitextOptions:
-    """How bitext is cleaned: `overlap`, `shortage`, `training_from` and `pieces` concern training
-    only; a side of more than `max_words` words, or `max_basic_tokens` tokens, is over-long.
+    """How bitext is cleaned. All but `segmentation` concerns training only. A side of more than
+    `max_words` words, of which each may be `CHARACTERS` characters where a tokeniser makes words of
+    characters, or of more than `max_basic_tokens` tokens, is over-long.
     """
 
     max_words: int = 128
@@ -146,7 +160,10 @@ class Cleaner:
         if self.options.overlap == "drop":
             pairs = without_overlap(pairs, heldout, self.elsewhere, counts)
         self.write(
-            folder / "data", "training", islice(self.clean(pairs, counts), sentences), counts
+            folder / "data",
+            "training",
+            islice(self.clean(pairs, counts, training=True), sentences),
+            counts,
         )
         return counts
 
@@ -156,9 +173,11 @@ class Cleaner:
             counts["read"] += 1
             yield pair
 
-    def clean(self, pairs: Iterable[SentencePair], counts: Counter[str]) -> Iterator[Row]:
-        """Yield tokenised rows; pairs that are blank, over-long or of another number of pieces are
-        left out and counted.
+    def clean(
+        self, pairs: Iterable[SentencePair], counts: Counter[str], *, training: bool
+    ) -> Iterator[Row]:
+        """Yield tokenised rows; blank pairs are left out and counted, and so are training pairs
+        that are over-long or of another number of pieces.
         """
         for pair in pairs:
             self._has_tokenized = (
@@ -167,18 +186,18 @@ class Cleaner:
             src = (
                 within_text(self._tokenize_source, pair.source)
                 if pair.source_words is None
-                else self._given(pair, pair.source_words)
+                else self._given(pair, pair.source_words, self.source.lang)
             )
             tgt = (
                 within_text(self._tokenize_target, pair.target)
                 if pair.target_words is None
-                else self._given(pair, pair.target_words)
+                else self._given(pair, pair.target_words, self.source.pivot)
             )
             if not src or not tgt:
                 counts["blank"] += 1
-            elif self._overlong(pair, src, tgt):
+            elif training and self._overlong(pair, src, tgt):
                 counts["overlong"] += 1
-            elif (found := self._other_length(src, tgt)) is not None:
+            elif training and (found := self._other_length(src, tgt)) is not None:
                 counts[found] += 1
             else:
                 counts["kept"] += 1
@@ -198,21 +217,36 @@ class Cleaner:
     def _overlong(self, pair: SentencePair, src: Sequence[str], tgt: Sequence[str]) -> bool:
         """Whether a side has too many words or too many basic tokens."""
         limit = self.options.max_basic_tokens
-        return max(len(src), len(tgt)) > self.options.max_words or (
+        given = pair.source_words is not None, pair.target_words is not None
+        longest = (
+            self.options.max_words * (1 if own else size)
+            for own, size in zip(given, self._word_sizes, strict=True)
+        )
+        return any(len(side) > most for side, most in zip((src, tgt), longest, strict=True)) or (
             limit is not None and max(map(basic_tokens, (pair.source, pair.target))) > limit
         )
+
+    @cached_property
+    def _word_sizes(self) -> tuple[int, int]:
+        """How many of the tokeniser's words count as one, in the other language and the pivot."""
+        divided = self.options.segmentation == "words"
+        src, tgt = (
+            1 if divided or language(code).spaced else CHARACTERS
+            for code in (self.source.lang, self.source.pivot)
+        )
+        return src, tgt
 
     def _other_length(self, src: Sequence[str], tgt: Sequence[str]) -> str | None:
         """The count of pairs with too few or too many pieces that a pair belongs to, if any."""
         pieces, langs = self.options.pieces, (self.source.lang, self.source.pivot)
         return None if pieces is None else pieces.refuses(src, tgt, langs)
 
-    def _given(self, pair: SentencePair, words: tuple[str, ...]) -> list[str]:
-        if any(word.split() != [word] for word in words):
+    def _given(self, pair: SentencePair, words: tuple[str, ...], lang: str) -> list[str]:
+        if divide_at_blanks(" ".join(words)) != tuple(words):
             raise self.error(
-                f"sentence pair {pair.id}: a word is empty or has white space in it: {words}"
+                f"sentence pair {pair.id}: a word is empty or has a blank in it: {words}"
             )
-        return list(words)
+        return given_words(words, lang)
 
     def _links(self, pair: SentencePair, src: list[str], tgt: list[str]) -> Row:
         links = pair.links or ()

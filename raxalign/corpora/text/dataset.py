@@ -15,8 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.errors import DataError
 from raxalign.store.key import Json, file_digest
 

@@ -1,15 +1,16 @@
-"""Which side of a bitext is which language, as far as a glance at some sentence pairs shows it."""
+"""Which side of a bitext, a dictionary or a gold text is which language, as far as a glance at it
+shows.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cache
 
-from raxalign.corpora.base import SentencePair
-from raxalign.corpora.grammar import LANGS
+from raxalign.corpora.phrases.rows import LANGS, sentences
 from raxalign.languages import language, spelled
 
 GLANCE = 200
@@ -41,19 +42,19 @@ _SCRIPTS = {
 """How the Unicode names of a script's letters begin, for scripts that one word of them tells."""
 
 
-def swapped(pairs: Iterable[SentencePair], lang: str, pivot: str) -> str | None:
-    """Return why the two sides of a bitext seem to be swapped; None where they do not.
+def swapped(pairs: Iterable[tuple[str, str]], lang: str, pivot: str) -> str | None:
+    """Return why the two sides of translations seem to be swapped; None where they do not.
 
     Letters of another script show it, and the most frequent words of a language that the phrasebook
     speaks.
 
     Args:
-        pairs: Some sentence pairs.
-        lang: The language of their sources.
-        pivot: The language of their targets.
+        pairs: Some sentences or words, each with its translation.
+        lang: The language of the first ones.
+        pivot: The language of the second ones.
     """
     found = list(pairs)
-    source, target = [pair.source for pair in found], [pair.target for pair in found]
+    source, target = [own for own, _ in found], [other for _, other in found]
     return _by_script(source, target, lang, pivot) or next(
         (
             why
@@ -86,7 +87,7 @@ def _by_script(source: Sequence[str], target: Sequence[str], lang: str, pivot: s
 def _by_words(code: str, own: Sequence[str], other: Sequence[str], beside: str) -> str | None:
     """Look for the frequent words of a language in its own side and in that of `beside`."""
     spoken = spelled(code, LANGS)
-    sides = [_WORD.findall("\n".join(side).lower()) for side in (own, other)]
+    sides = [_words(side) for side in (own, other)]
     if spoken is None or min(map(len, sides)) < _LEAST:
         return None
     shares = [sum(word in _profile(spoken) for word in side) / len(side) for side in sides]
@@ -96,6 +97,44 @@ def _by_words(code: str, own: Sequence[str], other: Sequence[str], beside: str) 
         f"{shares[1]:.0%} of the words of {beside} are among the {_FREQUENT} most frequent ones of"
         f" {code}, and {shares[0]:.0%} of those of {code}"
     )
+
+
+def vocabularies(pairs: Iterable[tuple[str, str]]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the different words of the two sides of a bitext, lower-cased."""
+    first, second = zip(*pairs, strict=True)
+    return frozenset(_words(first)), frozenset(_words(second))
+
+
+def crossed(
+    pairs: Iterable[tuple[str, str]],
+    langs: tuple[str, str],
+    known: tuple[Container[str], Container[str]],
+) -> str | None:
+    """Return why the two sides of translations seem to be swapped, by the words of texts in the two
+    languages; None where they do not.
+
+    Args:
+        pairs: Some sentences or words, each with its translation.
+        langs: The languages of the first and of the second ones.
+        known: Words of texts in these two languages, lower-cased.
+    """
+    different = [(own, other) for own, other in pairs if own != other]
+    sides = [_words(side) for side in zip(*different, strict=True)] if different else [[], []]
+    if min(map(len, sides)) < _LEAST:
+        return None
+    (own, apart), (apart_too, own_too) = (
+        [sum(word in words for word in side) / len(side) for words in known] for side in sides
+    )
+    if min(apart, apart_too) < max(_PLAIN, _TIMES * max(own, own_too)):
+        return None
+    return (
+        f"of the words of {langs[0]} {apart:.0%} are in the text of {langs[1]} and {own:.0%} in"
+        f" that of {langs[0]}, of the words of {langs[1]} {apart_too:.0%} and {own_too:.0%}"
+    )
+
+
+def _words(side: Iterable[str]) -> list[str]:
+    return _WORD.findall("\n".join(side).lower())
 
 
 def _letters(side: Sequence[str]) -> Counter[str]:
@@ -114,13 +153,10 @@ def _share(letters: Counter[str], names: Sequence[str]) -> float:
 @cache
 def _profile(code: str) -> frozenset[str]:
     """Return the most frequent words of the first sentences of the phrasebook."""
-    from raxalign.corpora.grammar.compose import tokens
-    from raxalign.corpora.grammar.sentences import meaning
-
     counts = Counter(
-        str(token[0]).lower()
-        for number in range(_SENTENCES)
-        for token in tokens(code, meaning(number, 0))
-        if str(token[0]).isalpha()
+        word.lower()
+        for (own,) in sentences((code,), _SENTENCES)
+        for word in own.words
+        if word.isalpha()
     )
     return frozenset(word for word, _ in counts.most_common(_FREQUENT))

@@ -1,9 +1,10 @@
 """Sentences to words: Moses tokenisation, and segmentation where a script does not divide words by
 spaces.
 
-Text is first made NFC; format characters (soft hyphens, joiners, direction marks, byte order marks)
-and control characters are left out, as BERT's own tokeniser does, and a zero-width space becomes a
-space. No word is empty or contains white space.
+Words are made of a copy of the text that is NFC and without format characters (soft hyphens,
+joiners, direction marks, byte order marks) and control characters, in which a zero-width space is a
+space; no word is empty or contains white space. Word aligners and dictionaries see these words. An
+encoder reads the text as it was published, in which each word has its place.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Literal
 
+from raxalign.corpora.readers.lines import BETWEEN_BLANKS
 from raxalign.corpora.text.moses_tokenizer import has_rules, moses_tokenizer
 from raxalign.errors import DependencyError, RaxalignError
 from raxalign.languages import WITHOUT_SEGMENTER, language, no_segmenter
@@ -24,11 +26,12 @@ from raxalign.running import THAI_AM, UNSPACED, Sentence, unspaced_letter
 Segmentation = Literal["characters", "words"]
 Tokenize = Callable[[str], list[str]]
 
-_FORMAT = re.compile(
+FORMAT_CHARACTERS = (
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-_DIVIDED = re.compile("[^ \t\r\n]+")
+"""The class of control and format characters, which words are without."""
+_FORMAT = re.compile(FORMAT_CHARACTERS)
 _STACKERS = "\u1039\u17d2\u1a60\u1b44\ua9c0"  # the next consonant is written below these
 _TSHEG = re.compile(r"[\u0f0b\u0f0c]")
 
@@ -54,7 +57,7 @@ def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
 
 
 def within_text(divide: Tokenize, text: str) -> list[str]:
-    """Divide a sentence into words that stand in its text, which is cleaned and without white space
+    r"""Divide a sentence into words that stand in its text, which loses nothing but the white space
     at its ends.
 
     The words are a plain list where one of them is not in the text: segmenters may change words.
@@ -62,25 +65,77 @@ def within_text(divide: Tokenize, text: str) -> list[str]:
     >>> sentence = within_text(tokenize("en"), " Now,  mice! ")
     >>> sentence, sentence.text, sentence.starts
     (['Now', ',', 'mice', '!'], 'Now,  mice!', (0, 3, 6, 10))
+    >>> sentence = within_text(tokenize("fr"), "e\u0301te\u0301!")
+    >>> sentence, sentence.spans()
+    (['été', '!'], [(0, 5), (5, 6)])
     """
-    words = divide(text)
-    found = Sentence.within(words, clean(text).strip())
-    return words if found is None else found
+    words, cleaned = divide(text), clean(text)
+    if cleaned == text or not words:
+        found = Sentence.within(words, text.strip())
+        return words if found is None else found
+    found = Sentence.within(words, cleaned)
+    return words if found is None else _as_published(found, text)
+
+
+def given_words(words: Sequence[str], lang: str) -> list[str]:
+    r"""Return the words of a text that was divided elsewhere as `clean` leaves them, without white
+    space. They are a plain list where that changes none of them, and otherwise stand in the text
+    that the given ones make.
+
+    A word of which nothing is left is U+FFFD, so that the words after it keep their numbers.
+
+    >>> given_words(["10\u00a0000", "\u200b", "!"], "en")
+    ['10000', '\ufffd', '!']
+    """
+    line = " ".join(words)
+    if clean(line) == line and line.split() == list(words):
+        return list(words)
+    cleaned = ["".join(clean(word).split()) or "\ufffd" for word in words]
+    running = Sentence.joined(words, lang)
+    starts, ends = zip(*running.spans(), strict=True)
+    return Sentence(cleaned, running.text, starts, ends)
+
+
+def _as_published(sentence: Sentence, text: str) -> Sentence:
+    """Find the words of a cleaned text in the text itself, which loses the white space at its
+    ends.
+    """
+    origins: list[tuple[int, int]] = []
+    end = 0
+    for part in _composed(text):
+        origins += [(end, end + len(part))] * len(clean(part))
+        end += len(part)
+    begin = len(text) - len(text.lstrip())
+    spans = [(origins[first][0], origins[last - 1][1]) for first, last in sentence.spans()]
+    starts, ends = ([place - begin for place in places] for places in zip(*spans, strict=True))
+    return Sentence(sentence, text.strip(), starts, ends)
+
+
+def _composed(text: str) -> list[str]:
+    """Return the parts of a text that composition does not cross: characters with their marks, and
+    syllables of Hangul.
+    """
+    nfc = partial(unicodedata.normalize, "NFC")
+    parts: list[str] = []
+    for char in text:
+        last = parts[-1] if parts else " "
+        if not last.isspace() and (
+            unicodedata.category(char)[0] == "M" or nfc(last + char) != nfc(last) + nfc(char)
+        ):
+            parts[-1] += char
+        else:
+            parts.append(char)
+    return parts
 
 
 def divide_at_blanks(text: str) -> tuple[str, ...]:
-    """Divide text that was tokenised elsewhere into its words: what is between blanks, tabs and
-    line ends, as link files count it.
-
-    Words are cleaned as `clean` does, and white space of other kinds is taken out of them. A word
-    that has nothing else keeps its place as U+FFFD, so that the words after it keep their numbers.
+    r"""Divide text that was tokenised elsewhere into its words: what is between blanks, tabs and
+    line ends, as link files count it. White space of other kinds is part of a word.
 
     >>> divide_at_blanks("don't  stop\u00a0it \u200b !")
-    ("don't", 'stopit', '\ufffd', '!')
+    ("don't", 'stop\xa0it', '\u200b', '!')
     """
-    if text.isascii() and text.isprintable():
-        return tuple(text.split())
-    return tuple("".join(clean(piece).split()) or "\ufffd" for piece in _DIVIDED.findall(text))
+    return tuple(BETWEEN_BLANKS.findall(text))
 
 
 def describe(lang: str, segmentation: Segmentation = "characters") -> str:

@@ -14,8 +14,16 @@ from raxalign.encoders.models.assemble import assemble
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.packing import Packed, flat_states
 from raxalign.encoders.models.sentence_config import SentenceConfig
+from raxalign.encoders.models.sentence_module import (
+    KIND,
+    SentenceUse,
+    needs_module,
+    write_module,
+)
+from raxalign.encoders.models.soundness import refuse_unsound_words
 from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder
+from raxalign.encoders.models.static_files import write_vectors
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
 from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors, parse_layers
@@ -139,6 +147,8 @@ class AlignedEncoder:
             for layer in chosen
         ]
         for indices, part in batches:
+            words = sum(len(sentences[i]) for i in indices)
+            refuse_unsound_words(self.encoder, part, words, len(chosen))
             yield indices, _read(part, readouts) if any(readouts) else part
 
     def hidden(self, batch: Batch) -> tuple[torch.Tensor, ...]:
@@ -199,17 +209,62 @@ class AlignedEncoder:
         if self.weights_changed:
             self.encoder.save(folder / _WEIGHTS)
 
-    def export(self, folder: Path | str) -> None:
-        """Write a folder that `AutoModel` opens (static vectors: word2vec files), with the
-        transforms next to it; `from_export` reads it. sentence-transformers opens that of a
-        transformer, by the encoder's own configuration or else by the mean, and without transforms.
+    def export(self, folder: Path | str, use: SentenceUse | None = None) -> tuple[str, ...]:
+        """Write a folder that `AutoModel` opens (static vectors: word2vec files, as trained and
+        aligned), with the transforms next to it; `from_export` reads it. sentence-transformers
+        opens that of a transformer as `use` says; with transforms by a module that is part of the
+        folder (`aligned_sentences`), which applies them and is given the language of the texts.
+        Return the names of these languages; none where the vectors do not depend on the language.
+
+        Raises:
+            RaxalignError: Sentences cannot be read as `use` says.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.encoder.save(folder)
-        if isinstance(self.encoder, TransformerEncoder) and self.encoder.sentences is None:
-            self.encoder.write_sentences(folder, SentenceConfig("mean"))
         self._write(folder)
+        if isinstance(self.encoder, StaticEncoder) and not self.encoder.reading.pieces:
+            self._write_words(self.encoder, folder)
+        if not isinstance(self.encoder, TransformerEncoder):
+            return ()
+        return self._write_sentences(self.encoder, folder, use or SentenceUse())
+
+    def _write_words(self, encoder: StaticEncoder, folder: Path) -> None:
+        """Write ``<lang>.aligned.vec`` for each language, the vectors of its words as `words` gives
+        them; ``<pivot>-<lang>.aligned.vec`` where the pivot's depend on the other language.
+        """
+        for lang in encoder.languages if self.transforms else ():
+            words = encoder.space(lang).words
+            toward = dict.fromkeys(t.toward for t in self.transforms if t.lang == lang)
+            for other in toward or [None]:
+                view = self if other is None else self.toward(other)
+                found = view.words([words], lang)
+                kept = found.present_N.nonzero()[:, 0].tolist()
+                vectors_NH = found.vectors_NLH[kept, 0].cpu().numpy()
+                name = lang if other is None else f"{lang}-{other}"
+                path = folder / f"{name}.aligned.vec"
+                write_vectors(path, [words[i] for i in kept], vectors_NH)
+
+    def has_module(self) -> bool:
+        """Return whether an export holds a module for sentence-transformers, which runs where
+        ``trust_remote_code=True`` allows it.
+        """
+        encoder = self.encoder
+        return isinstance(encoder, TransformerEncoder) and needs_module(encoder, self.transforms)
+
+    def _write_sentences(
+        self, encoder: TransformerEncoder, folder: Path, use: SentenceUse
+    ) -> tuple[str, ...]:
+        own = encoder.sentences
+        config = own if own is not None and not own.unread else SentenceConfig()
+        config = config if use.pooling is None else SentenceConfig(use.pooling)
+        if self.has_module():
+            choices = write_module(folder, encoder, self.transforms, use)
+            encoder.write_sentences(folder, config, transformer=KIND, languages=choices)
+            return choices
+        if own is None or use.pooling is not None:
+            encoder.write_sentences(folder, config)
+        return ()
 
     def _write(self, folder: Path) -> None:
         from safetensors.torch import save_file

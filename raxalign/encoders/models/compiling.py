@@ -12,8 +12,7 @@ from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.train.recompute import forward_as
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.config.run import Precision
 from raxalign.encoders.models.flash_package import PACKAGE, REMEDY, precision_problem
 from raxalign.errors import RaxalignError

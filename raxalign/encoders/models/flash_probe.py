@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.encoders.models.flash import NAME, implementation, install
 from raxalign.encoders.models.packing_probe import LOCAL, Sample, at_rest, keeps_positions
 

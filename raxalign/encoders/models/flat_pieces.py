@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.arrays import Flat, end_to_end, offsets_of, word_pieces
 from raxalign.caveats import listener
 from raxalign.corpora.text.dataset import read_table

@@ -14,6 +14,7 @@ from raxalign.encoders.models.flash_package import PACKAGE
 from raxalign.encoders.models.folder import SAVE_TOKENIZER, check_folder, looks_like_path
 from raxalign.encoders.models.head import has_head, names_in, weight_names
 from raxalign.encoders.models.hub_errors import explain, first_line
+from raxalign.encoders.models.text_form import keep_text_form
 from raxalign.errors import DataError, DependencyError, RaxalignError
 
 Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
@@ -53,6 +54,7 @@ def load_model(
         model = _open(name, config, options, attention)
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **options)
         _check_fit(name, model, tokenizer)
+    keep_text_form(config, tokenizer)
     _own_weights(name, model)
     return model.eval(), tokenizer
 

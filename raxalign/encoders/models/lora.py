@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import lazy_loader as lazy
 from pydantic import AfterValidator, Field
 
+from raxalign import lazy
 from raxalign.config.params import BaseParams
-from raxalign.errors import DependencyError, RaxalignError
+from raxalign.errors import RaxalignError
+from raxalign.extras import require
 
 if TYPE_CHECKING:
     import torch
@@ -79,16 +80,6 @@ AdapterOption = Annotated[
 ]
 
 
-def require_peft() -> None:
-    """Raise `DependencyError` where PEFT is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("peft") is None:
-        raise DependencyError(
-            "lora: the library peft is not installed. Run: pip install 'raxalign[lora]'"
-        )
-
-
 @contextmanager
 def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iterator[None]:
     """Train adapters alone until the block ends, then merge them into the weights.
@@ -124,7 +115,7 @@ def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iter
 
 def _inserted(model: Any, lora: Lora, seed: int) -> Any:
     """PEFT's tuner of a model whose linear layers now have adapters."""
-    require_peft()
+    require("peft", "lora")
     from peft import LoraConfig
     from peft.tuners.lora import LoraModel
 

@@ -13,8 +13,7 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.encoders.models.compiling import compiled_blocks
 from raxalign.encoders.models.flash import Runs, has_kernels
 from raxalign.encoders.models.flash_probe import probe_runs

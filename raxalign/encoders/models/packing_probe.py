@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.encoders.models.flash import Runs, implementation, inputs_of
 from raxalign.encoders.models.flash_package import PACKAGE
 from raxalign.encoders.models.positions import first_position

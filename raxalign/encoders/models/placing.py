@@ -54,7 +54,11 @@ def _word_spans(sentences: Sequence[Sentence], before_S: Ints, words_S: Ints) ->
     if stripped != words:
         left = [len(word) - len(word.lstrip()) for word in words]
         starts_W += np.array(left, np.int64)
-    return starts_W, starts_W + np.fromiter(map(len, stripped), np.int64, len(words))
+    ends_W = starts_W + np.fromiter(map(len, stripped), np.int64, len(words))
+    for i, sentence in enumerate(sentences):
+        if sentence.ends is not None:
+            ends_W[words_S[i] : words_S[i + 1]] = np.array(sentence.ends, np.int64) + before_S[i]
+    return starts_W, ends_W
 
 
 def _close(firsts: Ints, lasts: Ints, inside: Ints, blanks: Ints) -> None:

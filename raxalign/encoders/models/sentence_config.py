@@ -5,7 +5,7 @@ sentence-transformers keeps in a folder, read and written.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -35,6 +35,7 @@ _LEGACY = {
 _MODULES, _PROMPTS, _CONFIG = "modules.json", "config_sentence_transformers.json", "config.json"
 _SETTINGS, _POOLING_FOLDER, _UNIT_FOLDER = "sentence_bert_config.json", "1_Pooling", "2_Normalize"
 _KIND = "sentence_transformers.models"  # all its versions open modules of these names
+_TRANSFORMER, _ALIGNED = "Transformer", "AlignedTransformer"
 FILES = (_MODULES, _PROMPTS, f"*_Pooling/{_CONFIG}")
 """Patterns of the files in which the configuration is."""
 
@@ -71,11 +72,14 @@ def read_sentence_config(file: Callable[[str], Path | None]) -> SentenceConfig |
     listed = file(_MODULES)
     if listed is None:
         return None
-    kinds = [(str(part["type"]).rpartition(".")[2], str(part["path"])) for part in _json(listed)]
+    kinds = [
+        (str(part["type"]).rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER), str(part["path"]))
+        for part in _json(listed)
+    ]
     names = [kind for kind, _ in kinds]
-    other = sorted(set(names) - {"Transformer", "Pooling", "Normalize"})
+    other = sorted(set(names) - {_TRANSFORMER, "Pooling", "Normalize"})
     places = [place for kind, place in kinds if kind == "Pooling"]
-    if other or names[:2] != ["Transformer", "Pooling"] or len(places) != 1:
+    if other or names[:2] != [_TRANSFORMER, "Pooling"] or len(places) != 1:
         return SentenceConfig(unread=f"the modules {', '.join(names)}")
     found = file(f"{places[0]}/{_CONFIG}")
     settings = _json(found) if found is not None else {}
@@ -107,7 +111,13 @@ def _json(file: Path) -> Any:
 
 
 def write_sentence_config(
-    folder: Path, config: SentenceConfig, hidden_size: int, max_length: int
+    folder: Path,
+    config: SentenceConfig,
+    hidden_size: int,
+    max_length: int,
+    *,
+    transformer: str = f"{_KIND}.{_TRANSFORMER}",
+    languages: Sequence[str] = (),
 ) -> None:
     """Write the configuration next to an encoder, so that sentence-transformers opens its folder.
 
@@ -116,8 +126,10 @@ def write_sentence_config(
         config: What is written.
         hidden_size: The width of the vectors.
         max_length: The largest number of pieces in a row.
+        transformer: The module that makes the vectors of pieces.
+        languages: The languages that it has to be given, each of which is the name of a prompt.
     """
-    modules = [("", f"{_KIND}.Transformer"), (_POOLING_FOLDER, f"{_KIND}.Pooling")]
+    modules = [("", transformer), (_POOLING_FOLDER, f"{_KIND}.Pooling")]
     if config.normalize:
         modules.append((_UNIT_FOLDER, f"{_KIND}.Normalize"))
         (folder / _UNIT_FOLDER).mkdir(exist_ok=True)
@@ -128,10 +140,7 @@ def write_sentence_config(
             for i, (place, kind) in enumerate(modules)
         ],
         _SETTINGS: {"max_seq_length": max_length, "do_lower_case": False},
-        _PROMPTS: {
-            "prompts": {"query": config.prompt} if config.prompt else {},
-            "default_prompt_name": "query" if config.prompt else None,
-        },
+        _PROMPTS: _prompts(config, languages),
         f"{_POOLING_FOLDER}/{_CONFIG}": {
             "word_embedding_dimension": hidden_size,
             **{key: _POOLINGS.get(mode) == config.pooling for key, mode in _LEGACY.items()},
@@ -140,6 +149,12 @@ def write_sentence_config(
     }
     for name, record in records.items():
         (folder / name).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def _prompts(config: SentenceConfig, languages: Sequence[str]) -> dict[str, Any]:
+    own = {"query": config.prompt} if config.prompt else {}
+    spoken = {lang: f"[language {lang}] {config.prompt}" for lang in languages}
+    return {"prompts": {**own, **spoken}, "default_prompt_name": "query" if own else None}
 
 
 def files_of(name: str, revision: str | None = None) -> Callable[[str], Path | None]:

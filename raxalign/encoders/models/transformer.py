@@ -121,13 +121,14 @@ class TransformerEncoder(Computing):
         if self.sentences is not None and not self.sentences.unread:
             self.write_sentences(Path(folder), self.sentences)
 
-    def write_sentences(self, folder: Path, config: SentenceConfig) -> None:
-        """Write a configuration of sentence-transformers next to the encoder; none for a
-        bidirectional decoder, which would be read in one direction there.
+    def write_sentences(self, folder: Path, config: SentenceConfig, **module: Any) -> None:
+        """Write a configuration of sentence-transformers next to the encoder, with what `module`
+        says of a module of its own; without one none for a bidirectional decoder, which would be
+        read in one direction there.
         """
-        if is_bidirectional(self.model.config):
+        if not module and is_bidirectional(self.model.config):
             return
-        write_sentence_config(folder, config, self.hidden_size, self.max_positions)
+        write_sentence_config(folder, config, self.hidden_size, self.max_positions, **module)
 
     def pieces(
         self,

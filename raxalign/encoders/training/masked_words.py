@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
-import lazy_loader as lazy
 import numpy as np
 
+from raxalign import lazy
 from raxalign.encoders.models.packing import Packed, can_pack, flat_states
 from raxalign.encoders.training.masking import FlatRows, MaskRule, Masks, chance_of, choose_masks
 from raxalign.train.chance import MASKING

@@ -26,9 +26,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from raxalign.corpora.grammar import LANGS
-from raxalign.corpora.grammar.compose import tokens
-from raxalign.corpora.grammar.sentences import links, meaning
+from raxalign.corpora.phrases.rows import LANGS, Sentence, links, read, sentences
 from raxalign.encoders.models.loading import save_model
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masked_lm import (
@@ -48,7 +46,7 @@ from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 
 FIRST = 10_000
-"""The first sentence of the phrasebook (seed 0) that is trained on."""
+"""The first sentence of the phrasebook (seed 0) that the dictionary is read from."""
 SENTENCES = 8_000
 """Sentences per language; each language has its own."""
 DICTIONARY = 3_000
@@ -83,15 +81,12 @@ class Recipe:
 
 
 def monolingual(count: int) -> dict[str, list[list[str]]]:
-    """Return the text, `count` sentences in words per language: language k of n has every n-th
-    sentence, so that none is a translation of another.
+    """Return the text, `count` sentences in words per language. None is a translation of another:
+    of the sentences from `FIRST` on, language k of n has every n-th one.
     """
     return {
-        lang: [
-            [token[0] for token in tokens(lang, meaning(FIRST + k + len(LANGS) * number, 0))]
-            for number in range(count)
-        ]
-        for k, lang in enumerate(LANGS)
+        lang: [words.split(" ") for ((words,),) in read("text", "0", (lang,), range(count))]
+        for lang in LANGS
     }
 
 
@@ -101,8 +96,8 @@ def translations(count: int) -> Dictionary:
     of both; a word that is its own translation has none there.
     """
     found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for number in range(FIRST, FIRST + count):
-        said = {lang: [token[:2] for token in tokens(lang, meaning(number, 0))] for lang in LANGS}
+    for row in sentences(LANGS, count, first=FIRST):
+        said = dict(zip(LANGS, row, strict=True))
         for source, target in permutations(LANGS, 2):
             for word, other in _pairs(said[source], said[target]):
                 found[word, source + target][other] += 1
@@ -115,15 +110,13 @@ def translations(count: int) -> Dictionary:
     return table
 
 
-def _pairs(
-    source: Sequence[tuple[str, tuple[int, ...]]], target: Sequence[tuple[str, tuple[int, ...]]]
-) -> Iterator[tuple[str, str]]:
+def _pairs(source: Sentence, target: Sentence) -> Iterator[tuple[str, str]]:
     """The pairs of words of a sentence pair that are linked to each other alone."""
-    found = links(tuple(senses for _, senses in source), tuple(senses for _, senses in target))
+    found = links(source.senses, target.senses)
     ahead, back = Counter(i for i, _ in found), Counter(j for _, j in found)
     for i, j in found:
         if ahead[i] == back[j] == 1:
-            yield source[i][0], target[j][0]
+            yield source.words[i], target.words[j]
 
 
 class Alternating(Pretraining):

@@ -21,6 +21,7 @@ from raxalign.encoders.training.static_params import StaticParams
 from raxalign.encoders.training.text import read_words
 from raxalign.encoders.training.wordpiece import read_vocabulary, train_wordpiece
 from raxalign.errors import RaxalignError
+from raxalign.extras import require
 from raxalign.running import Sentence
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def train(
 
     Raises:
         RaxalignError: there is no text, or no word occurs often enough.
+        DependencyError: gensim, which trains all but GloVe, is not installed.
     """
     sentences: Mapping[str, Sentences] = {
         lang: _cased(read_words(text[lang], params.max_sentences), params) for lang in sorted(text)
@@ -134,6 +136,7 @@ def _train_space(
     if params.algorithm == "glove":
         vectors, losses = _glove(sentences, words, params)
         return Space(words, vectors), {**notes, "first_loss": losses[0], "last_loss": losses[-1]}
+    require("gensim", params.algorithm)
     vectors, subwords = _gensim(sentences, dict(ranked), params)
     return Space(words, vectors, subwords), notes
 

@@ -12,9 +12,10 @@ from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.encoders.models.freezing import Freeze, frozen, lowest_trained
-from raxalign.encoders.models.lora import AdapterOption, adapted, require_peft
+from raxalign.encoders.models.lora import AdapterOption, adapted
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
+from raxalign.extras import require
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs
 from raxalign.train.chance import ADAPTERS, mix
 from raxalign.train.dev import DevLoss
@@ -100,6 +101,10 @@ class TrainedMethod(Method):
         """
         return True
 
+    def has_dropout(self) -> bool:
+        """As `dropout` says."""
+        return self.params.dropout
+
     def effect(self) -> Effect:
         """New weights, for all languages."""
         return Effect(weights=True)
@@ -144,7 +149,7 @@ class TrainedMethod(Method):
         library is not installed.
         """
         if self.params.lora != "none":
-            require_peft()
+            require("peft", "lora")
         return super().read_files(languages, pivot)
 
     def sentence_pooling(self) -> SentencePooling | None:

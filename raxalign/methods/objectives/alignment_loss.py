@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.methods.objectives.rounding import real_gap
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-import lazy_loader as lazy
 import numpy as np
 
+from raxalign import lazy
 from raxalign.arrays import offsets_of, ranges
 from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions, sharing
 from raxalign.methods.rows.linked_words import PieceSide

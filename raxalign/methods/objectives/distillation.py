@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
 import numpy as np
 
+from raxalign import lazy
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.spoken import Spoken
 from raxalign.errors import DataError, RaxalignError

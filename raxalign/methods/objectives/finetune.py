@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.arrays import ranges
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.vectors import Pooling

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-import lazy_loader as lazy
 import numpy as np
 
+from raxalign import lazy
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.methods.objectives.whole_batch import WholeBatch
 from raxalign.methods.objectives.word_contrast import sharing

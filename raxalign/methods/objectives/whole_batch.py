@@ -7,9 +7,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
 import numpy as np
 
+from raxalign import lazy
 from raxalign.arrays import offsets_of, ranges
 from raxalign.train.chance import DROPOUT_TWICE, mix, seed_generators
 from raxalign.train.devices import on_device
@@ -107,13 +107,11 @@ class WholeBatch(Objective):
         vectors = torch.zeros(
             int(self._offsets[-1]), *self.shape, dtype=parameter.dtype, device=parameter.device
         )
-        share = step.share()
         with torch.no_grad():
-            for start in range(0, len(share), step.micro):
-                positions = share[start : start + step.micro]
+            for positions in step.micro_batches():
                 _reseed(step, positions)
                 vectors[self._items(positions, vectors.device)] = self.vectors(step.rows[positions])
-            if step.world_size > 1:
+            if step.world_size > 1 and step.n_shares > 1:
                 add_up(vectors)
         return vectors
 
@@ -123,11 +121,13 @@ class WholeBatch(Objective):
 
 
 def _is_direct(step: Step) -> bool:
-    """Whether one forward with gradients reads the whole batch."""
-    return step.world_size == 1 and len(step.rows) <= step.micro
+    """Whether one forward with gradients reads the whole batch. It does not depend on the workers,
+    since dropout draws by other seeds then.
+    """
+    return step.n_shares == 1 and len(step.rows) <= step.micro
 
 
 def _reseed(step: Step, positions: np.ndarray) -> None:
     """The same dropout for the same micro-batch in both passes."""
     place = int(positions[0])
-    seed_generators(mix(step.seed, step.number, step.rank, place, DROPOUT_TWICE))
+    seed_generators(mix(step.seed, step.number, step.share_of(positions), place, DROPOUT_TWICE))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-import lazy_loader as lazy
 import numpy as np
 
+from raxalign import lazy
 from raxalign.arrays import ranges
 from raxalign.encoders.models.lora import weight_changes
 from raxalign.encoders.models.vectors import Pooling

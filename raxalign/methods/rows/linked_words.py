@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.arrays import Flat, end_to_end, offsets_of
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.encoders.models.flat_pieces import FlatPieces, column_pieces, flat_pieces

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.arrays import Flat, offsets_of, ranges
 from raxalign.encoders.models.spoken import Spoken
 

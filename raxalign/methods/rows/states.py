@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.encoders.models.packing import WIDTH, Packed, can_pack, flat_states, pack
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.spoken import Spoken

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.methods.rows.linked_words import PieceSide

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
+from raxalign import lazy
+from raxalign.methods.statistics.procrustes import effective_rank
 
 if TYPE_CHECKING:
     import torch
@@ -20,6 +21,11 @@ _NORMAL = 1
 a hyperplane.
 """
 
+_FEW = 1 / 32
+"""A map whose pairs vary together in a smaller share of the dimensions gets a remark. In a small
+encoder rotations that helped had 12 to 31 of 256, and one that took F1 from 22 to 2 had 5.6.
+"""
+
 
 def numerical_rank(matrix_HH: torch.Tensor, tolerance: float = NO_SINGULAR_VALUE) -> int:
     """Return the number of singular values above `tolerance` times the largest one."""
@@ -31,6 +37,7 @@ def support(
     pairs: int,
     matrices: Sequence[torch.Tensor],
     *,
+    centred: Sequence[torch.Tensor] = (),
     otherwise: str = "is arbitrary",
     unit: str = "pairs",
     tolerance: float = NO_SINGULAR_VALUE,
@@ -40,21 +47,29 @@ def support(
     Args:
         pairs: the number of pairs.
         matrices: the matrix (H, H) that determines the map of each layer.
+        centred: the cross-covariance (H, H) of the pairs at each layer, for a rotation: a direction
+            in which they hardly vary together is turned by chance.
         otherwise: what the map does in dimensions that the pairs do not determine.
         unit: what the pairs are, in the plural.
         tolerance: as for `numerical_rank`.
 
     Returns:
-        `dimensions`, `rank` (one per layer), and a `warning` where the pairs leave more than one
-        dimension of some layer undetermined.
+        `dimensions`, `rank` and `effective_rank` (one per layer), and a `warning` where the pairs
+        leave more than one dimension of some layer undetermined, or vary together in few.
     """
     dimensions = len(matrices[0])
     ranks = [numerical_rank(matrix_HH, tolerance) for matrix_HH in matrices]
+    effective = [round(effective_rank(matrix_HH), 1) for matrix_HH in centred]
     facts: dict[str, object] = {"dimensions": dimensions, "rank": ranks}
-    missing = dimensions - min(ranks)
+    facts |= {"effective_rank": effective} if effective else {}
+    missing, count = dimensions - min(ranks), f"{pairs:,} {unit}"
     if missing > _NORMAL:
         facts["warning"] = (
-            f"{pairs:,} {unit} for {dimensions:,} dimensions: the map {otherwise} in {missing:,} of"
-            " them"
+            f"{count} for {dimensions:,} dimensions: the map {otherwise} in {missing:,} of them"
+        )
+    elif effective and min(effective) < _FEW * dimensions:
+        facts["warning"] = (
+            f"{count} vary together in {min(effective)} of {dimensions:,} directions: in the others"
+            f" the map {otherwise}, or nearly so"
         )
     return facts

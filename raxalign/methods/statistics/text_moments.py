@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import RaxalignError

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-import lazy_loader as lazy
+from raxalign import lazy
 
 if TYPE_CHECKING:
     import numpy as np

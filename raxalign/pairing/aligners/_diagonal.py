@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.pairing.aligners._cells import Block, Cells, NumberedWords, chunks, positions
 
 if TYPE_CHECKING:

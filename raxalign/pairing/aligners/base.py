@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.arrays import offsets_of, ranges
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
@@ -148,6 +147,10 @@ class WordAligner(ABC):
     """
 
     VERSION: ClassVar[int]
+    papers: ClassVar[tuple[str, ...]] = ()
+    """What to cite: keys of `raxalign/papers.bib`, or whole BibTeX entries. `option=text key` is
+    cited where the option's value contains the text.
+    """
     QUICKER: ClassVar[str] = ""
     """The kind of a word aligner that is much quicker, which `plan` names where this one takes most
     of the time."""

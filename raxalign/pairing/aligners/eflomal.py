@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import lazy_loader as lazy
 from pydantic import Field
 
+from raxalign import lazy
 from raxalign.errors import DependencyError, RaxalignError, TransientError
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import read_links
@@ -47,6 +47,7 @@ class Eflomal(WordAligner):
     """
 
     VERSION: ClassVar[int] = 1
+    papers = ("ostling2016",)
     QUICKER: ClassVar[str] = "fast_align"
 
     class Params(WordAligner.Params):

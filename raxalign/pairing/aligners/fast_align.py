@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import lazy_loader as lazy
 from pydantic import Field
 
+from raxalign import lazy
 from raxalign.arrays import offsets_of
 from raxalign.pairing.aligners._cells import NumberedWords, make_cells
 from raxalign.pairing.aligners._diagonal import DirectedModel, Numbers, Settings
@@ -40,6 +40,7 @@ class FastAlign(WordAligner):
     """
 
     VERSION: ClassVar[int] = 1
+    papers = ("dyer2013",)
     SHARE: ClassVar[float] = 0.1
 
     class Params(WordAligner.Params):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
+from raxalign.config.params import LATER
 from raxalign.config.sources import EncoderName
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
+from raxalign.running import Spacing, spaced_out
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
 
 _VECTOR_BYTES = 64 << 20  # of the vectors of one side that are held at a time
+_SPACING = (
+    "What divides the words of a sentence in the text that the encoder reads: the text itself, or"
+    " what the language writes between given words (`language`), or `blanks`, so that each word is"
+    " divided into pieces by itself, as in the program of the authors."
+)
 _METHOD = (
     "How links are found: words that are each other's most similar one (`argmax`), the same again"
     " for the words left over (`itermax`), or the matching with the largest sum (`match`)."
@@ -43,6 +50,7 @@ class SimAlign(WordAligner):
     """
 
     VERSION: ClassVar[int] = 1
+    papers = ("jalilisabet2020",)
 
     class Params(WordAligner.Params):
         """The defaults are the paper's, for an encoder of 12 layers."""
@@ -66,6 +74,7 @@ class SimAlign(WordAligner):
                 " at all; the paper has 0.5)."
             ),
         )
+        spacing: Annotated[Spacing, LATER] = Field("language", description=_SPACING)
 
     params: Params
 
@@ -99,7 +108,9 @@ class SimAlign(WordAligner):
         parts = []
         for rows in batches:
             vectors = [
-                _padded_vectors(encoder, side, rows, lang, layers)
+                _padded_vectors(
+                    encoder, spaced_out(side.read(rows), self.params.spacing), lang, layers
+                )
                 for side, lang in zip(sides, (inputs.lang, inputs.pivot), strict=True)
             ]
             lengths = [side.lengths[rows] for side in sides]
@@ -145,19 +156,14 @@ def _batches(
 
 
 def _padded_vectors(
-    encoder: Encoder,
-    side: Words,
-    rows: npt.NDArray[np.int64],
-    lang: str,
-    layers: tuple[int, ...],
+    encoder: Encoder, sentences: Sequence[Sequence[str]], lang: str, layers: tuple[int, ...]
 ) -> torch.Tensor:
-    """The vectors of the words of sentences `rows` at the one layer, (n, longest, H). Words without
-    a piece, and what follows a sentence's end, have zeros.
+    """The vectors of the words of sentences at the one layer, (n, longest, H). Words without a
+    piece, and what follows a sentence's end, have zeros.
     """
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
-    sentences = side.read(rows)
     words = encoder.words(sentences, lang, layers=layers, pooling="mean")
     vectors_NH = words.vectors_NLH[:, 0].float()
     lengths = [len(sentence) for sentence in sentences]

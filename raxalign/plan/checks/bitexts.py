@@ -1,55 +1,138 @@
 """Reading the sentence pairs of a grid's local files, so that `raxalign doctor` finds a bad line
-before the grid does, and `raxalign plan` sides that seem to be swapped.
+before the grid does, and `raxalign plan` what looks as if it were not a translation.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.corpora.base import CorpusInputs, SentencePair
-from raxalign.corpora.readers.inspection import FileRead, Report, read_through
+from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through
 from raxalign.corpora.readers.lines import count_lines
 from raxalign.errors import DataError
 
 if TYPE_CHECKING:
+    from raxalign.corpora.readers.inspection import Translations
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
 
 _ALL = 1 << 62  # lines: more than any file has
+_TEXT = 5000  # sentence pairs whose words dictionaries and gold texts are compared with
 
 
 def read_bitexts(plan: Plan) -> Iterator[FileRead]:
     """Read each corpus of a plan whose files are all on this machine, once per language; yield its
-    number of sentence pairs and its first fault. Remote corpora are passed over.
+    number of sentence pairs, its first fault, and what looks wrong. Remote corpora are passed over.
     """
     for stage in _local(plan):
-        yield read_through(_place(stage), partial(_pairs, stage))
+        seen = _Seen(stage)
+        found = read_through(_place(stage), seen.read)
+        yield found if found.faults else replace(found, remarks=tuple(seen.doubts()))
 
 
-def swapped_sides(plan: Plan) -> Iterator[str]:
-    """Look at the beginning of each corpus of text files on this machine, and yield one remark for
-    each whose sides seem to be swapped. A corpus that cannot be read is passed over, and so is one
-    that is not read line by line.
+def doubts(plan: Plan) -> Iterator[Remark]:
+    """Look at the beginning of each corpus of text files on this machine, and yield a remark per
+    reason to doubt that its sides are what they should be. A corpus that cannot be read is passed
+    over, and so is one that is not read line by line.
     """
-    from raxalign.corpora.readers.files import FileCorpus
-    from raxalign.corpora.text.sides import GLANCE, swapped
+    from raxalign.corpora.text.parallel import GLANCE
 
     for stage in _local(plan):
-        if not isinstance(stage.plugin(), FileCorpus):
+        if _of_lines(stage):
+            seen = _Seen(stage)
+            with suppress(DataError, OSError), _reading(stage) as pairs:  # `doctor` reports these
+                seen.see(islice(pairs, GLANCE))
+                yield from seen.doubts()
+
+
+def swapped_translations(plan: Plan, found: Iterable[FileRead]) -> Iterator[Remark]:
+    """Yield a remark per dictionary or gold text whose sides seem to be swapped, by their letters
+    and frequent words, or by the words of the plan's corpora on this machine.
+    """
+    for entry in found:
+        own = entry.translations
+        if own is None or not own.pairs:
             continue
-        lang, pivot = str(stage.params["lang"]), str(stage.params["pivot"])
-        with suppress(DataError, OSError), _reading(stage) as pairs:  # `doctor` reports these
-            if why := swapped(islice(pairs, GLANCE), lang, pivot):
-                yield (
-                    f"{_place(stage)}: the sides of {lang}-{pivot} seem to be swapped: {why}. If"
-                    " so, exchange the names of the two files, or their columns"
-                )
+        from raxalign.corpora.text.sides import crossed, swapped, vocabularies
+
+        why = swapped(own.pairs, own.lang, own.pivot)
+        if why is None and (text := _beginning(plan, own)):
+            why = crossed(own.pairs, (own.lang, own.pivot), vocabularies(text))
+        if why is not None:
+            sides = f"the sides of {own.lang}-{own.pivot} seem to be swapped: {why}"
+            yield Remark(entry.path, sides, remedy="If so, set `swap` the other way")
+
+
+@dataclass
+class _Seen:
+    """What was seen of the sentence pairs of one corpus: its beginning, all pairs as translations,
+    and the last ones, which are held out (after `read`).
+    """
+
+    stage: Stage
+    first: list[tuple[str, str]] = field(default_factory=list)
+    heldout: deque[SentencePair] = field(default_factory=lambda: deque(maxlen=0))
+
+    def __post_init__(self) -> None:
+        from raxalign.corpora.text.parallel import Parallel
+
+        self.langs = str(self.stage.params["lang"]), str(self.stage.params["pivot"])
+        self.parallel = Parallel(*self.langs)
+
+    def read(self, _: Report) -> int:
+        """Read the corpus to its end; return its number of pairs. Raises `DataError` for its first
+        fault.
+        """
+        self.heldout = deque(maxlen=self._n_heldout())
+        with _reading(self.stage) as pairs:
+            return self.see(pairs)
+
+    def see(self, pairs: Iterable[SentencePair]) -> int:
+        """Take account of pairs; return their number."""
+        from raxalign.corpora.text.sides import GLANCE
+
+        count = 0
+        for count, pair in enumerate(self.parallel.see(pairs), 1):
+            self.heldout.append(pair)
+            if count <= GLANCE:
+                self.first.append((pair.source, pair.target))
+        return count
+
+    def doubts(self) -> Iterator[Remark]:
+        """Yield a remark per reason to doubt what was seen, and one on what is left out."""
+        from raxalign.corpora.text.sides import swapped
+        from raxalign.corpora.text.words import clean
+
+        place, (lang, pivot) = _place(self.stage), self.langs
+        if why := swapped(self.first, lang, pivot):
+            yield Remark(
+                place,
+                f"the sides of {lang}-{pivot} seem to be swapped: {why}",
+                remedy="If so, exchange the names of the two files, or their columns",
+            )
+        yield from (Remark(place, why) for why in self.parallel.doubts())
+        sides = ((clean(pair.source), clean(pair.target)) for pair in self.heldout)
+        if blank := sum(src.isspace() or not src or tgt.isspace() or not tgt for src, tgt in sides):
+            yield Remark(
+                place,
+                f"{blank:,} of {len(self.heldout):,} sentence pairs that are held out have a blank"
+                " side and are left out",
+            )
+
+    def _n_heldout(self) -> int:
+        split: Any = self.stage.params["split"]
+        if split != "files":
+            return int(split["test"]) + int(split["dev"])
+        with _inputs(self.stage) as inputs:
+            sizes: tuple[int, int] = self.stage.plugin().part_sizes(*self.langs, inputs)
+        return sum(sizes)
 
 
 def other_lengths(plan: Plan, sizes: Mapping[Path, int]) -> Iterator[tuple[bool, str]]:
@@ -89,15 +172,33 @@ def _place(stage: Stage) -> Path:
     return Path(next(iter(stage.locations.values()), ""))
 
 
+def _of_lines(stage: Stage) -> bool:
+    """Whether a corpus is read line by line, so that its beginning takes no time."""
+    from raxalign.corpora.readers.files import FileCorpus
+
+    return isinstance(stage.plugin(), FileCorpus)
+
+
+def _beginning(plan: Plan, own: Translations) -> list[tuple[str, str]]:
+    """Return sentence pairs of a corpus in the languages of a file; none where there is none on
+    this machine.
+    """
+    for stage in _local(plan):
+        if stage.params["lang"] == own.lang and _of_lines(stage):
+            with suppress(DataError, OSError), _reading(stage) as pairs:
+                return [(pair.source, pair.target) for pair in islice(pairs, _TEXT)]
+    return []
+
+
+@contextmanager
+def _inputs(stage: Stage) -> Iterator[CorpusInputs]:
+    """Provide what a corpus on this machine reads."""
+    with tempfile.TemporaryDirectory(prefix="raxalign-") as downloads:
+        yield CorpusInputs(stage.locations, Path(downloads), stage.digests)
+
+
 @contextmanager
 def _reading(stage: Stage) -> Iterator[Iterator[SentencePair]]:
     """Provide the sentence pairs of a corpus."""
-    with tempfile.TemporaryDirectory(prefix="raxalign-") as downloads:
-        inputs = CorpusInputs(stage.locations, Path(downloads), stage.digests)
+    with _inputs(stage) as inputs:
         yield stage.plugin().read(str(stage.params["lang"]), str(stage.params["pivot"]), inputs)
-
-
-def _pairs(stage: Stage, _: Report) -> int:
-    """Return the number of sentence pairs of a corpus. Raises `DataError` for its first fault."""
-    with _reading(stage) as pairs:
-        return sum(1 for _pair in pairs)

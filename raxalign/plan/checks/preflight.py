@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.errors import RaxalignError
+from raxalign.plan.checks.bitexts import swapped_translations
 from raxalign.store.key import digest
 from raxalign.version import VERSION
 
@@ -27,12 +28,13 @@ counted.
 
 @dataclass(frozen=True)
 class FilesRead:
-    """The number of files, of their rows, and their faults as lines to print."""
+    """The number of files, of their rows, and their faults and remarks as lines to print."""
 
     files: int
     rows: int
     faults: tuple[str, ...] = ()
     more: int = 0
+    remarks: tuple[str, ...] = ()
 
     def refuse_faults(self, grid: Path | str) -> None:
         """Raises `RaxalignError` with the faults, where there are any."""
@@ -69,19 +71,22 @@ def read_files(plan: Plan, *, done: Collection[str] = (), memory: Path | None = 
     grid reads.
     """
     found: list[FileRead] = []
+    swapped: list[str] = []
     for unit in _units(plan, done):
         place = memory / unit.digest[:32] if memory is not None else None
         if place is not None and place.exists():
             continue
         read = list(unit.read())
-        found += read
-        if place is not None and not any(entry.faults for entry in read):
+        doubted = list(map(str, swapped_translations(plan, read)))
+        found += [replace(entry, translations=None) for entry in read]
+        swapped += doubted
+        if place is not None and not doubted and not any(entry.faults for entry in read):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(json.dumps({"files": sorted(str(entry.path) for entry in read)}))
     faults, more = _shown(found)
-    return FilesRead(
-        len({entry.path for entry in found}), sum(entry.rows for entry in found), faults, more
-    )
+    told = [*(str(remark) for entry in found for remark in entry.remarks), *swapped]
+    n_files, n_rows = len({entry.path for entry in found}), sum(entry.rows for entry in found)
+    return FilesRead(n_files, n_rows, faults, more, tuple(dict.fromkeys(told)))
 
 
 @dataclass(frozen=True)

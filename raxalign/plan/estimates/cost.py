@@ -51,7 +51,7 @@ def seconds_by_key(
     artifacts = [(stage.kind, stage.key) for stage in there if stage.kind != "evaluation"]
     evaluated = Ledger(root).read_many(evaluations)
     manifests = ArtifactStore(root).manifests(artifacts)
-    took = {key: float(record["seconds"]) for key, record in evaluated.items()}
+    took = {key: float(record.get("seconds", 0.0)) for key, record in evaluated.items()}
     took |= {key: manifest.seconds for key, manifest in manifests.items()}
     records = Tombstones(root).all() if records is None else records
     dropped = {key: entry.manifest.seconds for key, entry in records.items()}
@@ -85,7 +85,7 @@ def trial_seconds(plan: Plan, trial: Trial, root: str) -> float:
     """
     store, ledger = ArtifactStore(root), Ledger(root)
     keys = [key for key in trial.evaluations.values() if ledger.has(key)]
-    seconds = [float(record["seconds"]) for record in ledger.read_many(keys).values()]
+    seconds = [float(record.get("seconds", 0.0)) for record in ledger.read_many(keys).values()]
     for key in plan.closure(keys):
         stage = plan.stages[key]
         if stage.kind in {"aligned", "tuned"} and not stage.inline and store.has(stage.kind, key):
@@ -120,7 +120,7 @@ def sampled_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[str, f
     records = Ledger(root).read_many(
         [key for (kind, _), keys in tried.items() if kind == "evaluation" for key in keys]
     )
-    took = {key: float(record["seconds"]) for key, record in records.items()}
+    took = {key: float(record.get("seconds", 0.0)) for key, record in records.items()}
     artifacts = [
         (kind, key) for (kind, _), keys in tried.items() if kind != "evaluation" for key in keys
     ]

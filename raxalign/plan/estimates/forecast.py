@@ -66,8 +66,9 @@ class Forecast:
         several = f"{workers} workers" if workers > 1 else ""
         begun = "the start of Ray" if start else ""
         ways = " and ".join(way for way in (several, begun) if way)
+        bound = "at least" if unknown else "about"
         wall = f", {roughly(shared + start)} with {ways}" if ways else ""
-        return f"time, about: {roughly(self.total)} of worker time{wall} ({basis}): {kinds}{rest}"
+        return f"time, {bound}: {roughly(self.total)} of worker time{wall} ({basis}): {kinds}{rest}"
 
 
 def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: Speed) -> Forecast:

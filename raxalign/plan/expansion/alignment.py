@@ -72,6 +72,7 @@ class Alignment:
                 prepared=prepared,
                 precision=precision_of(grid, self.family),
                 compiled=compiles(grid, self.family),
+                shares=grid.run.workers if self.method.has_dropout() else 0,
             )
         )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
     from raxalign.plan.expansion.identity import Identity
 
-BITEXT_VERSION = 2
+BITEXT_VERSION = 3
 PAIRS_VERSION = 2
 TEXT_VERSION = 2
 SEEN_VERSION = 1
@@ -49,7 +49,11 @@ class SharedStages:
 
     def training_bitext(self, lang: str, sentences: int) -> Stage:
         """Add the last `sentences` clean pairs before dev, or the first ones of the corpus."""
-        cleaning: dict[str, Any] = {"overlap": self.grid.overlap, "shortage": self.grid.shortage}
+        cleaning: dict[str, Any] = {
+            **self._lengths(),
+            "overlap": self.grid.overlap,
+            "shortage": self.grid.shortage,
+        }
         if self.grid.training_from != "end":  # an option that came later: keys are without it
             cleaning["training_from"] = self.grid.training_from
         if self.grid.pieces is not None:
@@ -83,7 +87,11 @@ class SharedStages:
 
     def whole_bitext(self, lang: str, spec: CorpusSpec) -> Stage:
         """Add all of another corpus, for the text in it: nothing is held out."""
-        cleaning: dict[str, Any] = {"overlap": "keep", "shortage": "use-all"}
+        cleaning: dict[str, Any] = {
+            **self._lengths(),
+            "overlap": "keep",
+            "shortage": "use-all",
+        }
         part: dict[str, Any] = {
             "part": "training",
             "sentences": EVERYTHING,
@@ -91,6 +99,13 @@ class SharedStages:
             **cleaning,
         }
         return self._once(("whole", lang), lambda: self._bitext(lang, part, spec))
+
+    def _lengths(self) -> dict[str, Any]:
+        """Return how long a side of a training pair may be."""
+        lengths = {"max_words": self.grid.max_words}
+        if self.grid.max_basic_tokens is not None:
+            lengths["max_basic_tokens"] = self.grid.max_basic_tokens
+        return lengths
 
     def _split(self) -> dict[str, Any]:
         split = self.grid.split
@@ -114,11 +129,8 @@ class SharedStages:
         pair: dict[str, Any] = {
             "lang": lang,
             "pivot": grid.pivot,
-            "max_words": grid.max_words,
             "segmentation": grid.segmentation,
         }
-        if grid.max_basic_tokens is not None:
-            pair["max_basic_tokens"] = grid.max_basic_tokens
         return Stage(
             kind="bitext",
             maker=spec.kind,
@@ -295,6 +307,7 @@ class SharedStages:
                 options=spec.params.model_dump_json(by_alias=True),
                 precision=precision_of(self.grid, kind.family) if kind.needs_text else "fp32",
                 compiled=kind.needs_text and compiles(self.grid, kind.family),
+                shares=1 if kind.needs_text else 0,
             )
 
         return self._once(("encoder", spec.label), make)

@@ -217,6 +217,7 @@ class _Expansion:
         instead = self._of_the_encoder(alignment, aligned, untouched) if untouched else {}
         touched = [name for name in tasks.by_name() if name not in instead]
         has_chance = alignment.method.has_chance() or tasks.has_chance()
+        evaluations, outdated = tasks.evaluations(alignment, aligned, touched)
         return Trial(
             method=point.method,
             kind=alignment.kind,
@@ -226,10 +227,11 @@ class _Expansion:
             sentences=point.sentences if alignment.reads_training(shared) else None,
             seed=point.seed if has_chance else None,
             aligned=aligned.key,
-            evaluations=tasks.evaluations(alignment, aligned, touched),
+            evaluations=evaluations,
             untouched={
                 name: replace(untouched[name], instead=key) for name, key in instead.items()
             },
+            outdated=outdated,
         )
 
     def _of_the_encoder(
@@ -244,7 +246,7 @@ class _Expansion:
         method: Method = kind(kind.Params())
         base = replace(alignment, kind=BASE, method=method, params=method.canonical(), sentences=0)
         itself = base.stage(self.shared)
-        return {} if itself is aligned else self.tasks.evaluations(base, itself, tasks)
+        return {} if itself is aligned else self.tasks.evaluations(base, itself, tasks)[0]
 
     def plan(self) -> Plan:
         """Return the plan of everything that was added."""

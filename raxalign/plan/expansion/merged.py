@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from raxalign.config.axes import Axis
 from raxalign.errors import Fault
+from raxalign.printing import are, counted
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid
@@ -33,7 +34,7 @@ class Tally:
         excluded, points = self.excluded.total(), self.points.total()
         key = "exclude" if excluded else "methods"
         counts = (
-            f"{excluded} of {points} points are excluded",
+            f"{excluded} of {counted(points, 'point')} {are(excluded)} excluded",
             f"{points - excluded} have an encoder that does not suit their method",
         )
         remedy = "exclude less" if excluded else "`raxalign doctor --encoder` names those that do"
@@ -52,17 +53,17 @@ class Tally:
             dropped = sum(refused.values()) + sum(headless.values())
             left = points - self.excluded[name] - dropped
             if self.excluded[name]:
-                yield f"{name}: {self.excluded[name]} of {points} points excluded"
+                yield f"{name}: {self.excluded[name]} of {counted(points, 'point')} excluded"
             if counts[name] and counts[name] < left and name not in searched:
                 why = _why_merged(grid, [trial for trial in trials if trial.method == name])
-                yield f"{name}: {left} points are {counts[name]} trials{why}"
+                yield f"{name}: {counted(left, 'point')} are {counted(counts[name], 'trial')}{why}"
             yield from (
-                f"{name} does not take {family} encoders: {count} points dropped"
+                f"{name} does not take {family} encoders: {counted(count, 'point')} dropped"
                 for family, count in refused.items()
             )
             yield from (
-                f"{name} requires a masked-LM head, which {encoder} does not have: {count} points"
-                " dropped"
+                f"{name} requires a masked-LM head, which {encoder} does not have:"
+                f" {counted(count, 'point')} dropped"
                 for encoder, count in headless.items()
             )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from raxalign.methods.base import Method
     from raxalign.plan.expansion.alignment import Alignment
     from raxalign.plan.expansion.data import SharedStages
-    from raxalign.tasks.base import Refit, Task
+    from raxalign.tasks.base import Task
 
 
 _Files = tuple[dict[str, str], dict[str, str]]
@@ -89,16 +89,18 @@ class TaskStages:
         alignment: Alignment,
         aligned: Stage,
         named: Container[str] | None = None,
-    ) -> dict[str, str]:
+    ) -> tuple[dict[str, str], dict[str, str]]:
         """Return task name -> key of its evaluation, for the tasks that take the family of the
-        encoder, and that it has a masked-LM head for.
+        encoder, and that it has a masked-LM head for; and task name -> why readouts that the task's
+        training outdates are kept, for those of these tasks where they are.
 
         Args:
             alignment: What was aligned.
             aligned: The stage of the aligned encoder.
             named: The names of the tasks that are asked for; None for all.
         """
-        keys = {}
+        keys: dict[str, str] = {}
+        outdated: dict[str, str] = {}
         for spec, task in self._tasks:
             chosen = _narrowed(spec, alignment.languages)
             if (
@@ -108,23 +110,28 @@ class TaskStages:
                 and (named is None or spec.name in named)
             ):
                 asked = replace(alignment, languages=chosen)
-                keys[spec.name] = self._evaluation(spec, task, asked, aligned).key
-        return keys
+                made, why = self._evaluation(spec, task, asked, aligned)
+                keys[spec.name] = made.key
+                outdated |= {spec.name: why} if why else {}
+        return keys, outdated
 
     def _evaluation(
         self, spec: TaskSpec, task: Task, alignment: Alignment, aligned: Stage
-    ) -> Stage:
-        """Add the evaluation of one task, in the languages of `alignment`."""
+    ) -> tuple[Stage, str]:
+        """Add the evaluation of one task, in the languages of `alignment`; return it, and why
+        outdated readouts are kept (empty where none are).
+        """
+        why = ""
         covered = task.languages(alignment.languages, self.grid.pivot)
         inputs = {"aligned": aligned.key, **self._read(task.needs(), alignment.languages)}
         if task.training() is not None:
             trained = self._trained(spec, task, alignment, aligned)
             inputs["trained"] = trained.key
-            if (refit := task.refit()) is not None:
-                refitted = self._refitted(spec, refit, alignment.method, aligned, trained)
-                inputs["aligned"] = refitted.key
-                # what has no readout has one result, whatever was asked for
-                task = task if refitted is not aligned else refit.keeping()
+            fitted, why = self._fitted(spec, task, alignment, aligned, trained)
+            inputs["aligned"] = fitted.key
+            if fitted is aligned and (refit := task.refit()) is not None:
+                # where nothing is fitted again there is one result, whatever was asked for
+                task = refit.keeping()
         outside, named = self._sources(task, covered)
         params: dict[str, Any] = {
             "task": task.canonical(),
@@ -138,9 +145,8 @@ class TaskStages:
         made = Stage(
             "evaluation", spec.kind, task.VERSION, params, inputs, *outside, options=options
         )
-        return self.shared.add(
-            replace(made, precision=aligned.precision, compiled=aligned.compiled)
-        )
+        made = replace(made, precision=aligned.precision, compiled=aligned.compiled)
+        return self.shared.add(made), why
 
     def _read(self, needs: TaskNeeds, languages: tuple[str, ...]) -> dict[str, str]:
         """Return the shared stages that an evaluation reads, by the names of its inputs."""
@@ -195,6 +201,7 @@ class TaskStages:
                 made,
                 precision=aligned.precision,
                 compiled=aligned.compiled,
+                shares=self.grid.run.workers,  # a task always trains with dropout
                 prepared=prepared,
             )
         )
@@ -212,40 +219,40 @@ class TaskStages:
             )
         return self._rows[known]
 
-    def _refitted(
-        self, spec: TaskSpec, refit: Refit, method: Method, aligned: Stage, trained: Stage
-    ) -> Stage:
+    def _fitted(
+        self, spec: TaskSpec, task: Task, alignment: Alignment, aligned: Stage, trained: Stage
+    ) -> tuple[Stage, str]:
         """Add the method's readouts, fitted again on the encoder that the task's training left, on
-        words as the task reads them. What is not a readout stays as it is.
+        words as the task reads them. Where they cannot be, or are not to be, or where there are
+        none, return the stage as it is, and why outdated ones are kept.
         """
-        effect = method.effect()
-        if (
-            effect.weights
-            or effect.inside
-            or not (aligned.digests or aligned.inputs.keys() - {"encoder"})
-        ):
-            return aligned
-        where = f"{self.grid.path}: tasks.{spec.name}.readout: refit"
+        effect, refit = alignment.method.effect(), task.refit()
+        readouts = bool(aligned.digests or aligned.inputs.keys() - {"encoder"})
+        if effect.weights or effect.inside or not readouts or alignment.family != "transformer":
+            return aligned, ""
+        if refit is None:
+            return aligned, task.keeps_outdated()
+        why, remedy = "", ""
         if aligned.maker not in catalog("methods"):
-            raise RaxalignError(
-                f"{where}: the transforms of a folder cannot be fitted again; write `readout:"
-                " keep`, or name other tasks"
-            )
-        if "encoder" not in trained.inputs:
-            raise RaxalignError(
-                f"{where}: {aligned.maker} moves the pivot, so that the task trains through its"
-                " readouts; leave it out by `exclude`, or write `readout: keep`"
-            )
-        method = method.reading(refit.reads_words())
+            why = "the transforms of a folder cannot be fitted again"
+            remedy = "write `readout: keep`, or name other tasks"
+        elif "encoder" not in trained.inputs:
+            why = f"{aligned.maker} moves the pivot, so that the task trains through its readouts"
+            remedy = "leave it out by `exclude`, or write `readout: keep`"
+        if why and refit.insists():
+            where = f"{self.grid.path}: tasks.{spec.name}.readout: refit"
+            raise RaxalignError(f"{where}: {why}; {remedy}")
+        if why:
+            return aligned, why
+        method = alignment.method.reading(refit.reads_words())
         params: dict[str, Any] = {**aligned.params, "method": method.canonical()}
-        return self.shared.add(
-            replace(
-                aligned,
-                params=params,
-                inputs={**aligned.inputs, "encoder": trained.key},
-                options=method.params.model_dump_json(by_alias=True),
-            )
+        fitted = replace(
+            aligned,
+            params=params,
+            inputs={**aligned.inputs, "encoder": trained.key},
+            options=method.params.model_dump_json(by_alias=True),
         )
+        return self.shared.add(fitted), ""
 
     def _sources(
         self, task: Task, languages: tuple[str, ...]

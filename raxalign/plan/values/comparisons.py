@@ -5,15 +5,15 @@ read from a ledger, tested, corrected for the number of tests, and judged.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, tables_of
-from raxalign.analysis.metrics import less_is_better
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
-from raxalign.plan.names import cell_name
+from raxalign.measured import Measured, undeclared
+from raxalign.plan.names import cell_name, ordered
 from raxalign.plan.values.predictions import Predictions
 
 if TYPE_CHECKING:
@@ -22,9 +22,15 @@ if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
 
-Verdict = Literal["better", "worse", "cannot tell"]
+Verdict = Literal["better", "worse", "not after correction", "cannot tell"]
+ONE_BY_ONE = (
+    "Each interval is that of one difference by itself, while better and worse hold for the whole"
+    " table. “Not after correction”: the interval does not contain 0 (p below 0.05), but among all"
+    " comparisons of the table the difference may be chance."
+)
 NO_PREDICTIONS = "no predictions"
 OTHER_LANGUAGES = "other languages"
+_NEUTRAL = undeclared("")
 
 
 @dataclass(frozen=True)
@@ -40,10 +46,14 @@ class Compared:
         comparison: The test of the difference.
         p_adjusted: The p-value after Holm's correction over all comparisons of the value's table
             (task, metric and split).
-        verdict: What follows from it at the level of significance.
+        verdict: What follows from the p-values at the level of significance: `not after correction`
+            where that of the comparison by itself is below it, and the adjusted one is not.
         untested: Why there is no interval or no test; empty where there is one.
         at_chance: Whether the interval of a classifier holds `guessing`.
         guessing: What guessing gets.
+        outdated: Why the value is under readouts that the task's training has outdated; empty where
+            it is not.
+        measured: What is declared of the metric.
     """
 
     cell: Cell
@@ -57,6 +67,8 @@ class Compared:
     untested: str = ""
     at_chance: bool = False
     guessing: float | None = None
+    outdated: str = ""
+    measured: Measured = _NEUTRAL
 
     @property
     def baseline_value(self) -> Value | None:
@@ -78,12 +90,26 @@ class Compared:
         )
 
     @property
+    def is_significant(self) -> bool:
+        """Whether it is better or worse than its baseline."""
+        return self.verdict in ("better", "worse")
+
+    @property
     def falls_far(self) -> bool:
-        """Whether it is significantly worse, and less than half of its baseline."""
+        """Whether it is less than half of its baseline, and significantly so where it is tested.
+        That says something of metrics alone that begin at 0, and of which more is better.
+        """
         against = self.baseline_value
-        return (
-            self.verdict == "worse" and against is not None and self.value.mean < against.mean / 2
-        )  # never so where less is better
+        if against is None or self.difference is None:
+            return False
+        if self.measured.better != "higher" or self.measured.limits[0] != 0:
+            return False
+        return self.value.mean < against.mean / 2 and (self.verdict == "worse" or not self.tested)
+
+    @property
+    def tested(self) -> bool:
+        """Whether the difference to the baseline has a p-value."""
+        return self.comparison is not None and self.comparison.p is not None
 
 
 def baseline_cells(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
@@ -93,30 +119,61 @@ def baseline_cells(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
 
 
 def comparisons(
-    cells: Sequence[Cell], plan: Plan, ledger: Ledger | None, *, baseline: str | None = None
+    cells: Sequence[Cell],
+    plan: Plan,
+    ledger: Ledger | None,
+    *,
+    baseline: str | None = None,
+    tables: Collection[tuple[str, str, str]] | None = None,
 ) -> list[Compared]:
     """Compare all values of the grid's tables, task by task and cell by cell.
 
-    Values of tasks where more is not better are not compared.
+    Values of metrics without a better direction are not compared.
 
     Args:
-        cells: The cells of the grid.
+        cells: All cells of the grid, since the correction is over whole tables.
         plan: Its plan.
         ledger: Where the predictions are; without it nothing is tested.
         baseline: A name as `cell_name` writes it, of a cell with the same encoder and number of
             sentences. By default the cell with the same encoder whose method leaves it as it is.
+        tables: The tables (task, metric, split) to compare (None: all).
 
     Raises:
         RaxalignError: No cell has the name, or several different ones have it.
     """
     chosen = _chosen(cells, plan, baseline)
-    entries = tables_of(name for cell in cells for name in cell.values)
+    entries = tables_of((name for cell in cells for name in cell.values), plan.measured)
+    entries = [entry for entry in entries if tables is None or entry in tables]
     found: list[Compared] = []
     for task in dict.fromkeys(entry[0] for entry in entries):
         of_task = {entry for entry in entries if entry[0] == task}
-        kind = _kind(plan, task)
-        found += _Task(plan, Predictions(plan, ledger), of_task, *kind).compared(cells, chosen)
-    return _adjusted(found, plan)
+        guessing = getattr(plan.task(task), "guessing", None)
+        found += _Task(plan, Predictions(plan, ledger), of_task, guessing).compared(cells, chosen)
+    return _adjusted(found)
+
+
+def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
+    """Return the values of single languages that are less than half of those of the baseline. No
+    predictions are read: nothing is tested.
+    """
+    baselines = _chosen(cells, plan, None)
+    tables = set(tables_of((name for cell in cells for name in cell.values), plan.measured))
+    found = (
+        Compared(
+            cell,
+            name,
+            value,
+            baseline=baselines[id(cell)],
+            measured=plan.measured(name[0], name[2]),
+        )
+        for cell in cells
+        if id(cell) in baselines
+        for name, value in cell.values.items()
+        if name in baselines[id(cell)].values
+        and (name[0], name[2], name[3]) in tables
+        and name[1] not in MEANS
+    )
+    return [entry for entry in found if entry.falls_far]
 
 
 @dataclass
@@ -128,9 +185,7 @@ class _Task:
     plan: Plan
     predictions: Predictions
     tables: set[tuple[str, str, str]]
-    competes: bool
     guessing: float | None
-    main_metric: str | None
 
     def compared(self, cells: Sequence[Cell], baselines: Mapping[int, Cell]) -> list[Compared]:
         """Compare the values of all cells. `baselines` are by the id of the cell."""
@@ -152,11 +207,16 @@ class _Task:
         return found
 
     def _competes(self, name: Name) -> bool:
-        """Whether values of a metric are compared: an added one says itself which are better."""
-        return self.competes or bool(self.plan.added(name[0], name[2]))
+        """Whether values of a metric are compared: its declaration says which are better."""
+        return self.plan.measured(name[0], name[2]).better != "neither"
 
     def _names(self, cell: Cell) -> list[Name]:
-        return [name for name in cell.values if (name[0], name[2], name[3]) in self.tables]
+        """The names of a cell's values in these tables, languages as the grid has them."""
+        names = [name for name in cell.values if (name[0], name[2], name[3]) in self.tables]
+        order = {
+            lang: place for place, lang in enumerate(ordered({n[1] for n in names}, self.plan))
+        }
+        return sorted(names, key=lambda name: order[name[1]])
 
     def _one(
         self,
@@ -176,6 +236,8 @@ class _Task:
             baseline=base,
             verdict="cannot tell" if base is not None else None,
             untested=NO_PREDICTIONS,
+            outdated=self._outdated(cell, name),
+            measured=self.plan.measured(name[0], name[2]),
         )
         if own is None:
             return found
@@ -187,6 +249,11 @@ class _Task:
             return replace(found, untested=NO_PREDICTIONS)
         return self._tested(found, base, own, other)
 
+    def _outdated(self, cell: Cell, name: Name) -> str:
+        """Why outdated readouts are kept under a value."""
+        trials = (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key)
+        return next((trial.outdated_in(*name[:2], self.plan.pivot) for trial in trials), "")
+
     def _with_interval(self, found: Compared, own: Runs) -> Compared:
         """Add the interval of a value, and whether it holds what guessing gets."""
         from raxalign.analysis.significance import ONE_EXAMPLE, ONE_RUN, interval
@@ -194,7 +261,8 @@ class _Task:
         around = interval(own)
         reason = ONE_EXAMPLE if own.testable else ONE_RUN
         found = replace(found, interval=around, untested="" if around else reason)
-        if self.guessing is None or found.name[2] != self.main_metric:
+        main = self.plan.main_metric(found.name[0])
+        if self.guessing is None or found.name[2] != main:
             return found
         widest = around or interval(own, examples_alone=True)
         at_chance = widest is not None and widest.holds(self.guessing)
@@ -213,19 +281,9 @@ class _Task:
         return replace(found, comparison=compared, untested=compared.untested)
 
 
-def _kind(plan: Plan, task: str) -> tuple[bool, float | None, str | None]:
-    """Return whether more of a task is better, what guessing gets, and its main metric."""
-    keys = (trial.evaluations[task] for trial in plan.trials if task in trial.evaluations)
-    maker = next((plan.stages[key].maker for key in keys if key in plan.stages), task)
-    if maker not in catalog("tasks"):
-        return True, None, None
-    kind = catalog("tasks")[maker]
-    return kind.competes, kind.guessing, kind.main_metric
-
-
-def _adjusted(found: Sequence[Compared], plan: Plan) -> list[Compared]:
+def _adjusted(found: Sequence[Compared]) -> list[Compared]:
     """Add Holm's correction over the comparisons of each table, and the verdicts that follow."""
-    from raxalign.analysis.significance import LEVEL, holm
+    from raxalign.analysis.significance import holm
 
     families: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for index, entry in enumerate(found):
@@ -238,16 +296,21 @@ def _adjusted(found: Sequence[Compared], plan: Plan) -> list[Compared]:
         ):
             comparison = found[index].comparison
             assert comparison is not None
-            up = (comparison.difference > 0) != _less_is_better(found[index].name, plan)
-            verdict: Verdict = "cannot tell" if adjusted >= LEVEL else "better" if up else "worse"
+            up = comparison.difference * found[index].measured.sign > 0
+            verdict = _verdict(_p(found[index]), adjusted, up=up)
             judged[index] = replace(found[index], p_adjusted=adjusted, verdict=verdict)
     return judged
 
 
-def _less_is_better(name: Name, plan: Plan) -> bool:
-    """Whether smaller values of a metric are better, as an added one declares or a name says."""
-    added = plan.added(name[0], name[2])
-    return added[0].metric.better == "lower" if added else less_is_better(name[2])
+def _verdict(p: float, adjusted: float, *, up: bool) -> Verdict:
+    """Return what follows from a p-value and the adjusted one, where the value is better (`up`) or
+    worse.
+    """
+    from raxalign.analysis.significance import LEVEL
+
+    if adjusted < LEVEL:
+        return "better" if up else "worse"
+    return "not after correction" if p < LEVEL else "cannot tell"
 
 
 def _p(entry: Compared) -> float:
@@ -259,8 +322,11 @@ def _p(entry: Compared) -> float:
 
 
 def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, Cell]:
-    """Return the baseline of each cell that has one, by the cell's id."""
+    """Return the baseline of each cell that has one, by the cell's id; among those of several grids
+    that of its own.
+    """
     candidates = baseline_cells(cells, plan) if wanted is None else _named(cells, plan, wanted)
+    grids = {trial.method: trial.grid for trial in plan.trials if trial.grid}
     found = {}
     for cell in cells:
         there = [
@@ -272,7 +338,9 @@ def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, 
             sizes = [other for other in candidates if other.encoder == cell.encoder]
             there = sizes if len(sizes) == 1 and cell.sentences is None else []
         if there:
-            found[id(cell)] = there[0]
+            of = {grids.get(cell.method), None}
+            own = [other for other in there if grids.get(other.method) in of]
+            found[id(cell)] = (own or there)[0]
     return found
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS
-from raxalign.analysis.metrics import FEW, is_main, spoken
-from raxalign.catalog import catalog
+from raxalign.analysis.metrics import FEW, spoken
 from raxalign.errors import RaxalignError
+from raxalign.measured import Measured
 from raxalign.plan.values.results import trial_rows, with_added
 
 if TYPE_CHECKING:
@@ -54,12 +55,20 @@ def judge(objectives: Sequence[Objective], trial: Trial, scores: DevScores) -> t
     return tuple(found[objective.name] for objective in objectives)
 
 
-def dev_mean(
-    plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
-) -> tuple[str, float] | None:
-    """Return the name of a metric and a trial's mean over languages on dev: of its first task that
-    has one over enough pairs, by the task's main metric where that has them. None where no task has
-    any.
+@dataclass(frozen=True)
+class DevMean:
+    """A trial's mean over languages on dev: of what it is, its value, and what is declared of its
+    metric.
+    """
+
+    name: str
+    value: float
+    measured: Measured
+
+
+def dev_mean(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> DevMean | None:
+    """Return a trial's mean over languages on dev: of its first task that has one over enough
+    pairs, by the task's main metric where that has them. None where no task has any.
 
     Args:
         plan: The plan.
@@ -67,24 +76,22 @@ def dev_mean(
         records: The records of its evaluations, by key.
     """
     rows = [row for row in trial_rows(trial, records) if row["split"] == "dev"]
-    for task, key in trial.evaluations.items():
+    for task in trial.evaluations:
         values: dict[str, dict[str, float]] = {}
         for row in rows:
             if row["task"] == task and row["lang"] not in MEANS:
                 values.setdefault(row["metric"], {})[row["lang"]] = float(row["value"])
-        for metric in _by_importance(plan, key, values):
-            counts = values.get(f"{metric}_pairs", {})
+        for metric in _by_importance(plan, task, values):
+            counts = values.get(plan.count_of(task, metric), {})
             if not counts or max(counts.values()) >= FEW:
                 found = values[metric].values()
-                return f"{task} {spoken(metric)}", math.fsum(found) / len(found)
+                mean = math.fsum(found) / len(found)
+                return DevMean(f"{task} {spoken(metric)}", mean, plan.measured(task, metric))
     return None
 
 
-def _by_importance(plan: Plan, key: str, metrics: Mapping[str, object]) -> Iterator[str]:
+def _by_importance(plan: Plan, task: str, metrics: Mapping[str, object]) -> Iterator[str]:
     """Yield the metrics that are worth a table, the main one of the task first."""
-    stage = plan.stages.get(key)
-    kind = catalog("tasks").get(stage.maker) if stage is not None else None
-    main: str | None = getattr(kind, "main_metric", None)
-    if main is not None and main in metrics:
-        yield main
-    yield from (metric for metric in metrics if is_main(metric) and metric != main)
+    main = plan.main_metric(task)
+    shown = [metric for metric in metrics if plan.measured(task, metric).role == "score"]
+    yield from sorted(shown, key=lambda metric: metric != main)

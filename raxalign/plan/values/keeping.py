@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from raxalign.analysis.metrics import is_main, less_is_better
+from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
 from raxalign.plan.estimates.cost import duration, to_make
 from raxalign.plan.values.results import trial_rows
@@ -161,38 +161,24 @@ def dev_score(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
     """Return the value on dev that chooses among the runs of a cell, larger is better; None where
     no task of the trial has one.
 
-    It is the main metric of the first task of the grid that has dev values, as the mean over the
-    languages other than the pivot.
+    It is the main metric of the first task of the grid that has dev values of which some are
+    better, as the mean over the languages other than the pivot, turned round where lower ones are.
     """
     by_task: dict[str, dict[str, dict[str, float]]] = {}
     for row in trial_rows(trial, records):
-        if row["split"] == "dev" and is_main(row["metric"]) and not row["lang"].startswith("avg"):
+        measured = plan.measured(row["task"], row["metric"])
+        chooses = row["split"] == "dev" and measured.role == "score" and measured.sign
+        if chooses and row["lang"] not in MEANS:
             metrics = by_task.setdefault(row["task"], {})
             metrics.setdefault(row["metric"], {})[row["lang"]] = row["value"]
     if not by_task:
         return None
     task, metrics = next(iter(by_task.items()))
-    maker = plan.stages[trial.evaluations[task]].maker
-    main = (
-        getattr(catalog("tasks")[maker], "main_metric", None) if maker in catalog("tasks") else ""
-    )
+    main = plan.main_metric(task)
     name = main if main in metrics else next(iter(metrics))
     values = metrics[name]
     others = [value for lang, value in values.items() if lang != plan.pivot] or [*values.values()]
-    mean = math.fsum(others) / len(others)
-    return -mean if less_is_better(name) else mean
-
-
-def pending_below(plan: Plan, done: AbstractSet[str], weights: AbstractSet[str]) -> set[str]:
-    """Return those of some weights that an evaluation of a plan still needs."""
-    behind = below(plan, weights & plan.stages.keys())
-    return {
-        key
-        for trial in plan.trials
-        for entry in trial.evaluations.values()
-        if entry not in done
-        for key in behind[entry]
-    }
+    return plan.measured(task, name).sign * math.fsum(others) / len(others)
 
 
 def made_again(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
-from raxalign.catalog import catalog
 from raxalign.plan.metrics import by_language
 from raxalign.plan.values.chance import Chance
 
@@ -78,18 +77,16 @@ class Predictions:
         for key, asked in wanted.items():
             table = self.ledger.predictions(key) if self.ledger is not None else None
             if table is not None:
-                found |= {
-                    (key, name): sample for name, sample in self._read(key, table, asked).items()
-                }
+                found |= {(key, name): sample for name, sample in self._read(table, asked).items()}
         return found
 
-    def _read(self, key: str, table: pa.Table, asked: Iterable[Name]) -> dict[Name, Sample | None]:
+    def _read(self, table: pa.Table, asked: Iterable[Name]) -> dict[Name, Sample | None]:
         """The samples of values of one evaluation, by its task or by the metric that was added."""
         added = {name: self.plan.added(name[0], name[2]) for name in sorted(asked)}
-        task = catalog("tasks")[self.plan.stages[key].maker]
+        task = self.plan.task(next(iter(added))[0])
         own = [name for name, metrics in added.items() if not metrics]
-        samples = task.samples(table, [name[1:] for name in own])
-        found: dict[Name, Sample | None] = {name: samples[name[1:]] for name in own}
+        samples = task.samples(table, [name[1:] for name in own]) if task is not None else {}
+        found: dict[Name, Sample | None] = {name: samples.get(name[1:]) for name in own}
         if len(own) < len(added):
             rows = {(lang, split): part for lang, split, part in by_language(table)}
             for (name, lang, metric, split), metrics in added.items():
@@ -110,7 +107,10 @@ class Predictions:
                 return None
             chosen[seed] = several
             chance = chance or any(map(self.chance.has_chance, keys))
-        return _as_told(cell, name, Runs.of(chosen, chance=chance)) if chosen else None
+        if not chosen:
+            return None
+        measured = self.plan.measured(name[0], name[2])
+        return _as_told(cell, name, Runs.of(chosen, chance=chance, measured=measured))
 
     def _mean(self, cell: Cell, name: Name, found: dict[Name, Runs]) -> Runs | None:
         from raxalign.analysis.runs import mean_of

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.languages import remark
-from raxalign.plan.names import trial_name
+from raxalign.plan.names import ordered, trial_name
+from raxalign.plan.trial import kept_readouts
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -17,48 +18,64 @@ UNKNOWN = 0.02
 partly those of one piece.
 """
 
+FLOOR = 0.02
+"""A task in which no method reaches this share is near the floor."""
+
+HARDLY = "hardly trained"
+"""How the remark on trainings begins that ended too early."""
+
 _SHOWN = 3  # trials that a remark names
 
 
-_READ = ("unknown", "unknown_in_training", "loss_not_lowered", "not_as_trained", "thin_support")
+_READ = (
+    *("unknown", "unknown_in_training", "loss_not_lowered", "loss_still_falling"),
+    *("not_as_trained", "thin_support"),
+    *("cut_batches", "left_out"),
+)
 """The notes of a record that remarks are made of."""
 
 
-def remarked(record: Mapping[str, Any]) -> dict[str, Any]:
+def remarked(record: Mapping[str, Any], metric: str | None) -> dict[str, Any]:
     """Return the small part of a record that `remarks` and `chosen_in_report` read, for a grid
-    whose records are not all in memory at once.
+    whose records are not all in memory at once. `metric` is the main one of its task.
     """
-    notes = record.get("notes", {})
-    dev = [score for score in record.get("scores", ()) if score["split"] == "dev"]
-    return {"notes": {name: notes[name] for name in _READ if name in notes}, "scores": dev[:1]}
+    notes, scores = record.get("notes", {}), record.get("scores", ())
+    dev = [score for score in scores if score["split"] == "dev"]
+    test = [score for score in scores if score["split"] == "test"]
+    main = [score for score in test if metric is not None and score["metric"] == metric]
+    kept = {name: notes[name] for name in _READ if name in notes}
+    return {"notes": kept, "scores": [*dev[:1], *main]}
 
 
 def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the remarks on the evaluations of a plan that have a record, each once: unknown
-    pieces, trainings whose loss did not fall, pieces other than the tokenizer's own, thin support,
-    unknown languages.
+    pieces, trainings whose loss did not fall, or still fell at their end, or whose memory ran out,
+    values near the floor, pieces other than the tokenizer's own, thin support, held-out lines that
+    were left out, outdated readouts that were kept, unknown languages, and what differs between
+    grids that the plan joins.
     """
     thin: dict[str, None] = {}
     unknown: dict[tuple[str, str, str], dict[str, None]] = {}
-    trainings: dict[str, dict[str, None]] = {}
     for trial in plan.trials:
         for task, key in trial.evaluations.items():
             notes = records.get(key, {}).get("notes", {})
             for reader, lang, share in _unknown(task, notes):
                 unknown.setdefault((trial.encoder, lang, f"{share:.1%}"), {})[reader] = None
-            for name, (start, end) in notes.get("loss_not_lowered", {}).items():
-                trainings.setdefault(name, {})[
-                    f"{trial_name(trial, plan)}: {start:.4g} to {end:.4g}"
-                ] = None
-            for kind in ("not_as_trained", "thin_support"):
-                thin |= {f"{name}: {said}": None for name, said in notes.get(kind, {}).items()}
+            thin |= dict.fromkeys(_said(notes))
+    there = (
+        (trial, task)
+        for trial in plan.trials
+        for task, key in trial.evaluations.items()
+        if key in records
+    )
     found = [
         f"{share} of the pieces of {lang} in {', '.join(readers)} are unknown to the tokenizer of"
         f" {encoder} ([UNK])"
         for (encoder, lang, share), readers in unknown.items()
     ]
-    found += [_not_lowered(name, list(runs)) for name, runs in trainings.items()]
-    return [*found, *thin, *filter(None, map(remark, plan.languages))]
+    found += [*_trainings(plan, records), *_floors(plan, records)]
+    known = filter(None, map(remark, plan.languages))
+    return [*plan.apart, *found, *thin, *kept_readouts(there), *known]
 
 
 def chosen_in_report(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -96,6 +113,78 @@ def _unknown(task: str, notes: Mapping[str, Any]) -> Iterator[tuple[str, str, fl
                 yield reader, lang, share
 
 
-def _not_lowered(name: str, runs: list[str]) -> str:
-    more = f", and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
-    return f"the loss of the training {name} did not fall ({'; '.join(runs[:_SHOWN])}{more})"
+def _trainings(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the remarks on trainings, each with the trials that it is about."""
+    flat: dict[str, dict[str, None]] = {}
+    falling: dict[str, dict[str, None]] = {}
+    cut: dict[str, dict[str, None]] = {}
+    for trial in plan.trials:
+        for key in trial.evaluations.values():
+            notes = records.get(key, {}).get("notes", {})
+            if not notes.keys() & {"loss_not_lowered", "loss_still_falling", "cut_batches"}:
+                continue
+            shown = trial_name(trial, plan)
+            for name, (start, end) in notes.get("loss_not_lowered", {}).items():
+                flat.setdefault(name, {})[f"{shown}: {start:.4g} to {end:.4g}"] = None
+            for name, (start, end, late) in notes.get("loss_still_falling", {}).items():
+                told = f"{shown}: {start:.4g} to {end:.4g}, {late / (start - end):.0%} of it late"
+                falling.setdefault(name, {})[told] = None
+            for name in notes.get("cut_batches", ()):
+                cut.setdefault(name, {})[shown] = None
+    for name, runs in flat.items():
+        yield f"the loss of the training {name} did not fall ({_first(runs)})"
+    for name, runs in falling.items():
+        yield (
+            f"{HARDLY}: the loss of the training {name} still fell in its last fifth"
+            f" ({_first(runs)}); train it longer, or at a larger `learning_rate`"
+        )
+    for name, runs in cut.items():
+        yield (
+            f"memory ran out in the training {name} ({_first(runs)}), so that dropout drew other"
+            " masks than where whole batches fit"
+        )
+
+
+def _floors(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a remark per task in which no method leaves the floor in some languages: shares of
+    which more is better, without a level of guessing of their own.
+    """
+    best: dict[str, dict[str, float]] = {}
+    there: dict[str, set[str]] = {}
+    for trial in plan.trials:
+        for task, key in trial.evaluations.items():
+            main = plan.main_metric(task)
+            for score in records.get(key, {}).get("scores", ()):
+                if score["split"] == "test" and score.get("metric") == main:
+                    values = best.setdefault(task, {})
+                    values[score["lang"]] = max(score["value"], values.get(score["lang"], 0.0))
+                    there.setdefault(task, set()).add(trial.method)
+    for task, values in best.items():
+        measured = plan.measured(task, plan.main_metric(task) or "")
+        low = ordered((lang for lang, value in values.items() if value < FLOOR), plan)
+        higher = (measured.unit, measured.better, measured.limits[0]) == ("share", "higher", 0)
+        guessed = getattr(plan.task(task), "guessing", None) is not None
+        if low and higher and not guessed and len(there[task]) > 1:
+            yield (
+                f"near the floor: no method reaches {FLOOR:.0%} in {task} ({', '.join(low)}), so"
+                " that differences there say little; more `sentences`, longer trainings or a"
+                " stronger encoder leave it"
+            )
+
+
+def _said(notes: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what notes say for themselves, and a sentence per held-out part of a language that is
+    not evaluated as a whole.
+    """
+    for kind in ("not_as_trained", "thin_support"):
+        yield from (f"{name}: {said}" for name, said in notes.get(kind, {}).items())
+    for lang, parts in notes.get("left_out", {}).items():
+        for part, (n, of) in parts.items():
+            yield f"{n:,} of {of:,} {part} lines of {lang} have a blank side and are left out"
+
+
+def _first(runs: Iterable[str]) -> str:
+    """Return the first runs, and how many more there are."""
+    shown = list(runs)
+    more = f", and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return f"{'; '.join(shown[:_SHOWN])}{more}"

@@ -88,8 +88,14 @@ def with_added(
 
 
 def rows_of(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of the records of a plan, as `rows` does."""
-    return [row for trial in plan.trials for row in trial_rows(trial, records)]
+    """Return the rows of the records of a plan, as `rows` does. `outdated` says why the readouts
+    under a value are those from before the task's training; it is empty elsewhere.
+    """
+    return [
+        {**row, "outdated": trial.outdated_in(row["task"], row["lang"], plan.pivot)}
+        for trial in plan.trials
+        for row in trial_rows(trial, records)
+    ]
 
 
 def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -117,7 +123,7 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
                 "sentences": trial.sentences,
                 "seed": trial.seed,
                 "task": task,
-                "task_params": record["params"] if record else {},
+                "task_params": record.get("params", {}) if record else {},
                 "lang": score["lang"],
                 "metric": score["metric"],
                 "split": score["split"],

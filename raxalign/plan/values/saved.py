@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from raxalign.plan.estimates.cost import duration
+from raxalign.printing import counted
 
 if TYPE_CHECKING:
     from raxalign.plan.tried import StudyRecord
@@ -23,6 +24,6 @@ def saved_words(record: StudyRecord) -> str:
     total = sum(stopped.steps for stopped in pruned)
     seconds = sum(stopped.saved for stopped in pruned)
     return (
-        f"{len(pruned)} of {len(record.tried)} trials pruned, which saved {steps:,} of their"
-        f" {total:,} training steps (about {duration(seconds)} of worker time)"
+        f"{len(pruned)} of {counted(len(record.tried), 'trial')} pruned, which saved {steps:,} of"
+        f" their {total:,} training steps (about {duration(seconds)} of worker time)"
     )

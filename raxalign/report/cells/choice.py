@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator
 
 from raxalign.analysis.cells import MEANS, Cell, Value, mean_name
+from raxalign.plan.names import searched_mark
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.report.cells.results import Results
 
@@ -49,17 +51,20 @@ def representatives(results: Results, task: str, metric: str) -> list[Cell]:
     ]
     there = [cell for cell in there if cell.encoder == (base or there[0]).encoder]
     chosen: dict[str, Cell] = {base.method: base} if base is not None else {}
-    for cell in sorted(there, key=lambda cell: (cell.sentences or 0, dev_of(cell, task, metric))):
+    ranks = {id(cell): dev_of(results, cell, task, metric) for cell in there}
+    for cell in sorted(there, key=lambda cell: (cell.sentences or 0, ranks[id(cell)])):
         if base is None or cell.method != base.method:
             chosen[cell.method] = cell
     return sorted(chosen.values(), key=lambda cell: (cell is not base, colour_of(results, cell)))
 
 
-def best_on_dev(cells: Sequence[Cell], most: int, task: str, metric: str) -> list[Cell]:
+def best_on_dev(results: Results, most: int, task: str, metric: str) -> list[Cell]:
     """Return at most `most` of `representatives`, in their order: the first one, and those with the
     best values on dev.
     """
-    rest = sorted(range(1, len(cells)), key=lambda i: -dev_of(cells[i], task, metric))[: most - 1]
+    cells = representatives(results, task, metric)
+    ranks = [dev_of(results, cell, task, metric) for cell in cells]
+    rest = sorted(range(1, len(cells)), key=lambda i: -ranks[i])[: most - 1]
     return [cells[i] for i in sorted([0, *rest])] if cells else []
 
 
@@ -103,9 +108,29 @@ def value_of(cell: Cell, task: str, metric: str, split: str) -> Value | None:
     return cell.values[name] if name is not None else None
 
 
-def dev_of(cell: Cell, task: str, metric: str) -> float:
-    """Return what cells are chosen by: the mean over languages on dev; without one, less than any
-    other.
+def points_of_methods(results: Results, task: str) -> list[list[Cell]]:
+    """Return the cells of each method, encoder and number of sentences that have values of a task
+    on dev and test, the best on dev first; none where no direction of its main metric is better.
     """
-    value = value_of(cell, task, metric, "dev")
-    return value.mean if value is not None else -math.inf
+    metric = results.main_metric(task) or ""
+    groups: dict[tuple[str, str, int | None], list[Cell]] = defaultdict(list)
+    for cell in results.cells:
+        if searched_mark(cell, results.plan):  # a search chose it, among others
+            continue
+        if dev_of(results, cell, task, metric) > -math.inf and all(
+            mean_name(cell, task, metric, split) for split in ("dev", "test")
+        ):
+            groups[cell.method, cell.encoder, cell.sentences].append(cell)
+    return [
+        sorted(cells, key=lambda cell: dev_of(results, cell, task, metric), reverse=True)
+        for cells in groups.values()
+    ]
+
+
+def dev_of(results: Results, cell: Cell, task: str, metric: str) -> float:
+    """Return what cells are chosen by, larger is better: the mean over languages on dev, turned
+    round where lower ones are better. It is less than any other where there is no such mean, or
+    where no direction is better.
+    """
+    value, sign = value_of(cell, task, metric, "dev"), results.plan.measured(task, metric).sign
+    return sign * value.mean if value is not None and sign else -math.inf

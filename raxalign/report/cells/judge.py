@@ -6,9 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from raxalign.analysis.cells import Cell, Name
+from raxalign.analysis.cells import Cell, Name, mean_name
 from raxalign.analysis.significance import ONE_RUN
-from raxalign.plan.values.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, Compared
+from raxalign.plan.values.comparisons import (
+    NO_PREDICTIONS,
+    ONE_BY_ONE,
+    OTHER_LANGUAGES,
+    Compared,
+)
 from raxalign.report.cells.numbers import Unit
 from raxalign.report.document import Mark
 
@@ -42,7 +47,9 @@ class Judge:
     def mark(self, cell: Cell, name: Name | None) -> Mark:
         """Return what a test says; nothing where there was none, or where it cannot tell."""
         found = self.of(cell, name)
-        return found.verdict if found is not None and found.verdict in ("better", "worse") else ""
+        if found is None or found.verdict not in ("better", "worse"):
+            return ""
+        return found.verdict
 
     def interval(self, cell: Cell, name: Name | None) -> tuple[float, float] | None:
         """Return the 95 % interval of a value over runs and examples."""
@@ -54,10 +61,20 @@ class Judge:
         )
 
 
-def ends_of(judge: Judge, cell: Cell, name: Name) -> tuple[float, float] | None:
-    """Return the ends of a value's interval in percent, for a figure."""
+def ends_of(judge: Judge, cell: Cell, name: Name, scale: float) -> tuple[float, float] | None:
+    """Return the ends of a value's interval for a figure, multiplied by a scale."""
     around = judge.interval(cell, name)
-    return None if around is None else (100 * around[0], 100 * around[1])
+    return None if around is None else (scale * around[0], scale * around[1])
+
+
+def ends_of_mean(
+    judge: Judge, cell: Cell, entry: tuple[str, str, str], scale: float
+) -> tuple[float, float] | None:
+    """Return the ends of the interval of a cell's mean over languages by a (task, metric, split),
+    multiplied by a scale.
+    """
+    name = mean_name(cell, *entry)
+    return ends_of(judge, cell, name, scale) if name is not None else None
 
 
 def difference_text(found: Compared, unit: Unit) -> str:
@@ -85,6 +102,8 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
         yield f"No interval and no test: {found.untested}{_WHY.get(found.untested, '')}."
     if found.interval is not None and found.untested in _WHY:
         yield f"No test: for the baseline, {found.untested}{_WHY[found.untested]}."
+    if found.verdict == "not after correction":
+        yield f"Not after correction. {ONE_BY_ONE}"
     if found.untested == OTHER_LANGUAGES:
         yield "Not compared: the baseline's mean is over other languages."
     if found.at_chance and found.guessing is not None:
@@ -92,7 +111,13 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
         yield f"At chance: its interval contains {guessing}, the value of guessing."
     if found.falls_far and found.baseline is not None:
         yield (
-            f"Falls far below the baseline {found.baseline.method}: to less than half of its value."
+            f"Falls far below the baseline {found.baseline.method}: to less than half of its value"
+            f"{'' if found.tested else ', untested'}."
+        )
+    if found.outdated:
+        yield (
+            "Under readouts that were fitted before the task's training, which changes the encoder:"
+            f" {found.outdated}."
         )
 
 

@@ -24,6 +24,15 @@ def symbol(axis: str) -> str:
     return _GREEK.get(axis, axis)
 
 
+def in_columns(lang: str) -> str:
+    """Return the heading of a language's column.
+
+    >>> in_columns("avg_zero_shot"), in_columns("de")
+    ('mean, zero-shot', 'de')
+    """
+    return {"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang)
+
+
 def capitalized(text: str) -> str:
     """Return a text with its first letter in upper case and the others as they are.
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from raxalign.analysis.metrics import FEW as FEW
+from raxalign.measured import Measured
 
 MINUS = "−"
+LOWER = " Lower values are better."
+UNDECLARED = (
+    "nothing declares this metric (the task's plug-in is not here, or its `metrics` does not name"
+    " it): its values are shown as they are, and not compared"
+)
 _UNITS: dict[
     str | None, tuple[float, int]
 ] = {  # what a stored value is multiplied by, and decimals
@@ -66,14 +73,30 @@ def published_unit(name: str | None, figures: Iterable[float] = ()) -> Unit:
     )
 
 
-def metric_unit(values: Iterable[float]) -> Unit:
-    """Return the unit of a metric by its values: shares are shown in percent, counts without
-    decimals, others with three.
+def unit_of(measured: Measured, values: Iterable[float]) -> Unit:
+    """Return how the values of a metric are shown: shares in percent, counts without decimals, and
+    numbers with three decimals, or with more where all of them are small.
+
+    >>> unit_of(Measured("distance", "Mean distance."), [1.0, 0.25]).show(1.0)
+    '1.000'
     """
-    known = list(values)
-    if all(-1.0 <= value <= 1.0 for value in known):
+    if measured.unit == "share":
         return Unit(100, 1, "%")
-    return Unit(1, 0) if all(float(value).is_integer() for value in known) else Unit(1, 3)
+    if measured.unit == "count":
+        return Unit(1, 0)
+    most = max(map(abs, values), default=0.0)
+    return Unit(1, 3 if most >= 0.1 or not most else 2 - math.floor(math.log10(most)))
+
+
+def heading_of(measured: Measured) -> str:
+    """Return what follows the name of a metric at the head of a table: that it is in percent, and a
+    direction that readers may not expect.
+
+    >>> heading_of(Measured("error_rate", "Share of what is wrong.", "lower", unit="share"))
+    ', %, lower is better'
+    """
+    percent = ", %" if measured.unit == "share" else ""
+    return percent + (", lower is better" if measured.better == "lower" else "")
 
 
 def number(value: float, decimals: int) -> str:

@@ -25,19 +25,20 @@ def declared(results: Results, method: str) -> list[str]:
     return [param for param in params if param in results.plan.axes.get(method, ())]
 
 
-def best(cells: Sequence[Cell], name: Name) -> Cell | None:
+def best(results: Results, cells: Sequence[Cell], name: Name) -> Cell | None:
     """Return the cell with the best value on the development set, the first of equals.
 
     Args:
+        results: knows which values are better.
         cells: the candidates.
         name: a value of one language; its split is not looked at.
 
     Returns:
         the cell; None where no candidate has a development value.
     """
-    dev = (*name[:3], "dev")
+    dev, sign = (*name[:3], "dev"), results.plan.measured(name[0], name[2]).sign
     there = [cell for cell in cells if dev in cell.values]
-    return max(there, key=lambda cell: cell.values[dev].mean, default=None)
+    return max(there, key=lambda cell: sign * cell.values[dev].mean, default=None)
 
 
 def value(cell: Cell, name: Name, split: str) -> Value | None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
-from raxalign.report.cells.numbers import FEW
+from raxalign.analysis.cells import Cell, Name, cells, tables_of
+from raxalign.plan.names import ordered
+from raxalign.report.cells.numbers import FEW, Unit, unit_of
 from raxalign.report.cells.untouched import idle_cells
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Results:
     done: int = 0
     seeds: tuple[int, ...] = field(default=())
     _lines: dict[str, dict[str, list[Cell]]] = field(default_factory=dict, repr=False)
+    _units: dict[tuple[str, str], Unit] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], plan: Plan) -> Results:
@@ -48,7 +50,7 @@ class Results:
                     tasks[name] = plan.stages[key].maker
         wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
         seeds = tuple(sorted({trial.seed for trial in plan.trials if trial.seed is not None}))
-        found = [*cells(rows, plan.pivot), *(idle_cells(plan) if rows else ())]
+        found = [*cells(rows, plan.pivot, plan.measured), *(idle_cells(plan) if rows else ())]
         return cls(
             plan,
             found,
@@ -77,20 +79,15 @@ class Results:
         """(task, metric, split) of what is worth a table: no counts, errors, directions or points
         of a sweep over layers and weights.
         """
-        return tuple(tables_of(self.names))
+        return tuple(tables_of(self.names, self.plan.measured))
 
     @cached_property
     def by_table(self) -> Mapping[tuple[str, str, str], tuple[str, ...]]:
-        """(task, metric, split) -> its languages: the pivot first, the means last."""
+        """(task, metric, split) -> its languages as tables show them (`ordered`)."""
         found: dict[tuple[str, str, str], dict[str, None]] = {}
         for task, lang, metric, split in self.names:
             found.setdefault((task, metric, split), {})[lang] = None
-        return {
-            entry: tuple(
-                sorted(langs, key=lambda lang: (lang in MEANS, lang != self.plan.pivot, lang))
-            )
-            for entry, langs in found.items()
-        }
+        return {entry: tuple(ordered(langs, self.plan)) for entry, langs in found.items()}
 
     def line(self, cell: Cell, param: str) -> list[Cell]:
         """Return the cells that differ from a cell in nothing but a param, itself included, in
@@ -117,23 +114,29 @@ class Results:
         """Return the metric by which a task is compared: what its plug-in calls its main one, where
         it is there, else the first of its tables.
         """
-        from raxalign.catalog import catalog
-
         there = list(dict.fromkeys(metric for t, metric, _ in self.tables if t == task))
-        kind = self.tasks.get(task, task)
-        main = (
-            getattr(catalog("tasks")[kind], "main_metric", None)
-            if kind in catalog("tasks")
-            else None
-        )
+        main = self.plan.main_metric(task)
         return main if main in there else next(iter(there), None)
+
+    def unit(self, task: str, metric: str) -> Unit:
+        """Return the unit in which the values of a metric are shown, everywhere the same."""
+        if (task, metric) not in self._units:
+            values = (
+                value.mean
+                for cell in self.cells
+                for name, value in cell.values.items()
+                if (name[0], name[2]) == (task, metric)
+            )
+            self._units[task, metric] = unit_of(self.plan.measured(task, metric), values)
+        return self._units[task, metric]
 
     def few(self, entry: tuple[str, str, str]) -> bool:
         """Return whether the accuracy of a (task, metric, split) is over fewer than `FEW` pairs in
         every language, which is too few for a conclusion.
         """
         task, metric, split = entry
-        names = [(task, lang, f"{metric}_pairs", split) for lang in self.by_table[entry]]
+        counted = self.plan.count_of(task, metric)
+        names = [(task, lang, counted, split) for lang in self.by_table[entry]]
         counts = [
             cell.values[name].mean for cell in self.cells for name in names if name in cell.values
         ]

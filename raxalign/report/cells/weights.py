@@ -10,7 +10,7 @@ from raxalign.analysis.metrics import spoken
 from raxalign.plan.names import plain
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import capitalized, measured, symbol
-from raxalign.report.cells.numbers import Unit, metric_unit
+from raxalign.report.cells.numbers import Unit
 from raxalign.report.cells.per_language import WARNING, best, declared, value
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Entry, Line, Table
@@ -48,7 +48,8 @@ def _table(results: Results, judge: Judge, axis: tuple[str, str], task: str) -> 
     for cell in results.cells:
         there = results.line(cell, param) if cell.method == method else []
         if len(there) > 1 and there[0] is cell:
-            found = list(_choices(there, [(task, lang, metric, "test") for lang in langs]))
+            names = [(task, lang, metric, "test") for lang in langs]
+            found = list(_choices(results, there, names))
             chosen |= {id(cell): found} if found else {}
     if chosen:
         yield Table(
@@ -60,14 +61,14 @@ def _table(results: Results, judge: Judge, axis: tuple[str, str], task: str) -> 
                 for found in chosen.values()
                 for line in _lines(results, judge, param, found, langs)
             ),
-            _caption(metric, param),
+            _caption(metric, param, results.unit(task, metric)),
         )
 
 
-def _choices(cells: Sequence[Cell], names: Sequence[Name]) -> Iterator[_Choice]:
+def _choices(results: Results, cells: Sequence[Cell], names: Sequence[Name]) -> Iterator[_Choice]:
     """The choice of each language that has dev and test values."""
     for name in names:
-        cell = best(cells, name)
+        cell = best(results, cells, name)
         if cell is not None and name in cell.values:
             yield _Choice(cell, name)
 
@@ -78,7 +79,7 @@ def _lines(
     """The chosen values, and the dev and test values there."""
     by_lang = {choice.name[1]: choice for choice in found}
     first = found[0]
-    unit = metric_unit(choice.cell.values[choice.name].mean for choice in found)
+    unit = results.unit(first.name[0], first.name[2])
     several = results.several_encoders
     group = measured(first.cell, results.plan, param)
     group += f", {first.cell.encoder}" if several else ""
@@ -102,9 +103,10 @@ def _test(unit: Unit, judge: Judge, choice: _Choice) -> Entry:
     return Entry(unit.show(choice.cell.values[choice.name].mean), unit.show_interval(*around))
 
 
-def _caption(metric: str, param: str) -> str:
+def _caption(metric: str, param: str, unit: Unit) -> str:
+    percent = " in percent" if unit.sign else ""
     return (
-        f"{capitalized(spoken(metric))}, in percent where it is a share. {symbol(param)} is chosen"
+        f"{capitalized(spoken(metric))}{percent}. {symbol(param)} is chosen"
         f" for each language on the language's own development set, {WARNING}; the first of equals"
         " is taken. No choice looks at test values."
     )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable
 
 from raxalign.analysis.cells import Value
 from raxalign.analysis.metrics import spoken
 from raxalign.report.cells.choice import baseline, value_of
 from raxalign.report.cells.results import Results
-from raxalign.report.figures.panels import Curve
+from raxalign.report.figures.panels import Curve, Ends
 
 MOST_CURVES = 8
-BAND = (
-    "Error bars: one standard deviation over runs to each side. Dashed level: the original encoder."
+INTERVALS = (
+    "Error bars: 95 % intervals over runs and examples; one that leaves the panel is longer than it"
+    " shows."
 )
+LEVEL = "Dashed level: the original encoder."
 _OVER = {
     "contextual_accuracy": "contextual accuracy, pairs unseen in training",
     "contextual_accuracy_all": "contextual accuracy, all pairs",
@@ -22,9 +25,13 @@ _OVER = {
 }
 
 
-def in_percent(metric: str) -> str:
-    """Return the label of an axis of percentages, which says over which pairs they are."""
-    return f"{_OVER.get(metric, spoken(metric))} (%)"
+def axis_of(results: Results, task: str, metric: str) -> str:
+    """Return the label of an axis of a metric: over which pairs it is, a direction that readers may
+    not expect, and whether it is in percent.
+    """
+    lower = results.plan.measured(task, metric).better == "lower"
+    percent = " (%)" if results.unit(task, metric).sign else ""
+    return f"{_OVER.get(metric, spoken(metric))}{', lower is better' if lower else ''}{percent}"
 
 
 def counted(numbers: Iterable[int], what: str) -> str:
@@ -34,9 +41,19 @@ def counted(numbers: Iterable[int], what: str) -> str:
     return f"n = {low} {what}" if low == high else f"n = {low} to {high} {what}"
 
 
-def halves(values: Sequence[Value]) -> list[float | None]:
-    """Return the half widths of the bands around values, in percent; None for single runs."""
-    return [value.sd and 100 * value.sd for value in values]
+def over_runs_alone(value: Value, scale: float) -> Ends:
+    """Return the ends of the 95 % interval of a mean over runs (Student's t), multiplied by a
+    scale; None for a single run. It is for values whose examples are not stored.
+
+    >>> [round(end, 1) for end in over_runs_alone(Value(0.5, 0.1, 4), 100) or ()]
+    [34.1, 65.9]
+    """
+    from scipy.special import stdtrit
+
+    if value.sd is None:
+        return None
+    half = float(stdtrit(value.n - 1, 0.975)) * value.sd / math.sqrt(value.n)
+    return scale * (value.mean - half), scale * (value.mean + half)
 
 
 def levels(results: Results, task: str, metric: str) -> list[Curve]:
@@ -45,4 +62,5 @@ def levels(results: Results, task: str, metric: str) -> list[Curve]:
     value = value_of(base, task, metric, results.split(task)) if base is not None else None
     if base is None or value is None:
         return []
-    return [Curve(base.method, (), [100 * value.mean], level=True, colour=7)]
+    scaled = results.unit(task, metric).scale * value.mean
+    return [Curve(base.method, (), [scaled], level=True, colour=7)]

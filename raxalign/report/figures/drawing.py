@@ -8,21 +8,27 @@ their place (``currentColor``, ``var(--rule)``).
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.report.figures.labels import spread_labels, wrapped
-from raxalign.report.figures.marks import draw_bars, draw_cloud, draw_curve, draw_heat
+from raxalign.report.figures.marks import draw_cloud, draw_curve, draw_dots, draw_heat
 from raxalign.report.figures.page import INK, for_page, unique
-from raxalign.report.figures.panels import Panel
+from raxalign.report.figures.panels import Ends, Panel
 from raxalign.report.figures.style import STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
+_FILES: dict[str, dict[str, Any]] = {
+    "pdf": {"metadata": {"CreationDate": None, "Creator": None}},
+    "png": {"dpi": 160, "facecolor": "white", "metadata": {"Software": None}},
+}
 _LABEL = 40  # letters of an axis's label in one line
 
 
@@ -37,10 +43,10 @@ def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
         )
         svg = unique(text.getvalue(), name)
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
-        figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None, "Creator": None})
-        figure.savefig(
-            folder / f"{name}.png", dpi=160, facecolor="white", metadata={"Software": None}
-        )
+        for ending, options in _FILES.items():  # whole, as matplotlib trips over a full disk
+            data = io.BytesIO()
+            figure.savefig(data, format=ending, **options)
+            (folder / f"{name}.{ending}").write_bytes(data.getvalue())
     return for_page(svg, name)
 
 
@@ -63,8 +69,8 @@ def _canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
 
     columns = _columns(panels)
     rows = -(-len(panels) // columns)
-    bars = max(len(panel.bars) * len(panel.names) for panel in panels)
-    width = max(3.1 * columns, 4.2, min(0.12 * bars, 9.3))
+    dots = max(len(panel.dots) * len(panel.names) for panel in panels)
+    width = max(3.1 * columns, 4.2, min(0.13 * dots, 9.3))
     labels = _labels(panels)
     legend = 0.17 * (-(-len(labels) // _legend_columns(labels, width))) if labels else 0.0
     with mpl.rc_context({**STYLE, "svg.hashsalt": "raxalign"}):
@@ -74,8 +80,8 @@ def _canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
 
 
 def _columns(panels: Sequence[Panel]) -> int:
-    """The panels next to each other: three, or one of bars, which are wide."""
-    return 1 if any(panel.bars for panel in panels) else min(len(panels), 3)
+    """The panels next to each other: three, or one of dots, which are wide."""
+    return 1 if any(panel.dots for panel in panels) else min(len(panels), 3)
 
 
 def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
@@ -88,7 +94,7 @@ def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
             handles.setdefault(label, handle)
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_visible(False)
-    if len(handles) > 1 or (handles and any(panel.curves or panel.bars for panel in panels)):
+    if len(handles) > 1 or (handles and any(panel.curves or panel.dots for panel in panels)):
         figure.legend(
             list(handles.values()),
             list(handles),
@@ -103,7 +109,7 @@ def _labels(panels: Sequence[Panel]) -> list[str]:
     for panel in panels:
         found += [curve.label for curve in panel.curves]
         found += [cloud.label for cloud in panel.points]
-        found += [bars.label for bars in panel.bars]
+        found += [dots.label for dots in panel.dots]
     return list(dict.fromkeys(found))
 
 
@@ -122,14 +128,16 @@ def _panel(axes: Axes, panel: Panel) -> None:
     if panel.heat is not None:
         draw_heat(axes, panel.heat)
         return
-    if panel.bars:
-        draw_bars(axes, panel)
+    if panel.zero:
+        axes.axhline(0, color=INK, linewidth=0.7)
+    if panel.dots:
+        draw_dots(axes, panel)
+        values = [y for dots in panel.dots for y in dots.values]
+        axes.set_ylim(*_around(values, [end for dots in panel.dots for end in dots.ends], panel.y))
         return
     axes.grid(visible=True, which="major")
     if panel.log:
         axes.set_xscale("log")
-    if panel.zero:
-        axes.axhline(0, color=INK, linewidth=0.7)
     for curve in panel.curves:
         draw_curve(axes, curve)
     for x, y, other_x, other_y in panel.links:
@@ -143,33 +151,44 @@ def _panel(axes: Axes, panel: Panel) -> None:
         axes.update_datalim([(end, panel.points[0].y[0]) for end in panel.ends])
     axes.margins(x=0.08, y=0.12)
     if any(cloud.x_ends or cloud.y_ends for cloud in panel.points):
-        axes.set_xlim(*_around([x for cloud in panel.points for x in cloud.x]))
-        axes.set_ylim(*_around([y for cloud in panel.points for y in cloud.y]))
+        xs, x_ends = zip(*((cloud.x, cloud.x_ends) for cloud in panel.points), strict=True)
+        ys, y_ends = zip(*((cloud.y, cloud.y_ends) for cloud in panel.points), strict=True)
+        axes.set_xlim(*_around([*chain(*xs)], [*chain(*x_ends)], panel.x))
+        axes.set_ylim(*_around([*chain(*ys)], [*chain(*y_ends)], panel.y))
     if panel.curves:
         axes.set_ylim(*_reach(panel))
 
 
-def _around(values: Sequence[float]) -> tuple[float, float]:
-    """The limits of an axis of points with intervals: by the points alone, as for curves."""
-    pad = max(0.4 * (max(values) - min(values)), 3.0)
-    return min(values) - pad, max(values) + pad
+def _grain(values: Sequence[float], label: str) -> float:
+    """What a point of percent is on an axis; of other units, a hundredth of the largest value."""
+    percent = "(%)" in label or "(points)" in label
+    return 1.0 if percent else max(map(abs, values)) / 100 or 1.0
+
+
+def _around(values: Sequence[float], ends: Sequence[Ends], label: str) -> tuple[float, float]:
+    """The limits of an axis: all values, and their intervals as far as they reach to each side by
+    no more than the values themselves do; those of two runs would leave the values no room. The
+    axis of a share ends with it.
+    """
+    there = [value for value in values if not math.isnan(value)] or [0.0]
+    low, high = min(there), max(there)
+    grain = _grain(there, label)
+    room = max(high - low, 4.0 * grain)
+    known = [end for end in ends if end is not None]
+    bottom = min([low, *(max(end[0], low - room) for end in known)])
+    top = max([high, *(min(end[1], high + room) for end in known)])
+    pad = max(0.06 * (top - bottom), 0.5 * grain)
+    share = label.endswith("(%)") and low >= 0 and high <= 100
+    # half of a point's marker would be cut off at the ends of a share
+    return (max(bottom - pad, -2.0), min(top + pad, 102.0)) if share else (bottom - pad, top + pad)
 
 
 def _reach(panel: Panel) -> tuple[float, float]:
-    """The limits of the axis of values: by the means alone, since the intervals of two seeds would
-    leave no room for them; where there are bands or a cloud, by these too. The axis of a share ends
-    shortly above 100 %.
-    """
-    more = [end for curve in panel.curves for ends in curve.band for end in ends]
-    more += [y for cloud in panel.points for y in cloud.y]
-    values = [y for curve in panel.curves for y in curve.y] + more
-    extent = max(values) - min(values)
-    pad = max(0.06 * extent, 0.5) if more else max(0.45 * extent, 2.0)
-    low, high = min(values) - pad, max(values) + pad
-    if min(values) >= 0 and not panel.points:  # half of a point's marker would be cut off
-        low = max(low, 0.0)
-    share = panel.y.endswith("(%)") and max(values) <= 100
-    return low, min(high, 104.0) if share else high
+    """The limits of the axis of the values of curves, with their bands and a cloud."""
+    values = [y for curve in panel.curves for y in curve.y]
+    values += [end for curve in panel.curves for ends in curve.band for end in ends]
+    values += [y for cloud in panel.points for y in cloud.y]
+    return _around(values, [end for curve in panel.curves for end in curve.ends], panel.y)
 
 
 def _ticks(axes: Axes, panel: Panel) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from raxalign.report.document import Figure
+from raxalign.report.document import Figure, identifier
 from raxalign.report.figures.drawing import draw
 from raxalign.report.figures.panels import Panel
 
@@ -27,8 +27,9 @@ class Sketch:
         shown, caption = self.panels[:MOST_PANELS], self.caption
         if len(self.panels) > MOST_PANELS:
             caption += f" The first {MOST_PANELS} of {len(self.panels)} panels."
-        svg = draw(shown, folder, self.name)
-        return Figure(f"figure-{self.name}", self.title, self.name, svg, caption)
+        name = identifier(self.name)
+        svg = draw(shown, folder, name)
+        return Figure(f"figure-{name}", self.title, name, svg, caption)
 
 
 def drawn(sketches: Sequence[Sketch], folder: Path) -> tuple[Figure, ...]:

@@ -1,13 +1,14 @@
-"""What is drawn between the axes: curves, clouds of points, bars, and values as colours."""
+"""What is drawn between the axes: curves, clouds, groups of dots, and values as colours."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from raxalign.report.figures.labels import wrapped
-from raxalign.report.figures.page import INK
-from raxalign.report.figures.panels import Curve, Heat, Panel, Points
-from raxalign.report.figures.style import colour_of, hatch_of, marker_of
+from raxalign.report.figures.page import RULE
+from raxalign.report.figures.panels import Curve, Ends, Heat, Panel, Points
+from raxalign.report.figures.style import colour_of, marker_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,26 +43,14 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
         low, high = zip(*curve.band, strict=True)
         axes.fill_between(curve.x, low, high, color=colour, alpha=0.18, linewidth=0)
     axes.plot(curve.x, curve.y, linestyle=(0, (3, 2)) if curve.dashed else "-", **style)
-    known = [
-        (x, y, half)
-        for x, y, half in zip(curve.x, curve.y, curve.spread, strict=False)
-        if half is not None
-    ]
-    if known:
-        xs, ys, halves = zip(*known, strict=True)
-        axes.errorbar(xs, ys, halves, fmt="none", ecolor=colour, alpha=0.6, **_BAR)
+    _error_bars(axes, (curve.x, curve.y), curve.ends, "yerr", colour)
 
 
 def draw_cloud(axes: Axes, cloud: Points) -> None:
     """Draw a cloud with its error bars and the names of its points."""
     colour = colour_of(cloud.colour)
-    for ends, values, along in ((cloud.x_ends, cloud.x, "xerr"), (cloud.y_ends, cloud.y, "yerr")):
-        known = [place for place, end in enumerate(ends) if end is not None]
-        if known:
-            reach = [_reach(values[place], ends[place]) for place in known]
-            bars: dict[str, Any] = {along: list(zip(*reach, strict=True)), **_BAR}
-            xs, ys = ([axis[place] for place in known] for axis in (cloud.x, cloud.y))
-            axes.errorbar(xs, ys, fmt="none", ecolor=colour, alpha=0.35, **bars)
+    _error_bars(axes, (cloud.x, cloud.y), cloud.x_ends, "xerr", colour)
+    _error_bars(axes, (cloud.x, cloud.y), cloud.y_ends, "yerr", colour)
     axes.plot(
         cloud.x,
         cloud.y,
@@ -84,33 +73,39 @@ def _reach(value: float, ends: tuple[float, float] | None) -> tuple[float, float
     return max(0.0, value - low), max(0.0, high - value)
 
 
-def draw_bars(axes: Axes, panel: Panel) -> None:
-    """Draw a group of bars per name, with error bars where they have some."""
+def draw_dots(axes: Axes, panel: Panel) -> None:
+    """Draw a group of dots per name, one per series, with their error bars."""
     axes.grid(visible=True, which="major", axis="y")
-    width = 0.8 / len(panel.bars)
-    for place, bars in enumerate(panel.bars):
-        offset = (place - (len(panel.bars) - 1) / 2) * width
+    apart = 0.8 / len(panel.dots)
+    for place, dots in enumerate(panel.dots):
+        offset = (place - (len(panel.dots) - 1) / 2) * apart
         places = [at + offset for at in range(len(panel.names))]
-        axes.bar(
-            places,
-            list(bars.values),
-            width,
-            color=colour_of(bars.colour),
-            hatch=hatch_of(bars.colour),
-            edgecolor="white",
-            linewidth=0.3,
-            label=bars.label,
-        )
-        known = [
-            (x, y, half)
-            for x, y, half in zip(places, bars.values, bars.spread, strict=False)
-            if half is not None
-        ]
-        if known:
-            xs, ys, halves = zip(*known, strict=True)
-            axes.errorbar(xs, ys, halves, fmt="none", ecolor=INK, **_BAR)
+        style: dict[str, Any] = {"color": colour_of(dots.colour), "linestyle": "none"}
+        style |= {"marker": marker_of(dots.colour), "markersize": 4, "label": dots.label}
+        axes.plot(places, list(dots.values), **style)
+        _error_bars(axes, (places, dots.values), dots.ends, "yerr", colour_of(dots.colour))
+    for at in range(1, len(panel.names)):
+        axes.axvline(at - 0.5, color=RULE, linewidth=0.6)
     axes.set_xticks(range(len(panel.names)), list(panel.names))
+    axes.set_xlim(-0.5, len(panel.names) - 0.5)
     axes.tick_params(axis="x", length=0)
+
+
+def _error_bars(
+    axes: Axes,
+    points: tuple[Sequence[float], Sequence[float]],
+    ends: Sequence[Ends],
+    along: Literal["xerr", "yerr"],
+    colour: str,
+) -> None:
+    """Draw the intervals that are known of points (their x and their y)."""
+    known = [place for place, end in enumerate(ends) if end is not None]
+    if known:
+        values = points[0] if along == "xerr" else points[1]
+        reach = [_reach(values[place], ends[place]) for place in known]
+        xs, ys = ([axis[place] for place in known] for axis in points)
+        bars: dict[str, Any] = {along: list(zip(*reach, strict=True)), **_BAR}
+        axes.errorbar(xs, ys, fmt="none", ecolor=colour, alpha=0.6, **bars)
 
 
 def draw_heat(axes: Axes, heat: Heat) -> None:

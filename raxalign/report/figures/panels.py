@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+Ends = tuple[float, float] | None
+"""The lower and the upper end of an interval; None where there is none."""
+
 
 @dataclass(frozen=True)
 class Curve:
-    """Points with the half widths of their intervals (None: none); `dashed` for dev values and
-    published ones, `level` for a horizontal line.
+    """Points with the ends of their intervals (None: none); `dashed` for dev values and published
+    ones, `level` for a horizontal line.
 
     With `steps` the curve is a staircase: each value holds from its point on (`post`) or up to it
     (`pre`). `band` has the lower and the upper end of an interval at each point, and is drawn as an
@@ -20,7 +23,7 @@ class Curve:
     label: str
     x: Sequence[float]
     y: Sequence[float]
-    spread: Sequence[float | None] = ()
+    ends: Sequence[Ends] = ()
     dashed: bool = False
     level: bool = False
     colour: int = 0
@@ -39,8 +42,8 @@ class Points:
     y: Sequence[float]
     names: Sequence[str] = ()
     colour: int = 0
-    x_ends: Sequence[tuple[float, float] | None] = ()
-    y_ends: Sequence[tuple[float, float] | None] = ()
+    x_ends: Sequence[Ends] = ()
+    y_ends: Sequence[Ends] = ()
 
 
 @dataclass(frozen=True)
@@ -54,22 +57,22 @@ class Heat:
 
 
 @dataclass(frozen=True)
-class Bars:
-    """One bar per name of the panel; a missing value is NaN. `spread` are half widths of intervals
-    (None: none).
+class Dots:
+    """One value per name of the panel with the ends of its interval (None: none); a missing value
+    is NaN.
     """
 
     label: str
     values: Sequence[float]
     colour: int = 0
-    spread: Sequence[float | None] = ()
+    ends: Sequence[Ends] = ()
 
 
 @dataclass(frozen=True)
 class Panel:
     """One pair of axes: what is drawn in it, its title and labels. `links` are thin lines between
     points that belong together, each as the coordinates (x, y, x, y) of its ends; `names` are those
-    of groups of bars; `ticks` are the only ticks of the x axis, with names of their own where there
+    of groups of dots; `ticks` are the only ticks of the x axis, with names of their own where there
     are `tick_names`; `whole` keeps fractions from its ticks. `ends` are on the x axis whatever
     is drawn.
     """
@@ -81,7 +84,7 @@ class Panel:
     points: Sequence[Points] = ()
     links: Sequence[tuple[float, float, float, float]] = ()
     heat: Heat | None = None
-    bars: Sequence[Bars] = ()
+    dots: Sequence[Dots] = ()
     names: Sequence[str] = ()
     log: bool = False
     zero: bool = False

@@ -15,7 +15,7 @@ from typing import Literal
 from raxalign.analysis.effort import best_so_far
 from raxalign.config.spaces import Space, Value
 from raxalign.report.cells.names import symbol
-from raxalign.report.figures.panels import Bars, Curve, Heat, Panel, Points
+from raxalign.report.figures.panels import Curve, Dots, Heat, Panel, Points
 from raxalign.report.figures.seen_search import Seen
 
 _BINS = 5
@@ -82,7 +82,8 @@ def equal_effort(seen: Sequence[Seen]) -> list[str]:
         for entry in group:
             best, ends = entry.expected()
             at, (low, high) = best[count - 1], ends[count - 1]
-            found.append(f"{entry.study.method} {at:.1f} [{low:.1f}, {high:.1f}]")
+            shown = replace(entry.unit(), scale=1.0)  # they are scaled already
+            found.append(f"{entry.study.method} {shown.show(at)} {shown.show_interval(low, high)}")
         if len(group) > 1:
             what = f"expected best of {count} trials"
             told.append(f"{title}: {what} of each, {group[0].axis()}: {', '.join(found)}.")
@@ -96,8 +97,8 @@ def importances(seen: Sequence[Seen]) -> list[Panel]:
     panels = []
     for method, group in _by_method([e for e in seen if e.record.importance]).items():
         names = [space.name for space in group[0].study.spaces]
-        bars = [
-            Bars(
+        dots = [
+            Dots(
                 f"{_languages(entry)}: {entry.named(place)}",
                 [
                     100 * entry.record.importance[objective.name].get(name, math.nan)
@@ -108,9 +109,9 @@ def importances(seen: Sequence[Seen]) -> list[Panel]:
             for place, objective in enumerate(entry.study.objectives)
             if objective.name in entry.record.importance
         ]
-        coloured = [replace(entry, colour=number) for number, entry in enumerate(bars)]
+        coloured = [replace(entry, colour=number) for number, entry in enumerate(dots)]
         shown = [symbol(name) for name in names]
-        panels.append(Panel(method, "", "share of variance (%)", bars=coloured, names=shown))
+        panels.append(Panel(method, "", "share of variance (%)", dots=coloured, names=shown))
     return panels
 
 

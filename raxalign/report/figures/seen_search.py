@@ -7,27 +7,32 @@ from dataclasses import dataclass
 
 from raxalign.analysis.effort import expected_best, expected_best_interval
 from raxalign.analysis.metrics import spoken
+from raxalign.measured import Declared
 from raxalign.plan.study import Study
 from raxalign.plan.tried import StudyRecord, Tried
+from raxalign.report.cells.numbers import Unit, unit_of
 
 _MEANS = {"avg": "mean", "avg_zero_shot": "zero-shot mean"}
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A study with what it tried, and its place among the methods (which gives its colour)."""
+    """A study with what it tried, its place among the methods (which gives its colour), and what is
+    declared of its metrics.
+    """
 
     study: Study
     record: StudyRecord
     colour: int
+    measured: Declared
 
     def scores(self, objective: int = 0) -> list[float]:
         """Return the scores of all points that are done, in their order; shares in percent."""
         return [self.shown(entry, objective) for entry in self.record.done]
 
     def shown(self, entry: Tried, objective: int = 0) -> float:
-        """Return a score of a point, in percent where all are shares."""
-        return entry.scores[objective] * self._factor(objective)
+        """Return a score of a point, in percent where it is a share."""
+        return entry.scores[objective] * self.unit(objective).scale
 
     def spent(self) -> list[tuple[Tried, float]]:
         """Return the points that are done or pruned, in their order, each with its score. That of a
@@ -36,11 +41,13 @@ class Seen:
         last = [(entry, entry.stopped.score) for entry in self.record.pruned if entry.stopped]
         points = [*((entry, entry.scores[0]) for entry in self.record.done), *last]
         points.sort(key=lambda point: point[0].number)
-        return [(entry, score * self._factor(0)) for entry, score in points]
+        return [(entry, score * self.unit().scale) for entry, score in points]
 
-    def _factor(self, objective: int) -> float:
-        every = [abs(other.scores[objective]) for other in self.record.done]
-        return 100 if max(every) <= 1 else 1
+    def unit(self, objective: int = 0) -> Unit:
+        """Return the unit of an objective."""
+        entry = self.study.objectives[objective]
+        every = (other.scores[objective] for other in self.record.done)
+        return unit_of(self.measured(entry.task, entry.metric), every)
 
     def signed(self, values: Sequence[float], objective: int = 0) -> list[float]:
         """Return values with the sign that makes larger ones better."""
@@ -62,5 +69,6 @@ class Seen:
 
     def axis(self, objective: int = 0) -> str:
         """Return the name of an objective on an axis: ``xnli accuracy, en, dev (%)``."""
-        percent = " (%)" if self._factor(objective) == 100 else ""
-        return f"{self.named(objective)}, dev{percent}"
+        lower = ", lower is better" if self.study.objectives[objective].lower else ""
+        percent = " (%)" if self.unit(objective).sign else ""
+        return f"{self.named(objective)}, dev{lower}{percent}"

@@ -1,4 +1,4 @@
-"""How figures look: colours, markers and hatches that no two series share, and the settings of
+"""How figures look: colours and markers that no two series share, and the settings of
 matplotlib.
 """
 
@@ -46,9 +46,7 @@ STYLE: Mapping[str, Any] = {
     "legend.fontsize": 8,
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
-    "hatch.linewidth": 0.5,
 }
-HATCHES = ("", "///", "...", "xxx", "---", "\\\\\\", "+++", "ooo")
 
 
 def colour_of(place: int) -> str:
@@ -59,8 +57,3 @@ def colour_of(place: int) -> str:
 def marker_of(place: int) -> str:
     """Return its marker: series of one colour have different ones, so that 64 can be told apart."""
     return MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
-
-
-def hatch_of(place: int) -> str:
-    """Return the hatch of its bars, by the same rule."""
-    return HATCHES[(place + place // len(COLOURS)) % len(HATCHES)]

@@ -9,10 +9,10 @@ from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.estimates.cost import volume
 from raxalign.plan.load import Opened, open_grid, reopened
 from raxalign.plan.plan import Plan
+from raxalign.plan.stored import plan_at
 from raxalign.report.garbage.searches import unfinished
 from raxalign.report.garbage.waste import Needs, Waste, waste
 from raxalign.store.drivers import Sign, signs
-from raxalign.store.files import split_place
 from raxalign.store.ledger import Ledger
 
 
@@ -83,8 +83,7 @@ def _needs(opened: list[Opened], root: str, local: Path) -> Needs:
 def _plan_of(sign: Sign) -> Plan:
     """Return the plan that a living driver runs."""
     try:
-        storage, path = split_place(sign.plan)
-        return Plan.from_json(storage.read(path).decode())
+        return plan_at(sign.plan)
     except (OSError, StorageError, ValueError, KeyError, TypeError) as error:
         raise RaxalignError(
             f"a driver runs on this storage (process {sign.pid} of {sign.host}), and its plan"

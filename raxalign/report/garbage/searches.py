@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raxalign.plan.plan import Plan
-from raxalign.store.files import files_of
+from raxalign.plan.stored import stored_texts
 from raxalign.store.ledger import Ledger
 from raxalign.store.studies import Studies
 
@@ -46,14 +46,9 @@ def unfinished(root: str, living: Iterable[Plan]) -> Unfinished:
 
 
 def _plans(root: str) -> Iterator[dict[str, Any]]:
-    """Yield the plans of a storage that can be read; others were not written to their end."""
-    storage = files_of(root)
-    names = sorted(name for name in storage.names("plans") if name.endswith(".json"))
-    for data in storage.read_many([f"plans/{name}" for name in names]).values():
-        try:
-            yield dict(json.loads(data))
-        except ValueError:
-            continue
+    """Yield the plans of a storage as JSON has them."""
+    for text in stored_texts(root):
+        yield dict(json.loads(text))
 
 
 def _unconfirmed(plan: Mapping[str, Any], there: set[str]) -> Iterator[str]:

@@ -4,22 +4,20 @@ may go.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from raxalign.store.alive import process_of
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import Sign, remove_sign
-from raxalign.store.leftovers import Leftovers, bytes_of, remove_local
-from raxalign.store.lock import is_held
+from raxalign.store.lease import locks, remove_lock
+from raxalign.store.leftovers import SCRATCH, Leftovers, bytes_of, left_by_dead, remove_local
 from raxalign.store.studies import SIGNS
 from raxalign.store.tombstones import Tombstones
-from raxalign.tracking.drivers import lives, process_lives
-
-_SCRATCH = "raxalign-ray-"
+from raxalign.tracking.drivers import this_driver
 
 
 @dataclass(frozen=True)
@@ -103,12 +101,12 @@ def _in_storage(needs: Needs) -> Iterator[Waste]:
             yield _stored(left, "spool", entry, files, "no given grid has their trials")
     for entry, files in left.below("damaged").items():
         yield _stored(left, "damaged", entry, files, "they were set aside, and nothing reads them")
-    dead = "the drivers that left them are dead"
+    dead, this = "the drivers that left them are dead", this_driver(needs.root)
     for sign in needs.signs:
         if not sign.lives:
             yield Waste("drivers", sign.name, 0, dead, partial(remove_sign, needs.root, sign.name))
     for entry, files in left.below(SIGNS).items():
-        if not lives(left.read(next(iter(files))).decode("utf-8", "replace")):
+        if not this.finds_alive(left.read(next(iter(files))).decode("utf-8", "replace")):
             yield Waste("drivers", entry, 0, dead, partial(left.remove, SIGNS, entry, files))
 
 
@@ -132,19 +130,28 @@ def _checkpoints(needs: Needs) -> Iterator[Waste]:
     store = ArtifactStore(needs.root)
     stored = {key for _, key in store.keys()}  # noqa: SIM118
     stored |= {key for _, key in Tombstones(needs.root).keys()}  # noqa: SIM118
-    folder = needs.local / "checkpoints"
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if path.is_dir() and (path.name not in needs.stages or path.name in stored):
-            if is_held(folder / f".{path.name}.lock"):
-                continue  # a process makes it at this moment
-            if path.name in needs.stages and not needs.quiet:
-                continue  # weights that were not kept may be made again by a driver
-            why = "their trainings are over, or no given grid has them"
-            name = path.name[:12]
-            yield Waste("checkpoints", name, bytes_of(path), why, partial(remove_local, path))
-        elif path.suffix == ".lock" and needs.quiet and not is_held(path):
+    held, folder, left = locks(needs.root), needs.local / "checkpoints", Leftovers(needs.root)
+    there = [
+        (path.name, bytes_of(path), partial(remove_local, path))
+        for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
+        if path.is_dir()
+    ]
+    if "://" in needs.root:
+        there += [
+            (key, sum(files.values()), partial(left.remove, "checkpoints", key, files))
+            for key, files in left.below("checkpoints").items()
+        ]
+    for key, size, remove in there:
+        if held.get(f"making/{key}") or (key in needs.stages and key not in stored):
+            continue  # a process makes it at this moment, or will
+        if key in needs.stages and not needs.quiet:
+            continue  # weights that were not kept may be made again by a driver
+        why = "their trainings are over, or no given grid has them"
+        yield Waste("checkpoints", key[:12], size, why, remove)
+    for name, holds in held.items():
+        if needs.quiet and not holds:
             why = "no driver lives and no process holds them"
-            yield Waste("locks", path.name[:13], 0, why, partial(remove_local, path))
+            yield Waste("locks", name, 0, why, partial(remove_lock, needs.root, name))
 
 
 def _caches(needs: Needs) -> Iterator[Waste]:
@@ -174,11 +181,9 @@ def _caches(needs: Needs) -> Iterator[Waste]:
 def _scratch(needs: Needs) -> Iterator[Waste]:
     """Folders of Ray that dead drivers left, in the storage and on this machine."""
     left, why = Leftovers(needs.root), "the drivers that used them are dead"
-    alive = {f"{sign.host}-{sign.pid}" for sign in needs.signs if sign.lives}
+    alive = {sign.name for sign in needs.signs if sign.lives}
     for entry, files in left.below("ray").items():
-        host, _, pid = entry.rpartition("-")
-        here = host == os.uname().nodename and pid.isdigit() and process_lives(int(pid))
-        if entry not in alive and not here:
+        if entry not in alive and not process_of(entry):
             yield Waste(
                 "scratch",
                 entry,
@@ -186,7 +191,5 @@ def _scratch(needs: Needs) -> Iterator[Waste]:
                 why,
                 partial(left.remove, "ray", entry, files),
             )
-    for path in sorted(Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*")):
-        pid = path.name.removeprefix(_SCRATCH).partition("-")[0]
-        if pid.isdigit() and not process_lives(int(pid)):
-            yield Waste("scratch", path.name, bytes_of(path), why, partial(remove_local, path))
+    for path in left_by_dead(Path(tempfile.gettempdir()), SCRATCH):
+        yield Waste("scratch", path.name, bytes_of(path), why, partial(remove_local, path))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell
-from raxalign.report.cells.choice import best_on_dev, representatives
+from raxalign.report.cells.choice import best_on_dev
 from raxalign.report.cells.results import Results
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def shown_cells(results: Results, kind: str) -> tuple[str, list[Cell]]:
     metric = None if task is None else results.main_metric(task)
     if task is None or metric is None:
         return "", []
-    cells = representatives(results, task, metric)
-    return task, best_on_dev(cells, MOST_METHODS, task, metric)
+    return task, best_on_dev(results, MOST_METHODS, task, metric)
 
 
 class Predictions:

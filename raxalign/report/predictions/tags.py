@@ -52,16 +52,15 @@ def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
 
 
 def _of_phrasebook(stage: Stage, pivot: str) -> Tagger:
-    from raxalign.corpora.grammar import sentence
+    from raxalign.corpora.phrases.rows import sentences
 
     corpus = stage.params["corpus"]
     seed = int(str(corpus.get("seed", 0))) if isinstance(corpus, Mapping) else 0
 
     def tags(table: pa.Table) -> Sequence[str | None]:
-        ids = dict.fromkeys(table["id"].to_pylist())
-        return tags_of_places(
-            table, "tgt", {id_: sentence(id_, seed).realize(pivot).tags for id_ in ids}
-        )
+        count = max(table["id"].to_pylist(), default=-1) + 1
+        said = enumerate(sentences((pivot,), count, seed))
+        return tags_of_places(table, "tgt", {id_: own.tags for id_, (own,) in said})
 
     return tags
 

@@ -286,9 +286,10 @@ def _best_on_dev(
         names = [
             name for rule in rules for name in find(results, cell, rule, "dev") if name[3] == "dev"
         ]
-        means.append(
-            math.fsum(cell.values[name].mean for name in names) / len(names) if names else -math.inf
+        signed = (
+            results.plan.measured(name[0], name[2]).sign * cell.values[name].mean for name in names
         )
+        means.append(math.fsum(signed) / len(names) if names else -math.inf)
     best = max(range(len(cells)), key=lambda index: means[index])
     if means[best] == -math.inf:
         return cells[0], f"the first of {len(cells)} points that fit"

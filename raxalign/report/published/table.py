@@ -214,6 +214,8 @@ class TableMaker:
         notes = " ".join(self.notes.texts[number - 1] for number in (*spot.of_row, *marks))
         numbers = (value.mean * unit.scale, *bounds, value.n, difference)
         self._record(spot, *numbers, cell.method, params, cell.encoder, cell.sentences, notes)
+        plan, name = self.results.plan, found.name
+        sign = plan.measured(name[0], name[2]).sign if name is not None else 1
         # a layer, a weight or a number of pairs is not better for being larger
         judged = not self.table.counts and (spot.rule is None or spot.rule.show == "value")
         return Entry(
@@ -223,7 +225,7 @@ class TableMaker:
             "" if difference is None else signed(difference, unit.decimals),
             mark=self.judge.mark(cell, found.name),
             notes=marks,
-            worse=difference < 0 if judged and difference else None,
+            worse=difference * sign < 0 if judged and difference and sign else None,
         )
 
     def _record(self, spot: _Spot, *found: object) -> None:

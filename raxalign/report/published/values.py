@@ -118,7 +118,8 @@ class MeasuredRow:
             yield f"The {split} set also chose the checkpoint (selection: {selection})."
         if selection == "target-dev":
             yield "The checkpoint was chosen on the target language's dev set: not zero-shot."
-        pairs = cell.values.get((task, lang, f"{metric}_pairs", split))
+        counted = self.results.plan.count_of(task, metric)
+        pairs = cell.values.get((task, lang, counted, split))
         if pairs is not None and pairs.mean < FEW:
             yield f"Over fewer than {FEW} word pairs: too few for a conclusion."
 
@@ -130,7 +131,11 @@ class MeasuredRow:
             return Measured(cell.values[named[0]], named[0]) if named else None
         if not points:
             return None
-        (layer, alpha), name = max(points.items(), key=lambda item: cell.values[item[1]].mean)
+        plan = self.results.plan
+        (layer, alpha), name = max(
+            points.items(),
+            key=lambda item: plan.measured(item[1][0], item[1][2]).sign * cell.values[item[1]].mean,
+        )
         value = cell.values[name]
         chosen = "The best point was chosen on the evaluated data, as in the paper."
         if rule.show == "value":
@@ -143,7 +148,7 @@ class MeasuredRow:
         param, table = rule.per_language or "", self.table
         there = choices(self.results, cell, rule)
         asked = [name for other in there for name in find(self.results, other, rule, table.split)]
-        chosen = per_language.best(there, asked[0]) if asked else None
+        chosen = per_language.best(self.results, there, asked[0]) if asked else None
         if asked and chosen is None and len(there) == 1:
             chosen = cell  # one value needs no dev set
         names = find(self.results, chosen, rule, table.split) if chosen is not None else []

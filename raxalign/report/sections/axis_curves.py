@@ -7,27 +7,28 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import final
 
-from raxalign.analysis.cells import Cell, Value
+from raxalign.analysis.cells import Cell
 from raxalign.report.cells.choice import dev_of, titled, value_of
+from raxalign.report.cells.judge import Judge, ends_of_mean
 from raxalign.report.cells.names import symbol
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import BAND, halves, in_percent, levels
+from raxalign.report.figures.curves import INTERVALS, LEVEL, axis_of, levels
 from raxalign.report.figures.drawn import Sketch, drawn
-from raxalign.report.figures.encoder_bars import bar_sketches
-from raxalign.report.figures.panels import Curve, Panel
+from raxalign.report.figures.encoder_dots import encoder_sketches
+from raxalign.report.figures.panels import Curve, Ends, Panel
 from raxalign.report.sections.base import Section
 
 _CAPTION = (
     "Mean over languages, largest training set, other options as dev chooses them. Filled:"
-    f" test; hollow, dashed: dev, on which a value is to be chosen. {BAND}"
+    f" test; hollow, dashed: dev, on which a value is to be chosen. {INTERVALS} {LEVEL}"
 )
 
 
 @final
 class AxisCurves(Section):
     """A figure per method and numeric param of several values: test and dev over its values; and
-    one per task with a bar per encoder and language, in grids with several encoders. Where these
+    one per task with a dot per encoder and language, in grids with several encoders. Where these
     are trained with several windows, another one shows what the shorter windows cost.
     """
 
@@ -42,11 +43,11 @@ class AxisCurves(Section):
                 f"curve-{method}-{axis}",
                 f"{method}: {symbol(axis)}",
                 _CAPTION,
-                axis_panels(results, method, axis),
+                axis_panels(results, self.material.judge, method, axis),
             )
             for method, axis in numeric_axes(results)
         ]
-        sketches += bar_sketches(results)
+        sketches += encoder_sketches(results, self.material.judge)
         figures = drawn(sketches, self.material.figures)
         return Share((Part("figures", "Figures", figures=figures),)) if figures else None
 
@@ -63,7 +64,7 @@ def numeric_axes(results: Results) -> Iterator[tuple[str, str]]:
                 yield method, axis
 
 
-def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
+def axis_panels(results: Results, judge: Judge, method: str, axis: str) -> list[Panel]:
     """Return one panel per task: test and dev over the values of one numeric param; encoder and
     other params are those of the best point on dev.
     """
@@ -78,47 +79,57 @@ def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
     for task in results.tasks:
         metric = results.main_metric(task)
         if metric is not None and cells:
-            line, others = _one_line(cells, axis, task, metric)
-            panels += _panel(results, (task, metric), line, axis, others)
+            line, others = _one_line(results, cells, axis, (task, metric))
+            panels += _panel(results, judge, (task, metric), line, (axis, others))
     return panels
 
 
 def _panel(
-    results: Results, measure: tuple[str, str], line: Sequence[Cell], axis: str, others: str
+    results: Results,
+    judge: Judge,
+    measure: tuple[str, str],
+    line: Sequence[Cell],
+    along: tuple[str, str],
 ) -> Iterator[Panel]:
-    """The panel of a (task, metric), where the line has several points; `others` are the params
-    that were chosen for it.
+    """The panel of a (task, metric), where the line has several points `along` an axis; its other
+    part says what the other params are.
     """
-    curves = list(_curves(line, measure, axis))
+    axis, others = along
+    curves = list(_curves(judge, line, measure, axis, results.unit(*measure).scale))
     if curves:
         xs = [float(x) for x in curves[0].x]
         yield Panel(
             f"{titled(results, measure[0])}{others}",
             symbol(axis),
-            in_percent(measure[1]),
+            axis_of(results, *measure),
             [*curves, *levels(results, *measure)],
             log=min(xs) > 0 and max(xs) / min(xs) >= 8,
             ticks=xs if len(xs) <= 7 else (),
         )
 
 
-def _curves(line: Sequence[Cell], measure: tuple[str, str], axis: str) -> Iterator[Curve]:
-    """Test and dev, where they have several points; bands for test alone."""
+def _curves(
+    judge: Judge, line: Sequence[Cell], measure: tuple[str, str], axis: str, scale: float
+) -> Iterator[Curve]:
+    """Test and dev, where they have several points; what is shown of dev next to test has no
+    intervals.
+    """
     for split, dashed in (("test", False), ("dev", True)):
-        found: dict[float, Value] = {}
+        found: dict[float, tuple[float, Ends]] = {}
         for cell in line:
             value, x = value_of(cell, *measure, split), _number(cell.params.get(axis))
             if value is not None and x is not None:
-                found[x] = value
+                around = ends_of_mean(judge, cell, (*measure, split), scale)
+                found[x] = scale * value.mean, around
         xs = sorted(found)
         if len(xs) > 1:
-            values = [found[x] for x in xs]
-            means = [100 * value.mean for value in values]
-            spread = [None] * len(xs) if dashed else halves(values)
-            yield Curve(split, xs, means, spread, dashed=dashed, colour=1)
+            means, ends = [found[x][0] for x in xs], [found[x][1] for x in xs]
+            yield Curve(split, xs, means, ends, dashed=dashed, colour=1)
 
 
-def _one_line(cells: Sequence[Cell], axis: str, task: str, metric: str) -> tuple[list[Cell], str]:
+def _one_line(
+    results: Results, cells: Sequence[Cell], axis: str, measure: tuple[str, str]
+) -> tuple[list[Cell], str]:
     """Of cells that differ in more than an axis, those of one line along it that has several
     points, the one with the best value on dev; and what else varies among the lines, as it is in
     this one.
@@ -134,7 +145,7 @@ def _one_line(cells: Sequence[Cell], axis: str, task: str, metric: str) -> tuple
         lines,
         key=lambda line: (
             len(lines[line]) > 1,
-            max(dev_of(cell, task, metric) for cell in lines[line]),
+            max(dev_of(results, cell, *measure) for cell in lines[line]),
         ),
     )
     facts = [json.loads(line) for line in lines]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.config.params import BaseParams
+from raxalign.plan.values.results import read_records
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Share
@@ -28,7 +29,8 @@ class Material:
     `results` are the cells of the grid with the kinds of its methods and tasks, `judge` knows their
     intervals and tests, `ledger` has the stored predictions (None: none are read). Figures are
     drawn into the folder `figures`. `published` names the papers that the grid asks for. `measure`
-    looks up by name what the other sections measure for published tables.
+    looks up by name what the other sections measure for published tables. `sources` are the texts
+    that the grid is made of, by their file names (`plan.load.Opened.sources`).
     """
 
     results: Results
@@ -37,6 +39,12 @@ class Material:
     ledger: Ledger | None = None
     published: Sequence[str] = ()
     measure: Callable[[str], Measure | None] = lambda name: None  # noqa: ARG005
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def records(self) -> Mapping[str, Mapping[str, Any]]:
+        """The records of the grid's evaluations that the ledger has, by their keys."""
+        return {} if self.ledger is None else read_records(self.plan, self.ledger)
 
     @cached_property
     def predictions(self) -> Predictions:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, final
 from raxalign.languages import language
 from raxalign.report.document import Share
 from raxalign.report.sections.base import Section
-from raxalign.version import VERSION
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -42,7 +41,6 @@ class Facts(Section):
             "trials": f"{len(trials):,}",
             "left out": "; ".join(line for line in plan.merged if line.endswith("dropped")),
             "evaluations": f"{results.done:,} of {results.planned:,} done",
-            "made by": f"raxalign {VERSION}",
         }
         return Share(facts=tuple((name, value) for name, value in facts.items() if value))
 

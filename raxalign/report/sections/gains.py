@@ -13,7 +13,6 @@ from raxalign.report.cells.choice import (
     colour_of,
     of_encoder,
     of_methods,
-    representatives,
     single_languages,
     titled,
     transfer_tasks,
@@ -21,7 +20,7 @@ from raxalign.report.cells.choice import (
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import MOST_CURVES, counted, in_percent
+from raxalign.report.figures.curves import MOST_CURVES, axis_of, counted
 from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.panels import Panel, Points
 from raxalign.report.sections.base import Section
@@ -63,13 +62,20 @@ def gain_panels(results: Results, judge: Judge) -> list[Panel]:
             panels.append(
                 Panel(
                     titled(results, task),
-                    f"baseline {in_percent(metric)}, {_n(clouds)}",
-                    "difference (points)",
+                    f"baseline {axis_of(results, task, metric)}, {_n(clouds)}",
+                    _difference(results, task, metric),
                     points=clouds,
                     zero=True,
                 )
             )
     return panels
+
+
+def _difference(results: Results, task: str, metric: str) -> str:
+    """The label of the axis of differences."""
+    lower = results.plan.measured(task, metric).better == "lower"
+    points = " (points)" if results.unit(task, metric).sign else ""
+    return f"difference{', lower is better' if lower else ''}{points}"
 
 
 def _n(clouds: Sequence[Points]) -> str:
@@ -79,7 +85,7 @@ def _n(clouds: Sequence[Points]) -> str:
 def _clouds(results: Results, judge: Judge, task: str, metric: str) -> Iterator[Points]:
     """The clouds of the methods besides the baseline; none without one."""
     base = baseline(results, task, metric)
-    for cell in best_on_dev(representatives(results, task, metric), MOST_CURVES, task, metric):
+    for cell in best_on_dev(results, MOST_CURVES, task, metric):
         if base is not None and cell is not base:
             yield from _cloud(results, judge, (task, metric), (cell, base))
 
@@ -98,20 +104,21 @@ def _cloud(
         for lang in single_languages(results, task, metric, cell)
         if (task, lang, metric, split) in base.values
     ]
-    x = [100 * base.values[task, lang, metric, split].mean for lang in langs]
+    scale = results.unit(task, metric).scale
+    x = [scale * base.values[task, lang, metric, split].mean for lang in langs]
     y = [
-        100 * cell.values[task, lang, metric, split].mean - a
+        scale * cell.values[task, lang, metric, split].mean - a
         for lang, a in zip(langs, x, strict=True)
     ]
     if langs:
         names = langs if len(langs) <= 12 else ()
-        ends = [_ends(judge.of(cell, (task, lang, metric, split))) for lang in langs]
+        ends = [_ends(judge.of(cell, (task, lang, metric, split)), scale) for lang in langs]
         yield Points(cell.method, x, y, names, colour_of(results, cell), y_ends=ends)
 
 
-def _ends(found: Compared | None) -> tuple[float, float] | None:
-    """The interval of a difference, in points."""
+def _ends(found: Compared | None, scale: float) -> tuple[float, float] | None:
+    """The interval of a difference, multiplied by a scale."""
     test = found.comparison if found is not None else None
     if test is None or test.low is None or test.high is None:
         return None
-    return 100 * test.low, 100 * test.high
+    return scale * test.low, scale * test.high

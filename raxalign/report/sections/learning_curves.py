@@ -7,14 +7,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import final
 
-from raxalign.analysis.cells import Cell, Value
+from raxalign.analysis.cells import Cell
 from raxalign.report.cells.choice import dev_of, of_methods, titled, value_of
+from raxalign.report.cells.judge import Judge, ends_of_mean
 from raxalign.report.cells.names import named
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import BAND, MOST_CURVES, halves, in_percent, levels
+from raxalign.report.figures.curves import INTERVALS, LEVEL, MOST_CURVES, axis_of, levels
 from raxalign.report.figures.drawn import Sketch, drawn
-from raxalign.report.figures.panels import Curve, Panel
+from raxalign.report.figures.panels import Curve, Ends, Panel
 from raxalign.report.sections.base import Section
 
 
@@ -28,29 +29,29 @@ class LearningCurves(Section):
     def share(self) -> Share | None:
         """Return the figure; None where no method was run at several sizes."""
         results = self.material.results
-        figures = drawn([_sketch(results)], self.material.figures)
+        figures = drawn([_sketch(results, self.material.judge)], self.material.figures)
         return Share((Part("figures", "Figures", figures=figures),)) if figures else None
 
 
-def _sketch(results: Results) -> Sketch:
-    caption = f"Mean over languages. {BAND}{of_methods(results, MOST_CURVES)}"
+def _sketch(results: Results, judge: Judge) -> Sketch:
+    caption = f"Mean over languages. {INTERVALS} {LEVEL}{of_methods(results, MOST_CURVES)}"
     title = "Learning curves over the number of sentence pairs"
-    return Sketch("data-size", title, caption, size_panels(results))
+    return Sketch("data-size", title, caption, size_panels(results, judge))
 
 
-def size_panels(results: Results) -> list[Panel]:
+def size_panels(results: Results, judge: Judge) -> list[Panel]:
     """Return one panel per task: curves of methods that were run at several sizes."""
     panels = []
     for task in results.tasks:
         metric = results.main_metric(task)
-        curves = _curves(results, task, metric) if metric is not None else []
+        curves = _curves(results, judge, task, metric) if metric is not None else []
         if metric is not None and curves:
             ticks = sorted({size for curve in curves for size in curve.x})
             panels.append(
                 Panel(
                     titled(results, task),
                     "sentence pairs per language",
-                    in_percent(metric),
+                    axis_of(results, task, metric),
                     [*curves, *levels(results, task, metric)],
                     log=True,
                     ticks=ticks,
@@ -59,15 +60,17 @@ def size_panels(results: Results) -> list[Panel]:
     return panels
 
 
-def _curves(results: Results, task: str, metric: str) -> list[Curve]:
+def _curves(results: Results, judge: Judge, task: str, metric: str) -> list[Curve]:
     """At most `MOST_CURVES` curves of several sizes, those with the best values on dev."""
-    lines: dict[str, dict[int, Value]] = defaultdict(dict)
+    lines: dict[str, dict[int, tuple[float, Ends]]] = defaultdict(dict)
+    entry, scale = (task, metric, results.split(task)), results.unit(task, metric).scale
     ranks: dict[str, float] = defaultdict(lambda: -math.inf)
     for cell in _some(results, task, metric):
         value, name = value_of(cell, task, metric, results.split(task)), _label(results, cell)
         if cell.sentences is not None and value is not None:
-            lines[name][cell.sentences] = value
-            ranks[name] = max(ranks[name], dev_of(cell, task, metric))
+            ends = ends_of_mean(judge, cell, entry, scale)
+            lines[name][cell.sentences] = scale * value.mean, ends
+            ranks[name] = max(ranks[name], dev_of(results, cell, task, metric))
     several = [name for name, points in lines.items() if len(points) > 1]
     best = sorted(several, key=lambda name: -ranks[name])[:MOST_CURVES]
     shown = [(name, points) for name, points in lines.items() if name in best]
@@ -75,11 +78,10 @@ def _curves(results: Results, task: str, metric: str) -> list[Curve]:
     return [_curve(name, points, places.index(name)) for name, points in shown]
 
 
-def _curve(name: str, points: Mapping[int, Value], colour: int) -> Curve:
+def _curve(name: str, points: Mapping[int, tuple[float, Ends]], colour: int) -> Curve:
     sizes = sorted(points)
-    values = [points[size] for size in sizes]
-    means = [100 * value.mean for value in values]
-    return Curve(name, sizes, means, halves(values), colour=colour)
+    means, ends = zip(*(points[size] for size in sizes), strict=True)
+    return Curve(name, sizes, means, ends, colour=colour)
 
 
 def _some(results: Results, task: str, metric: str) -> Sequence[Cell]:
@@ -95,7 +97,8 @@ def _some(results: Results, task: str, metric: str) -> Sequence[Cell]:
         return cells
     best: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for cell in cells:
-        best[cell.method, cell.encoder][_label(results, cell)] += dev_of(cell, task, metric)
+        rank = dev_of(results, cell, task, metric)
+        best[cell.method, cell.encoder][_label(results, cell)] += rank
     kept = {max(points, key=lambda name: points[name]) for points in best.values()}
     return [cell for cell in cells if _label(results, cell) in kept]
 

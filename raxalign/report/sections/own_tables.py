@@ -11,14 +11,12 @@ from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.metrics import spoken
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.report.cells.judge import Judge, difference_text, remarks
-from raxalign.report.cells.names import capitalized, named, under
-from raxalign.report.cells.numbers import FEW, Unit, metric_unit
+from raxalign.report.cells.names import capitalized, in_columns, named, under
+from raxalign.report.cells.numbers import FEW, LOWER, UNDECLARED, Unit
 from raxalign.report.cells.results import Results
 from raxalign.report.cells.untouched import UNTOUCHED, why
 from raxalign.report.document import Entry, Line, Notes, Part, Share, Table, lifted, renumbered
 from raxalign.report.sections.base import Section
-
-_MEANS = {"avg": "mean", "avg_zero_shot": "mean, zero-shot"}
 
 
 @final
@@ -52,8 +50,7 @@ def _against(results: Results, judge: Judge) -> str:
     names = list(dict.fromkeys(named(cell, results.plan) for cell in judge.baselines))
     if not names and baseline_cells(results.cells, results.plan):
         return (
-            "The grid has no method next to its baseline: nothing is compared and nothing is"
-            " marked."
+            "No method next to the baseline has results: nothing is compared and nothing is marked."
         )
     if not names:
         return (
@@ -86,12 +83,7 @@ class _OwnTable:
     def table(self, *, folded: bool) -> Table:
         """Returns the table with its marks, notes and caption."""
         notes, lines = Notes(), []
-        unit = metric_unit(
-            cell.values[name].mean
-            for cell in self.results.cells
-            for name in self._names
-            if name in cell.values
-        )
+        unit = self.results.unit(self.task, self.metric)
         for cell in self.results.cells:
             reason = why(self.results.plan, cell, self.task)
             if reason is not None or any(name in cell.values for name in self._names):
@@ -106,7 +98,7 @@ class _OwnTable:
         made = Table(
             f"grid-{self.task}-{self.metric}-{self.split}",
             f"{self.task}: {spoken(self.metric)}",
-            tuple(_MEANS.get(lang, lang) for _, lang, _, _ in self._names),
+            tuple(in_columns(lang) for _, lang, _, _ in self._names),
             tuple(lines),
             " ".join(caption),
             tuple(notes.texts),
@@ -141,10 +133,14 @@ class _OwnTable:
         )
 
     def _caption(self, unit: Unit) -> Iterator[str]:
+        measured = self.results.plan.measured(self.task, self.metric)
         yield (
             f"{capitalized(spoken(self.metric))}{' in percent' if unit.sign else ''} on the"
             f" {'test' if self.split == 'test' else 'development'} set."
+            f"{LOWER if measured.better == 'lower' else ''}"
         )
+        if not measured.declared:
+            yield f"{capitalized(UNDECLARED)}."
         params = self.results.task_params.get(self.task, {})
         selection = params.get("selection")
         if self.split == "dev" and selection not in (None, "last"):

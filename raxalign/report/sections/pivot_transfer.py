@@ -14,14 +14,13 @@ from raxalign.report.cells.choice import (
     colour_of,
     of_encoder,
     of_methods,
-    representatives,
     titled,
     transfer_tasks,
 )
 from raxalign.report.cells.judge import Judge, ends_of
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import MOST_CURVES, in_percent
+from raxalign.report.figures.curves import MOST_CURVES, axis_of
 from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.panels import Panel, Points
 from raxalign.report.sections.base import Section
@@ -63,35 +62,38 @@ def pareto_panels(results: Results, judge: Judge) -> Iterator[Panel]:
         )
         cells = [
             cell
-            for cell in best_on_dev(
-                representatives(results, task, metric), MOST_CURVES, task, metric
-            )
+            for cell in best_on_dev(results, MOST_CURVES, task, metric)
             if all(name in cell.values for name in names)
         ]
         if len(cells) > 1:
             points = [_point(results, judge, cell, names) for cell in cells]
             yield Panel(
                 titled(results, task),
-                f"{pivot}, the pivot: {in_percent(metric)}",
-                f"mean over the others: {in_percent(metric)}",
+                f"{pivot}, the pivot: {axis_of(results, task, metric)}",
+                f"mean over the others: {axis_of(results, task, metric)}",
                 points=points,
-                links=list(_front(points)),
+                links=list(_front(points, results.plan.measured(task, metric).sign)),
             )
 
 
 def _point(results: Results, judge: Judge, cell: Cell, names: tuple[Name, Name]) -> Points:
-    x, y = ([100 * cell.values[name].mean] for name in names)
-    x_ends, y_ends = ([ends_of(judge, cell, name)] for name in names)
+    scale = results.unit(names[0][0], names[0][2]).scale
+    x, y = ([scale * cell.values[name].mean] for name in names)
+    x_ends, y_ends = ([ends_of(judge, cell, name, scale)] for name in names)
     return Points(cell.method, x, y, [cell.method], colour_of(results, cell), x_ends, y_ends)
 
 
-def _front(points: Sequence[Points]) -> Iterator[tuple[float, float, float, float]]:
-    """Lines between the points that no other one beats in both, from left to right."""
+def _front(points: Sequence[Points], sign: int) -> Iterator[tuple[float, float, float, float]]:
+    """Lines between the points that no other one beats in both, from left to right; larger values
+    beat where `sign` is 1, smaller ones where it is -1, and none where it is 0.
+    """
     spots = sorted({(cloud.x[0], cloud.y[0]) for cloud in points})
     best = [
         (x, y)
         for x, y in spots
-        if not any(a >= x and b >= y and (a, b) != (x, y) for a, b in spots)
+        if not any(
+            a * sign >= x * sign and b * sign >= y * sign and (a, b) != (x, y) for a, b in spots
+        )
     ]
     for (x, y), (a, b) in pairwise(best):
         yield x, y, a, b

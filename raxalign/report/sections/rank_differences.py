@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 from raxalign.analysis.retrieval_bins import RANK_EDGES, Bin, by_rank_difference, ranks_of
 from raxalign.report.cells.numbers import FEW
 from raxalign.report.document import Part, Share, Table
-from raxalign.report.figures.curves import in_percent
+from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.panels import Curve, Panel
 from raxalign.report.predictions.bins import bin_line, mean_bins
@@ -58,9 +58,8 @@ class RankDifferences(Section):
         lines = tuple(bin_line(results, entry.cell, bins) for entry, _, bins in found)
         table = Table("", _TITLE, tuple(part.name for part in found[0][2]), lines, caption)
         curves = [curve for each in found for curve in _curves(*each)]
-        panel = Panel(
-            "", "difference of ranks, from", in_percent("contextual_accuracy"), curves, log=True
-        )
+        label = axis_of(results, task, "contextual_accuracy")
+        panel = Panel("", "difference of ranks, from", label, curves, log=True)
         sketch = Sketch("rank-differences", _TITLE, caption, [panel] if curves else [])
         figures = drawn([sketch], self.material.figures)
         return Share((Part("analyses", "Analyses", tables=(table,), figures=figures),))
@@ -88,15 +87,19 @@ def _bins(entry: Asked, ranks: Ranks) -> list[list[Bin]]:
 def _curves(entry: Asked, place: int, bins: Sequence[Bin]) -> list[Curve]:
     """The curve of a method over the bins with enough queries, where there are several."""
     points = [
-        (max(edge, 1), 100 * part.accuracy, 196 * _error(part.accuracy, part.queries))
+        (max(edge, 1), 100 * part.accuracy, _wilson(part.accuracy, part.queries))
         for edge, part in zip(RANK_EDGES, bins, strict=False)
         if part.queries >= FEW and part.accuracy is not None
     ]
-    xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
-    halves = [half for _, _, half in points]
-    return [Curve(entry.cell.method, xs, ys, halves, colour=place)] if len(points) > 1 else []
+    if len(points) < 2:
+        return []
+    xs, ys, ends = zip(*points, strict=True)
+    return [Curve(entry.cell.method, xs, ys, ends, colour=place)]
 
 
-def _error(share: float, n: int) -> float:
-    """The standard error of a share of n."""
-    return math.sqrt(share * (1 - share) / n)
+def _wilson(share: float, n: int) -> tuple[float, float]:
+    """The ends of Wilson's 95 % interval of a share of n, in percent."""
+    square = 1.96**2 / n
+    middle = (share + square / 2) / (1 + square)
+    half = math.sqrt(square * share * (1 - share) + square**2 / 4) / (1 + square)
+    return 100 * (middle - half), 100 * (middle + half)

@@ -16,7 +16,6 @@ from raxalign.plan.tried import StudyRecord, Tried, beats, gain_of, read_record
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.saved import saved_words
 from raxalign.report.cells.names import symbol
-from raxalign.report.cells.numbers import Unit, metric_unit
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.figures import search_panels as panels
 from raxalign.report.figures.drawn import Sketch, drawn
@@ -102,7 +101,9 @@ def _seen(material: Material) -> list[Seen]:
     methods = list(dict.fromkeys(study.method for study in material.plan.studies))
     records = [(study, read_record(material.ledger.root, study)) for study in material.plan.studies]
     return [
-        Seen(study, record, methods.index(study.method)) for study, record in records if record.done
+        Seen(study, record, methods.index(study.method), material.plan.measured)
+        for study, record in records
+        if record.done
     ]
 
 
@@ -167,12 +168,8 @@ def _values(entry: Tried) -> str:
     return " ".join(f"{symbol(name)}={plain(value)}" for name, value in entry.values.items())
 
 
-def _unit(seen: Seen, objective: int) -> Unit:
-    return metric_unit(entry.scores[objective] for entry in seen.record.done)
-
-
 def _dev(seen: Seen, entry: Tried) -> str:
-    return ", ".join(_unit(seen, n).show(score) for n, score in enumerate(entry.scores))
+    return ", ".join(seen.unit(n).show(score) for n, score in enumerate(entry.scores))
 
 
 def _fresh(material: Material, seen: Seen, entry: Tried, split: str) -> Entry:
@@ -184,7 +181,7 @@ def _fresh(material: Material, seen: Seen, entry: Tried, split: str) -> Entry:
     for number, objective in enumerate(seen.study.objectives):
         name = (objective.task, objective.lang, objective.metric, split)
         if name in cell.values:
-            unit = _unit(seen, number)
+            unit = seen.unit(number)
             means.append(unit.show(cell.values[name].mean))
             around = material.judge.interval(cell, name)
             spreads += [unit.show_interval(*around)] if around is not None else []
@@ -200,7 +197,7 @@ def _confirming(material: Material, study: Study, entry: Tried) -> Cell | None:
     if cell is None or keys >= set(cell.trials) or material.ledger is None:
         return cell
     own = plan.only(plan.by_key[key] for key in sorted(keys))
-    return next(iter(cells(rows(own, material.ledger), plan.pivot)), None)
+    return next(iter(cells(rows(own, material.ledger), plan.pivot, plan.measured)), None)
 
 
 def _caption(seen: Sequence[Seen], *, two: bool) -> str:

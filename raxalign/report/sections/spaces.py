@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any, final
 
 from raxalign.analysis.cells import MEANS, Cell
+from raxalign.plan.names import ordered
 from raxalign.report.cells.choice import of_methods
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import halves
+from raxalign.report.figures.curves import over_runs_alone
 from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.panels import Curve, Panel, Points
 from raxalign.report.predictions.read import (
@@ -34,7 +35,7 @@ _SAID = {
     ),
     "anisotropy": (
         "Anisotropy by layer",
-        "mean cosine (× 100)",
+        "mean cosine",
         "Between the vectors of different words of the other language.",
     ),
 }
@@ -72,9 +73,10 @@ class Spaces(Section):
         results = self.material.results
         task, cells = shown_cells(results, _TASK)
         for name, (title, label, about) in _SAID.items():
-            panels = _layer_panels(cells, (task, name), label)
-            caption = f"One panel per language pair. {about} Error bars: one standard deviation"
-            caption += f" over runs to each side.{of_methods(results, MOST_METHODS)}"
+            scale = results.unit(task, name).scale
+            panels = _layer_panels(results, cells, (task, name), label, scale)
+            caption = f"One panel per language pair. {about} Error bars: 95 % intervals over runs"
+            caption += f" (Student's t).{of_methods(results, MOST_METHODS)}"
             yield Sketch(f"layers-{name}", title, caption, panels)
         for kind, title, where in _DRAWN:
             linked = " A dotted line links the two words of a pair." if kind == "type" else ""
@@ -86,16 +88,19 @@ class Spaces(Section):
             yield Sketch(f"words-{kind}", title, caption, panels)
 
 
-def _layer_panels(cells: Sequence[Cell], measure: tuple[str, str], label: str) -> list[Panel]:
+def _layer_panels(
+    results: Results, cells: Sequence[Cell], measure: tuple[str, str], label: str, scale: float
+) -> list[Panel]:
     """A panel per language pair of what a (task, name) measures: a curve per method."""
     names = [name for cell in cells for name in cell.values]
-    langs = sorted({name[1] for name in names if name[0] == measure[0] and name[1] not in MEANS})
+    found = {name[1] for name in names if name[0] == measure[0] and name[1] not in MEANS}
+    langs = ordered(found, results.plan)
     panels = []
     for lang in langs[:MOST_LANGUAGES]:
         curves = [
             curve
             for colour, cell in enumerate(cells)
-            for curve in _layer_curves(cell, measure, lang, colour)
+            for curve in _layer_curves(cell, measure, lang, (scale, colour))
         ]
         if curves:
             ticks = curves[0].x if len(curves[0].x) <= 13 else ()
@@ -103,8 +108,11 @@ def _layer_panels(cells: Sequence[Cell], measure: tuple[str, str], label: str) -
     return panels
 
 
-def _layer_curves(cell: Cell, measure: tuple[str, str], lang: str, colour: int) -> Iterator[Curve]:
-    """The curve of a cell over its layers on test, where it has several."""
+def _layer_curves(
+    cell: Cell, measure: tuple[str, str], lang: str, drawn_by: tuple[float, int]
+) -> Iterator[Curve]:
+    """The curve of a cell over its layers on test, where it has several, by a (scale, colour)."""
+    scale, colour = drawn_by
     points = {}
     for (task, other, metric, split), value in cell.values.items():
         found = _LAYER.fullmatch(metric)
@@ -113,8 +121,9 @@ def _layer_curves(cell: Cell, measure: tuple[str, str], lang: str, colour: int) 
     layers = sorted(points)
     if len(layers) > 1:
         values = [points[layer] for layer in layers]
-        means = [100 * value.mean for value in values]
-        yield Curve(cell.method, layers, means, halves(values), colour=colour)
+        means = [scale * value.mean for value in values]
+        ends = [over_runs_alone(value, scale) for value in values]
+        yield Curve(cell.method, layers, means, ends, colour=colour)
 
 
 def panels_of(results: Results, predictions: Predictions, kind: str) -> list[Panel]:

@@ -9,6 +9,7 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.analysis.metrics import spoken
+from raxalign.plan.names import ordered
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share, Table
 from raxalign.report.figures.drawn import Sketch, drawn
@@ -87,7 +88,8 @@ def _sketches(results: Results, task: str, stem: str) -> Iterator[Sketch]:
         ("layers", over_layers, "" if stem == "convert_rate" else "8b"),
     ):
         panels = [
-            make(_shown(lang), f"{spoken(stem)} (%)", grids[lang]) for lang in _ordered(grids)
+            make(_shown(lang), f"{spoken(stem)} (%)", grids[lang])
+            for lang in _ordered(results, grids)
         ]
         as_in = f" As in Liu et al. 2020, Figure {figure}." if figure else ""
         caption = f"One panel per language pair, in percent, on test.{as_in}"
@@ -106,7 +108,7 @@ def heat_panels(results: Results, task: str, stem: str) -> list[Panel]:
     grids = _first_grids(results, task, stem)
     return [
         Panel(_shown(lang), "weight α", "layer", heat=_heat(grids[lang]))
-        for lang in _ordered(grids)
+        for lang in _ordered(results, grids)
     ]
 
 
@@ -117,9 +119,9 @@ def _first_grids(
     return next((grids for cell in results.cells if (grids := _grids(cell, task, stem))), {})
 
 
-def _ordered(langs: Iterable[str]) -> list[str]:
-    """Return languages, the means first."""
-    return sorted(langs, key=lambda lang: (lang not in MEANS, lang))
+def _ordered(results: Results, langs: Iterable[str]) -> list[str]:
+    """Return languages as the grid has them, the means first."""
+    return sorted(ordered(langs, results.plan), key=lambda lang: lang not in MEANS)
 
 
 def _shown(lang: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from raxalign.analysis.cells import Cell, Value
+from raxalign.plan.names import ordered
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.published.fill import Fill, Measure
 from raxalign.report.sections.base import Section
@@ -73,7 +74,7 @@ def _fill(plan: Plan, store: ArtifactStore, cell: Cell) -> Fill | None:
         return None
     values = {lang: Value(count, None, 1) for lang, count in found.items()}
     total = Value(sum(found.values()), None, 1)
-    return Fill({**values, "total": total}, f"The total is over {', '.join(sorted(found))}.")
+    return Fill({**values, "total": total}, f"The total is over {', '.join(ordered(found, plan))}.")
 
 
 def _used(plan: Plan, store: ArtifactStore, trial: Trial) -> dict[str, int]:
@@ -82,7 +83,8 @@ def _used(plan: Plan, store: ArtifactStore, trial: Trial) -> dict[str, int]:
     """
     from raxalign.store.tombstones import manifest_of
 
-    manifest = manifest_of(store, "aligned", trial.aligned)
+    made = (manifest_of(store, "aligned", key) for key in plan.aligned(trial))
+    manifest = next((found for found in made if found is not None), None)
     if manifest is not None:
         notes: Mapping[str, Any] = manifest.notes
         counts = {lang: notes.get(lang) for lang in trial.languages}
@@ -102,11 +104,11 @@ def _used(plan: Plan, store: ArtifactStore, trial: Trial) -> dict[str, int]:
 
 
 def _read_by_method(plan: Plan, trial: Trial) -> list[Stage]:
-    """The stages behind a trial's aligned encoder, without those of the encoder itself, whose own
+    """The stages that a trial's method reads, without those of the encoder itself, whose own
     training may have read the same text.
     """
-    inputs = plan.stages[trial.aligned].inputs.values()
-    read = [key for key in inputs if plan.stages[key].kind != "encoder"]
+    aligned = (plan.stages[key].inputs for key in plan.aligned(trial))
+    read = [key for inputs in aligned for name, key in inputs.items() if name != "encoder"]
     return [plan.stages[key] for key in plan.closure(read)]
 
 

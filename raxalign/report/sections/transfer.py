@@ -15,7 +15,6 @@ from raxalign.report.cells.choice import (
     colour_of,
     of_encoder,
     of_methods,
-    representatives,
     single_languages,
     titled,
     transfer_tasks,
@@ -24,7 +23,7 @@ from raxalign.report.cells.judge import Judge, ends_of
 from raxalign.report.cells.numbers import FEW, Unit
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.figures.curves import MOST_CURVES, counted, in_percent
+from raxalign.report.figures.curves import MOST_CURVES, axis_of, counted
 from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.panels import Panel, Points
 from raxalign.report.sections.base import Section
@@ -62,7 +61,7 @@ class Transfer(Section):
 
 @dataclass(frozen=True)
 class _Cloud:
-    """The languages of one cell, by retrieval (x) and by a task (y), in percent."""
+    """The languages of one cell, by retrieval (x) and by a task (y), as figures show them."""
 
     cell: Cell
     langs: Sequence[str]
@@ -86,8 +85,10 @@ def transfer_panels(results: Results, most: int, judge: Judge) -> list[Panel]:
                 cloud.y,
                 cloud.langs if len(cloud.langs) <= 12 else (),
                 colour_of(results, cloud.cell),
-                [ends_of(judge, cloud.cell, name) for name in cloud.x_names],
-                [ends_of(judge, cloud.cell, name) for name in cloud.y_names],
+                *(
+                    [ends_of(judge, cloud.cell, name, _scale(results, name)) for name in names]
+                    for names in (cloud.x_names, cloud.y_names)
+                ),
             )
             for cloud in found
         ]
@@ -95,9 +96,9 @@ def transfer_panels(results: Results, most: int, judge: Judge) -> list[Panel]:
             panels.append(
                 Panel(
                     titled(results, task),
-                    f"{in_percent(found[0].x_names[0][2])},"
+                    f"{axis_of(results, *found[0].x_names[0][::2])},"
                     f" {counted((len(cloud.x) for cloud in clouds), 'languages')}",
-                    in_percent(metric),
+                    axis_of(results, task, metric),
                     points=clouds,
                 )
             )
@@ -150,8 +151,8 @@ def _clouds(results: Results, task: str, metric: str, most: int) -> Iterator[_Cl
     retrieval = results.of_kind(_TASK)
     if retrieval is None:
         return
-    cells = best_on_dev(representatives(results, task, metric), most, task, metric)
-    measured = _retrieval_metric(cells, retrieval)
+    cells = best_on_dev(results, most, task, metric)
+    measured = _retrieval_metric(results, cells, retrieval)
     for cell in cells if measured is not None else ():
         assert measured is not None
         places: dict[str, Name] = {
@@ -162,17 +163,22 @@ def _clouds(results: Results, task: str, metric: str, most: int) -> Iterator[_Cl
         if len(langs) > 1:
             xs = [places[lang] for lang in langs]
             ys: list[Name] = [(task, lang, metric, results.split(task)) for lang in langs]
-            x = [100 * cell.values[name].mean for name in xs]
-            yield _Cloud(cell, langs, x, [100 * cell.values[name].mean for name in ys], xs, ys)
+            x, y = ([_scale(results, n) * cell.values[n].mean for n in names] for names in (xs, ys))
+            yield _Cloud(cell, langs, x, y, xs, ys)
 
 
-def _retrieval_metric(cells: Sequence[Cell], task: str) -> str | None:
+def _scale(results: Results, name: Name) -> float:
+    return results.unit(name[0], name[2]).scale
+
+
+def _retrieval_metric(results: Results, cells: Sequence[Cell], task: str) -> str | None:
     """Contextual accuracy over unseen pairs, or over all where the unseen are too few."""
     values = {name: value for cell in cells for name, value in cell.values.items()}
     names = [name for name in values if name[0] == task and name[3] == "test"]
     for metric in ("contextual_accuracy", "contextual_accuracy_all"):
         there = [name for name in names if name[2] == metric]
-        counts = [values[name].mean for name in names if name[2] == f"{metric}_pairs"]
+        counted = results.plan.count_of(task, metric)
+        counts = [values[name].mean for name in names if name[2] == counted]
         if there and (not counts or min(counts) >= FEW):
             return metric
     return None

@@ -101,7 +101,7 @@
     }).join(",")).join("\n") + "\n";
   const SIGNS = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "−": "$-$",
     "±": "$\\pm$", "λ": "$\\lambda$", "α": "$\\alpha$", "ρ": "$\\rho$", "–": "--" };
-  const tex = (text) => text.replace(/[\\&%$#_{}~^−±λαρ–]/g, (sign) => SIGNS[sign] ?? `\\${sign}`);
+  const tex = (text) => text.replace(/[\\&%$#_{}~^−±–]|(?<!\p{L})[λαρ](?!\p{L})/gu, (sign) => SIGNS[sign] ?? `\\${sign}`);
   const latex = (table) => {
     const [head, ...body] = rows(table, partsOf(table).slice(0, table.closest(".matrix") ? 3 : 2));
     const lines = [head, ...body].map((row) => `${row.map(tex).join(" & ")} \\\\`);
@@ -118,12 +118,12 @@
       field.remove();
     }
   };
-  const copier = (name, text, tools, table) => {
+  const copier = (name, text, tools, element, title = `Copy the table as ${name}`) => {
     const button = made("button", name, tools);
     button.type = "button";
-    button.title = `Copy the table as ${name}`;
+    button.title = title;
     button.addEventListener("click", async () => {
-      await copy(text(table));
+      await copy(text(element));
       button.textContent = "copied";
       setTimeout(() => { button.textContent = name; }, 1200);
     });
@@ -148,5 +148,10 @@
     copier("CSV", csv, tools, table);
     copier("LaTeX", latex, tools, table);
     table.parentElement.after(tools);
+  }
+  for (const listing of all(".listing pre")) {
+    const tools = made("p", "", listing.parentElement);
+    tools.className = "tools";
+    copier("Copy", (element) => element.textContent, tools, listing, "Copy this text");
   }
 })();

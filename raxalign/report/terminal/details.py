@@ -11,11 +11,12 @@ from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import read_records, trial_rows
+from raxalign.printing import counted
 from raxalign.report.terminal.lookup import Match
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.manifest import Manifest
-from raxalign.store.spool import Spool
+from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.store.tombstones import Tombstones
 
 if TYPE_CHECKING:
@@ -56,7 +57,11 @@ class _Details:
         records = read_records(plan.only(iter([trial])), self._ledger)
         failure = self._ledger.failure(trial.key)
         done = sum(key in records for key in wanted)
-        state = "done" if done == len(wanted) else f"{done} of {len(wanted)} evaluations done"
+        state = (
+            "done"
+            if done == len(wanted)
+            else f"{done} of {counted(len(wanted), 'evaluation')} done"
+        )
         if failure is not None and done < len(wanted):
             state = "failed"
         return {
@@ -76,7 +81,7 @@ class _Details:
             "untouched": {
                 task: f"{why.told([trial.method], [task])}" for task, why in trial.untouched.items()
             },
-            "stages": self._stages(plan, [*wanted, *_aligned(plan, trial)]),
+            "stages": self._stages(plan, [*wanted, *plan.aligned(trial)]),
             "scores": self._scores(plan, trial, records),
             "predictions": {
                 task: self._sample(key, dev_only=_hidden(trial))
@@ -100,13 +105,13 @@ class _Details:
             "sort": "evaluation",
             "path": f"{self.root}/ledger/{key}",
             "state": "done" if record else "not there",
-            "seconds": record and record["seconds"],
+            "seconds": record and record.get("seconds"),
             "made": {
                 name: record[name]
                 for name in ("created", "device", "threads", "precision", "compiled", "versions")
                 if record and name in record
             },
-            "notes": record["notes"] if record and "notes" in record else {},
+            "notes": record.get("notes", {}) if record else {},
             "trials": [trial.key for trial in users],
             "stages": self._stages(plan, [key]),
             "scores": scores,
@@ -122,7 +127,7 @@ class _Details:
         users = [
             trial.key
             for trial in plan.trials
-            if key in plan.closure([*trial.evaluations.values(), *_aligned(plan, trial)])
+            if key in plan.closure([*trial.evaluations.values(), *plan.aligned(trial)])
         ]
         made = self._made(stage.kind, key)
         return {**facts, **made, "stages": self._stages(plan, [key]), "trials": users}
@@ -200,11 +205,12 @@ class _Details:
 
         # a suggested trial has dev values alone, and a mark that would keep it out of cells
         rows = [{**row, "searched": None} for row in trial_rows(trial, records)]
-        found = []
-        for cell in cells(rows, plan.pivot):
+        found: list[dict[str, Any]] = []
+        for cell in cells(rows, plan.pivot, plan.measured):
             runs = Predictions(plan, self._ledger).runs(cell, cell.values)
             for name, value in cell.values.items():
                 task, lang, metric, split = name
+                measured = plan.measured(task, metric)
                 around = interval(runs[name], examples_alone=True) if name in runs else None
                 found.append(
                     {
@@ -212,6 +218,9 @@ class _Details:
                         "lang": lang,
                         "metric": metric,
                         "split": split,
+                        "better": measured.better,
+                        "role": measured.role,
+                        "unit": measured.unit,
                         "value": value.mean,
                         "low": around and around.low,
                         "high": around and around.high,
@@ -241,17 +250,14 @@ class _Details:
         """Return name -> (step, value) of what the trial's trainings reported."""
         found: dict[str, list[tuple[int, float]]] = {}
         for name, value, step, _ in Spool(self.root, trial.key).read():
-            found.setdefault(name, []).append((step, value))
+            if not name.startswith((SYSTEM, GPU_HOURS)):
+                found.setdefault(name, []).append((step, value))
         return found
 
 
 def _hidden(trial: Trial) -> bool:
     """Whether a search suggested the trial, so that its test values are not shown."""
     return trial.searched is not None and not trial.searched.confirmed
-
-
-def _aligned(plan: Plan, trial: Trial) -> list[str]:
-    return [trial.aligned] if trial.aligned in plan.stages else []
 
 
 def _of_manifest(manifest: Manifest) -> dict[str, Any]:

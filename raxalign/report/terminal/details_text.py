@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from raxalign.analysis.metrics import is_main
+from raxalign.measured import Measured
 from raxalign.plan.estimates.cost import duration, volume
 from raxalign.plan.names import plain
-from raxalign.report.cells.numbers import metric_unit, number
+from raxalign.report.cells.numbers import heading_of, number, unit_of
 from raxalign.report.terminal.fit import Texts, fitted, paragraph
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -88,16 +88,16 @@ def _nested(value: Any, width: int | None, indent: str = "  ") -> Iterator[str]:
 def _scores(facts: Mapping[str, Any], width: int | None) -> list[str]:
     tables: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for score in facts.get("scores", ()):
-        if "task" in score and is_main(score["metric"]):
+        if score.get("role") == "score":
             tables[score["task"], score["metric"], score["split"]].append(score)
     lines = []
     for (task, metric, split), scores in tables.items():
-        unit = metric_unit(score["value"] for score in scores)
-        sign = f", {unit.sign}" if unit.sign else ""
+        measured = Measured(metric, "", scores[0]["better"], unit=scores[0]["unit"])
+        unit = unit_of(measured, (score["value"] for score in scores))
         for score in scores:
             around = unit.show_interval(score["low"], score["high"])
             over = f"{score['examples']:,}" if score["examples"] else ""
-            name = f"{task}: {metric} ({split}){sign}"
+            name = f"{task}: {metric} ({split}){heading_of(measured)}"
             lines.append((name, score["lang"], unit.show(score["value"]), around, over))
     if not lines:
         return []

@@ -142,18 +142,19 @@ def differences(first: Side, second: Side) -> Differences:
 
 
 @dataclass
-class _Walk:
+class Walk:
     """The causes of a difference between two stages: where inputs differ, they are the cause."""
 
     plans: tuple[Plan, Plan]
     seen: set[tuple[str, str]] = field(default_factory=set)
 
     def causes(self, first: str, second: str) -> Iterator[str]:
+        """Yield what differs in two stages, by their keys, and in all that they read."""
         if first == second or (first, second) in self.seen:
             return
         self.seen.add((first, second))
         stages = self.plans[0].stages[first], self.plans[1].stages[second]
-        yield from _own_causes(*stages)
+        yield from self.own_causes(*stages)
         inputs = stages[0].inputs, stages[1].inputs
         for name in inputs[0].keys() & inputs[1].keys():
             yield from self.causes(inputs[0][name], inputs[1][name])
@@ -163,11 +164,29 @@ class _Walk:
         for name in sorted(inputs[1].keys() - inputs[0].keys()):
             yield f"{kind} {stages[1].maker}: the input {name} is read by the second only"
 
+    @staticmethod
+    def own_causes(first: Stage, second: Stage) -> Iterator[str]:
+        """Yield what differs in two stages themselves, inputs apart."""
+        name = f"{first.kind} {first.maker}"
+        if (first.kind, first.maker) != (second.kind, second.maker):
+            yield f"{name} or {second.kind} {second.maker}"
+            return
+        if first.version != second.version:
+            yield f"{name}: VERSION {first.version} or {second.version}"
+        for path, a, b in _unequal(first.params, second.params):
+            yield f"{name}: {path} {_shown(a)} or {_shown(b)}"
+        if first.precision != second.precision:
+            yield f"{name}: precision {first.precision} or {second.precision}"
+        for data in sorted(first.digests.keys() | second.digests.keys()):
+            a, b = first.digests.get(data), second.digests.get(data)
+            if a != b:
+                yield f"{name}: the data {data} differs ({_short(a)} or {_short(b)})"
+
 
 def _causes(first: tuple[Trial, Plan], second: tuple[Trial, Plan]) -> Iterator[str]:
     """Yield what differs in the stages behind two trials of one point."""
     (trial, plan), (other, its_plan) = first, second
-    walk = _Walk((plan, its_plan))
+    walk = Walk((plan, its_plan))
     if trial.aligned in plan.stages and other.aligned in its_plan.stages:
         yield from walk.causes(trial.aligned, other.aligned)
     for task in sorted(trial.evaluations.keys() & other.evaluations.keys()):
@@ -176,22 +195,6 @@ def _causes(first: tuple[Trial, Plan], second: tuple[Trial, Plan]) -> Iterator[s
         yield f"the task {task} is in the first only"
     for task in sorted(other.evaluations.keys() - trial.evaluations.keys()):
         yield f"the task {task} is in the second only"
-
-
-def _own_causes(first: Stage, second: Stage) -> Iterator[str]:
-    """Yield what differs in two stages themselves, inputs apart."""
-    name = f"{first.kind} {first.maker}"
-    if (first.kind, first.maker) != (second.kind, second.maker):
-        yield f"{name} or {second.kind} {second.maker}"
-        return
-    if first.version != second.version:
-        yield f"{name}: VERSION {first.version} or {second.version}"
-    for path, a, b in _unequal(first.params, second.params):
-        yield f"{name}: {path} {_shown(a)} or {_shown(b)}"
-    for data in sorted(first.digests.keys() | second.digests.keys()):
-        a, b = first.digests.get(data), second.digests.get(data)
-        if a != b:
-            yield f"{name}: the data {data} differs ({_short(a)} or {_short(b)})"
 
 
 _ABSENT = object()

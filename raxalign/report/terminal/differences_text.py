@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from raxalign.plan.names import trial_name
 from raxalign.plan.values.results import metric_name
+from raxalign.printing import counted
 from raxalign.report.cells.numbers import signed
 from raxalign.report.terminal.differences import NEAR, Differences, Place, Side
 from raxalign.report.terminal.fit import paragraph
@@ -42,18 +43,22 @@ def as_text(found: Differences, first: Side, second: Side, width: int | None) ->
         width: The columns of the terminal (None: lines are not wrapped).
     """
     if not found.any and not found.near:
-        count = found.same
-        return f"equal: {found.trials} trials with the same keys, and {count} values"
+        return (
+            f"equal: {counted(found.trials, 'trial')} with the same keys, and"
+            f" {counted(found.same, 'value')}"
+        )
     one, other = found.only
     lines = [
-        f"plan: {found.trials} trials in both, {len(one)} only in {first.name}, {len(other)} only"
-        f" in {second.name}"
+        f"plan: {counted(found.trials, 'trial')} in both, {len(one)} only in {first.name},"
+        f" {len(other)} only in {second.name}"
     ]
     for side, places in ((first, one), (second, other)):
         lines += _some(f"  only in {side.name}: {_trial(side, place)}" for place in places)
     if found.causes:
         lines.append("what differs between the trials that both have (first or second):")
-        lines += _some(f"  {why} ({count} trials)" for why, count in found.causes.most_common())
+        lines += _some(
+            f"  {why} ({counted(count, 'trial')})" for why, count in found.causes.most_common()
+        )
     lines.append(
         f"values: {found.same} equal, {found.near} within {NEAR:g}, {len(found.apart)} further"
         " apart"
@@ -63,7 +68,7 @@ def as_text(found: Differences, first: Side, second: Side, width: int | None) ->
         for place, a, b in found.apart
     )
     for side, places in zip((first, second), found.values_only, strict=True):
-        lines += [f"{len(places)} values only in {side.name}"] if places else []
+        lines += [f"{counted(len(places), 'value')} only in {side.name}"] if places else []
     return "\n".join(part for line in lines for part in paragraph(line, width))
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
 
+_FORM = 2  # raised where the same results get another answer
 _MOST = 1_000  # trials, whose records are compared more quickly than the answer is found
 
 
@@ -27,7 +28,8 @@ def remembered_answer(plan: Plan, ledger: Ledger, folder: Path) -> str:
         plan: The plan.
         ledger: The ledger.
         folder: A folder of this machine with one file per grid: its last answer, and a digest of
-            the version, plan and records that the answer is of. It can be deleted at any time.
+            the version, form, plan and records that the answer is of. It can be deleted at any
+            time.
     """
     file, mark = folder / f"{digest(plan.name)[:32]}.json", ""
     if len(plan.trials) <= _MOST:
@@ -50,5 +52,5 @@ def _mark(plan: Plan, ledger: Ledger) -> str:
     """Return a digest of all that an answer is made of."""
     wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
     records = ledger.read_many(sorted(wanted & ledger.keys()))
-    text = json.dumps([VERSION, plan.to_json(), records])
+    text = json.dumps([VERSION, _FORM, plan.to_json(), records])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name
-from raxalign.analysis.metrics import is_main
 from raxalign.errors import RaxalignError
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -32,20 +34,20 @@ class Selection:
         """Whether anything is left out that is usually shown."""
         return bool(self.tasks or self.metrics or self.langs or self.splits)
 
-    def names(self, found: Iterable[Name], pivot: str) -> list[Name]:
+    def names(self, found: Iterable[Name], plan: Plan) -> list[Name]:
         """Return those of the names of values that are shown, in their order."""
         names = list(dict.fromkeys(found))
         tested = {task for task, _, _, split in names if split == "test"}
         return [
             (task, lang, metric, split)
             for task, lang, metric, split in names
-            if self._takes(task, lang, metric, pivot)
+            if self._takes(task, lang, metric, plan.pivot)
             and (
                 split in self.splits
                 if self.splits
                 else self.every or split == "test" or task not in tested
             )
-            and (self.every or bool(self.metrics) or is_main(metric))
+            and (self.every or bool(self.metrics) or plan.measured(task, metric).role == "score")
         ]
 
     def rows(self, rows: Sequence[Mapping[str, Any]], pivot: str) -> list[Mapping[str, Any]]:

@@ -102,7 +102,7 @@ class Journal:
         """
         return is_remote(self.root) and time.monotonic() - self._left < PAUSE
 
-    def _alone(self) -> AbstractContextManager[None]:
+    def _alone(self) -> AbstractContextManager[object]:
         return lease(self.root, FOLDER) if is_remote(self.root) else nullcontext()
 
     @property

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from raxalign.config.spaces import Value, at_path
+from raxalign.plan.stored import stored_texts
 from raxalign.plan.study import Study
-from raxalign.store.files import files_of
 
 
 def known_points(
@@ -48,11 +48,8 @@ def planned_trials(root: str) -> Iterator[Mapping[str, Any]]:
     """Yield the trials of all plans that were run in a storage. A plan that cannot be read belongs
     to another version, and is left out.
     """
-    storage = files_of(root)
-    names = sorted(name for name in storage.names("plans") if name.endswith(".json"))
-    for data in storage.read_many([f"plans/{name}" for name in names]).values():
+    for text in stored_texts(root):
         try:
-            plan = json.loads(data)
-            yield from plan["trials"]
+            yield from json.loads(text)["trials"]
         except (ValueError, KeyError):
             continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from raxalign.store.files import files_of
 from raxalign.store.studies import SIGNS
-from raxalign.tracking.drivers import Driver, lives, this_driver
+from raxalign.tracking.drivers import Driver, this_driver
 
 BEAT = 60.0  # seconds between two signs of life
 
@@ -21,8 +21,12 @@ class Owner:
     """
 
     root: str
-    driver: Driver = field(default_factory=this_driver)
+    driver: Driver = field(init=False)
     token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+
+    def __post_init__(self) -> None:
+        """Ask for this process and the clock of the storage."""
+        self.driver = this_driver(self.root)
 
     @property
     def sign(self) -> str:
@@ -49,7 +53,7 @@ class Owner:
             latest = files_of(self.root).read(_place(json.loads(sign)["token"]))
         except FileNotFoundError:  # it has left
             return False
-        return lives(latest.decode())
+        return self.driver.finds_alive(latest.decode())
 
 
 def _place(token: str) -> str:

@@ -13,7 +13,7 @@ from raxalign.plan.study import Study
 from raxalign.plan.tried import read_record
 from raxalign.plan.values.saved import saved_words
 from raxalign.printing import to_stderr
-from raxalign.store.beats import beating
+from raxalign.store.alive import beating
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.collecting import Collector
 from raxalign.sweep.job import Job

@@ -62,7 +62,7 @@ class ExampleData:
             return read_examples(self.inputs.rows[lang], lang, named)
         found = self._read(split, lang)
         if split == "train" and self.params.data == "phrasebook":
-            # A small grammar makes some examples twice.
+            # Different examples may look the same.
             found = found.without([self._read(other, lang) for other in self.splits()])
         return found.first(self.params.max_train) if split == "train" else found
 
@@ -95,7 +95,7 @@ class ExampleData:
         return ExampleFile(self.path(split, lang), lang, split, alone, self.scheme)
 
     def _phrasebook(self, split: Split, lang: str) -> Examples:
-        from raxalign.corpora.grammar import LANGS
+        from raxalign.corpora.phrases.rows import LANGS
 
         assert self.scheme.phrasebook is not None, "the task's check asks for it"
         n: int = getattr(self.params.phrasebook, split)

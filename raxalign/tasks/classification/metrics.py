@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-import lazy_loader as lazy
-
-from raxalign.measured import Measured
+from raxalign import lazy
+from raxalign.measured import share
 from raxalign.sample import Sample, of_label_f1, of_labels
 
 if TYPE_CHECKING:
@@ -19,8 +18,8 @@ else:
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 MEASURED = (
-    Measured("accuracy", "Share of the examples whose label is right."),
-    Measured("macro_f1", "Mean over labels of the harmonic mean of precision and recall."),
+    share("accuracy", "Share of the examples whose label is right."),
+    share("macro_f1", "Mean over labels of the harmonic mean of precision and recall."),
 )
 """What classifiers report; the second one where it is the main metric."""
 

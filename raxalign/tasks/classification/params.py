@@ -29,7 +29,7 @@ from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDec
 
 
 class PhrasebookSizes(BaseParams):
-    """Examples per language that the phrasebook makes."""
+    """Examples per language of the phrasebook."""
 
     train: int = Field(3000, ge=1, description=OF_TRAINING)
     dev: int = Field(600, ge=1, description=OF_DEVELOPMENT)

@@ -12,8 +12,7 @@ from dataclasses import fields
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, overload
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.running import Sentence
 from raxalign.tasks.classification.examples import Example
 

@@ -21,6 +21,7 @@ from raxalign.tasks.spans.rows import (
     read_phrasebook,
     read_squad,
     refuse_overlap,
+    scored,
 )
 from raxalign.tasks.transfer.languages import path_of
 from raxalign.tasks.transfer.outcome import read_given
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from raxalign.tasks.spans.params import SpanParams
 
 Split = Literal["train", "dev", "test"]
-_PHRASEBOOK_SEED = 0
-"""The questions are data: they do not change with the seed of a trial."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,13 @@ class QaData:
     def questions(self, split: Split, lang: str) -> Questions:
         """The questions, at most `max_train` of a training set. Raises `DataError`."""
         found = self._read(split, lang)
-        return found.first(self.params.max_train) if split == "train" else found
+        return found.first(self.params.max_train) if split == "train" else scored(found)
+
+    def _named(self, split: Split) -> bool:
+        """Whether each question has to have an id of its own: training needs none but to find a
+        question in another language.
+        """
+        return split != "train" or self.params.code_switching != "none"
 
     def training(self, lang: str) -> Questions | DividedQuestions:
         """The training questions of a language: those that were divided into pieces before, where
@@ -113,20 +118,19 @@ class QaData:
     def _read(self, split: Split, lang: str) -> Questions:
         data, pivot = self.params.data, self.inputs.pivot
         if data == "phrasebook":
-            from raxalign.corpora.grammar import LANGS
+            from raxalign.corpora.phrases.rows import LANGS
 
             spoken = spelled(lang, LANGS) or lang
-            return read_phrasebook(
-                getattr(self.params.phrasebook, split), spoken, split, _PHRASEBOOK_SEED
-            )
+            return read_phrasebook(getattr(self.params.phrasebook, split), spoken, split)
         if data == "hub":
             name, config, hub_split = self.params.hub.place(split, lang, pivot, self.params.codes)
             revision = self.inputs.digests.get(
                 f"{'train' if split == 'train' else 'hub'}/{lang}",
                 self.params.hub.revision_of(split, lang, pivot),
             )
-            return read_hub(name, config, hub_split, revision, self.inputs.downloads)
-        return read_squad(self.path(split, lang))
+            downloads = self.inputs.downloads
+            return read_hub(name, config, hub_split, revision, downloads, named=self._named(split))
+        return read_squad(self.path(split, lang), named=self._named(split))
 
     def path(self, split: Split, lang: str) -> Path:
         """The local file of one split and language."""
@@ -142,14 +146,14 @@ class QaData:
         light: dict[tuple[str, str], Questions] = {}
 
         def training(report: Report, lang: str) -> int:
-            found = read_squad(self.path("train", lang), report)
+            found = read_squad(self.path("train", lang), report, named=self._named("train"))
             trained = found.first(self.params.max_train)
             known.append(trained.fingerprints())
             answered(trained)
             return len(found)
 
         def evaluated(report: Report, split: Split, lang: str) -> int:
-            found = read_squad(self.path(split, lang), report)
+            found = scored(read_squad(self.path(split, lang), report))
             refuse_overlap(np.concatenate([np.empty(0, dtype=np.int64), *known]), found)
             light[lang, split] = replace(
                 found, rows=[replace(row, context="", answers=()) for row in found.rows]

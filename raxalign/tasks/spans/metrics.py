@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from raxalign.languages import language
-from raxalign.measured import Measured
+from raxalign.measured import share
 
 Rules = Literal["mlqa", "squad"]
 
@@ -99,7 +99,7 @@ METRICS = {"f1": f1, "exact_match": exact_match}
 """The scores of an answer by their names."""
 
 MEASURED = (
-    Measured("f1", "Harmonic mean of precision and recall over the tokens of an answer."),
-    Measured("exact_match", "Share of the questions whose answer has the tokens of a gold answer."),
+    share("f1", "Harmonic mean of precision and recall over the tokens of an answer."),
+    share("exact_match", "Share of the questions whose answer has the tokens of a gold answer."),
 )
 """What tasks on answers report."""

@@ -82,7 +82,7 @@ class HubSets(BaseParams):
 
 
 class PhrasebookSizes(BaseParams):
-    """Questions per language that the phrasebook makes."""
+    """Questions per language of the phrasebook."""
 
     train: int = Field(2000, ge=1, description=OF_TRAINING)
     dev: int = Field(300, ge=1, description=OF_DEVELOPMENT)

@@ -54,12 +54,13 @@ class Question:
 @dataclass(frozen=True)
 class Questions:
     """The questions of one split, in one language or with questions and contexts in two; those
-    without any answer are left out and counted.
+    without any answer are left out and counted. `named` is whether each has an id of its own.
     """
 
     source: str
     rows: Sequence[Question]
     unanswerable: int = 0
+    named: bool = True
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -74,20 +75,19 @@ class Questions:
         return replace(self, rows=self.rows[:n])
 
     def fingerprints(self) -> npt.NDArray[np.int64]:
-        """A hash of each question with its context, then of each id."""
+        """A hash of each question with its context, then of each id where ids name questions."""
         texts = [
             fingerprint("text", normal(row.question), normal(row.context)) for row in self.rows
         ]
-        return np.array(texts + [fingerprint("id", row.id) for row in self.rows], dtype=np.int64)
+        ids = [fingerprint("id", row.id) for row in self.rows] if self.named else []
+        return np.array(texts + ids, dtype=np.int64)
 
 
 def answered(questions: Questions) -> Questions:
     """The questions with an answer that stands where it says. Raises `DataError` where there are
     none.
     """
-    kept = Questions(
-        questions.source, [row for row in questions.rows if row.placed()], questions.unanswerable
-    )
+    kept = replace(questions, rows=[row for row in questions.rows if row.placed()])
     if not len(kept):
         raise DataError(
             kept.source,
@@ -95,6 +95,26 @@ def answered(questions: Questions) -> Questions:
             remedy="Count characters, not bytes, from the context's first",
         )
     return kept
+
+
+def scored(questions: Questions) -> Questions:
+    """The questions themselves, to be evaluated. Raises `DataError` where one has no answer but an
+    empty text, with which no prediction can agree.
+    """
+    blank = [
+        row.id for row in questions.rows if not any(answer.text.strip() for answer in row.answers)
+    ]
+    if blank:
+        raise DataError(
+            questions.source,
+            f"{len(blank):,} of {len(questions):,} questions have an empty answer, {blank[0]} the"
+            " first",
+            remedy=(
+                "Take the data set's own file, which has the answers (XTREME's test files have them"
+                " removed)"
+            ),
+        )
+    return questions
 
 
 def crossed(questions: Questions, contexts: Questions) -> Questions:
@@ -133,12 +153,12 @@ def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Questions) -> None
         )
 
 
-def read_squad(path: Path, report: Report = refuse) -> Questions:
+def read_squad(path: Path, report: Report = refuse, *, named: bool = True) -> Questions:
     """The questions of a JSON file: ``data[].paragraphs[]`` of `context` and `qas[]`, these of
     `id`, `question` and `answers[]` (`text`, `answer_start` in characters).
 
     Raises `DataError` with the place for a file that is not such JSON, or has no question with an
-    answer; an id that comes twice goes to `report`.
+    answer; an id that comes twice goes to `report` where questions have to be `named`.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
@@ -148,7 +168,7 @@ def read_squad(path: Path, report: Report = refuse) -> Questions:
         raise DataError(path, f"is not UTF-8 (byte {error.start})") from None
     except json.JSONDecodeError as error:
         raise DataError(path, f"is not JSON ({error.msg})", line=error.lineno) from None
-    return _collect(str(path), _entries(path, document), report)
+    return _collect(str(path), _entries(path, document), report, named=named)
 
 
 def _entries(path: Path, document: Any) -> Iterator[tuple[str, str, str, list[Answer]]]:
@@ -180,34 +200,49 @@ def _entries(path: Path, document: Any) -> Iterator[tuple[str, str, str, list[An
 
 
 def _collect(
-    source: str, entries: Iterable[tuple[str, str, str, list[Answer]]], report: Report = refuse
+    source: str,
+    entries: Iterable[tuple[str, str, str, list[Answer]]],
+    report: Report = refuse,
+    *,
+    named: bool = True,
 ) -> Questions:
     contexts: dict[str, int] = {}
-    rows: dict[str, Question] = {}
+    rows: list[Question] = []
+    ids: set[str] = set()
     unanswerable = 0
     for name, question, context, answers in entries:
-        if name in rows:
+        if named and name in ids:
             report(DataError(source, f"two questions have the id {name}"))
+            continue
         number = contexts.setdefault(context, len(contexts))
         if answers:
-            rows[name] = Question(name, question, context, number, tuple(answers))
+            ids.add(name)
+            rows.append(Question(name, question, context, number, tuple(answers)))
         else:
             unanswerable += 1
     if not rows:
         raise DataError(source, "has no question with an answer")
-    return Questions(source, list(rows.values()), unanswerable)
+    return Questions(source, rows, unanswerable, named=len(ids) == len(rows))
 
 
 def read_hub(
-    name: str, config: str, split: str, revision: str | None, cache: Path | None
+    name: str,
+    config: str,
+    split: str,
+    revision: str | None,
+    cache: Path | None,
+    *,
+    named: bool = True,
 ) -> Questions:
     """The questions of a hub data set (or of a local copy of its repository) in SQuAD's columns.
-    Raises `DataError` or `TransientError`.
+    Raises `DataError`, for an id that comes twice too where questions have to be `named`, or
+    `TransientError`.
     """
     where = f"{name}/{config}:{split}"
     table = load_rows(name, config, split, revision, cache)
     check_columns(where, table, ("id", "question", "context", "answers"))
-    return _collect(where, (_hub_entry(where, number, row) for number, row in enumerate(table, 1)))
+    rows = (_hub_entry(where, number, row) for number, row in enumerate(table, 1))
+    return _collect(where, rows, named=named)
 
 
 def _hub_entry(
@@ -228,13 +263,14 @@ def _hub_entry(
     return row["id"], row["question"], row["context"], answers
 
 
-def read_phrasebook(n: int, lang: str, split: str, seed: int) -> Questions:
-    """The first n questions that the phrasebook makes; their ids are the same in all languages."""
-    from raxalign.corpora.grammar import questions
+def read_phrasebook(n: int, lang: str, split: str) -> Questions:
+    """The first n questions of the phrasebook; their ids are the same in all languages."""
+    from raxalign.corpora.phrases.rows import read
 
-    made = questions(n, lang, split, seed)  # type: ignore[arg-type]
     entries = (
-        (f"{split}-{row.id}", row.question, row.context, [Answer(row.answer, row.start)])
-        for row in made
+        (f"{split}-{number}", question, context, [Answer(answer, int(start))])
+        for number, ((context, question, answer, start),) in enumerate(
+            read("mlqa", split, (lang,), range(n))
+        )
     )
     return _collect(f"phrasebook/{lang}:{split}", entries)

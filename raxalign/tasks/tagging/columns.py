@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from raxalign.tasks.tagging.sentences import Sentences, Tagged
 
 _NUMBER = re.compile(r"(\d+)|\d+-\d+|\d+\.\d+")
 """A word of CoNLL-U (the group), a range of words, or an empty node."""
+_BLANKS = " \t"
+"""What may stand next to a word: white space of other kinds is part of it, or is the word."""
 _UNDIVIDED = "SpaceAfter=No"
 _LONGEST = 1_000  # words: beyond that what is read is not a sentence
 _LONGEST_ALONE = 200  # words of the only sentence of a file
@@ -41,6 +44,8 @@ def read_conll(
     """Reads a file with one word per line, in columns that tabs or blanks divide.
 
     Blank lines divide sentences, ``-DOCSTART-`` lines are skipped, and entities come back in IOB2.
+    Where the first column numbers the words of each sentence, as in GermEval 2014 and Universal
+    NER, the second and the third are read, and lines that begin with ``#`` are skipped.
 
     Args:
         path: the file.
@@ -117,18 +122,21 @@ def _running(words: Sequence[Word]) -> Sentence | None:
             return None
         starts.append(len(text))
         text += word.form + word.after
-    return Sentence([word.form for word in words], text.rstrip(), starts)
+    return Sentence([word.form for word in words], text.rstrip(_BLANKS), starts)
 
 
 def _column_words(
     path: Path, encoding: str, scheme: TagScheme, refused: Refusals
 ) -> Iterator[Word]:
-    width, columns = 0, scheme.columns
+    width, columns, lines = 0, scheme.columns, numbered_lines(path, encoding)
+    usual = (columns.word, columns.tag) == (0, -1) and not columns.given
+    if (usual or columns.word != 0) and _has_numbers(path, encoding):
+        lines = _numbered_words(path, lines, refused)
+        columns = replace(columns, word=1, tag=2 if scheme.entities else -1) if usual else columns
     needed = max(2, *(at + 1 if at >= 0 else -at for at in (columns.word, columns.tag)))
-    for number, line in numbered_lines(path, encoding):
-        # Only blanks and tabs divide columns: a no-break space may be part of a word.
-        cells = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
-        if not line.strip() or cells[0] == "-DOCSTART-":
+    for number, line in lines:
+        cells = _cells(line)
+        if _divides(line, cells):
             yield Word(number, "", "")
             continue
         width = width or len(cells)
@@ -139,14 +147,81 @@ def _column_words(
             told = f"{_counted(len(cells))}, expected {width} as in the lines before"
             refused(DataError(path, told, line=number))
             continue
-        word, tag = cells[columns.word].strip(), cells[columns.tag].strip()
+        word, tag = cells[columns.word].strip(_BLANKS), cells[columns.tag].strip()
         if not word:
             refused(DataError(path, "the word is empty", line=number))
         elif not scheme.knows(tag):
-            remedy = f"{scheme.known()}, in {_place(columns.tag)}"
+            remedy = f"{scheme.known()}, in {_place(columns.tag)} (`columns` may name another)"
             refused(DataError(path, f"unknown tag {tag!r}", line=number, remedy=remedy))
         else:
             yield Word(number, word, tag)
+
+
+def _cells(line: str) -> list[str]:
+    """The columns of a line. Only blanks and tabs divide them: a no-break space may be part of a
+    word.
+    """
+    return line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
+
+
+def _divides(line: str, cells: Sequence[str]) -> bool:
+    """Whether a line stands between two sentences."""
+    return not line.strip() or cells[0] == "-DOCSTART-"
+
+
+def _has_numbers(path: Path, encoding: str) -> bool:
+    """Whether the first of three columns or more numbers the words of each sentence: the first two
+    words of one sentence decide. Raises `DataError` where no sentence has two, and each has the
+    number 0 or 1, or is it.
+    """
+    last, sentences = -1, 0
+    for _, line in numbered_lines(path, encoding):
+        cells = _cells(line)
+        if _divides(line, cells):
+            last = -1
+        elif not line.startswith("#"):
+            kind = _NUMBER.fullmatch(cells[0])
+            if kind is None or len(cells) < 3 or not _follows(kind, last):
+                return False
+            if kind[1] and last >= 0:
+                return True
+            sentences += bool(kind[1])
+            last = int(kind[1] or last)
+    if not sentences:
+        return False
+    told = "each sentence is one word, and its first column 0 or 1: the word, or its number"
+    remedy = "Write `columns: {word: 0, tag: -1}`, or `columns: {word: 1, tag: 2}`"
+    raise DataError(path, told, remedy=remedy)
+
+
+def _follows(kind: re.Match[str], last: int) -> bool:
+    """Whether a number of a word is the next one after the last word of a sentence (-1: there is
+    none), or is not that of one word.
+    """
+    return kind[1] is None or int(kind[1]) in ({0, 1} if last < 0 else {last + 1})
+
+
+def _numbered_words(
+    path: Path, lines: Iterator[tuple[int, str]], refused: Refusals
+) -> Iterator[tuple[int, str]]:
+    """Yields the lines that divide sentences, and those of words, whose first columns count them;
+    comments, ranges of words and empty nodes are skipped.
+    """
+    last = -1
+    for number, line in lines:
+        cells = _cells(line)
+        if _divides(line, cells):
+            last = -1
+            yield number, line
+        elif not line.startswith("#"):
+            kind = _NUMBER.fullmatch(cells[0])
+            if kind is None or not _follows(kind, last):
+                told = f"{cells[0]!r} is not the number of the next word"
+                remedy = "If first columns are words, write `columns: {word: 0, tag: -1}`"
+                refused(DataError(path, told, line=number, remedy=remedy))
+            elif kind[1]:
+                yield number, line
+            last = int(kind[1]) if kind and kind[1] else last
 
 
 def _counted(columns: int) -> str:
@@ -177,7 +252,7 @@ def _conllu_words(
             whole = cells
         elif cells[0].isdecimal():
             tag = cells[scheme.columns.tag].strip()
-            held.append(Word(number, cells[1].strip(), tag, _after(cells)))
+            held.append(Word(number, cells[1].strip(_BLANKS), tag, _after(cells)))
             if not whole or whole[0].endswith(f"-{cells[0]}"):
                 yield from _divided(held, whole) if whole else held
                 held, whole = [], []
@@ -190,7 +265,7 @@ def _after(cells: Sequence[str]) -> str:
 
 def _divided(words: Sequence[Word], whole: Sequence[str]) -> Iterator[Word]:
     """The words of a range, without blanks between them where they make up its form."""
-    inner = "" if "".join(word.form for word in words) == whole[1].strip() else " "
+    inner = "" if "".join(word.form for word in words) == whole[1].strip(_BLANKS) else " "
     for word in words[:-1]:
         yield word._replace(after=inner)
     yield words[-1]._replace(after=_after(whole))
@@ -205,7 +280,7 @@ def _fault_of_conllu(cells: Sequence[str], scheme: TagScheme) -> tuple[str, str]
         return f"unknown number of a word {cells[0]!r}", "It is like 1, 1-2 or 1.1"
     if kind[1] is None:
         return None
-    if not cells[1].strip():
+    if not cells[1].strip(_BLANKS):
         return "the word is empty", ""
     tag = cells[scheme.columns.tag].strip()
     return None if scheme.knows(tag) else unknown(tag, scheme)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
+from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through, refuse
 from raxalign.languages import spelled
 from raxalign.tasks.tagging.columns import read_conll, read_conllu
 from raxalign.tasks.tagging.hub import read_hub
 from raxalign.tasks.tagging.multiatis import is_atis, read_atis
 from raxalign.tasks.tagging.params import TaggingParams, config_of
 from raxalign.tasks.tagging.scheme import Split, TagScheme
-from raxalign.tasks.tagging.sentences import Sentences, Tagged, refuse_overlap
+from raxalign.tasks.tagging.sentences import Sentences, Tagged, left_out, refuse_overlap
 from raxalign.tasks.transfer.languages import path_of
 from raxalign.tasks.transfer.task import HubSet
 
@@ -82,7 +82,7 @@ class TaggingData:
         return self.local(split, lang)
 
     def _phrasebook(self, split: Split, lang: str) -> Sentences:
-        from raxalign.corpora.grammar import LANGS
+        from raxalign.corpora.phrases.rows import LANGS
 
         assert self.scheme.phrasebook is not None, "the task's check asks for it"
         n: int = getattr(self.params.phrasebook, split)
@@ -112,15 +112,21 @@ class TaggingData:
         """
         trained = np.empty(0, dtype=np.int64)
 
+        def remark(report: Report, found: Sentences) -> None:
+            for note in left_out(found.left_out, "").values():
+                report(Remark(found.source, str(note["warning"])))
+
         def training(report: Report) -> int:
             nonlocal trained
             found = self.local("train", self.pivot, report)
             trained = found.first(self.params.max_train).fingerprints()
+            remark(report, found)
             return len(found)
 
         def evaluated(report: Report, split: Split, lang: str) -> int:
             found = self.local(split, lang, report)
             refuse_overlap(trained, found)
+            remark(report, found)
             return len(found)
 
         yield read_through(self.path("train", self.pivot), training)

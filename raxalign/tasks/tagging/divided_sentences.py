@@ -36,6 +36,7 @@ class DividedSentences:
         names: All tags.
         tags_W: The places of the words' tags among `names`, sentence after sentence.
         hashes: The fingerprints of the sentences.
+        left_out: How many rows of the source were left out.
     """
 
     source: str
@@ -43,6 +44,7 @@ class DividedSentences:
     names: Sequence[str]
     tags_W: np.ndarray
     hashes: npt.NDArray[np.int64]
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -86,7 +88,7 @@ def write_sentences(
     tags = [np.zeros(0, np.int64), *sentences.numbers(names)]
     np.save(folder / "tags.npy", np.concatenate(tags).astype(np.int32))
     np.save(folder / "fingerprints.npy", sentences.fingerprints())
-    record = {"source": sentences.source, "tags": names}
+    record = {"source": sentences.source, "tags": names, "left_out": sentences.left_out}
     (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
         _write(sentences.words(), Path(work))
@@ -116,4 +118,6 @@ def read_sentences(folder: Path, lang: str, source: str | None) -> DividedSenten
     texts = DividedTexts.mapped(folder / _COLUMN, lang)
     record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
     tags_W, hashes = (map_array(folder, name) for name in ("tags", "fingerprints"))
-    return DividedSentences(source or record["source"], texts, record["tags"], tags_W, hashes)
+    return DividedSentences(
+        source or record["source"], texts, record["tags"], tags_W, hashes, record.get("left_out", 0)
+    )

@@ -15,7 +15,7 @@ import pyarrow as pa
 from raxalign.tasks.base import Outcome
 from raxalign.tasks.tagging.metrics import Counts, count, values
 from raxalign.tasks.tagging.models import make_tagger
-from raxalign.tasks.tagging.sentences import refuse_overlap
+from raxalign.tasks.tagging.sentences import left_out, refuse_overlap
 from raxalign.tasks.tagging.trained import TrainedTagger, names_of, read_trained
 from raxalign.tasks.transfer.outcome import (
     TARGET_DEV,
@@ -180,6 +180,8 @@ def _notes(
         },
         "tags_not_in_training": unknown,
     }
+    for held in held_out:
+        notes |= left_out(held.sentences.left_out, held.place)
     if settings.selection == "target-dev":
         notes["warning"] = TARGET_DEV.format("weights were")
     return notes

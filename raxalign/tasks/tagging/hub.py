@@ -16,6 +16,7 @@ _RANGE = "_"
 """The tag that a range of words (``2-3 zum``) has among its words (``2 zu``, ``3 dem``) where they
 are in one list.
 """
+_REMEDY = "`mismatched: drop` leaves such rows out"
 
 
 def read_hub(found: HubSet, split: Split, scheme: TagScheme, cache: Path | None) -> Sentences:
@@ -31,7 +32,7 @@ def read_hub(found: HubSet, split: Split, scheme: TagScheme, cache: Path | None)
         cache: a folder for what is downloaded (None: the hub's own).
 
     Returns:
-        the sentences that have words.
+        the sentences that have words, and how many were left out.
 
     Raises:
         DataError: a column is missing, or a tag is unknown; it names the row.
@@ -52,9 +53,10 @@ def read_hub(found: HubSet, split: Split, scheme: TagScheme, cache: Path | None)
         raise DataError(where, told)
     names = getattr(getattr(table.features[tags], "feature", None), "names", None)
     rows = list(_rows(where, zip(table[words], table[tags], strict=True), names, scheme))
-    if not rows:
+    kept = [row for row in rows if row is not None]
+    if not kept:
         raise DataError(where, "has no sentences")
-    return Sentences(where, rows)
+    return Sentences(where, kept, len(rows) - len(kept))
 
 
 def _rows(
@@ -62,10 +64,15 @@ def _rows(
     rows: Iterable[tuple[Sequence[str], Sequence[object]]],
     names: Sequence[str] | None,
     scheme: TagScheme,
-) -> Iterator[Tagged]:
+) -> Iterator[Tagged | None]:
+    """Yields the sentences that have words, and None for one that is left out."""
     for number, (words, tags) in enumerate(rows, 1):
         if len(words) != len(tags):
-            raise DataError(where, f"{len(words)} words, but {len(tags)} tags", line=number)
+            if scheme.mismatched == "refuse":
+                told, remedy = f"{len(words)} words, but {len(tags)} tags", _REMEDY
+                raise DataError(where, told, line=number, remedy=remedy)
+            yield None
+            continue
         named = [
             (word, _tag(where, number, tag, names)) for word, tag in zip(words, tags, strict=True)
         ]

@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
-from raxalign.measured import Measured
+from raxalign import lazy
+from raxalign.measured import share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,12 +21,12 @@ Counts = Mapping[str, tuple["npt.NDArray[np.int64]", "npt.NDArray[np.int64]"]]
 of the second ones.
 """
 
-WORDS_MEASURED = (Measured("accuracy", "Share of the words whose tag is right."),)
+WORDS_MEASURED = (share("accuracy", "Share of the words whose tag is right."),)
 """What taggers of words report."""
 ENTITIES_MEASURED = (
-    Measured("f1", "Harmonic mean of precision and recall over entities."),
-    Measured("precision", "Share of the entities found that are right in type and both ends."),
-    Measured("recall", "Share of the given entities that are found with type and both ends."),
+    share("f1", "Harmonic mean of precision and recall over entities."),
+    share("precision", "Share of the entities found that are right in type and both ends."),
+    share("recall", "Share of the given entities that are found with type and both ends."),
     *WORDS_MEASURED,
 )
 """What taggers of entities report."""

@@ -34,12 +34,12 @@ def read_atis(
         scheme: the names of the columns, and the tags that there are.
 
     Returns:
-        the requests without faults, entities in IOB2.
+        the requests without faults, entities in IOB2, and how many were left out.
 
     Raises:
         DataError: the file is missing, or has no requests.
     """
-    refused, rows = Refusals(report), []
+    refused, rows, left_out = Refusals(report), list[Tagged](), 0
     lines = numbered_lines(path, encoding)
     names = _names(next(lines, (0, ""))[1])
     for number, line in lines:
@@ -50,31 +50,35 @@ def read_atis(
             told = f"{len(cells)} columns, the header has {len(names)}"
             refused(DataError(path, told, line=number))
             continue
-        words, tags = (
-            tuple(part for part in cells[names.index(name)].split(" ") if part)
-            for name in _header(scheme)
-        )
-        if fault := _fault(words, tags, scheme):
+        words, tags = (_divided(cells[names.index(name)]) for name in _header(scheme))
+        if len(words) != len(tags) and scheme.mismatched == "drop":
+            left_out += 1
+        elif fault := _fault(words, tags, scheme):
             told, remedy = fault
             refused(DataError(path, told, line=number, remedy=remedy))
         else:
             rows.append(Tagged(words, scheme.final(tags), number))
     if not rows and not refused.count:
         raise DataError(path, "has no requests after its header")
-    return Sentences(str(path), rows)
+    return Sentences(str(path), rows, left_out)
 
 
 def _fault(words: Sequence[str], tags: Sequence[str], scheme: TagScheme) -> tuple[str, str] | None:
     """What is wrong with a request, and the remedy; None for a good one."""
     if len(words) != len(tags):
         told = f"{len(words)} words, but {len(tags)} labels"
-        return told, "Each word of `{}` has one label in `{}`, both divided by blanks".format(
+        remedy = "Each word of `{}` has one label in `{}`, both divided by blanks".format(
             *scheme.columns.header
         )
+        return told, f"{remedy}; `mismatched: drop` leaves such rows out"
     if not words:
         return "the request is empty", ""
     wrong = next((tag for tag in tags if not scheme.knows(tag)), None)
     return None if wrong is None else (f"unknown label {wrong!r}", scheme.known())
+
+
+def _divided(cell: str) -> tuple[str, ...]:
+    return tuple(part for part in cell.split(" ") if part)
 
 
 def _header(scheme: TagScheme) -> list[str]:

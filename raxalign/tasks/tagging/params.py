@@ -71,11 +71,18 @@ OF_BILSTM = ("crf", "layers", "hidden", "lstm_layers", "input_dropout")
 
 
 class PhrasebookSizes(BaseParams):
-    """Sentences per language that the phrasebook makes."""
+    """Sentences per language of the phrasebook."""
 
-    train: int = Field(2000, ge=1, le=30_000, description=OF_TRAINING)
-    dev: int = Field(400, ge=1, le=10_000, description=OF_DEVELOPMENT)
-    test: int = Field(400, ge=1, le=10_000, description=OF_TEST)
+    train: int = Field(2000, ge=1, description=OF_TRAINING)
+    dev: int = Field(400, ge=1, description=OF_DEVELOPMENT)
+    test: int = Field(400, ge=1, description=OF_TEST)
+
+
+class FileColumns(BaseParams):
+    """Columns of a file with one word per line, from 0; negative ones count from the end."""
+
+    word: int = Field(description="Column of the word.")
+    tag: int = Field(description="Column of its tag.")
 
 
 class TaggingParams(TransferParams):
@@ -84,6 +91,20 @@ class TaggingParams(TransferParams):
     """
 
     encoding: str = Field("utf-8", description="Encoding of local files, for example latin-1.")
+    columns: Annotated[FileColumns | None, LATER] = Field(
+        None,
+        description=(
+            "Columns of word and tag in local files with one word per line (none: the first and the"
+            " last; the second and the third where the first has the number of each word)."
+        ),
+    )
+    mismatched: Annotated[Literal["refuse", "drop"], LATER] = Field(
+        "refuse",
+        description=(
+            "Whether a row with other numbers of words and of tags is an error (`refuse`), or is"
+            " left out and counted (`drop`)."
+        ),
+    )
     dataset: Annotated[str, DATASET] = ""
     revision: Annotated[str, REVISION] = "main"
     configs: dict[str, str] = Field(

@@ -30,6 +30,7 @@ class TagColumns:
             (`columns`), or the ten columns of CoNLL-U (`conllu`).
         word: the column of a file with the word, from 0; negative ones count from the end.
         tag: the column of a file with its tag.
+        given: whether the user named both columns, so that they do not follow from the file.
         header: the columns of words and tags in tab-separated files with a header and one sentence
             per line, as MultiATIS++ has them.
     """
@@ -39,6 +40,7 @@ class TagColumns:
     layout: Literal["columns", "conllu"] = "columns"
     word: int = 0
     tag: int = -1
+    given: bool = False
     header: tuple[str, str] = ("utterance", "slot_labels")
 
 
@@ -66,6 +68,7 @@ class TagScheme:
         columns: where words and tags are.
         languages: the data set's own names of languages.
         metric: the score that chooses the weights.
+        mismatched: what is done with a row that has other numbers of words and of tags.
         phrasebook: makes n sentences of a language and split, by a seed; None where there are none.
     """
 
@@ -75,6 +78,7 @@ class TagScheme:
     columns: TagColumns = TagColumns()
     languages: LanguageNames = field(default_factory=dict)
     metric: str = "f1"
+    mismatched: Literal["refuse", "drop"] = "refuse"
     phrasebook: Callable[[int, str, Split, int], Iterable[Made]] | None = None
 
     def knows(self, tag: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,8 @@ import numpy.typing as npt
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.transfer.fingerprints import among, fingerprint, normal
+
+MISMATCHED = "the numbers of words and of tags differ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +29,20 @@ class Tagged:
 
 @dataclass(frozen=True)
 class Sentences:
-    """The tagged sentences of one language and split."""
+    """The tagged sentences of one language and split; `left_out` counts the rows of the source
+    that had other numbers of words and of tags.
+    """
 
     source: str
     rows: Sequence[Tagged]
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def first(self, n: int | None) -> Sentences:
         """Returns the first n of them."""
-        return Sentences(self.source, self.rows[:n])
+        return replace(self, rows=self.rows[:n])
 
     def without(self, others: Sequence[Sentences]) -> Sentences:
         """Returns the sentences whose text is in none of the others."""
@@ -46,9 +51,8 @@ class Sentences:
         known = among(
             self.fingerprints(), np.concatenate([other.fingerprints() for other in others])
         )
-        return Sentences(
-            self.source, [row for row, there in zip(self.rows, known, strict=True) if not there]
-        )
+        kept = [row for row, there in zip(self.rows, known, strict=True) if not there]
+        return replace(self, rows=kept)
 
     def words(self) -> list[Sequence[str]]:
         """Returns the words of every sentence, in their running text where it is known."""
@@ -73,6 +77,12 @@ class Sentences:
         return np.array(
             [fingerprint("text", normal("".join(row.words))) for row in self.rows], dtype=np.int64
         )
+
+
+def left_out(n: int, place: str) -> dict[str, dict[str, object]]:
+    """Returns the note on the rows of a place (``de/test``) that were left out, if any were."""
+    said = f"{n:,} row{'s'[: n != 1]} {'is' if n == 1 else 'are'} left out: {MISMATCHED}"
+    return {place: {"left_out": n, "warning": said}} if n else {}
 
 
 def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Sentences) -> npt.NDArray[np.bool_]:

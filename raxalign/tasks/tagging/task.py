@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,7 +21,7 @@ from raxalign.tasks.tagging.params import (
     config_of,
 )
 from raxalign.tasks.tagging.scheme import Made, Split, TagColumns, TagScheme
-from raxalign.tasks.transfer.selection import kept
+from raxalign.tasks.transfer.selection import Selection
 from raxalign.tasks.transfer.settings import split_faults
 from raxalign.tasks.transfer.shared_rows import SharedRows
 from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferTask
@@ -83,11 +84,15 @@ class TaggingTask(TransferTask):
 
     def scheme(self) -> TagScheme:
         """Returns what the class says about tags and data, as one value."""
+        columns, named = self.columns, self.params.columns
+        if named is not None:
+            columns = replace(columns, word=named.word, tag=named.tag, given=True)
         return TagScheme(
             self.name,
             entities=self.entities,
             labels=self.labels,
-            columns=self.columns,
+            columns=columns,
+            mismatched=self.params.mismatched,
             languages=self.names,
             metric=self.main_metric,
             phrasebook=self.phrasebook if self.has_phrasebook() else None,
@@ -131,7 +136,18 @@ class TaggingTask(TransferTask):
             else set()
         )
         idle |= {"evaluate_every"} if resolved["selection"] == "last" else set()
+        idle |= {"columns"} if isinstance(self.params.data, str) else set()
+        idle |= {"mismatched"} if self.params.data == "phrasebook" else set()
         return {name: value for name, value in resolved.items() if name not in idle}
+
+    def outdates(self) -> bool:
+        """Whether the tagger is `linear`; the other one reads a frozen encoder."""
+        return (self.params.tagger or PROFILES[self.params.profile]["tagger"]) == "linear"
+
+    def selection(self) -> Selection:
+        """What chooses the weights."""
+        chosen: Selection = self.params.selection or PROFILES[self.params.profile]["selection"]
+        return chosen
 
     def reads(self, n_layers: int) -> Reads:
         """Returns the last layer, which `linear` trains with all below, or the `layers` of a frozen
@@ -165,7 +181,7 @@ class TaggingTask(TransferTask):
         if lang != pivot:
             return None
         found, sources = self.canonical(), self.sources(lang, pivot)
-        names = ("data", "codes", "encoding", "phrasebook", "max_train")
+        names = ("data", "codes", "encoding", "phrasebook", "max_train", "columns", "mismatched")
         return SharedRows(
             {name: found[name] for name in names if name in found},
             {name: source for name, source in sources.items() if name not in ("dev", "test")},
@@ -191,6 +207,8 @@ class TaggingTask(TransferTask):
         """
         data, faults = self.params.data, super().check(languages, pivot)
         resolved = self.resolved()
+        if self.params.columns is not None and self.columns.layout == "conllu":
+            faults.append("columns: those of CoNLL-U are what they are; leave them out")
         if isinstance(data, DataFiles):
             if differs_by_language(data.train):
                 faults.append(
@@ -202,9 +220,7 @@ class TaggingTask(TransferTask):
                     "data.dev and data.test: need one file per language: put {lang} in the path"
                 )
             faults += split_faults(data.dev, data.test, resolved["selection"], "data.dev")
-        if self.refit() is not None and (
-            resolved["tagger"] != "linear" or kept(resolved["selection"]) == "every"
-        ):
+        if self.refit() is not None and not self.leaves_one_encoder():
             faults.append(
                 "readout: refit fits on the one encoder that a training keeps: it needs `tagger:"
                 " linear` and `selection: pivot-dev` or `last`"

@@ -17,7 +17,7 @@ from raxalign.tasks.tagging.metrics import count, values
 from raxalign.tasks.tagging.models import LinearTagger, TaggedRows, make_tagger
 from raxalign.tasks.tagging.placed import Placed
 from raxalign.tasks.tagging.scheme import OUTSIDE
-from raxalign.tasks.tagging.sentences import refuse_overlap
+from raxalign.tasks.tagging.sentences import left_out, refuse_overlap
 from raxalign.tasks.tagging.trained import ALL, choose, names_of
 from raxalign.tasks.transfer.compact_rows import Ragged, compact_rows
 from raxalign.tasks.transfer.divided_rows import ChosenTexts, DividedRows
@@ -80,7 +80,7 @@ def train(
     if runtime.rank == 0:
         Trained.write(folder, records, fingerprints, labels=given.labels)
     counts = {"words": runs[-1].words, "words_left_out": runs[-1].left_out}
-    return {"sentences": len(given.rows), "labels": given.labels, **counts, "models": records}
+    return {**given.notes(), **counts, "models": records}
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,11 @@ class _Given:
         rows = data.training()
         labels = sorted(rows.tags(), key=lambda tag: (tag != OUTSIDE, tag))
         return cls(data, rows, labels, {lang: data.sentences("dev", lang) for lang in choosing})
+
+    def notes(self) -> Mapping[str, object]:
+        """Returns the number of sentences, the labels, and what was left out."""
+        noted = left_out(self.rows.left_out, f"{self.data.pivot}/train")
+        return {"sentences": len(self.rows), "labels": self.labels, **noted}
 
     def pieces(self, encoder: TransformerEncoder) -> Sequence[PieceRow]:
         """Returns the rows of pieces that are trained on."""

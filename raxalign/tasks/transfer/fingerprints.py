@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
+from raxalign import lazy
 
 if TYPE_CHECKING:
     import numpy as np

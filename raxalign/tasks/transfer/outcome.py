@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.corpora.readers.hub import MissingSplit
 from raxalign.errors import DataError
 from raxalign.tasks.base import Score

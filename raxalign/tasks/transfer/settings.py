@@ -10,7 +10,7 @@ from pydantic import Field
 
 from raxalign.config.sources import differs_by_language
 from raxalign.tasks.base import Reads
-from raxalign.tasks.transfer.selection import Selection, kept
+from raxalign.tasks.transfer.selection import Selection
 from raxalign.tasks.transfer.task import DataFiles, TransferParams, TransferTask
 
 SETTING = Field(
@@ -53,6 +53,14 @@ class SettingTask(TransferTask):
         """Returns the last layer, which the training changes with all below."""
         return Reads(frozenset({n_layers}), tunes=True)
 
+    def outdates(self) -> bool:
+        """Whether translations are not trained on: their training goes through the readouts."""
+        return self.params.setting != "translate-train"
+
+    def selection(self) -> Selection:
+        """What chooses the epoch."""
+        return self.params.selection
+
     def trains_on(self, lang: str, pivot: str) -> bool:
         """Whether the language is the pivot, or the setting is translate-train."""
         return lang == pivot or self.params.setting == "translate-train"
@@ -77,7 +85,7 @@ class SettingTask(TransferTask):
                 "code_switching mixes languages that are trained on: it needs `setting:"
                 " translate-train`"
             )
-        if self.refit() is not None and (translated or kept(self.params.selection) == "every"):
+        if self.refit() is not None and not self.leaves_one_encoder():
             faults.append(
                 "readout: refit fits on the one encoder that a zero-shot training keeps: it needs"
                 " `selection: pivot-dev` or `last`"

@@ -19,6 +19,7 @@ from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.languages import spelled
 from raxalign.tasks.base import Refit, Task
 from raxalign.tasks.transfer.languages import LanguageNames, path_of
+from raxalign.tasks.transfer.selection import Selection, kept
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
@@ -59,7 +60,7 @@ class HubSet:
 
 DATA = Field(
     description=(
-        "Where the rows come from: a data set of the hub, the phrasebook that raxalign makes, or"
+        "Where the rows come from: a data set of the hub, the phrasebook that raxalign carries, or"
         " local files."
     )
 )
@@ -71,7 +72,10 @@ DATASET = Field(
 )
 REVISION = Field(description="Branch, tag or commit of the data set of the hub.")
 PHRASEBOOK = Field(
-    description="Rows per language that the phrasebook makes, for `data: phrasebook`."
+    description=(
+        "Rows per language of the phrasebook, for `data: phrasebook`; raxalign's own tasks have no"
+        " more than by default."
+    )
 )
 OF_TRAINING = "Training rows, less those that another split has too."
 OF_DEVELOPMENT = "Development rows."
@@ -89,11 +93,12 @@ class TransferParams(Task.Params):
 
     data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA] = "hub"
     codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=CODES)
-    readout: Literal["keep", "refit"] = Field(
-        "keep",
+    readout: Literal["keep", "refit"] | None = Field(
+        None,
         description=(
-            "Whether a method's readouts stay as they were fitted before this training (`keep`) or"
-            " are fitted again on the encoder that it left (`refit`)."
+            "Whether a method's readouts are fitted again on the encoder that this training left"
+            " (`refit`), or kept as they were fitted before it (`keep`) (none: `refit` where the"
+            " training changes the encoder and leaves the weights of one epoch, else `keep`)."
         ),
     )
 
@@ -108,6 +113,13 @@ class TransferTask(Task):
     and columns; others go by their codes.
     """
     params: TransferParams
+
+    def __init__(self, params: TransferParams) -> None:
+        super().__init__(params)
+        self._asked = params.readout
+        if params.readout is None:  # keys and records say what was done
+            readout = "refit" if self.leaves_one_encoder() else "keep"
+            self.params = params.model_copy(update={"readout": readout})
 
     @property
     def names(self) -> LanguageNames:
@@ -124,16 +136,42 @@ class TransferTask(Task):
         """What is read of the hub for one language, source name -> data set."""
 
     def has_phrasebook(self) -> bool:
-        """Whether the phrasebook makes rows for this task."""
+        """Whether the phrasebook has rows for this task."""
         return True
 
     def trains_on(self, lang: str, pivot: str) -> bool:
         """Whether the training set of a language is read."""
         return lang == pivot
 
+    def outdates(self) -> bool:
+        """Whether the training changes the encoder and reads rows of the pivot alone, so that
+        readouts of other languages that were fitted before no longer fit.
+        """
+        return False
+
+    @abstractmethod
+    def selection(self) -> Selection:
+        """What chooses the weights that are evaluated."""
+
+    def leaves_one_encoder(self) -> bool:
+        """Whether readouts can be fitted again on the encoder that the training leaves."""
+        return self.outdates() and kept(self.selection()) != "every"
+
+    def keeps_outdated(self) -> str:
+        """Why readouts are kept that the training outdates."""
+        if self.refit() is not None or not self.outdates():
+            return ""
+        if self._asked == "keep":
+            return "`readout: keep`"
+        return f"`selection: {self.selection()}` leaves the weights of several epochs"
+
     def refit(self) -> Refit | None:
-        """The task itself, where `readout: refit` is asked for."""
+        """The task itself, where readouts are to be fitted again."""
         return self if self.params.readout == "refit" else None
+
+    def insists(self) -> bool:
+        """Whether `readout: refit` is written in the file."""
+        return self._asked == "refit"
 
     def reads_words(self) -> Pooling | None:
         """None: what is read is not words."""
@@ -184,8 +222,8 @@ class TransferTask(Task):
         }
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Reports a task or a language that the phrasebook does not have, and a data set of the
-        hub without a name.
+        """Reports a task, a language or rows that the phrasebook does not have, and a data set of
+        the hub without a name.
         """
         if self.params.data == "hub":
             named = all(found.dataset for found in self.hub_sets(pivot, pivot).values())
@@ -194,13 +232,20 @@ class TransferTask(Task):
             return []
         if not self.has_phrasebook():
             return ["data: phrasebook has no rows for this task; name files, or a set of the hub"]
-        from raxalign.corpora.grammar import LANGS
+        from raxalign.corpora.phrases.rows import LANGS, held
 
+        asked = self.params.model_dump().get("phrasebook", {})
         missing = [
             lang for lang in self.languages(languages, pivot) if spelled(lang, LANGS) is None
         ]
-        return (
-            [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"]
-            if missing
-            else []
-        )
+        faults = [
+            f"phrasebook.{part}: there are {most:,} rows for this task, not {asked[part]:,}; ask"
+            " for fewer, or name files in `data`"
+            for part, most in held(self.name).items()
+            if asked[part] > most
+        ]
+        if missing:
+            faults.append(
+                f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"
+            )
+        return faults

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from raxalign.encoders.models.static import StaticEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.transfer.selection import Selection, best_epoch, kept
@@ -99,11 +98,8 @@ class Trained:
 
 def trained_encoder(start: Encoder, folder: Path) -> Encoder:
     """Returns `start` with the weights of a training that left one model of one epoch; the head of
-    that model is not read. Static vectors are not changed by a training: they are returned as they
-    are.
+    that model is not read.
     """
-    if isinstance(start, StaticEncoder):
-        return start
     (model,) = Trained.read(folder).models
     (file,) = model.files.values()
     assert isinstance(start, TransformerEncoder)
@@ -185,6 +181,7 @@ def _lasting_folder(runtime: Runtime, name: str) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     yield folder
     if runtime.rank == 0:
+        runtime.owned()  # else it is another process's
         shutil.rmtree(folder)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raxalign.measured import Measured
+from raxalign.measured import Measured, share
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -25,22 +25,22 @@ Ints = npt.NDArray[np.int64]
 COUNTS = ("tokens", "reference", "matches", "converted", "shared")
 
 MEASURED = (
-    Measured(
+    share(
         "bleu1",
         "Clipped unigram precision on pieces with the brevity penalty, of the shift that has the"
         " best value on dev in the same direction.",
     ),
-    Measured(
+    share(
         "convert_rate",
         "Of the pieces that not both languages have, the share that the target language has; of"
         " the same shift.",
     ),
-    Measured(
+    share(
         "bleu1_sacrebleu",
         "The same precision by sacrebleu, on words that are put together from pieces; of the same"
         " shift.",
     ),
-    Measured(
+    share(
         "layer{l}_alpha{a}_{convert_rate|bleu1}",
         "Convert rate or precision of one shift, by its layer and weight.",
         role="part",
@@ -51,11 +51,13 @@ MEASURED = (
         " corpus`.",
         "neither",
         "count",
+        "count",
     ),
     Measured(
         "shared_count",
         "Of these pieces, those that the pivot's sentences have too.",
         "neither",
+        "count",
         "count",
     ),
 )

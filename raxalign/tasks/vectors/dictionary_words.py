@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from raxalign.corpora.readers.dictionary import read_dictionary
-from raxalign.measured import Measured, count
+from raxalign.measured import count, share
 from raxalign.tasks.vectors.directions import SearchDirection, with_directions
 from raxalign.tasks.vectors.linked_words import Bools
 from raxalign.tasks.vectors.ranks import Floats, Ints, Ranks
@@ -104,9 +104,9 @@ def predictions_schema() -> pa.Schema:
 
 MEASURED = (
     *with_directions(
-        Measured("mrr", "Mean of 1 / rank over the queries, the mean of both directions."),
+        share("mrr", "Mean of 1 / rank over the queries, the mean of both directions."),
         *(
-            Measured(
+            share(
                 f"precision_at_{cut}",
                 f"Share of queries whose rank is at most {cut}, the mean of both directions.",
             )

@@ -38,4 +38,5 @@ def with_directions(*scores: Measured) -> Iterator[Measured]:
             f"The value of `{score.name}` in one direction.",
             score.better,
             "part",
+            score.unit,
         )

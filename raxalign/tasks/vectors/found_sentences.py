@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import read_sentences
-from raxalign.measured import Measured, count, standard_error
+from raxalign.measured import count, share, standard_error
 from raxalign.tasks.transfer.fingerprints import unit
 from raxalign.tasks.vectors.accuracy import accuracy, mean_accuracy
 from raxalign.tasks.vectors.directions import SearchDirection, with_directions
@@ -114,7 +114,7 @@ def predictions_schema() -> pa.Schema:
 
 MEASURED = (
     *with_directions(
-        Measured(
+        share(
             "accuracy",
             "Share of sentences whose nearest neighbour is their translation, the mean of the"
             " directions that `queries` names.",

@@ -12,12 +12,13 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
-from raxalign.measured import Measured
+from raxalign.measured import share
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.error_rate import LinkCounts
 from raxalign.pairing.gold import GoldFormat, GoldLinks, read_gold
-from raxalign.sample import Ratios
+from raxalign.sample import Ratios, Sample, of_influence, of_ratio
 from raxalign.tasks.vectors.linked_words import Ints
 
 Sentence = Sequence[str]
@@ -70,13 +71,13 @@ class GoldPairs:
 
 
 def _sides(path: Path) -> Iterator[tuple[Sentence, Sentence]]:
-    """Yield the words of both sides of every line."""
+    """Yield the words of both sides of every line, divided as their links count them."""
     from raxalign.corpora.readers.lines import read_lines
 
     try:
         with path.open("rb") as file:
             for number, line in enumerate(read_lines(file, path), 1):
-                sides = [side.split() for side in line.split(_DIVIDER)]
+                sides = [divide_at_blanks(side) for side in line.split(_DIVIDER)]
                 if len(sides) != 2 or not all(sides):
                     raise DataError(
                         path,
@@ -89,23 +90,41 @@ def _sides(path: Path) -> Iterator[tuple[Sentence, Sentence]]:
 
 
 MEASURED = (
-    Measured("f1", "Harmonic mean of precision and recall."),
-    Measured("precision", "Share of the links found that are possible links, |A & P| / |A|."),
-    Measured("recall", "Share of the sure links that are found, |A & S| / |S|."),
-    Measured(
+    share("f1", "Harmonic mean of precision and recall."),
+    share("precision", "Share of the links found that are possible links, |A & P| / |A|."),
+    share("recall", "Share of the sure links that are found, |A & S| / |S|."),
+    share(
         "alignment_error_rate",
         "Error rate of the links found, 1 - (|A & S| + |A & P|) / (|A| + |S|).",
         "lower",
     ),
 )
 """What word alignment reports."""
-RATIOS: Ratios = {
-    "f1": (("n_right", "n_right_sure"), ("n_gold", "n_predicted")),
+_RATIOS: Ratios = {
     "precision": (("n_right",), ("n_predicted",)),
     "recall": (("n_right_sure",), ("n_gold",)),
     "alignment_error_rate": (("n_wrong",), ("n_gold", "n_predicted")),
 }
-"""The metrics as ratios of sums of columns of the predictions."""
+"""Metrics as ratios of sums of columns of the predictions."""
+
+
+def link_sample(rows: pa.Table, metric: str) -> Sample | None:
+    """Return the sample of a metric.
+
+    `f1` is not a ratio of sums where gold has possible links: with precision P and recall R, whose
+    influences are known, its derivative is 2 (R² dP + P² dR) / (P + R)².
+    """
+    if metric != "f1":
+        # of no links, precision and recall are 1, and the error rate is 0
+        nothing = float(metric in ("precision", "recall"))
+        return of_ratio(rows, metric, _RATIOS, of_nothing=nothing)
+    precision, recall = (link_sample(rows, name) for name in ("precision", "recall"))
+    if precision is None or recall is None:
+        return None
+    p, r = precision.value, recall.value
+    total = p + r or 1.0
+    slopes = 2 * (r**2 * precision.influence() + p**2 * recall.influence()) / total**2
+    return of_influence(precision.units, 2 * p * r / total, slopes)
 
 
 def link_metrics(counts: LinkCounts) -> dict[str, float]:

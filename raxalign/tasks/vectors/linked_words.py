@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import read_sentences
 from raxalign.errors import DataError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
 import numpy as np
 import numpy.typing as npt
 
+from raxalign import lazy
 from raxalign.similarity import Measure, scaled, scored
 
 if TYPE_CHECKING:

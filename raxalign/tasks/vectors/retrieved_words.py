@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
-from raxalign.measured import Measured, count, standard_error
+from raxalign import lazy
+from raxalign.measured import count, share, standard_error
 from raxalign.similarity import Measure, nearest_neighbors
 from raxalign.tasks.vectors.accuracy import accuracy, mean_accuracy
 from raxalign.tasks.vectors.directions import DIRECTIONS, SearchDirection
@@ -227,18 +226,18 @@ ACCURACIES = (
 
 _FAMILIES = "{contextual|noncontextual}_accuracy"
 MEASURED = (
-    Measured(
+    share(
         "contextual_accuracy",
         "Share of unseen pairs that are found among all words, the mean of both directions.",
     ),
-    Measured(
+    share(
         "noncontextual_accuracy",
         "Share of unseen pairs that are found among first occurrences, the mean of both"
         " directions.",
     ),
-    Measured("contextual_accuracy_all", "The contextual accuracy over seen pairs too."),
-    Measured("noncontextual_accuracy_all", "The non-contextual accuracy over seen pairs too."),
-    Measured(
+    share("contextual_accuracy_all", "The contextual accuracy over seen pairs too."),
+    share("noncontextual_accuracy_all", "The non-contextual accuracy over seen pairs too."),
+    share(
         f"{_FAMILIES}_{{to_pivot|from_pivot|all_to_pivot|all_from_pivot}}",
         "The accuracy of one direction, over unseen pairs or over all of them.",
         role="part",

@@ -13,8 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
-
+from raxalign import lazy
 from raxalign.sample import Sample, clusters_of, column, summed, units_of
 from raxalign.tasks.vectors.directions import direction_of
 

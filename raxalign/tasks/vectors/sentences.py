@@ -146,8 +146,9 @@ def _combined(states_BTH: torch.Tensor, batch: Batch, how: _Reading, n_prompt: i
 def _prompted(prompt: str, sentence: Sequence[str], lang: str) -> Sentence:
     """A sentence after a prompt, in one running text."""
     before, after = Sentence.of_text(prompt), in_text(sentence, lang)
-    starts = [*before.starts, *(len(prompt) + start for start in after.starts)]
-    return Sentence([*before, *after], prompt + after.text, starts)
+    spans = [*before.spans(), *((len(prompt) + a, len(prompt) + b) for a, b in after.spans())]
+    starts, ends = zip(*spans, strict=True)
+    return Sentence([*before, *after], prompt + after.text, starts, ends)
 
 
 def _mean_of_words(

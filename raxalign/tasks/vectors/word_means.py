@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import lazy_loader as lazy
 import numpy as np
 import numpy.typing as npt
 
+from raxalign import lazy
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.vectors import Pooling

@@ -106,3 +106,15 @@ def test_a_layer_that_the_encoder_does_not_have_is_refused_before_it_is_loaded()
 def test_without_an_encoder_it_says_so(tmp_path):
     with pytest.raises(RaxalignError, match="no encoder was loaded"):
         align([["a"]], [["b"]], None, tmp_path)
+
+
+def test_given_words_may_be_read_one_by_one(tmp_path):
+    folder = tiny_bert(tmp_path / "encoder", ["とうきょう", "とう", "きょう"], layers=2)
+    encoder = TransformerEncoder.from_folder(folder)
+    src = tgt = [["とう", "きょう"]]
+    options = {"layer": "0", "encoder": "tiny"}
+    inputs = AlignerInputs(range(1), None, {}, tmp_path, 1, lang="ja", pivot="zh", encoder=encoder)
+    joined, _ = SimAlign(SimAlign.Params(**options)).align(src, tgt, inputs)
+    apart, _ = SimAlign(SimAlign.Params(**options, spacing="blanks")).align(src, tgt, inputs)
+    assert apart.pair(0) == {(0, 0), (1, 1)}
+    assert joined.pair(0) != apart.pair(0)  # one piece is the vector of both words

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from raxalign.config.grid import load
 from raxalign.corpora.phrasebook import Phrasebook
-from raxalign.plan.checks.bitexts import other_lengths, read_bitexts, swapped_sides
+from raxalign.corpora.readers.inspection import FileRead, Translations
+from raxalign.plan.checks.bitexts import (
+    doubts,
+    other_lengths,
+    read_bitexts,
+    swapped_translations,
+)
 from raxalign.plan.expansion.expand import expand
 
 GRID = """
@@ -71,16 +80,82 @@ def write_phrases(folder, *, swap):
 
 def test_sides_that_are_swapped_are_remarked_on_once_per_language(plan, tmp_path):
     write_phrases(tmp_path, swap=("fr",))
-    (remark,) = swapped_sides(plan("moses, path: '{lang}-{pivot}'"))
-    assert remark.startswith(f"{tmp_path}/fr-en.fr: the sides of fr-en seem to be swapped: ")
+    (remark,) = doubts(plan("moses, path: '{lang}-{pivot}'"))
+    assert str(remark).startswith(f"{tmp_path}/fr-en.fr: the sides of fr-en seem to be swapped: ")
     write_phrases(tmp_path, swap=())
-    assert list(swapped_sides(plan("moses, path: '{lang}-{pivot}'"))) == []
+    assert list(doubts(plan("moses, path: '{lang}-{pivot}'"))) == []
 
 
 def test_a_corpus_that_cannot_be_read_has_no_remark(plan, tmp_path):
     write_phrases(tmp_path, swap=("fr",))
     (tmp_path / "fr-en.fr").write_bytes(b"\xff\n")
-    assert list(swapped_sides(plan("moses, path: '{lang}-{pivot}'"))) == []
+    assert list(doubts(plan("moses, path: '{lang}-{pivot}'"))) == []
+
+
+def test_held_out_lines_with_a_blank_side_are_counted(found, tmp_path):
+    for lang in ("de", "fr"):
+        (tmp_path / f"{lang}-en.{lang}").write_text("x\n" * 7 + "\u200b\ny\n")
+        (tmp_path / f"{lang}-en.en").write_text("y\n" * (6 if lang == "de" else 9) + " \n\n\n")
+    (tmp_path / "fr-en.en").write_text("y\n" * 9)
+    german, french = found("moses, path: '{lang}-{pivot}'")
+    assert [str(remark) for remark in german.remarks] == [
+        f"{tmp_path}/de-en.de: 3 of 3 sentence pairs that are held out have a blank side and are"
+        " left out",
+    ]
+    assert [str(remark) for remark in french.remarks] == [
+        f"{tmp_path}/fr-en.fr: 1 of 3 sentence pairs that are held out have a blank side and are"
+        " left out",
+    ]
+
+
+def test_a_shift_is_seen_by_plan_at_the_beginning_and_by_doctor_everywhere(plan, found, tmp_path):
+    text = [f"{'word ' * (1 + (i * 7919) % 23)}{i}" for i in range(3000)]
+    for lang, at in (("de", 0), ("fr", 2000)):
+        moved = [*text[:at], *text[at + 1 :], "end"]
+        (tmp_path / f"{lang}-en.{lang}").write_text("\n".join(moved) + "\n")
+        (tmp_path / f"{lang}-en.en").write_text("\n".join(text).replace("word", "wort") + "\n")
+    (seen,) = doubts(plan("moses, path: '{lang}-{pivot}'"))
+    assert str(seen).startswith(
+        f"{tmp_path}/de-en.de: the sides of de-en seem to be shifted against"
+    )
+    assert [len(entry.remarks) for entry in found("moses, path: '{lang}-{pivot}'")] == [1, 1]
+
+
+def read(lang, pairs):
+    return FileRead(Path(f"{lang}.txt"), len(pairs), translations=Translations(lang, "en", pairs))
+
+
+def test_dictionaries_and_gold_texts_that_are_swapped_are_named(plan, tmp_path):
+    """German by its frequent words and by the words of the grid's text, Greek by its letters."""
+    write_phrases(tmp_path, swap=())
+    made = plan("moses, path: '{lang}-{pivot}'")
+    text = [
+        (tmp_path / f"de-en.{code}").read_text(encoding="utf-8").splitlines()
+        for code in ("de", "en")
+    ]
+    sentences = list(zip(*text, strict=True))
+    words = [
+        (de, en)
+        for pair in sentences
+        for de, en in zip(*(set(side.lower().strip(".").split()) for side in pair), strict=False)
+    ]
+    greek = [("καλημέρα", "morning")] * 9
+    right = [read("de", sentences), read("de", words), read("el", greek), read("fr", [])]
+    assert list(swapped_translations(made, right)) == []
+    wrong = [
+        replace(
+            entry,
+            translations=replace(
+                entry.translations, pairs=[pair[::-1] for pair in entry.translations.pairs]
+            ),
+        )
+        for entry in right
+    ]
+    assert [str(doubt).partition(" seem")[0] for doubt in swapped_translations(made, wrong)] == [
+        "de.txt: the sides of de-en",
+        "de.txt: the sides of de-en",
+        "el.txt: the sides of el-en",
+    ]
 
 
 @pytest.mark.parametrize(("training_from", "fatal"), [("end", True), ("start", False)])

@@ -19,7 +19,7 @@ XNLI = "xnli: {data: {train: 'train.{pivot}', dev: 'dev.{lang}'}}"
 def write(tmp_path, monkeypatch):
     monkeypatch.setenv("RAXALIGN_STORAGE", str(tmp_path / "storage"))
 
-    def write_(*methods, tasks=(XNLI,), more="", **files):
+    def write_(*methods, tasks=(XNLI,), more="", languages="{each: [de, fr]}", **files):
         good = {
             "train.en": "A\tB\t0\n",
             "dev.en": "C\tD\t1\n",
@@ -30,7 +30,12 @@ def write(tmp_path, monkeypatch):
             (tmp_path / name).write_text(text, encoding="utf-8")
         return open_grid(
             write_grid(
-                tmp_path, methods=methods or ("none: {}",), tasks=tasks, sentences="100", more=more
+                tmp_path,
+                methods=methods or ("none: {}",),
+                tasks=tasks,
+                sentences="100",
+                more=more,
+                languages=languages,
             )
         ).plan
 
@@ -91,6 +96,23 @@ def test_dictionaries_of_methods_and_links_of_word_aligners_are_read(write, tmp_
         "links.fr:2: 'x-y' is not a link",
     ]
     assert (found.files, found.rows) == (4, 3)
+
+
+def test_a_dictionary_whose_sides_are_swapped_is_doubted_until_it_is_mended(write, tmp_path):
+    entries = [("Ο γάτος κοιμάται", "cat"), ("Ο σκύλος γαβγίζει", "dog")] * 9
+    methods = ("rotation: {supervision: dictionary, dictionary: 'dict.{lang}'}",)
+
+    def doubts(order):
+        lines = "".join(" ".join((el.split()[1], en)[::order]) + "\n" for el, en in entries)
+        plan = write(
+            *methods, tasks=("retrieval: {}",), languages="{each: [el]}", **{"dict.el": lines}
+        )
+        return read_files(plan, memory=tmp_path / "memory").remarks
+
+    for _ in range(2):  # what is doubted is not remembered as good
+        (doubt,) = doubts(-1)
+        assert doubt.startswith(f"{tmp_path}/dict.el: the sides of el-en seem to be swapped: 100%")
+    assert doubts(1) == ()
 
 
 def test_all_files_are_named_before_more_faults_of_one(tmp_path):

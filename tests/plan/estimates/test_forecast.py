@@ -159,6 +159,9 @@ def test_data_of_unknown_size_has_no_time_and_is_named(tmp_path: Path) -> None:
     found = forecast(plan, {}, tuned, SPEED)
     assert found.unknown == {"tuned": len(tuned)}
     assert "not known before something like it has run" in found.told(1)
+    everything = forecast(plan, {}, [*tuned, *of(plan, "bitext")], SPEED)
+    assert everything.told(1).startswith("time, at least: ")
+    assert forecast(plan, {}, of(plan, "bitext"), SPEED).told(1).startswith("time, about: ")
     one, *others = tuned
     assert forecast(plan, {one: 5.0}, others, SPEED).total == 5.0 * len(others)
 

@@ -11,7 +11,7 @@ from raxalign.config.grid import load
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity, near
-from raxalign.plan.load import select
+from raxalign.plan.load import open_grid, select
 from raxalign.plan.plan import Plan
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
@@ -269,9 +269,48 @@ def test_a_dictionary_counts_as_its_content_and_not_as_its_path(tmp_path):
 
 def test_run_settings_are_no_part_of_any_key(tmp_path):
     plain = plan_of(tmp_path)
-    other = plan_of(tmp_path, more="run: {workers: 3, threads: 2, storage: elsewhere}\n")
+    other = plan_of(tmp_path, more="run: {threads: 2, storage: elsewhere}\n")
     assert list(plain.stages) == list(other.stages)
     assert [trial.key for trial in plain.trials] == [trial.key for trial in other.trials]
+
+
+def test_the_workers_of_the_file_are_in_the_keys_of_trainings_with_dropout_alone(tmp_path):
+    methods = ("none: {}", "rotation: {}", "finetune: {dropout: [true, false]}")
+    tasks = ("retrieval: {}", "xnli: {data: phrasebook}")
+    one, three = (
+        plan_of(tmp_path, methods=methods, tasks=tasks, run=f"workers: {n}") for n in (1, 3)
+    )
+    for plan, workers in ((one, 1), (three, 3)):
+        made = [stage for stage in plan.stages.values() if not stage.inline]
+        assert {
+            (stage.kind, stage.params.get("method", {}).get("dropout")): stage.shares
+            for stage in made
+        } == {
+            **dict.fromkeys([("bitext", None), ("text", None), ("pairs", None), ("seen", None)], 0),
+            ("encoder", None): 1,
+            ("aligned", None): 0,
+            ("aligned", True): workers,
+            ("aligned", False): 0,
+            ("tuned", None): workers,
+            ("evaluation", None): 0,
+        }
+    stays = {
+        stage.kind
+        for key, stage in one.stages.items()
+        if key in three.stages and stage.kind not in ("evaluation", "aligned")
+    }
+    assert stays == {"bitext", "text", "pairs", "seen", "encoder"}
+    for trial, other in zip(one.trials, three.trials, strict=True):
+        dropout = trial.params.get("dropout", False)
+        assert (trial.aligned == other.aligned) is not dropout
+        assert (trial.evaluations["retrieval"] == other.evaluations["retrieval"]) is not dropout
+        assert trial.evaluations["xnli"] != other.evaluations["xnli"]
+
+
+def test_workers_of_a_flag_are_in_no_key(tmp_path):
+    path = write_grid(tmp_path, run="workers: 2")
+    one, three = (open_grid(path, storage=str(tmp_path), workers=n).plan for n in (1, 3))
+    assert list(one.stages) == list(three.stages)
 
 
 @pytest.mark.parametrize("task", ["sentence_retrieval: {}", "token_translation: {}"])

@@ -58,7 +58,7 @@ def test_a_training_on_the_pivot_alone_is_shared_by_what_moves_others_inside(tmp
 
 def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
     tasks = (
-        "kept: {kind: xnli, data: phrasebook}",
+        "kept: {kind: xnli, data: phrasebook, readout: keep}",
         "xnli: {data: phrasebook, readout: refit}",
         "retrieval: {}",
     )
@@ -87,7 +87,10 @@ READOUTS = (
 
 
 def test_readouts_are_fitted_again_on_the_piece_that_a_tagger_reads(tmp_path):
-    tasks = ("kept: {kind: pos, data: phrasebook}", "pos: {data: phrasebook, readout: refit}")
+    tasks = (
+        "kept: {kind: pos, data: phrasebook, readout: keep}",
+        "pos: {data: phrasebook, readout: refit}",
+    )
     plan = plan_of(
         tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}"
     )
@@ -134,7 +137,7 @@ def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
     its record says what was done.
     """
     tasks = (
-        f"kept: {{kind: {kind}, data: phrasebook}}",
+        f"kept: {{kind: {kind}, data: phrasebook, readout: keep}}",
         f"again: {{kind: {kind}, data: phrasebook, readout: refit}}",
     )
     plan = plan_of(
@@ -160,3 +163,104 @@ def test_readouts_that_a_task_trains_through_are_not_fitted_again(tmp_path):
             methods=("rotation: {direction: to-other}",),
             tasks=("xnli: {data: phrasebook, readout: refit}",),
         )
+
+
+ALL = ("none: {}", "rotation: {}", "centering: {}", "finetune: {}", "mean_shift: {}")
+
+
+def outdated(folder, task, **parts):
+    """Method -> why its readouts are kept though the training of a task outdates them."""
+    options = {"methods": ALL, "sentences": "50", "languages": "{each: [de]}", **parts}
+    plan = plan_of(folder, tasks=(f"x: {{{task}}}",), **options)
+    return {trial.method: trial.outdated["x"] for trial in plan.trials if trial.outdated}
+
+
+@pytest.mark.parametrize("kind", ["xnli", "mlqa", "pos"])
+def test_readouts_are_fitted_again_unless_the_file_asks_to_keep_them(tmp_path, kind):
+    tasks = tuple(
+        f"{name}: {{kind: {kind}, data: phrasebook{option}}}"
+        for name, option in (
+            ("usual", ""),
+            ("again", ", readout: refit"),
+            ("kept", ", readout: keep"),
+        )
+    )
+    plan = plan_of(
+        tmp_path, methods=("rotation: {}",), tasks=tasks, sentences="50", languages="{each: [de]}"
+    )
+    (trial,) = plan.trials
+    assert trial.evaluations["usual"] == trial.evaluations["again"] != trial.evaluations["kept"]
+    assert trial.outdated == {"kept": "`readout: keep`"}
+
+
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        ("kind: xnli, data: phrasebook, readout: keep", "`readout: keep`"),
+        ("kind: mlqa, data: phrasebook, readout: keep", "`readout: keep`"),
+        ("kind: pos, data: phrasebook, readout: keep", "`readout: keep`"),
+        (
+            "kind: xnli, data: phrasebook, selection: mean-dev",
+            "`selection: mean-dev` leaves the weights of several epochs",
+        ),
+        (
+            "kind: pos, data: phrasebook, selection: target-dev",
+            "`selection: target-dev` leaves the weights of several epochs",
+        ),
+    ],
+)
+def test_readouts_that_a_training_outdates_have_a_reason_where_they_are_kept(tmp_path, task, why):
+    assert outdated(tmp_path, task) == {"rotation": why, "centering": why}
+
+
+def test_a_map_that_moves_the_pivot_is_kept_since_the_task_trains_through_it(tmp_path):
+    assert outdated(tmp_path, "kind: xnli, data: phrasebook") == {
+        "centering": "centering moves the pivot, so that the task trains through its readouts"
+    }
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "kind: xnli, data: phrasebook, setting: translate-train, readout: keep",
+        "kind: ner, data: phrasebook, tagger: bilstm_crf",
+        "kind: ner, data: phrasebook, profile: paper",
+        "kind: retrieval",
+    ],
+)
+def test_without_a_training_that_changes_the_encoder_alone_no_map_is_outdated(tmp_path, task):
+    assert outdated(tmp_path, task) == {}
+
+
+def test_vectors_that_no_training_changes_are_not_fitted_again(tmp_path):
+    plan = plan_of(
+        tmp_path,
+        methods=("rotation: {}",),
+        tasks=(
+            "xnli: {data: phrasebook}",
+            "kept: {kind: xnli, data: phrasebook, readout: keep}",
+            "again: {kind: xnli, data: phrasebook, readout: refit}",
+        ),
+        encoder="{kind: static, dimension: 16}",
+        sentences="50",
+        languages="{each: [de]}",
+    )
+    (trial,) = plan.trials
+    assert len({*trial.evaluations.values()}) == 1
+    assert trial.outdated == {}
+
+
+def test_a_plan_names_outdated_readouts_before_anything_runs(tmp_path):
+    plan = plan_of(
+        tmp_path,
+        methods=("none: {}", "rotation: {}", "linear: {}", "finetune: {}"),
+        tasks=("xnli: {data: phrasebook, selection: mean-dev}", "pos: {data: phrasebook}"),
+        sentences="50",
+        languages="{each: [de]}",
+    )
+    assert [line for line in plan.remarks() if "readouts" in line] == [
+        "xnli: the readouts of rotation, linear were fitted before the task's training, which"
+        " changes the encoder, and are kept: `selection: mean-dev` leaves the weights of several"
+        " epochs"
+    ]
+    assert type(plan).from_json(plan.to_json()) == plan

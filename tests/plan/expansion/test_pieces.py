@@ -53,11 +53,13 @@ def test_the_limits_and_their_encoder_are_in_the_keys_of_training_alone(folder):
     assert (start.kind, start.maker, start.inline) == ("encoder", "transformer", True)
 
 
-def test_basic_tokens_are_in_the_keys_where_they_are_limited(folder):
+def test_limits_of_length_are_in_the_keys_of_training_alone(folder):
     plain = bitexts(expand(grid_of(folder)))
-    limited = bitexts(expand(grid_of(folder, "max_basic_tokens: 99\n  ")))
+    limited = bitexts(expand(grid_of(folder, "max_basic_tokens: 99\n  max_words: 9\n  ")))
     assert {"max_basic_tokens"}.isdisjoint(plain["training"].params)
-    assert {stage.params["max_basic_tokens"] for stage in limited.values()} == {99}
+    assert limited["training"].params["max_basic_tokens"] == 99
+    assert limited["training"].params["max_words"] == 9
+    assert limited["heldout"].key == plain["heldout"].key
 
 
 def test_the_encoder_counts_among_those_of_the_grid(folder):

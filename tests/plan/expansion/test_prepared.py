@@ -17,7 +17,7 @@ METHODS = ("none: {}", "rotation: {}", "finetune: {lambda: [0.1, 1.0]}", "mlm: {
 
 def plan_of(folder, **options):
     sizes = {"languages": "{each: [de]}", "sentences": "[9_999, 10_000]", "methods": METHODS}
-    return expand(load(write_grid(folder, size=20_000, **{**sizes, **options})))
+    return expand(load(write_grid(folder, size=12_000, **{**sizes, **options})))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_pieces_of_word_pairs_do_not_wait_for_the_aligner_unless_they_are_cut_ou
     assert "pairs" not in behind
     largest = "pairs: {align_on: largest, aligner: fast_align}"
     path = write_grid(
-        tmp_path, size=20_000, languages="{each: [de]}", sentences="10_000", methods=METHODS
+        tmp_path, size=12_000, languages="{each: [de]}", sentences="10_000", methods=METHODS
     )
     text = path.read_text(encoding="utf-8").replace("pairs: {aligner: fast_align}", largest)
     path.write_text(text, encoding="utf-8")
@@ -108,7 +108,7 @@ TRANSLATED = (
     'xnli: {setting: translate-train, data: {train: "rows.{lang}", dev: "dev.{lang}"}}',
     'few: {kind: xnli, data: {train: "few.{pivot}", dev: "dev.{lang}"}}',
     'short: {kind: pawsx, data: {train: "rows.{pivot}", dev: "dev.{lang}"}, max_train: 9_999}',
-    "made: {kind: xnli, data: phrasebook, phrasebook: {train: 10_000}}",
+    "made: {kind: xnli, data: phrasebook}",
 )
 
 
@@ -126,9 +126,9 @@ def test_many_rows_of_a_task_have_one_stage_per_language_for_all_trainings(tmp_p
     plan = plan_of_tasks(tmp_path)
     stages = {stage.key: stage for stage in rows_of(plan)}
     read = sorted((stage.params["lang"], *stage.digests) for stage in stages.values())
-    assert read == [("de", "train/de"), ("en",), ("en", "train/en")]
+    assert read == [("de", "train/de"), ("en", "train/en")]
     tuned = [stage for stage in of_kind(plan, "tuned") if stage.prepared]
-    assert len(tuned) == 6  # of three encoders; what has few rows has none
+    assert len(tuned) == 3  # of three encoders; what has few rows has none
     assert {name for stage in tuned for name in stage.prepared} == {"rows/de", "rows/en"}
     assert {key for stage in tuned for key in stage.prepared.values()} == stages.keys()
     keys = list(plan.stages)
@@ -157,7 +157,7 @@ def test_rows_of_other_files_or_options_are_other_stages(tmp_path):
     slower = TRANSLATED[0].replace("data:", "learning_rate: 1.0e-3, max_length: 64, data:")
     same = {stage.key for stage in rows_of(plan_of_tasks(tmp_path, tasks=(slower,)))}
     assert len(same) == 2
-    assert same < before
+    assert same == before
 
 
 def test_static_encoders_have_no_pieces_of_rows(tmp_path):
@@ -175,10 +175,12 @@ def test_a_missing_file_of_rows_is_reported_as_before(tmp_path):
 def test_taggers_and_answers_have_stages_of_rows_too(tmp_path):
     (tmp_path / "rows.en").write_text("haus O\n\n" * 200_000)
     (tmp_path / "dev.en").write_text("haus O\n")
+    for lang in ("de", "en"):
+        (tmp_path / f"{lang}.json").write_text("a plan reads no rows" * 100_000)
     tasks = (
         'ner: {data: {train: "rows.{pivot}", dev: "dev.{lang}"}}',
         'slow: {kind: ner, epochs: 2, data: {train: "rows.{pivot}", dev: "dev.{lang}"}}',
-        "mlqa: {setting: translate-train, data: phrasebook, phrasebook: {train: 10_000}}",
+        'mlqa: {setting: translate-train, data: {train: "{lang}.json", dev: "{lang}.json"}}',
         "few: {kind: mlqa, data: phrasebook}",
     )
     plan = plan_of_tasks(tmp_path, tasks=tasks)

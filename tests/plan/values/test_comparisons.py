@@ -5,6 +5,7 @@ where nothing can be tested.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from raxalign.plan.values.comparisons import (
     OTHER_LANGUAGES,
     Compared,
     comparisons,
+    fallen,
 )
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
+from raxalign.tasks.retrieval import Retrieval
 from raxalign.tracking.runs import cell_metrics
 from tests.grids import write_grid
 from tests.ledgers import made_up, nli, words
@@ -41,7 +44,12 @@ GRID = {
 
 def compared(opened: Opened, ledger: Ledger | None, baseline: str | None = None) -> list[Compared]:
     found = rows(opened.plan, ledger or Ledger(opened.root))
-    return comparisons(cells(found, opened.plan.pivot), opened.plan, ledger, baseline=baseline)
+    return comparisons(
+        cells(found, opened.plan.pivot, opened.plan.measured),
+        opened.plan,
+        ledger,
+        baseline=baseline,
+    )
 
 
 def one(found: list[Compared], opened: Opened, cell: str, task: str, lang: str) -> Compared:
@@ -131,9 +139,36 @@ def test_holm_is_over_all_that_one_table_shows(found: list[Compared]) -> None:
     adjusted = holm([entry.comparison.p for entry in family])  # type: ignore[union-attr, misc]
     assert [entry.p_adjusted for entry in family] == adjusted
     for entry, p in zip(family, adjusted, strict=True):
-        assert entry.verdict == (
-            "cannot tell" if p >= 0.05 else "better" if entry.comparison.difference > 0 else "worse"
-        )  # type: ignore[union-attr]
+        assert entry.comparison is not None
+        assert entry.comparison.p is not None
+        unmarked = "not after correction" if entry.comparison.p < 0.05 else "cannot tell"
+        marked = "better" if entry.comparison.difference > 0 else "worse"
+        assert entry.verdict == (unmarked if p >= 0.05 else marked)
+
+
+def test_an_interval_without_0_is_never_beside_cannot_tell(tmp_path: Path) -> None:
+    """Skills that differ by little: some differences are seen one by one, and not in the table."""
+    opened, ledger = filled(tmp_path, {"none": 0.5, "rotation": 0.6, "finetune": 0.58}, "[0, 1, 2]")
+    verdicts = defaultdict(set)
+    for entry in compared(opened, ledger):
+        found = entry.comparison
+        if found is not None and found.low is not None and found.high is not None:
+            verdicts[found.low > 0 or found.high < 0].add(entry.verdict)
+    assert verdicts[False] == {"cannot tell"}
+    assert verdicts[True] == {"better", "not after correction"}
+
+
+def test_some_tables_alone_are_judged_as_among_all(
+    made: tuple[Opened, Ledger], found: list[Compared]
+) -> None:
+    opened, ledger = made
+    table = ("xnli", "accuracy", "test")
+    whole = cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured)
+    alone = comparisons(whole, opened.plan, ledger, tables={table})
+    wanted = [entry for entry in found if (entry.name[0], *entry.name[2:]) == table]
+    assert [(entry.name, entry.p_adjusted, entry.verdict) for entry in alone] == [
+        (entry.name, entry.p_adjusted, entry.verdict) for entry in wanted
+    ]
 
 
 def test_one_run_of_something_with_chance_cannot_be_told(tmp_path: Path) -> None:
@@ -232,6 +267,40 @@ def test_a_language_that_falls_far_below_the_encoder_as_it_was_is_told(tmp_path:
     assert (mild.verdict, mild.falls_far) == ("worse", False)
 
 
+def test_a_collapse_is_named_after_one_run_where_nothing_can_be_tested(tmp_path: Path) -> None:
+    opened, ledger = filled(tmp_path, {"none": 0.8, "rotation": 0.6, "finetune": 0.2}, "[0]")
+    found = compared(opened, ledger)
+    far = one(found, opened, "finetune", "retrieval", "de-en")
+    assert (far.verdict, far.tested, far.falls_far) == ("cannot tell", False, True)
+    assert not one(found, opened, "rotation center=true", "retrieval", "de-en").falls_far
+    named = fallen(
+        cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured), opened.plan
+    )
+    assert {(entry.cell.method, entry.name[0]) for entry in named} == {
+        ("finetune", "retrieval"),
+        ("finetune", "xnli"),
+    }
+    assert {entry.name[1] for entry in named} <= {"de-en", "fr-en", "de", "fr", "en"}
+    fewer = replace(far.measured, better="lower")
+    assert not replace(far, measured=fewer).falls_far
+
+
+def test_values_under_outdated_readouts_say_so_and_those_of_the_pivot_do_not(
+    tmp_path: Path,
+) -> None:
+    tasks = ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook, readout: keep}")
+    opened, ledger = made_up(tmp_path, **{**GRID, "tasks": tasks})
+    found = {
+        (entry.cell.method, *entry.name[:2]): entry.outdated
+        for entry in compared(opened, ledger)
+        if entry.outdated
+    }
+    assert found == {
+        ("rotation", "xnli", lang): "`readout: keep`"
+        for lang in ("de", "fr", "avg", "avg_zero_shot")
+    }
+
+
 def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path: Path) -> None:
     opened = open_grid(write_grid(tmp_path, **GRID), storage=str(tmp_path / "storage"))  # type: ignore[arg-type]
     ledger = Ledger(opened.root)
@@ -261,7 +330,7 @@ def test_means_over_other_languages_are_not_compared(tmp_path: Path) -> None:
         for row in rows(opened.plan, ledger)
         if (row["method"], row["languages"]) != ("rotation", ["es"])
     ]
-    found = comparisons(cells(there, opened.plan.pivot), opened.plan, ledger)
+    found = comparisons(cells(there, opened.plan.pivot, opened.plan.measured), opened.plan, ledger)
     mean = one(found, opened, "rotation center=true", "retrieval", "avg")
     assert (mean.comparison, mean.difference, mean.verdict, mean.untested) == (
         None,
@@ -279,10 +348,10 @@ def test_means_are_tested_in_whatever_order_the_seeds_come(tmp_path: Path) -> No
     assert (mean.untested, mean.value.n) == ("", 2)
 
 
-def test_where_less_is_better_the_smaller_value_is_called_better(
+def test_where_the_task_declares_lower_as_better_the_smaller_value_is_called_better(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened, ledger = made_up(tmp_path, **GRID)
+    opened, ledger = made_up(tmp_path, **{**GRID, "seeds": "[0, 1, 2, 3, 4]"})
 
     def verdicts() -> list[str | None]:
         return [
@@ -292,10 +361,12 @@ def test_where_less_is_better_the_smaller_value_is_called_better(
         ]
 
     usual = verdicts()
-    monkeypatch.setattr(
-        "raxalign.plan.values.comparisons.less_is_better",
-        lambda metric: metric == "contextual_accuracy",
+    opened.plan._measured.clear()
+    lower = tuple(
+        replace(entry, better="lower") if entry.better == "higher" else entry
+        for entry in Retrieval.metrics
     )
+    monkeypatch.setattr(Retrieval, "metrics", lower)
     turned = {"better": "worse", "worse": "better"}
     assert "better" in usual
     assert verdicts() == [turned.get(verdict or "", verdict) for verdict in usual]
@@ -309,9 +380,11 @@ def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path:
     found = rows(opened.plan, ledger)
     Path(opened.root, "ledger", key, "predictions.arrow").write_bytes(b"no table")
     with pytest.raises(DamagedArtifact, match=r"predictions\.arrow"):
-        comparisons(cells(found, opened.plan.pivot), opened.plan, ledger)
+        comparisons(cells(found, opened.plan.pivot, opened.plan.measured), opened.plan, ledger)
     compared_ = comparisons(
-        cells(rows(opened.plan, ledger), opened.plan.pivot), opened.plan, ledger
+        cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured),
+        opened.plan,
+        ledger,
     )
     assert not any(
         entry.cell.method == "none" and entry.name[0] == "retrieval" for entry in compared_
@@ -325,7 +398,7 @@ def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(
     made: tuple[Opened, Ledger], found: list[Compared]
 ) -> None:
     entry = one(found, made[0], "finetune", "retrieval", "avg")
-    metrics = cell_metrics(entry.cell, found)
+    metrics = cell_metrics(made[0].plan, entry.cell, found)
     name, comparison = "retrieval/avg/contextual_accuracy", entry.comparison
     assert comparison is not None
     assert entry.interval is not None
@@ -338,11 +411,12 @@ def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(
     wanted |= {
         "_difference_low": comparison.low,
         "_difference_high": comparison.high,
+        "_p": comparison.p,
         "_p_adjusted": entry.p_adjusted,
     }
     assert {suffix: metrics[f"{name}{suffix}"] for suffix in wanted} == wanted
     assert f"{name}_pairs" not in metrics
     assert "retrieval/de-en/contextual_accuracy_low" not in metrics
-    base = cell_metrics(one(found, made[0], "none", "retrieval", "avg").cell, found)
+    base = cell_metrics(made[0].plan, one(found, made[0], "none", "retrieval", "avg").cell, found)
     assert f"{name}_low" in base
     assert f"{name}_difference" not in base

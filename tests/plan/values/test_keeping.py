@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from raxalign.measured import share
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -113,8 +114,8 @@ def test_a_trial_that_lacks_a_task_keeps_its_weights(plan: Plan) -> None:
     assert cell[1].aligned not in gone
 
 
-def test_the_dev_value_is_the_main_metric_without_the_pivot_and_errors_count_downwards(
-    plan: Plan,
+def test_the_dev_value_is_the_main_metric_without_the_pivot_and_counts_downwards_where_declared(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = next(t for t in plan.trials if t.method == "finetune")
     scores = [
@@ -124,6 +125,9 @@ def test_the_dev_value_is_the_main_metric_without_the_pivot_and_errors_count_dow
     records = {trial.evaluations["xnli"]: {"scores": scores, "params": {}}}
     assert dev_score(plan, trial, records) == pytest.approx(0.5)
     scores[:] = [{"lang": "de", "metric": "x_error_rate", "split": "dev", "value": 0.2}]
+    assert dev_score(plan, trial, records) is None, "a name says nothing"
+    declared = share("x_error_rate", "Share of errors.", "lower")
+    monkeypatch.setitem(plan._measured, ("xnli", "x_error_rate"), declared)
     assert dev_score(plan, trial, records) == -0.2
     scores[:] = [{"lang": "de", "metric": "accuracy", "split": "test", "value": 0.2}]
     assert dev_score(plan, trial, records) is None

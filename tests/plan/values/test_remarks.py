@@ -9,6 +9,7 @@ from typing import Any
 
 from raxalign.config.grid import load
 from raxalign.plan.expansion.expand import expand
+from raxalign.plan.names import trial_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.remarks import chosen_in_report, remarked, remarks
 from raxalign.report.cells.results import Results
@@ -71,12 +72,33 @@ def test_trainings_whose_loss_did_not_fall_are_named_and_counted(tmp_path: Path)
     assert many.endswith("; finetune lambda=0.1 de seed 1: 0.9674 to 1.697, and 2 more)")
 
 
+def test_trainings_whose_dropout_drew_otherwise_since_memory_ran_out_are_named(
+    tmp_path: Path,
+) -> None:
+    plan = plan_of(tmp_path)
+    key = next(iter(plan.trials)).evaluations["retrieval"]
+    assert remarks(plan, {key: {"notes": {"cut_batches": ["xnli"]}}}) == [
+        f"memory ran out in the training xnli ({trial_name(plan.trials[0], plan)}), so that dropout"
+        " drew other masks than where whole batches fit"
+    ]
+
+
 def test_what_a_method_was_fitted_on_that_is_little_is_remarked_on_once(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     said = "150 pairs do not determine a rotation of 256 dimensions"
     assert remarks(plan, noted(plan, {"thin_support": {"rotation de": said}})) == [
         f"rotation de: {said}"
     ]
+
+
+def test_held_out_lines_that_were_left_out_are_counted_once(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    left_out = {"left_out": {"th": {"test": [68, 1024], "dev": [1, 100]}}}
+    assert remarks(plan, noted(plan, left_out)) == [
+        "68 of 1,024 test lines of th have a blank side and are left out",
+        "1 of 100 dev lines of th have a blank side and are left out",
+    ]
+    assert remarked({"notes": left_out}, None)["notes"] == left_out
 
 
 def test_records_without_such_notes_and_trials_without_records_have_no_remarks(
@@ -134,14 +156,69 @@ def test_what_is_kept_of_a_record_gives_the_same_remarks(tmp_path: Path) -> None
         "loss_not_lowered": {"finetune": [1.0, 2.0]},
         "not_as_trained": {"finetune": "pieces differ"},
         "thin_support": {"retrieval": "3 pairs"},
+        "cut_batches": ["finetune"],
         "links": {"de": "a long list"},
     }
     scores = [{"split": split, "value": 0.5} for split in ("test", "dev", "dev")]
     records = {key: {**record, "scores": scores} for key, record in noted(plan, notes).items()}
-    kept = {key: remarked(record) for key, record in records.items()}
-    assert len(remarks(plan, kept)) == 5
+    kept = {key: remarked(record, None) for key, record in records.items()}
+    assert len(remarks(plan, kept)) == 6
     assert remarks(plan, kept) == remarks(plan, records)
     assert chosen_in_report(plan, kept) == chosen_in_report(plan, records)
     first = next(iter(kept.values()))
     assert "links" not in first["notes"]
     assert len(first["scores"]) == 1
+
+
+def test_values_under_outdated_readouts_are_remarked_on_where_there_are_some(
+    tmp_path: Path,
+) -> None:
+    methods = ("none: {}", "rotation: {}", "finetune: {}")
+    tasks = ("pos: {data: phrasebook, readout: keep}", "retrieval: {}")
+    plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
+    said = (
+        "pos: the readouts of rotation were fitted before the task's training, which changes the"
+        " encoder, and are kept: `readout: keep`"
+    )
+    assert remarks(plan, noted(plan, {})) == [said]
+    others = {
+        key: {"notes": {}}
+        for trial in plan.trials
+        for task, key in trial.evaluations.items()
+        if (trial.method, task) != ("rotation", "pos")
+    }
+    assert remarks(plan, others) == []
+
+
+def test_a_training_that_ended_too_early_is_said_to_be_hardly_trained(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    key = next(t.evaluations["retrieval"] for t in plan.trials if t.params.get("lambda") == 0.1)
+    notes = {"loss_still_falling": {"finetune": [1.04, 0.78, 0.052]}}
+    assert remarks(plan, {key: remarked({"notes": notes}, None)}) == [
+        "hardly trained: the loss of the training finetune still fell in its last fifth (finetune"
+        " lambda=0.1 de seed 0: 1.04 to 0.78, 20% of it late); train it longer, or at a larger"
+        " `learning_rate`"
+    ]
+
+
+def scored(plan: Plan, values: dict[str, float]) -> dict[str, dict[str, Any]]:
+    """Records with a value per method of retrieval's main metric."""
+    main = plan.main_metric("retrieval")
+    score = {"lang": "de-en", "metric": main, "split": "test"}
+    return {
+        trial.evaluations["retrieval"]: remarked(
+            {"scores": [{**score, "value": values[trial.method]}]}, main
+        )
+        for trial in plan.trials
+    }
+
+
+def test_a_task_in_which_no_method_leaves_the_floor_is_remarked_on(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    assert remarks(plan, scored(plan, {"none": 0.006, "finetune": 0.011})) == [
+        "near the floor: no method reaches 2% in retrieval (de-en), so that differences there say"
+        " little; more `sentences`, longer trainings or a stronger encoder leave it"
+    ]
+    assert remarks(plan, scored(plan, {"none": 0.006, "finetune": 0.03})) == []
+    alone = plan.only(trial for trial in plan.trials if trial.method == "none")
+    assert remarks(alone, scored(alone, {"none": 0.006})) == []

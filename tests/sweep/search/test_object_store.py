@@ -47,7 +47,7 @@ def test_drivers_on_two_machines_make_each_trial_once(opened: Opened, tmp_path: 
 
 def test_a_machine_that_is_lost_loses_no_point(opened: Opened, tmp_path: Path) -> None:
     lost, heir = (source_of(opened, tmp_path / name) for name in ("one", "other"))
-    lost.owner.driver = Driver("elsewhere", 1, None)
+    lost.owner.driver = Driver("0badcafe-1-1")
     lost.owner.beat()
     left = lost.more({}, 1)
     assert left is not None

@@ -1,0 +1,54 @@
+"""What a grid file names, read without its checks and without running its plug-ins: for a shell
+that completes a half-typed command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from raxalign.config._faults import Faults
+from raxalign.config._yaml import read
+from raxalign.config.axes import LANGUAGE, Axis
+
+
+def named(path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the names of the tasks under `task`, and under the names that ``--only`` takes the
+    values of the axes and of the methods' params that have several.
+
+    Raises `GridError` for a file that is not one.
+    """
+    grid = read(path, Faults())[0].plain()
+    languages = grid.get("languages")
+    spoken = languages.values() if isinstance(languages, Mapping) else [languages]
+    found = {
+        "task": _texts(grid.get("tasks")),
+        Axis.METHOD.value: _texts(grid.get("methods")),
+        LANGUAGE: _texts([lang for part in spoken for lang in _listed(part)]),
+        Axis.SENTENCES.value: _texts(grid.get("sentences")),
+        Axis.SEED.value: _texts(grid.get("seeds")),
+        Axis.ENCODER.value: _texts(grid.get("encoder")),
+    }
+    methods = grid.get("methods")
+    for params in methods.values() if isinstance(methods, Mapping) else ():
+        for name, values in params.items() if isinstance(params, Mapping) else ():
+            if isinstance(values, list):
+                found[name] = tuple(dict.fromkeys([*found.get(name, ()), *_texts(values)]))
+    return found
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """Return values as a command line has them: the keys of a mapping, what a list has, or one."""
+    entries = _listed(value)
+    return tuple(
+        str(entry).lower() if isinstance(entry, bool) else str(entry)
+        for entry in entries
+        if isinstance(entry, bool | int | float | str)
+    )
+
+
+def _listed(value: Any) -> Iterable[Any]:
+    if isinstance(value, list | Mapping):
+        return value
+    return () if value is None else (value,)

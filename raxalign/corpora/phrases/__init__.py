@@ -1,0 +1,1 @@
+"""The rows of the built-in phrasebook, and what reads them."""

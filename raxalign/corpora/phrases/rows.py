@@ -1,0 +1,134 @@
+"""The rows of the phrasebook: sentences in six languages, and labelled examples for tasks.
+
+``phrasebook.parquet`` holds them. Each row has its kind, its part (a seed or a split), and one list
+of texts per language, in which blanks divide words, their tags and their senses. A program drew the
+rows once from a small grammar. ``phrasebook.json`` has the commit of that program, its command, and
+the number of rows of each kind and part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from raxalign.errors import DataError
+
+LANGS = ("en", "de", "es", "fr", "bg", "el")
+FILE = Path(__file__).with_name("phrasebook.parquet")
+Words = tuple[str, ...]
+
+
+class Sentence(NamedTuple):
+    """A sentence in one language: its words, their universal parts of speech, and what each word
+    expresses (for links).
+    """
+
+    words: Words
+    tags: Words
+    senses: tuple[tuple[int, ...], ...]
+
+
+@cache
+def record() -> Mapping[str, Any]:
+    """Return how the rows were made; `rows` has their numbers by kind and part."""
+    found: Mapping[str, Any] = json.loads(FILE.with_suffix(".json").read_text(encoding="utf-8"))
+    return found
+
+
+def held(kind: str) -> Mapping[str, int]:
+    """Return the number of rows of a kind by part; empty for a kind that has none."""
+    found: Mapping[str, int] = record()["rows"].get(kind, {})
+    return found
+
+
+def read(kind: str, part: str, langs: Sequence[str], rows: range) -> Iterator[tuple[Any, ...]]:
+    """Return the texts of some rows, for each row one list per language.
+
+    Args:
+        kind: What the rows are: ``sentences``, ``text`` or the name of a task.
+        part: A seed of sentences, or a split.
+        langs: Languages, of `LANGS`.
+        rows: The numbers of the rows.
+
+    Raises:
+        DataError: There is no such part, or it has fewer rows.
+    """
+    import pyarrow.parquet as pq
+
+    parts = held(kind)
+    if part not in parts:
+        known = f"has no {kind} {part!r}"
+        raise DataError("phrasebook", known, remedy=f"use {', '.join(parts)}")
+    if rows.stop > parts[part]:
+        known = f"has {parts[part]:,} rows of {kind} {part}, not {rows.stop:,}"
+        raise DataError("phrasebook", known, remedy="ask for fewer, or use data of your own")
+    wanted = [("kind", "=", kind), ("part", "=", part)]
+    table = pq.read_table(FILE, columns=list(dict.fromkeys(langs)), filters=wanted)
+    found = table.slice(rows.start, len(rows)).to_pydict()
+    return zip(*(found[lang] for lang in langs), strict=True)
+
+
+def sentences(
+    langs: Sequence[str], count: int, seed: int = 0, first: int = 0
+) -> Iterator[tuple[Sentence, ...]]:
+    """Return sentences, each in some languages.
+
+    Args:
+        langs: Languages, of `LANGS`.
+        count: How many sentences.
+        seed: Their seed.
+        first: The number of the first one.
+    """
+    found = read("sentences", str(seed), langs, range(first, first + count))
+    return (tuple(_sentence(*cells) for cells in row) for row in found)
+
+
+def _sentence(words: str, tags: str, senses: str) -> Sentence:
+    expressed = tuple(tuple(map(int, word.split(","))) for word in senses.split(" "))
+    return Sentence(tuple(words.split(" ")), tuple(tags.split(" ")), expressed)
+
+
+def tagged(task: str, n: int, lang: str, split: str) -> Iterator[tuple[Words, Words]]:
+    """Return the first n sentences of a split of a tagging task, with one tag per word."""
+    found = read(task, split, (lang,), range(n))
+    return ((tuple(words.split(" ")), tuple(tags.split(" "))) for ((words, tags),) in found)
+
+
+def links(
+    source: tuple[tuple[int, ...], ...], target: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[int, int], ...]:
+    """Return the gold links between two sides, by what their words express. A part that the other
+    side does not express links to the whole that it belongs to.
+    """
+    of_source, of_target = _places(source), _places(target)
+    found = set()
+    for sense, places in of_source.items():
+        for other in of_target.get(sense) or of_target.get(sense - sense % 10, []):
+            found.update([(place, other) for place in places])
+    for sense, places in of_target.items():
+        if sense not in of_source:
+            for other in of_source.get(sense - sense % 10, []):
+                found.update([(other, place) for place in places])
+    return tuple(sorted(found))
+
+
+def _places(senses: tuple[tuple[int, ...], ...]) -> dict[int, list[int]]:
+    table: dict[int, list[int]] = {}
+    for place, expressed in enumerate(senses):
+        for sense in expressed:
+            table.setdefault(sense, []).append(place)
+    return table
+
+
+def detokenized(words: Sequence[str]) -> str:
+    """Return the words joined by spaces, none before punctuation and after an apostrophe or an
+    opening mark.
+    """
+    text = ""
+    for word in words:
+        glue = not text or text[-1] in "'¿" or word in (".", ",", "?", ";")
+        text += word if glue else " " + word
+    return text

@@ -1,0 +1,159 @@
+"""The module of sentence-transformers that an export with transforms holds: what it has to know of
+the encoder, and where its code is.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raxalign.corpora.text.words import FORMAT_CHARACTERS
+from raxalign.encoders.models.blocks import find_blocks
+from raxalign.encoders.models.decoders import is_bidirectional
+from raxalign.encoders.models.sentence_config import SentencePooling
+from raxalign.encoders.models.text_form import text_form
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.transforms import Transform
+from raxalign.encoders.models.vectors import parse_layers
+from raxalign.errors import RaxalignError
+from raxalign.languages import spellings
+
+CODE = Path(__file__).with_name("aligned_sentences.py")
+"""The code of the module, which reads nothing of raxalign and is copied into the folder."""
+KIND = f"{CODE.stem}.AlignedTransformer"
+SETTINGS = "sentences.json"
+_TEXT_FORMS: dict[str, list[list[str]]] = {
+    "none": [],
+    "nfc": [[]],
+    "clean": [[], ["\u200b", " "], [FORMAT_CHARACTERS, ""]],
+}
+
+
+@dataclass(frozen=True)
+class SentenceUse:
+    """How sentence-transformers reads an export.
+
+    Attributes:
+        languages: The languages whose texts it takes, the pivot included; empty: those of the
+            transforms.
+        language: The language of texts for which none is given (None: one has to be given), or
+            ``en>de``, the pivot where its transforms depend on the other language.
+        layers: The layers that are added up (None: the last one, or the highest one that the
+            transforms are of).
+        pooling: How their pieces become a vector (None: as the encoder's own configuration says,
+            or else the mean).
+    """
+
+    languages: tuple[str, ...] = ()
+    language: str | None = None
+    layers: str | None = None
+    pooling: SentencePooling | None = None
+
+
+def layers_read(use: SentenceUse, transforms: Sequence[Transform], depth: int) -> tuple[int, ...]:
+    """Return the layers that sentence-transformers adds up; those of `use` where something of the
+    transforms is in them.
+    """
+    if use.layers is not None and meets(transforms, wanted := parse_layers(use.layers, depth)):
+        return wanted
+    readouts = [transform.layer for transform in transforms if transform.sort == "readout"]
+    return (max(readouts, default=depth),)
+
+
+def needs_module(encoder: TransformerEncoder, transforms: Sequence[Transform]) -> bool:
+    """Return whether the modules of sentence-transformers alone would read an encoder in another
+    way than raxalign does.
+    """
+    config = encoder.model.config
+    return (
+        bool(transforms)
+        or encoder.inputs.has_languages
+        or is_bidirectional(config)
+        or text_form(config) != "none"
+    )
+
+
+def write_module(
+    folder: Path, encoder: TransformerEncoder, transforms: Sequence[Transform], use: SentenceUse
+) -> tuple[str, ...]:
+    """Write the module next to an encoder; return the names by which it is given a language.
+
+    Raises:
+        RaxalignError: `use.language` is not one of them.
+    """
+    layers = layers_read(use, transforms, encoder.n_layers)
+    languages = use.languages or tuple(dict.fromkeys(transform.lang for transform in transforms))
+    matters = bool(transforms) or encoder.inputs.has_languages
+    choices = _choices(transforms, languages) if matters else []
+    if matters and use.language is not None and use.language not in choices:
+        raise RaxalignError(
+            f"--language {use.language}: this encoder is not aligned for it; choose one of"
+            f" {', '.join(choices)}"
+        )
+    inside = any(transform.sort == "inside" for transform in transforms)
+    settings = {
+        "layers": list(layers),
+        "depth": encoder.n_layers,
+        **_blocks(encoder, watched=inside or layers != (encoder.n_layers,)),
+        "language": use.language,
+        "choices": choices,
+        "names": {
+            name.lower().replace("_", "-"): code
+            for code in languages
+            for name in (*spellings(code), code)
+        },
+        "inputs": _inputs(encoder, languages),
+        "bidirectional": is_bidirectional(encoder.model.config),
+        "text_form": _TEXT_FORMS[text_form(encoder.model.config)],
+    }
+    text = json.dumps(settings, indent=1, ensure_ascii=False, sort_keys=True)
+    (folder / SETTINGS).write_text(text + "\n", encoding="utf-8")
+    shutil.copyfile(CODE, folder / CODE.name)
+    return tuple(choices)
+
+
+def meets(transforms: Sequence[Transform], layers: Sequence[int]) -> bool:
+    """Return whether something of the transforms is in what is read of the layers."""
+    return any(
+        transform.layer in layers if transform.sort == "readout" else transform.layer <= max(layers)
+        for transform in transforms
+    )
+
+
+def _choices(transforms: Sequence[Transform], languages: Sequence[str]) -> list[str]:
+    """The names of languages; ``en>de`` for those whose transforms hold for one other language."""
+    choices: list[str] = []
+    for lang in languages:
+        toward = [t.toward for t in transforms if t.lang == lang and t.toward is not None]
+        choices += [f"{lang}>{other}" for other in dict.fromkeys(toward)] or [lang]
+    return choices
+
+
+def _blocks(encoder: TransformerEncoder, *, watched: bool) -> dict[str, object]:
+    """The names of the modules whose outputs are the states before and after the blocks; none where
+    nothing is watched.
+    """
+    base: Any = encoder.model.base_model
+    names = {id(module): name for name, module in base.named_modules()}
+    blocks = find_blocks(base) if watched else None
+    parts = [] if blocks is None else [p for p in (blocks.embeds, *blocks.leaves) if p is not None]
+    return {
+        "blocks": [names[id(part)] for part in parts],
+        "embeds": blocks is not None and blocks.embeds is not None,
+    }
+
+
+def _inputs(
+    encoder: TransformerEncoder, languages: Sequence[str]
+) -> dict[str, dict[str, int | None]]:
+    """The number of each language's adapter or embedding, by the name of the model's input."""
+    known = {"lang_ids": encoder.inputs.adapters, "langs": encoder.inputs.embedded}
+    return {
+        name: {lang: numbers.number(lang) for lang in languages}
+        for name, numbers in known.items()
+        if numbers.named
+    }

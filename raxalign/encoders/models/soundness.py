@@ -1,0 +1,119 @@
+"""Whether what a plug-in made can be used: finite numbers, in the shapes of the encoder."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from raxalign.catalog import PluginFault, name_of, outside
+from raxalign.encoders.models.transforms import Affine, Transform
+from raxalign.errors import RaxalignError
+
+if TYPE_CHECKING:
+    from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.vectors import WordVectors
+
+_NUMBERS = "Look for a division by zero, an empty mean or a training that diverged"
+_SHAPES = "Its vectors and maps have the width of the encoder (`encoder.hidden_size`)"
+
+
+class Made(Protocol):
+    """What a method returned: an `AlignedEncoder`."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder."""
+
+    @property
+    def transforms(self) -> tuple[Transform, ...]:
+        """What is applied to its vectors."""
+
+    @property
+    def weights_changed(self) -> bool:
+        """Whether it is not the encoder that the method was given."""
+
+
+def refuse_unsound(method: Any, kind: str, aligned: Made) -> None:
+    """Raise where a method returned numbers that are not finite, or of shapes that do not fit its
+    encoder.
+
+    Args:
+        method: The method.
+        kind: Its name.
+        aligned: What it returned.
+
+    Raises:
+        PluginFault: The method is from outside; with its file, and the line of `align`.
+        RaxalignError: It is one of the package.
+    """
+    found = next(_faults(aligned), None)
+    if found is None:
+        return
+    text, remedy = f"method {name_of(kind)}: align returned {found[0]}", found[1]
+    file = _file_of(method)
+    if file is None:
+        raise RaxalignError(f"{text}. {remedy}")
+    _, line = inspect.getsourcelines(type(method).align)
+    raise PluginFault(file, text, line=line, remedy=remedy)
+
+
+def _faults(aligned: Made) -> Iterator[tuple[str, str]]:
+    """What is wrong, each with a remedy."""
+    hidden = aligned.encoder.hidden_size
+    for transform in aligned.transforms:
+        of = f"the transform of {transform.lang} at layer {transform.layer}"
+        for step in transform.steps:
+            for part in ("center", "weight", "shift") if isinstance(step, Affine) else ():
+                value = getattr(step, part)
+                if value is None:
+                    continue
+                wanted = (hidden, hidden) if part == "weight" else (hidden,)
+                if not _fits(tuple(value.shape), wanted):
+                    yield f"{of} with a {part} of shape {tuple(value.shape)}, not {wanted}", _SHAPES
+                elif not torch.isfinite(value).all():
+                    yield f"{of} with a {part} that has NaN or infinite values", _NUMBERS
+    model = getattr(aligned.encoder, "model", None)
+    if aligned.weights_changed and isinstance(model, torch.nn.Module):
+        for name, weight in model.named_parameters():
+            if not torch.isfinite(weight).all():
+                yield f"an encoder whose weights {name} have NaN or infinite values", _NUMBERS
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether a tensor can be used as one of a shape. A vector may be one number, and may be a row
+    of several dimensions.
+    """
+    if len(wanted) == 2:
+        return shape == wanted
+    *before, last = shape or (1,)
+    return set(before) <= {1} and last in (1, *wanted)
+
+
+def refuse_unsound_words(encoder: Encoder, part: WordVectors, words: int, n_layers: int) -> None:
+    """Raise `PluginFault` where an encoder from outside gave word vectors in another shape than
+    (words, layers, hidden size), or with numbers that are not finite.
+    """
+    file = _file_of(encoder)
+    if file is None:
+        return
+    shape, wanted = tuple(part.vectors_NLH.shape), (words, n_layers, encoder.hidden_size)
+    fault = ""
+    if shape != wanted:
+        fault = f"vectors of shape {shape}, not {wanted} (words, layers, hidden size)"
+    elif not torch.isfinite(part.vectors_NLH).all():
+        fault = "vectors with NaN or infinite values"
+    if fault:
+        kind = type(encoder)
+        _, line = inspect.getsourcelines(kind.iter_words)
+        said = f"{outside()[file]}: {kind.__name__}.iter_words gave {fault}"
+        raise PluginFault(file, said, line=line)
+
+
+def _file_of(plugin: object) -> str | None:
+    """The file of something that a plug-in from outside defines; None for the package's own."""
+    file = str(getattr(sys.modules.get(type(plugin).__module__), "__file__", ""))
+    return file if file in outside() else None

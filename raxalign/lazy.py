@@ -1,0 +1,27 @@
+"""Modules that are imported when one of their names is first used, since `raxalign --help` does
+without numpy and torch.
+
+`importlib.util.LazyLoader` puts its stub into ``sys.modules``, where other libraries find it half
+loaded: on Python 3.13, torch cannot be imported by it at all.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class _Later(ModuleType):
+    """A stub of a module, under its name."""
+
+    def __getattr__(self, name: str) -> Any:
+        module = self.__dict__.get("_module")
+        if module is None:
+            module = self.__dict__["_module"] = import_module(self.__name__)
+        return getattr(module, name)
+
+
+def load(name: str) -> Any:
+    """Return a stub of a module, which imports it with the first use of one of its names."""
+    return _Later(name)

@@ -1,0 +1,56 @@
+"""What a grid's development sets chose, run again with fresh seeds.
+
+Where dev and test are scored by the same training runs, a point that is the best of many on dev is
+too good on test as well. Runs with other seeds have no part in the choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from raxalign.errors import RaxalignError
+from raxalign.plan.load import Opened, reopened
+from raxalign.plan.study import fresh_seeds
+from raxalign.plan.values.comparisons import baseline_cells
+from raxalign.plan.values.results import rows
+from raxalign.printing import counted
+from raxalign.report.cells.choice import points_of_methods
+from raxalign.report.cells.results import Results
+from raxalign.store.ledger import Ledger
+
+
+def confirmed(opened: Opened, seeds: int) -> Opened:
+    """Return a finished grid as one of what it chose: for each task, encoder and number of
+    sentences the point of each method with the best mean on dev, and the baseline, with seeds that
+    the grid does not have. It is named `<name>-confirmed`.
+
+    Args:
+        opened: The grid.
+        seeds: The number of fresh seeds.
+
+    Raises:
+        RaxalignError: The grid is not finished, or its searches confirm their points themselves.
+    """
+    grid, ledger = opened.grid, Ledger(opened.root)
+    methods = tuple(spec for spec in grid.methods if spec.searched is None)
+    if len(methods) < len(grid.methods):
+        raise RaxalignError(
+            f"{grid.path}: --confirm is for grids without a search: a search runs its best points"
+            " again by itself (`search.confirm`)"
+        )
+    missing = len(opened.plan.trials) - opened.plan.cached(ledger.keys())
+    idle = sum(not trial.evaluations for trial in opened.plan.trials)
+    if missing > idle:
+        raise RaxalignError(
+            f"{grid.path}: {missing - idle} of {counted(len(opened.plan.trials), 'trial')} have no"
+            " results yet, so nothing can be chosen: run"
+            f" `raxalign grid {grid.path.name}` first"
+        )
+    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    chosen = list(baseline_cells(results.cells, results.plan))
+    for task in results.tasks:
+        chosen += [points[0] for points in points_of_methods(results, task)]
+    kept = len(grid.seeds) - 1
+    fresh = fresh_seeds(grid.seeds, kept + seeds)[kept:]
+    again = replace(grid, name=f"{grid.name}-confirmed", seeds=fresh)
+    return reopened(replace(opened, grid=again, cells=frozenset(cell.key for cell in chosen)))

@@ -1,0 +1,1 @@
+"""What leaves the report for a paper: text for LaTeX, short tables, and references."""

@@ -1,0 +1,155 @@
+"""Which plug-ins of a grid file run: a stranger's do not, before the user was asked."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from raxalign.config import trust
+from raxalign.config.grid import load
+from raxalign.config.trust import TRUST
+from raxalign.errors import RaxalignError
+from tests.test_cli import Done, run  # noqa: F401 - a fixture
+from tests.test_plugins import grid_with, my_method
+
+pytestmark = pytest.mark.usefixtures("stranger")
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user who has trusted nothing yet; returns the file that a plug-in writes when it runs."""
+    monkeypatch.delenv(TRUST)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(trust, "_trusted", set())
+    monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115, PTH123 no terminal
+    return tmp_path / "it ran"
+
+
+def grid_of(folder: Path, marker: Path, more: str = "") -> Path:
+    my_method(folder, more=f"\nopen({str(marker)!r}, 'a').close()\n{more}")
+    return grid_with(folder)
+
+
+@pytest.mark.parametrize("command", ["plan", "status", "results", "report", "doctor", "grid"])
+def test_without_a_terminal_no_command_runs_a_plug_in_that_is_not_trusted(
+    command: str,
+    tmp_path: Path,
+    stranger: Path,
+    run: Callable[..., Done],  # noqa: F811
+) -> None:
+    grid = grid_of(tmp_path, stranger)
+    done = run(command, grid)
+    assert done.code == 2
+    assert f"{tmp_path}/my_method.py" in done.err + done.out
+    assert f"give --trust once, or set {TRUST}=1 for jobs and notebooks" in done.err + done.out
+    assert not stranger.exists()
+
+
+def test_what_was_trusted_once_runs_unasked_and_so_do_edits_of_it(
+    tmp_path: Path,
+    stranger: Path,
+    run: Callable[..., Done],  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    grid = grid_of(tmp_path, stranger)
+    assert run("plan", grid, "--trust").code == 0
+    assert stranger.exists()
+    trust.trusting.set(False)
+    monkeypatch.setattr(trust, "_trusted", set())  # as in another process
+    for edit in range(20):
+        grid_of(tmp_path, stranger, more=f"# {edit}\n")
+        load(grid)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(RaxalignError, match=r"other/my_method\.py\. A plug-in is a program"):
+        load(grid_of(tmp_path / "other", stranger))
+
+
+def test_the_environment_trusts_and_nothing_of_it_is_remembered(
+    tmp_path: Path, stranger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = grid_of(tmp_path, stranger)
+    monkeypatch.setenv(TRUST, "1")
+    load(grid)
+    assert stranger.exists()
+    monkeypatch.delenv(TRUST)
+    with pytest.raises(RaxalignError, match="give --trust once"):
+        load(grid)
+
+
+def test_a_link_that_points_elsewhere_is_another_file(tmp_path: Path, stranger: Path) -> None:
+    grid = grid_of(tmp_path, stranger)
+    trust.trusting.set(True)
+    load(grid)
+    trust.trusting.set(False)
+    (tmp_path / "elsewhere").mkdir()
+    grid_of(tmp_path / "elsewhere", stranger, more="# another\n")
+    (tmp_path / "my_method.py").unlink()
+    (tmp_path / "my_method.py").symlink_to(tmp_path / "elsewhere" / "my_method.py")
+    with pytest.raises(RaxalignError, match=r"elsewhere/my_method\.py"):
+        load(grid)
+
+
+def test_a_name_with_a_line_end_trusts_no_other_path(tmp_path: Path, stranger: Path) -> None:
+    folder = tmp_path / f"a\n{tmp_path}"
+    folder.mkdir(parents=True)
+    trust.trusting.set(True)
+    trust.require_trust(tmp_path, [my_method(folder)])
+    trust.trusting.set(False)
+    assert not stranger.exists()
+    with pytest.raises(RaxalignError, match="give --trust once"):
+        load(grid_of(tmp_path, stranger))
+
+
+@pytest.mark.parametrize("home", ["", "relative"])
+def test_a_user_without_a_home_is_asked_each_time(
+    home: str, tmp_path: Path, stranger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", home)
+    monkeypatch.setenv("HOME", home or "no/home")
+    grid = grid_of(tmp_path, stranger)
+    planted = tmp_path / (home or "no/home/.config") / "raxalign" / "trusted"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(f"{tmp_path}/my_method.py\n")
+    with pytest.raises(RaxalignError, match="give --trust once"):
+        load(grid)
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2), ("", 2)])
+def test_on_a_terminal_the_user_is_asked_once(
+    answer: str, code: int, tmp_path: Path, stranger: Path
+) -> None:
+    grid = grid_of(tmp_path, stranger)
+    command = [sys.executable, "-m", "raxalign", "plan", str(grid)]
+
+    def ask() -> tuple[int, str]:
+        """Run the command on a terminal with the answer typed ahead."""
+        ours, theirs = pty.openpty()
+        os.write(ours, f"{answer}\n".encode())
+        done = subprocess.run(command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs)
+        os.close(theirs)
+        shown = b""
+        while chunk := _read(ours):
+            shown += chunk
+        os.close(ours)
+        return done.returncode, shown.decode()
+
+    first, said = ask()
+    assert (first, stranger.exists()) == (code, code == 0)
+    assert "Run them, now and later? [y/N]" in said
+    assert ("its plug-ins did not run" in said) == (code == 2)
+    again, said = ask()
+    assert (again, "[y/N]" in said) == (code, code == 2)
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # its other end is closed, and nothing is left
+        return b""

@@ -1,0 +1,171 @@
+"""Several grids in one table: what is the same stands in one line or table, what is not is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import raxalign as rx
+from raxalign.cli import app
+from raxalign.plan.values.comparisons import comparisons
+from raxalign.plan.values.results import rows
+from raxalign.report.cells.joined import joined
+from raxalign.report.cells.results import Results
+from raxalign.report.tables import blocks
+from raxalign.report.write import write_report
+from raxalign.store.ledger import Ledger
+from tests.grids import write_grid
+from tests.ledgers import fill
+
+RETRIEVAL = "contextual_accuracy"
+
+
+def grid(folder: Path, name: str, storage: str = "storage", **parts: object) -> rx.Opened:
+    """A grid of a name with made-up results."""
+    options: dict[str, object] = {
+        "encoder": "phrasebook",
+        "languages": "{together: [de, fr]}",
+        "sentences": "100",
+        "seeds": "[0, 1, 2]",
+        "methods": ("none: {}", "rotation: {}"),
+        "tasks": ("retrieval: {unseen_in: 500}",),
+        "size": 700,
+    }
+    file = write_grid(folder, name=f"{name}.yaml", **{**options, **parts})  # type: ignore[arg-type]
+    file.write_text(file.read_text().replace("name: small", f"name: {name}"))
+    opened = rx.plan(file, storage=str(folder / storage))
+    ledger = Ledger(opened.root)
+    for trial in opened.plan.trials:
+        for task, key in trial.evaluations.items():
+            if not ledger.has(key):
+                fill(ledger, opened, trial, task, key)
+    return opened
+
+
+def shown(grids: Sequence[rx.Opened], task: str = "retrieval") -> list[str]:
+    """The names of the lines of a task's main table."""
+    both = joined(grids)
+    found = blocks(rows(both.plan, Ledger(both.root)), both.plan)
+    (block,) = [block for block in found if block.title.startswith(f"{task}: {RETRIEVAL} ")]
+    return [line[0] for line in block.lines]
+
+
+def test_lines_are_named_by_their_grid_but_those_that_several_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = grid(tmp_path, "first", methods=("none: {}", "rotation: {center: [false, true]}"))
+    second = grid(tmp_path, "second", methods=("none: {}", "rotation: {}", "linear: {}"))
+    both = joined([first, second])
+    assert both.plan.name == "first+second"
+    assert shown([first, second]) == [
+        "none",
+        "rotation center=false",
+        "first: rotation center=true",
+        "second: linear",
+    ]
+    assert both.plan.apart == ()
+    keys = {trial.key for opened in (first, second) for trial in opened.plan.trials}
+    assert {trial.key for trial in both.plan.trials} == keys
+    monkeypatch.setenv("RAXALIGN_STORAGE", both.root)
+    table = rx.results([first, second.grid.path])
+    assert set(table.column("trial").to_pylist()) <= keys
+
+
+def test_a_grid_without_a_baseline_is_compared_with_that_of_another_in_one_table(
+    tmp_path: Path,
+) -> None:
+    first = grid(tmp_path, "first")
+    second = grid(tmp_path, "second", methods=("linear: {}", "centering: {}"))
+    both = joined([first, second])
+    ledger = Ledger(both.root)
+    results = Results.of(rows(both.plan, ledger), both.plan)
+    found = [c for c in comparisons(results.cells, both.plan, ledger) if c.baseline is not None]
+    assert {c.cell.method for c in found} == {
+        "first: rotation",
+        "second: linear",
+        "second: centering",
+    }
+    assert {c.baseline.method for c in found} == {"first: none"}  # type: ignore[union-attr]
+    alone = rx.compare(first).to_pylist()
+    together = {
+        (row["method"], row["lang"], row["metric"]): row
+        for row in rx.compare([first, second]).to_pylist()
+    }
+    for row in alone:  # the tests are the same ones, the correction is over more of them
+        other = together[f"first: {row['method']}", row["lang"], row["metric"]]
+        assert (other["p"], other["difference"]) == (row["p"], row["difference"])
+        assert row["p"] is None or other["p_adjusted"] >= row["p_adjusted"]
+
+
+def test_tests_that_differ_have_tables_of_their_own_and_the_reason_is_said(tmp_path: Path) -> None:
+    first = grid(tmp_path, "first")
+    second = grid(tmp_path, "second", tasks=("retrieval: {unseen_in: 500, k: 5}",))
+    both = joined([first, second])
+    assert {task for trial in both.plan.trials for task in trial.evaluations} == {
+        "first: retrieval",
+        "second: retrieval",
+    }
+    assert shown([first, second], "first: retrieval") == ["none", "rotation"]
+    (why,) = both.plan.apart
+    assert why == (
+        "the tests of retrieval of first and of second differ (evaluation retrieval: task.k 10 or"
+        " 5)"
+    )
+
+
+def test_data_that_differs_is_said_and_each_grid_keeps_its_own_baseline(tmp_path: Path) -> None:
+    scratch = "{kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, steps: 5}"
+    first = grid(tmp_path, "first", encoder=scratch)
+    second = grid(tmp_path, "second", encoder=scratch, sentences="120", size=720)
+    both = joined([first, second])
+    told = " ".join(both.plan.apart)
+    assert "the encoders scratch" in told
+    assert "corpus.size 700 or 720" in told
+    ledger = Ledger(both.root)
+    results = Results.of(rows(both.plan, ledger), both.plan)
+    for found in comparisons(results.cells, both.plan, ledger):
+        if found.baseline is not None:
+            assert found.baseline.method.partition(":")[0] == found.cell.method.partition(":")[0]
+            assert found.baseline.encoder == found.cell.encoder
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_report_of_several_grids_has_all_their_texts_and_what_differs(tmp_path: Path) -> None:
+    first = grid(tmp_path, "first")
+    second = grid(
+        tmp_path,
+        "second",
+        aligner="eflomal",
+        methods=("none: {}", "rotation: {center: [false, true]}"),
+    )
+    both, out = joined([first, second]), tmp_path / "out"
+    ledger = Ledger(both.root)
+    write_report(rows(both.plan, ledger), both.plan, out, ledger=ledger, sources=both.sources)
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r'id="[^"]*\s', page)
+    assert not [path for path in (out / "figures").iterdir() if re.search(r"[\s:]", path.name)]
+    for name in ("first/first.yaml", "second/second.yaml"):
+        assert f"<summary><b>{name}</b></summary>" in page
+    assert "pairs fast_align or pairs eflomal" in page
+
+
+def test_the_commands_take_several_files(tmp_path: Path) -> None:
+    files = [str(grid(tmp_path, name).grid.path) for name in ("first", "second")]
+    common = [*files, "--storage", str(tmp_path / "storage")]
+    done = CliRunner().invoke(app, ["results", *common])
+    assert done.exit_code == 0
+    assert "first: rotation" not in done.stdout  # both have the same trials
+    assert CliRunner().invoke(app, ["results", *common, "--best"]).exit_code == 2
+
+
+def test_grids_of_other_pivots_storages_or_of_one_name_are_refused(tmp_path: Path) -> None:
+    first, second = grid(tmp_path, "first"), grid(tmp_path, "second", storage="other")
+    with pytest.raises(rx.RaxalignError, match="one storage"):
+        joined([first, second])
+    with pytest.raises(rx.RaxalignError, match="names of their own"):
+        joined([first, first])
+    assert joined([first]) is first

@@ -1,0 +1,140 @@
+"""A hub on this machine that takes pushes: its protocol as far as a repository is made, filled,
+listed and downloaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+TOKEN, COMMIT = "hf_of_a_test", "d" * 40
+
+
+class LoopbackHub(ThreadingHTTPServer):
+    """`repositories`: name -> path -> content; `private` are those that were made private. Large
+    files go by the protocol of git-lfs, as at the hub; `limit` is the size of a large one.
+    """
+
+    daemon_threads = True
+    limit = 1000
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.repositories: dict[str, dict[str, bytes]] = {}
+        self.private: set[str] = set()
+        self.large: dict[str, bytes] = {}
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LoopbackHub
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return self._json({"error": "Invalid username or password."}, 401)
+        if self.path == "/api/repos/create":
+            return self._create(json.loads(body))
+        if self.path == "/api/validate-yaml":  # the front matter of the model card
+            assert json.loads(body)["content"].startswith("---\n")
+            return self._json({"errors": [], "warnings": []})
+        name = "/".join(self.path.split("/")[3:5])
+        if "/preupload/" in self.path:
+            files = json.loads(body)["files"]
+            modes = {True: "lfs", False: "regular"}
+            answer = [
+                {
+                    "path": file["path"],
+                    "uploadMode": modes[file["size"] > self.server.limit],
+                    "shouldIgnore": False,
+                    "oid": None,
+                }
+                for file in files
+            ]
+            return self._json({"files": answer})
+        if self.path.endswith("/info/lfs/objects/batch"):
+            wanted = json.loads(body)["objects"]
+            links = [
+                {**one, "actions": {"upload": {"href": f"{self.server.url}/lfs/{one['oid']}"}}}
+                for one in wanted
+            ]
+            return self._json({"transfer": "basic", "objects": links})
+        if "/commit/" in self.path:
+            self._commit(self.server.repositories[name], body)
+            page = f"{self.server.url}/{name}/commit/{COMMIT}"
+            return self._json({"success": True, "commitOid": COMMIT, "commitUrl": page})
+        return self._json({"error": "not here"}, 404)
+
+    def do_PUT(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        oid = self.path.rpartition("/")[2]
+        assert hashlib.sha256(content).hexdigest() == oid
+        self.server.large[oid] = content
+        self._answer(200, b"")
+
+    def do_GET(self) -> None:
+        name = "/".join(self.path.removeprefix("/api/models").split("/")[1:3])
+        files = self.server.repositories.get(name)
+        if files is None:
+            return self._json({"error": "Repository not found"}, 404, "RepoNotFound")
+        if "/tree/" in self.path:
+            tree = [
+                {"type": "file", "path": path, "size": len(data), "oid": "0" * 40}
+                for path, data in files.items()
+            ]
+            return self._json(tree)
+        if "/resolve/" in self.path:
+            path = self.path.split("/resolve/")[1].split("/", 1)[1]
+            return self._answer(200, files[path])
+        siblings = [{"rfilename": path} for path in files]
+        return self._json({"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings})
+
+    do_HEAD = do_GET  # noqa: N815 (the name that the server looks for)
+
+    def _create(self, asked: dict[str, Any]) -> None:
+        owner = asked.get("organization") or "me"
+        name = f"{owner}/{asked['name']}"
+        there = name in self.server.repositories
+        if not there:
+            self.server.repositories[name] = {".gitattributes": b""}
+            self.server.private |= {name} if asked.get("visibility") == "private" else set()
+        url = f"{self.server.url}/{name}"
+        self._json({"url": url, "name": name, "id": name}, 409 if there else 200)
+
+    def _commit(self, files: dict[str, bytes], body: bytes) -> None:
+        for line in body.splitlines():
+            entry = json.loads(line)
+            kind, value = entry["key"], entry["value"]
+            if kind == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif kind == "lfsFile":
+                files[value["path"]] = self.server.large[value["oid"]]
+            elif kind == "deletedFile":
+                del files[value["path"]]
+
+    def _json(self, answer: Any, code: int = 200, error: str = "") -> None:
+        self._answer(code, json.dumps(answer).encode(), error)
+
+    def _answer(self, code: int, data: bytes, error: str = "") -> None:
+        self.send_response(code)
+        tag = hashlib.sha256(data).hexdigest()
+        for key, value in {
+            "Content-Length": str(len(data)),
+            "ETag": f'"{tag}"',
+            "X-Repo-Commit": COMMIT,
+            "X-Error-Code": error,
+        }.items():
+            if value:
+                self.send_header(key, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on stderr."""

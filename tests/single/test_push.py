@@ -1,0 +1,101 @@
+"""Exports on the hub: pushed to one on this machine by the hub's own client, and downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import torch
+
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
+from raxalign.errors import RaxalignError, TransientError
+from raxalign.single.push import push, refuse_unready
+from tests.single.loopback_hub import TOKEN, LoopbackHub
+from tests.tiny import tiny_bert
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+    """A hub to which the user is logged in."""
+    from huggingface_hub import constants
+
+    with LoopbackHub() as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.removeprefix(constants.ENDPOINT)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + template)
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        # large files by git-lfs, which the hub takes as well: Xet has servers of its own
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        yield server
+        server.shutdown()
+
+
+def exported(folder: Path, shift: float = 1.0) -> Path:
+    """An export with a transform."""
+    encoder = TransformerEncoder.from_folder(tiny_bert(folder / "tiny", ["ein", "Haus"]))
+    transform = Transform("de", 2, steps=(Affine(shift=torch.full((32,), shift)),))
+    AlignedEncoder(encoder, (transform,)).export(folder / "export")
+    (folder / "export" / "README.md").write_text("---\nlanguage: de\n---\n", encoding="utf-8")
+    return folder / "export"
+
+
+def test_a_pushed_export_is_downloaded_with_its_transforms(tmp_path: Path, hub: LoopbackHub):
+    from huggingface_hub import snapshot_download
+
+    folder = exported(tmp_path)
+    assert push(folder, "me/aligned") == f"{hub.url}/me/aligned"
+    assert hub.large, "weights go as large files"
+    assert hub.private == set()
+    again = AlignedEncoder.from_export(snapshot_download("me/aligned"))
+    here = AlignedEncoder.from_export(folder)
+    found, expected = (one.words([["ein", "Haus"]], "de").vectors_NLH for one in (again, here))
+    assert torch.equal(found, expected)
+
+
+def test_a_repository_becomes_the_same_as_the_export(tmp_path: Path, hub: LoopbackHub) -> None:
+    folder = exported(tmp_path)
+    push(folder, "me/aligned", private=True)
+    assert hub.private == {"me/aligned"}
+    hub.repositories["me/aligned"]["of-an-earlier-export.json"] = b"{}"
+    push(folder, "me/aligned")
+    paths = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+    assert hub.repositories["me/aligned"].keys() == {".gitattributes", *paths}
+
+
+def test_a_repository_with_something_else_is_left_as_it_is(tmp_path: Path, hub: LoopbackHub):
+    hub.repositories["me/other"] = {"weights.bin": b"of another"}
+    with pytest.raises(RaxalignError, match=r"something else .*weights\.bin.*Give another name"):
+        push(exported(tmp_path), "me/other")
+    assert hub.repositories["me/other"] == {"weights.bin": b"of another"}
+
+
+def test_who_is_not_logged_in_is_told_before_the_export(hub: LoopbackHub, monkeypatch, tmp_path):
+    monkeypatch.delenv("HF_TOKEN")
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "none"))
+    with pytest.raises(RaxalignError, match=r"not logged in to the hub. Log in with `hf auth"):
+        refuse_unready("me/aligned")
+    with pytest.raises(RaxalignError, match=r"--push a/b/c: is not a name on the hub"):
+        refuse_unready("a/b/c")
+
+
+def test_a_token_that_may_not_write_is_refused_with_the_place_of_the_export(
+    tmp_path: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_of_another")
+    refuse_unready("me/aligned")
+    with pytest.raises(RaxalignError, match=r"the hub refuses .* `hf upload me/aligned .*export`"):
+        push(exported(tmp_path), "me/aligned")
+
+
+def test_a_hub_that_cannot_be_reached_is_a_transient_error(
+    tmp_path: Path, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(TransientError, match=r"does not answer .* Try again; the export is in"):
+        push(exported(tmp_path), "me/aligned")

@@ -1,0 +1,110 @@
+"""Stored predictions of every task of the package, on tiny data: each value that a table shows is
+tested, and the sample that is tested is of that value.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raxalign.analysis.cells import MEANS
+from raxalign.catalog import catalog
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.values.comparisons import NO_PREDICTIONS, comparisons
+from raxalign.plan.values.results import rows
+from raxalign.report.cells.results import Results
+from raxalign.single.place import open_workshop
+from raxalign.stages import run_trial
+from raxalign.store.ledger import Ledger
+from raxalign.tasks.base import Outcome, Score
+from raxalign.train.runtime import Runtime
+from tests.grids import ENCODER, write_grid
+from tests.tasks.conftest import UNTESTED, refuse_other_samples
+
+pytestmark = pytest.mark.slow
+PHRASEBOOK = "data: phrasebook, phrasebook: {train: 40, dev: 12, test: 12}, epochs: 1"
+TASKS = (
+    'dictionary_retrieval: {dictionary: "words.{lang}"}',
+    f"mlqa: {{{PHRASEBOOK}}}",
+    f"ner: {{{PHRASEBOOK}}}",
+    'pawsx: {data: {train: "train.{pivot}", dev: "rows.{lang}"}, epochs: 1}',
+    f"pos: {{{PHRASEBOOK}}}",
+    "representation: {}",
+    "retrieval: {}",
+    "sentence_retrieval: {}",
+    f"slots: {{{PHRASEBOOK}}}",
+    "token_translation: {}",
+    'word_alignment: {data: {test: {text: "gold.{lang}", links: "links.{lang}"}}}',
+    f"xnli: {{setting: zero-shot, {PHRASEBOOK}}}",
+)
+ENTRIES = (
+    "haus house\nhund dog\nkatze cat\nbaum tree\nbuch book\nmann man\nfrau woman\nkind child\n"
+)
+
+
+def write_files(folder: Path) -> None:
+    """Write the files that the tasks name; gold links are sure and possible ones."""
+    for name in ("train.en", "rows.en", "rows.de"):
+        lines = [
+            f"{i}\tThe {word} is {name}.\tHere is the {word} {name}.\t{i % 2}"
+            for i, word in enumerate(ENTRIES.split())
+        ]
+        text = "id\tsentence1\tsentence2\tlabel\n" + "\n".join(lines) + "\n"
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "words.de").write_text(ENTRIES, encoding="utf-8")
+    (folder / "gold.de").write_text("das haus ist alt ||| the house is old\nein hund ||| a dog\n")
+    (folder / "links.de").write_text("0-0 1p1 2-2 3p3\n0-0 1p1 1p0\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
+    folder = tmp_path_factory.mktemp("all")
+    write_files(folder)
+    file = write_grid(
+        folder,
+        encoder=ENCODER.replace("steps: 30", "steps: 2"),
+        languages="{together: [de]}",
+        sentences="[100]",
+        methods=("none: {}", "rotation: {}"),
+        tasks=TASKS,
+    )
+    opened = open_grid(file, storage=str(folder / "storage"))
+    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    for trial in opened.plan.trials:
+        run_trial(workshop, trial.key)
+    return opened, workshop.ledger
+
+
+def test_no_task_of_the_package_is_missing() -> None:
+    assert [task.partition(":")[0] for task in TASKS] == list(catalog("tasks"))
+
+
+@pytest.mark.parametrize("task", catalog("tasks"))
+def test_every_stored_value_is_the_mean_of_its_sample(
+    ran: tuple[Opened, Ledger], task: str
+) -> None:
+    opened, ledger = ran
+    for trial in opened.plan.trials:
+        if task in trial.evaluations:
+            record, table = (
+                read(trial.evaluations[task]) for read in (ledger.read, ledger.predictions)
+            )
+            scores = [Score(**score) for score in record["scores"]]
+            refuse_other_samples(catalog("tasks")[task], Outcome(scores, table))
+
+
+def test_every_value_of_a_table_that_is_compared_has_predictions(
+    ran: tuple[Opened, Ledger],
+) -> None:
+    opened, ledger = ran
+    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    found = comparisons(results.cells, opened.plan, ledger)
+    assert {entry.name[0] for entry in found} == set(catalog("tasks"))
+    untested = {
+        entry.name[2]
+        for entry in found
+        if entry.untested == NO_PREDICTIONS and entry.name[1] not in MEANS
+    }
+    neutral = {entry.name[2] for entry in found if not entry.measured.sign}
+    assert untested == UNTESTED | neutral

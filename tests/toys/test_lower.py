@@ -1,0 +1,219 @@
+"""A task from outside of which lower values are better, and whose main metric is a number: every
+place that calls a value better, chooses one, or shows one asks the declaration.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from raxalign.analysis.cells import Cell
+from raxalign.plan.load import Opened
+from raxalign.plan.plan import Plan
+from raxalign.plan.values.comparisons import Compared, comparisons
+from raxalign.plan.values.dev_values import dev_mean
+from raxalign.plan.values.keeping import Keeping, dev_score
+from raxalign.plan.values.results import read_records, rows
+from raxalign.report.answer import answer, leader
+from raxalign.report.cells.choice import representatives
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from raxalign.report.compared import as_text
+from raxalign.report.figures.panels import Points
+from raxalign.report.sections.pivot_transfer import _front
+from raxalign.report.tables import as_text as tables_text
+from raxalign.report.tables import blocks
+from raxalign.report.write import write_report
+from raxalign.single.card_scores import scores_of
+from raxalign.store.ledger import Ledger
+from tests.report.material import part
+from tests.toys.lower import lower_grid
+
+MAIN, OTHER = ("ranks", "mean_rank", "test"), ("ranks", "orphans", "test")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
+    return lower_grid(tmp_path_factory.mktemp("lower"))
+
+
+@pytest.fixture(scope="module")
+def results(made: tuple[Opened, Ledger]) -> Results:
+    opened, ledger = made
+    return Results.of(rows(opened.plan, ledger), opened.plan)
+
+
+@pytest.fixture(scope="module")
+def compared(made: tuple[Opened, Ledger], results: Results) -> list[Compared]:
+    return comparisons(results.cells, made[0].plan, made[1])
+
+
+def cell_of(results: Results, method: str, weight: float | None = None) -> Cell:
+    return next(
+        cell
+        for cell in results.cells
+        if cell.method == method and weight in (None, cell.params.get("lambda"))
+    )
+
+
+@pytest.mark.parametrize("entry", [MAIN, OTHER])
+def test_the_smaller_value_is_called_better(
+    results: Results, compared: list[Compared], entry: tuple[str, str, str]
+) -> None:
+    by_method = {
+        (found.cell.method, found.cell.params.get("lambda")): found
+        for found in compared
+        if (found.name[0], *found.name[2:]) == entry and found.name[1] == "avg"
+    }
+    better, worse = by_method["rotation", None], by_method["finetune", 0.1]
+    assert better.difference is not None
+    assert worse.difference is not None
+    assert (better.difference < 0, better.verdict) == (True, "better")
+    assert (worse.difference > 0, worse.verdict) == (True, "worse")
+
+
+def test_the_comparisons_of_a_terminal_say_so(
+    made: tuple[Opened, Ledger], compared: list[Compared]
+) -> None:
+    text = as_text(compared, made[0].plan)
+    assert "ranks: mean_rank (test), lower is better, against none" in text
+    assert "ranks: orphans (test), %, lower is better, against none" in text
+    line = next(line for line in text.splitlines() if line.startswith("rotation") and "avg" in line)
+    assert re.search(r"0\.\d{3} \[0\.\d{3}, 0\.\d{3}\]", line)
+    assert line.endswith("better")
+
+
+def test_the_answer_is_about_the_smallest_value_on_dev(
+    results: Results, compared: list[Compared]
+) -> None:
+    best, how = leader(results, compared, MAIN)
+    assert (best.method, how) == ("rotation", "the best of 4 on dev")
+    said = answer(compared, results)
+    assert said.startswith("rotation (the best of 4 on dev) beats none in ranks (mean rank)")
+    assert re.search(r", by 0\.\d{3} on average \(95 %: 0\.\d{3} to 0\.\d{3}\)", said)
+    assert "points" not in said.partition(";")[0]
+
+
+def test_without_dev_the_answer_is_about_the_largest_gain(compared: list[Compared]) -> None:
+    def tested(cell: Cell) -> Cell:
+        values = {name: value for name, value in cell.values.items() if name[3] == "test"}
+        return replace(cell, values=values)
+
+    cells = {id(found.cell): tested(found.cell) for found in compared}
+    alone = [replace(found, cell=cells[id(found.cell)]) for found in compared]
+    results = Results(Plan("p", "en", 1, (), {}, {}), list(cells.values()), {}, {}, {})
+    best, how = leader(results, alone, MAIN)
+    assert best.method == "rotation"
+    assert "on test itself" in how
+
+
+def test_figures_and_tables_take_the_point_with_the_smallest_value_on_dev(
+    results: Results,
+) -> None:
+    shown = {cell.method: cell for cell in representatives(results, "ranks", "mean_rank")}
+    assert shown["finetune"].params["lambda"] == 1.0
+    (table,) = part("chosen_on_dev", results, Judge()).tables
+    line = next(line for line in table.lines if line.label == "finetune")
+    chosen, _, test, best, points = (entry.text for entry in line.entries)
+    assert (chosen, points) == ("λ=1", "3")
+    assert float(best) <= float(test)
+    assert "Lower values are better." in table.caption
+
+
+def test_run_keep_best_keeps_the_run_with_the_smallest_value(made: tuple[Opened, Ledger]) -> None:
+    opened, ledger = made
+    plan, records = opened.plan, read_records(opened.plan, ledger)
+    of_cell = [trial for trial in plan.trials if trial.params.get("lambda") == 1.0]
+    values = {trial.key: dev_score(plan, trial, records) for trial in of_cell}
+    keeping = Keeping(plan, "best", frozenset())
+    for trial in of_cell:
+        keeping.start(trial)
+    gone = set()
+    for trial in of_cell:
+        own = {key: records[key] for key in trial.evaluations.values()}
+        gone |= {key for key, _ in keeping.finish(trial, own)}
+    best = max(of_cell, key=lambda trial: values[trial.key] or 0.0)
+    dev = [row for row in rows(plan, ledger) if row["split"] == "dev" and row["metric"] == MAIN[1]]
+    means = {
+        trial.key: sum(row["value"] for row in dev if row["trial"] == trial.key)
+        for trial in of_cell
+    }
+    assert best.key == min(means, key=means.__getitem__)
+    assert best.aligned not in gone
+    assert {trial.aligned for trial in of_cell if trial is not best} <= gone
+
+
+def test_progress_says_the_mean_rank_as_it_is(made: tuple[Opened, Ledger]) -> None:
+    opened, ledger = made
+    trial = opened.plan.trials[0]
+    found = dev_mean(opened.plan, trial, read_records(opened.plan, ledger))
+    assert found is not None
+    assert (found.name, found.measured.unit, found.measured.sign) == (
+        "ranks mean rank",
+        "number",
+        -1,
+    )
+
+
+def test_the_report_marks_the_smaller_values(
+    made: tuple[Opened, Ledger], results: Results, tmp_path: Path
+) -> None:
+    opened, ledger = made
+    write_report(rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=())
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    matrix = page[page.index("answer-ranks-mean_rank-test") :]
+    matrix = matrix[: matrix.index("</table>")]
+    row = matrix[matrix.index("rotation") :]
+    assert "better" in row[: row.index("</tr>")]
+    assert "worse" not in row[: row.index("</tr>")]
+    said = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "Mean rank on the test set. Lower values are better." in said
+    assert "Orphans in percent on the test set. Lower values are better." in said
+    written = json.loads((tmp_path / "comparisons.json").read_text(encoding="utf-8"))
+    found = [row for row in written if row["method"] == "rotation" and row["lang"] == "avg"]
+    assert {row["metric"]: row["verdict"] for row in found} == {
+        "mean_rank": "better",
+        "orphans": "better",
+    }
+
+
+def test_a_front_is_of_the_smaller_values() -> None:
+    points = [Points(name, [x], [y]) for name, x, y in (("a", 1, 3), ("b", 2, 1), ("c", 3, 4))]
+    assert list(_front(points, -1)) == [(1, 3, 2, 1)]
+    assert list(_front(points, 1)) == []
+
+
+def test_the_model_card_says_better_of_the_smaller_value(made: tuple[Opened, Ledger]) -> None:
+    opened, ledger = made
+    trial = next(trial for trial in opened.plan.trials if trial.method == "rotation")
+    found = {score.lang: score for score in scores_of(opened.plan, ledger, trial)}
+    assert found["avg"].metric == "mean_rank"
+    assert found["avg"].verdict == "better"
+    assert found["avg"].lower
+
+
+def test_results_whose_plug_in_is_not_here_are_neutral_and_say_so(
+    made: tuple[Opened, Ledger],
+) -> None:
+    opened, ledger = made
+    text = opened.plan.to_json().replace("ranks@", "gone@")
+    keys = {stage.key for stage in opened.plan.stages.values() if stage.kind == "evaluation"}
+    plan = Plan.from_json(text)
+    found = rows(opened.plan, ledger)
+    assert plan.task("ranks") is None
+    assert not keys & plan.stages.keys()
+    measured = plan.measured("ranks", "mean_rank")
+    assert (measured.sign, measured.unit, measured.declared) == (0, "number", False)
+    results = Results.of(found, plan)
+    compared = comparisons(results.cells, plan, ledger)
+    assert all(entry.verdict is None for entry in compared)
+    for text in (as_text(compared, plan), tables_text(blocks(found, plan))):
+        assert "nothing declares this metric (the task's plug-in is not here" in text
+    assert "%" not in tables_text(blocks(found, plan)).partition("±")[0]
+    trial = plan.trials[0]
+    assert dev_score(plan, trial, {}) is None
+    assert part("own_tables", results, Judge()).tables[0].caption.count("othing declares") == 1
