@@ -44,8 +44,8 @@ from raxalign.encoders.models.blocks import find_blocks
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
 from raxalign.tasks.base import TaskInputs
-from raxalign.train.ahead import timing
 from raxalign.train.precision import arithmetic
+from raxalign.train.prefetch import timing
 from raxalign.train.runtime import Runtime
 
 WAITS = (

@@ -16,7 +16,7 @@ from raxalign.config.grid import load
 from raxalign.config.published import read
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.values.results import rows
-from raxalign.report.write import write_report
+from raxalign.report.compose import write_report
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger

@@ -10,7 +10,7 @@ import torch
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import load
-from raxalign.encoders.models import compiling
+from raxalign.encoders.models import packing
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import StorageError, TrainingDiverged
 from raxalign.methods.base import MethodInputs
@@ -362,7 +362,7 @@ def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path,
         used.add(kind.__name__)
         return kind.forward
 
-    monkeypatch.setattr(compiling, "_compiled", compiled)
+    monkeypatch.setattr(packing, "_compiled", compiled)
     plan, root = expand(load(small_grid(tmp_path, "compile: true"))), str(tmp_path / "storage")
     workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
     made = {stage.maker for stage in plan.stages.values() if stage.compiled}

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from raxalign.config.pruner import Pruner
+from raxalign.config.search import Pruner
 
 
 def prunes(pruner: Pruner, own: Sequence[float], others: Sequence[Sequence[float]]) -> bool:

@@ -101,7 +101,7 @@ def _tell_answer(opened: Opened) -> None:
     """Report in one sentence what the results show, where there are not too many to read; it is
     the description of the grid's experiment in MLflow, too.
     """
-    from raxalign.report.terminal.remembered import remembered_answer
+    from raxalign.report.terminal.cached_answer import remembered_answer
     from raxalign.store.ledger import Ledger
     from raxalign.sweep.grid import describe, local_folder
 
@@ -229,7 +229,7 @@ def report(
     tables that the grid names (`published`). Several grids make one report.
     """
     from raxalign.plan.values.results import rows
-    from raxalign.report.write import write_report, writing
+    from raxalign.report.compose import write_report, writing
     from raxalign.store.ledger import Ledger
 
     opened = open_grids(files, storage, confirm)

@@ -2,6 +2,8 @@
 
 Nothing is constructed from tags: a value is null, a truth value, a number, a text, a list or a
 mapping. Keys are texts as they are written, so that `no` stays the code of Norwegian.
+
+Places in a grid's text, for faults that only the plan finds.
 """
 
 from __future__ import annotations
@@ -307,3 +309,15 @@ def _number(text: str, tag: str) -> int | float | str:
         )
     except ValueError:
         return text
+
+
+def line_of(text: str, *path: str) -> int | None:
+    """Return the line (1-based) of a key of a grid file's text, given by the keys that lead to it;
+    None where the text does not have it.
+    """
+    node = parse("grid", text, Faults())
+    for name in path:
+        if not isinstance(node.value, dict) or name not in node.value:
+            return None
+        node = node.value[name]
+    return node.line

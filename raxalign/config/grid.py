@@ -2,28 +2,39 @@
 
 `load` reports all faults of a file at once, each with its line and what would be right. It imports
 the plug-ins that the file names, and with them nothing heavy.
+
+The sections `pivot` and `languages`: codes, and which languages one model is for.
+
+The sections that are whole numbers, `sentences` and `seeds`, and what is right in place of one
+that is not.
+
+The section `pairs`: the word aligner, and what is done with its links.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from raxalign.catalog import PluginFault, PluginFile
+from raxalign.catalog import PluginFault, PluginFile, catalog
 from raxalign.config._corpora import CorpusSettings, corpus_fields, read_corpora, read_text
 from raxalign.config._encoders import read_encoders
 from raxalign.config._exclude import Declared, encoder_names, read_exclude
 from raxalign.config._faults import Faults, suggestion
-from raxalign.config._languages import check_language, read_languages
-from raxalign.config._methods import MOST_POINTS, check_name, read_methods, read_tasks
-from raxalign.config._numbers import read_numbers
-from raxalign.config._pairs import read_pairs
+from raxalign.config._fields import field_values, key_names
+from raxalign.config._methods import (
+    MOST_POINTS,
+    check_name,
+    plugin_params,
+    read_methods,
+    read_tasks,
+)
 from raxalign.config._paths import Paths, absolute
-from raxalign.config._published import read_published
 from raxalign.config._search import read_search
 from raxalign.config._specs import (
     CorpusSpec,
@@ -31,18 +42,159 @@ from raxalign.config._specs import (
     Grid,
     MethodSpec,
     MetricSpec,
+    OneToOne,
     PairsSpec,
     SplitSpec,
+    Symmetrization,
     TaskSpec,
     TextSpec,
 )
 from raxalign.config._validate import validate
 from raxalign.config._yaml import Node, parse, read, written
+from raxalign.config.params import BaseParams
+from raxalign.config.published import read_published
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.config.search import Search
 from raxalign.config.trust import require_trust
 from raxalign.errors import GridError
+from raxalign.languages import FORM, is_code, nearest_code, spelled
 from raxalign.plugin_files import open_file, visible
+
+
+def check_language(node: Node, faults: Faults) -> str | None:
+    """Return the code of a language as it was written, or None after a fault."""
+    code = node.value if isinstance(node.value, str) else node.text
+    if is_code(code):
+        return code
+    near = nearest_code(code)
+    hint = f"did you mean {near}? " if near else ""
+    faults.add(node, f"unknown language {node.shown()}", f"{hint}{FORM}")
+    return None
+
+
+def read_languages(node: Node, pivot: str, faults: Faults) -> tuple[bool, tuple[str, ...]]:
+    """Read (together, languages) from ``{together: [...]}`` or ``{each: [...]}``."""
+    remedy = (
+        "write {together: [...]} for one model of all, or {each: [...]} for one trial per language"
+    )
+    if not isinstance(node.value, dict):
+        faults.add(node, f"{node.shown()} does not say how the languages are grouped", remedy)
+        return False, ()
+    for name, entry in node.value.items():
+        if name not in {"together", "each"}:
+            faults.add(entry, "unknown key", suggestion(name, ["together", "each"]))
+    groups = [name for name in ("together", "each") if name in node.value]
+    if len(groups) != 1:
+        faults.add(
+            node,
+            "both `together` and `each`" if groups else "neither `together` nor `each`",
+            remedy,
+        )
+        return False, ()
+    group = node.value[groups[0]]
+    if group.value is None or (isinstance(group.value, list) and not group.value):
+        faults.add(group, "no language is named", "for example [de, fr]")
+        return False, ()
+    codes: list[str] = []
+    for item in group.items():
+        code = check_language(item, faults)
+        if code is None:
+            continue
+        other = spelled(code, [pivot, *codes])
+        if other is None:
+            codes.append(code)
+        elif other == pivot:
+            same = "" if code == pivot else f" {pivot!r}"
+            faults.add(item, f"{code!r} is the pivot{same}", "name the other languages only")
+        elif code == other:
+            faults.add(item, f"{code!r} is given twice", "keep one")
+        else:
+            faults.add(item, f"{code!r} and {other!r} are the same language", "keep one")
+    return groups[0] == "together", tuple(codes)
+
+
+_MANY = 20  # numbers that a remedy lists
+
+
+def read_numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
+    """Read one whole number or a list of different ones, none below `least`."""
+    numbers: list[int] = []
+    for item in node.items():
+        number = item.value
+        if isinstance(number, float) and number.is_integer():
+            number = int(number)
+        if isinstance(number, bool) or not isinstance(number, int):
+            faults.add(item, f"{item.shown()} is not a whole number", _whole(item))
+        elif number < least:
+            faults.add(item, f"{item.shown()} is too small", _least(item, least))
+        elif number in numbers:
+            faults.add(
+                item, f"{item.shown()} is given twice", "the values of an axis are different"
+            )
+        else:
+            numbers.append(number)
+    return tuple(numbers)
+
+
+def _whole(item: Node) -> str:
+    """Return what would be right for a value that is not a whole number."""
+    text = item.value.strip() if isinstance(item.value, str) else ""
+    several = re.fullmatch(r"(\d+) *(?:-|\.\.+|to) *(\d+)", text)
+    if text.isdecimal():
+        return f"leave out the quotes: {text}"
+    if thousands := re.fullmatch(r"(\d+)[kK]", text):
+        return f"write {thousands[1]}_000"
+    if several and 0 < (last := int(several[2])) - (first := int(several[1])) < _MANY:
+        return f"write {list(range(first, last + 1))}"
+    more = "; `corpus: {shortage: use-all}` takes what there is" if _of_sentences(item) else ""
+    return f"write one number, or a list: [{'1_000, 10_000' if more else '0, 1, 2'}]{more}"
+
+
+def _of_sentences(item: Node) -> bool:
+    return item.key.partition("[")[0] == "sentences"
+
+
+def _least(item: Node, least: int) -> str:
+    """Return what would be right for a number that is too small: of ``10,000`` YAML makes two."""
+    grouped = "; a comma ends a number: write 10_000 for ten thousand"
+    return f"at least {least}" + (grouped if item.text == "000" else "")
+
+
+DEFAULT_ALIGNER = "eflomal"
+
+
+class PairsSettings(BaseParams):
+    """What the `pairs` section holds besides the options of its word aligner."""
+
+    symmetrization: Symmetrization = "intersection"
+    one_to_one: OneToOne = True
+    align_on: Literal["own", "largest"] = "own"
+
+
+def read_pairs(node: Node, paths: Paths) -> PairsSpec | None:
+    """Read the word aligner with its options, and what is done with its links."""
+    faults = paths.faults
+    entries = dict(node.entries(faults))
+    aligner = entries.pop("aligner", None) or Node(
+        DEFAULT_ALIGNER, node.line, "pairs.aligner", DEFAULT_ALIGNER
+    )
+    own = {name: entry for name, entry in entries.items() if name in key_names(PairsSettings)}
+    settings = validate(PairsSettings, node, faults, values=own)
+    params = plugin_params("aligners", aligner, faults)
+    if params is None:
+        return None
+    values = paths.entries(
+        params, {name: entry for name, entry in entries.items() if name not in own}
+    )
+    built = validate(
+        params, node, faults, values=values, also=("aligner", *key_names(PairsSettings))
+    )
+    if built is None or settings is None:
+        return None
+    return PairsSpec(
+        catalog("aligners").kind(str(aligner.value)), built, **dict(field_values(settings))
+    )
+
 
 T = TypeVar("T")
 

@@ -42,17 +42,16 @@ class RunConfig(BaseParams):
 
     `workers` train one trial together: into as many shares, each with masks of its own, the batches
     of trainings with dropout are divided, also where the flag `--workers` has another number of
-    workers compute them. Each has `gpus_per_worker` (`auto`: as the cards that are
-    there allow, see `raxalign.sweep.cards`) and `threads`; `precision` is that of encoders, whose
-    blocks run as torch.compile makes them where `compile` is set; `activation_checkpointing` says
-    how trainings save memory; `checkpoint_minutes` is the time between two checkpoints of a
-    training; `concurrency`
-    limits how many trials run at once (computed from the cluster where it is not given);
-    `cache_gib` limits the copies of an object store that each machine keeps; `max_failures` is how
-    often a lost worker is replaced without progress in between; `storage` is a folder or a URL
-    (empty: not given, which `effective` turns into the default); `address` is a Ray cluster's;
+    workers compute them. Each has `gpus_per_worker` (`auto`: as the cards that are there allow, see
+    `raxalign.sweep.gpu_shares`) and `threads`; `precision` is that of encoders, whose blocks run as
+    torch.compile makes them where `compile` is set; `activation_checkpointing` says how trainings
+    save memory; `checkpoint_minutes` is the time between two checkpoints of a training;
+    `concurrency` limits how many trials run at once (computed from the cluster where it is not
+    given); `cache_gib` limits the copies of an object store that each machine keeps; `max_failures`
+    is how often a lost worker is replaced without progress in between; `storage` is a folder or a
+    URL (empty: not given, which `effective` turns into the default); `address` is a Ray cluster's;
     `tracking_uri` an MLflow server's; `keep` says which trained weights stay in the storage once
-    the evaluations that need them are done (see `raxalign.plan.values.keeping`).
+    the evaluations that need them are done (see `raxalign.plan.values.retention`).
     """
 
     workers: int = Field(1, ge=1)

@@ -53,7 +53,7 @@ class Encoder(ABC):
         pooling: Pooling,
     ) -> WordVectors:
         """Vectors of all words, in input order (assembled from `iter_words`)."""
-        from raxalign.encoders.models.assemble import assemble
+        from raxalign.encoders.models.vectors import assemble
 
         return assemble(
             sentences,

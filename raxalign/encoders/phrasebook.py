@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
-from raxalign.encoders.models.depth import config_depth
 from raxalign.encoders.models.head import read_config
+from raxalign.encoders.models.hub import config_depth
 from raxalign.encoders.models.size import Footprint, config_footprint
 
 if TYPE_CHECKING:

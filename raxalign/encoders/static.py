@@ -90,8 +90,7 @@ class Static(EncoderKind):
 
     def load(self, inputs: EncoderInputs, device: str) -> StaticEncoder:
         """The vectors that `build` left in ``inputs.folder``, or those of the files."""
-        from raxalign.encoders.models.static import StaticEncoder
-        from raxalign.encoders.models.static_space import Lookup
+        from raxalign.encoders.models.static import Lookup, StaticEncoder
 
         if self.params.vectors is not None:
             files = self._files()

@@ -12,12 +12,19 @@ from raxalign.config.params import LATER
 from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
-from raxalign.encoders.models.depth import cached_depth, config_depth, fetched_depth
-from raxalign.encoders.models.flash_package import PACKAGE, machine_problem, precision_problem
+from raxalign.encoders.models.flash import PACKAGE, machine_problem, precision_problem
 from raxalign.encoders.models.folder import check_folder, is_hub_name, looks_like_path
 from raxalign.encoders.models.head import folder_has_head, has_head, read_config
-from raxalign.encoders.models.hub import cached_config, fetched_config, hub_revision
-from raxalign.encoders.models.hub_errors import NAMES, NO_NAME
+from raxalign.encoders.models.hub import (
+    NAMES,
+    NO_NAME,
+    cached_config,
+    cached_depth,
+    config_depth,
+    fetched_config,
+    fetched_depth,
+    hub_revision,
+)
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
 from raxalign.encoders.models.size import Footprint, config_footprint
 from raxalign.encoders.models.text_form import TextForm, set_text_form

@@ -16,8 +16,7 @@ from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams, losses
-from raxalign.methods.objectives.alignment_loss import Norm, Reduction
-from raxalign.methods.objectives.finetune import Alignment, AlignmentOptions
+from raxalign.methods.objectives.finetune import Alignment, AlignmentOptions, Norm, Reduction
 from raxalign.methods.rows.linked_words import LinkedRows, read_linked_rows
 from raxalign.train.options import Betas, Epochs, Epsilon, LearningRate, RateSchedule, Warmup
 

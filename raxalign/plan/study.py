@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
-from raxalign.config.pruner import Pruner
+from raxalign.config.search import Pruner
 from raxalign.config.spaces import Space, Value
 from raxalign.store.key import digest
 

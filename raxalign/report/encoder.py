@@ -16,7 +16,7 @@ from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.text.samples import TEXTS
 from raxalign.corpora.text.words import given_words, tokenize, within_text
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.encoding import encode_texts
+from raxalign.encoders.models.pieces import encode_texts
 from raxalign.errors import RaxalignError
 from raxalign.report.suitable import suitable
 from raxalign.running import Sentence, in_text

@@ -16,7 +16,7 @@ from raxalign.plan.estimates.disk import estimate_disk
 from raxalign.plan.estimates.forecast import Forecast, forecast, quicker_links
 from raxalign.plan.estimates.speed import Speed, crowd, has_card, start_seconds, worker_speed
 from raxalign.plan.expansion.identity import near
-from raxalign.plan.values.keeping import made_again
+from raxalign.plan.values.retention import made_again
 from raxalign.printing import counted
 from raxalign.report import studies
 from raxalign.report.sizes import measured_sizes

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign import lazy
-from raxalign.similarity.lanes import walk
 from raxalign.similarity.largest import (
     Largest,
     above_in_columns,
@@ -18,6 +17,7 @@ from raxalign.similarity.largest import (
     parts,
 )
 from raxalign.similarity.tiling import Factored, Tiling
+from raxalign.similarity.worker_pool import walk
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ each block:
   groups that can still win are computed again, and most queries have none (`bounded.py`).
 
 Where vectors crowd so closely that no bound excludes a group, this costs another product. On
-several threads of a CPU, lanes walk over blocks of their own (`lanes.py`).
+several threads of a CPU, lanes walk over blocks of their own (`worker_pool.py`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from raxalign import lazy
 from raxalign.similarity.best import best_both, first_twin
 from raxalign.similarity.bounded import best_of_groups
 from raxalign.similarity.hubness_terms import Crowd, both_crowds
-from raxalign.similarity.lanes import at_once, lanes_for
 from raxalign.similarity.measures import MEASURES, Definition, Measure
 from raxalign.similarity.tiling import Factored, Tiling, inverse_norms
+from raxalign.similarity.worker_pool import at_once, lanes_for
 
 if TYPE_CHECKING:
     import torch

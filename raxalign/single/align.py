@@ -23,8 +23,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.pairing.schema import check, read_pairs
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plugin_files import returned
-from raxalign.single.card import Card
-from raxalign.single.card_origin import Origin, hub_name
+from raxalign.single.model_card import Card, Origin, hub_name
 from raxalign.single.place import appearing, local_folder, refuse_existing, runtime, transforms_of
 from raxalign.store.digests import FileDigests
 from raxalign.store.key import digest

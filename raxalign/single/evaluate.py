@@ -29,8 +29,8 @@ from raxalign.plan.load import Opened, resolve
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.keeping import made_again
 from raxalign.plan.values.results import rows
+from raxalign.plan.values.retention import made_again
 from raxalign.single.place import (
     TENSORS,
     TRANSFORMS,

@@ -14,11 +14,9 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.keeping import again
+from raxalign.plan.values.retention import again
 from raxalign.plugin_files import require_named
-from raxalign.single.card import Card
-from raxalign.single.card_origin import origin_of
-from raxalign.single.card_scores import scores_of
+from raxalign.single.model_card import Card, origin_of, scores_of
 from raxalign.single.place import appearing, open_workshop, refuse_existing, runtime, silent
 from raxalign.single.sentence_use import use_of, ways
 from raxalign.stages import Workshop

@@ -17,10 +17,9 @@ from raxalign.config.run import Precision, RunConfig, effective
 from raxalign.errors import DataError, RaxalignError, ResourceError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.stages import Workshop
-from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.artifacts import ArtifactStore, as_umask_says
 from raxalign.store.files import machine_folder
 from raxalign.store.ledger import Ledger
-from raxalign.store.modes import as_umask_says
 from raxalign.train.precision import computes
 from raxalign.train.runtime import Runtime
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from raxalign.encoders.models.hub_errors import first_line
+from raxalign.encoders.models.hub import first_line
 from raxalign.errors import RaxalignError, TransientError
 from raxalign.single.place import TRANSFORMS
 

@@ -20,8 +20,7 @@ from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.lease import Holder, Lease, patient
 from raxalign.store.ledger import Ledger
-from raxalign.train.compiler import check_compiler
-from raxalign.train.precision import check_precision
+from raxalign.train.precision import check_compiler, check_precision
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:

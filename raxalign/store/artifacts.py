@@ -1,9 +1,12 @@
 """Artifacts: a directory per key, made aside, published last, and never used when a byte of it is
 not as it was made.
+
+Permissions of what libraries write: some make files that only their owner can read.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import time
 import warnings
@@ -13,10 +16,23 @@ from pathlib import Path
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store._faults import told, told_of_build
 from raxalign.store._filesystem import Published
-from raxalign.store._open import open_storage
+from raxalign.store.files import open_storage
 from raxalign.store.key import Json
 from raxalign.store.manifest import MANIFEST, Manifest, Verified
-from raxalign.store.modes import as_umask_says
+
+
+def as_umask_says(folder: Path) -> None:
+    """Give every file and folder below `folder` the permissions that the umask gives new ones;
+    permissions beyond these stay. `folder` was made by `mkdir`, and so shows the umask.
+    """
+    of_folders = folder.stat().st_mode & 0o777
+    for parent, folders, files in os.walk(folder):
+        for names, wanted in ((folders, of_folders), (files, of_folders & 0o666)):
+            for path in (Path(parent, name) for name in names):
+                mode = path.lstat().st_mode & 0o7777
+                if not path.is_symlink() and mode & wanted != wanted:
+                    path.chmod(mode | wanted)
+
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _verified = Verified()

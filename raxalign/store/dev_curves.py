@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from raxalign.store._open import open_storage
+from raxalign.store.files import open_storage
 from raxalign.store.sealed import parse
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.errors import StorageError
-from raxalign.store._open import open_storage
+from raxalign.store.files import open_storage
 from raxalign.store.key import file_digest
 from raxalign.store.sealed import seal, unseal
 

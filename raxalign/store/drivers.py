@@ -15,9 +15,9 @@ from functools import partial
 
 from raxalign.errors import StorageError
 from raxalign.store._filesystem import Storage
-from raxalign.store._open import open_storage
 from raxalign.store._temporary import temporary_name
 from raxalign.store.alive import BEAT_SECONDS, DAY_SECONDS, beating, lives, maker_name
+from raxalign.store.files import open_storage
 from raxalign.store.sealed import parse
 
 _TOP, _MARKER = "drivers", "driver.json"

@@ -1,5 +1,7 @@
 """Plain files of a storage: plans, curves, notes, locks. Artifacts and results have stores of their
 own (`artifacts.py`, `ledger.py`).
+
+The storage that a root names.
 """
 
 from __future__ import annotations
@@ -8,7 +10,18 @@ from pathlib import Path
 
 from raxalign.store._cache import LIMIT, local_cache
 from raxalign.store._filesystem import Storage
-from raxalign.store._open import open_storage
+
+
+def open_storage(root: str) -> Storage:
+    """Return the storage at a local folder (also ``file://``) or at any other fsspec URL."""
+    if "://" not in root or root.startswith("file://"):
+        from raxalign.store._posix import PosixStorage
+
+        return PosixStorage(root.removeprefix("file://"))
+    from raxalign.store._objects import ObjectStorage
+
+    return ObjectStorage(root)
+
 
 CACHE_GIB = LIMIT
 """The environment variable that limits the copies of an object store on this machine, in GiB."""

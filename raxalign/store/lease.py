@@ -41,8 +41,8 @@ from dataclasses import dataclass
 
 from raxalign.errors import LeaseLost, StorageError
 from raxalign.store._filesystem import Storage
-from raxalign.store._open import open_storage
 from raxalign.store.alive import DAY_SECONDS, beating, lives, maker_name, process_of
+from raxalign.store.files import open_storage
 from raxalign.store.sealed import parse
 
 BEAT, EXPIRY, LOOK, ASK = 20.0, 180.0, 1.0, 5.0

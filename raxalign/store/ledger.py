@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Published
-from raxalign.store._open import open_storage
+from raxalign.store.files import open_storage
 from raxalign.store.key import digest
 from raxalign.store.manifest import FileEntry, compare, file_entry
 from raxalign.store.sealed import parse, seal, unseal

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from raxalign.store._open import open_storage
 from raxalign.store._temporary import discard
 from raxalign.store.alive import process_of
+from raxalign.store.files import open_storage
 
 SCRATCH = "raxalign-ray-"
 """How the folders of Ray on this machine begin; the name of their process follows."""

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raxalign.store._filesystem import Storage
-from raxalign.store._open import open_storage
 from raxalign.store._temporary import discard, temporary_name
+from raxalign.store.files import open_storage
 from raxalign.store.key import file_digest
 from raxalign.store.manifest import inside
 from raxalign.store.sealed import seal, unseal

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from raxalign.errors import StorageError
-from raxalign.store._open import open_storage
+from raxalign.store.files import open_storage
 from raxalign.store.sealed import parse
 
 FOLDER = "studies"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from raxalign.store._open import open_storage
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.files import open_storage
 from raxalign.store.manifest import Manifest
 from raxalign.store.sealed import seal, unseal
 

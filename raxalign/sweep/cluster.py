@@ -1,4 +1,8 @@
-"""The cluster: starting or joining it, and leaving it."""
+"""The cluster: starting or joining it, and leaving it.
+
+Where Ray keeps its own files while a grid runs. None of them is a result, and no other run
+reads them.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,41 @@ import gc
 import logging
 import os
 import secrets
+import shutil
 import socket
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import ray
 from ray._raylet import Config  # type: ignore[attr-defined]
 
-from raxalign.errors import ResourceError
+from raxalign.errors import ResourceError, StorageError
+from raxalign.store.alive import maker_name
+from raxalign.store.files import split_place
+from raxalign.store.leftovers import SCRATCH, left_by_dead
 from raxalign.sweep.job import Job, thread_limits
 from raxalign.sweep.room import DRIVER
+
+
+def scratch_folder(root: str, address: str | None) -> str:
+    """Return a folder of this machine where Ray runs on it alone; on a cluster one in the storage,
+    which every node sees.
+    """
+    if address:
+        return f"{root}/ray/{maker_name()}"
+    for left in left_by_dead(Path(tempfile.gettempdir()), SCRATCH):
+        shutil.rmtree(left, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"{SCRATCH}{maker_name()}-")
+
+
+def remove_scratch(place: str) -> None:
+    """Remove what `scratch_folder` gave."""
+    with suppress(StorageError):
+        storage, name = split_place(place)
+        storage.delete_all(name)
+
 
 _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",

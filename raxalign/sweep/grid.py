@@ -29,13 +29,13 @@ from raxalign.store.drivers import signed_on
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.collecting import Collector, collect_plan
-from raxalign.sweep.keeping import Keeper
 from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.pruned import pruned_events
+from raxalign.sweep.removal import Keeper
 from raxalign.sweep.tracker import Tracker
-from raxalign.tracking.carried import carried
 from raxalign.tracking.client import Target, TrackingError, default_uri
+from raxalign.tracking.database_sync import carried
 from raxalign.tracking.sync import describe as write_answer
 from raxalign.tracking.sync import keep_report as bring_report
 from raxalign.tracking.sync import sync

@@ -28,7 +28,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.losses import Losses, describe_loss, describe_retry, progress_of
-from raxalign.sweep.notices import leave_notice
+from raxalign.sweep.messages import leave_notice
 from raxalign.sweep.placement import prefix_of, remove_groups_of
 from raxalign.sweep.trial import TRAINED_ONLY, attempt, given_up, keep_failure, where_pruned
 

@@ -32,7 +32,7 @@ class Job:
     nobody needs afterwards; `at_once` is the most trials that run at a time (None: as many as fit);
     `cache_gib` limits the copies of an object store on each machine; `sign` is a file that shows a
     machine that it has the driver's storage (empty: not asked). With `auto_gpus` the `gpus` are
-    still to be chosen, by what the cluster has (see `raxalign.sweep.cards`). A checkpoint is
+    still to be chosen, by what the cluster has (see `raxalign.sweep.gpu_shares`). A checkpoint is
     written every `checkpoint_minutes`. `activation_checkpointing` says how trainings save memory.
     """
 

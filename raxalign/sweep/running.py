@@ -1,12 +1,14 @@
 """A sweep that runs: what starts next, what has ended, and what fails with it. It decides all that
 Ray Tune does not.
+
+What is missing of a plan, as the steps of a sweep.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from raxalign.errors import DISK_FULL, UNSTARTED, StorageError
@@ -14,19 +16,51 @@ from raxalign.plan.estimates.cost import sampled_seconds
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
+from raxalign.stages import TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import EVERY, Notes
-from raxalign.sweep.expectation import expected_steps
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.notices import SAID, Notices
+from raxalign.sweep.messages import SAID, Notices
 from raxalign.sweep.observer import Observer, Waits
 from raxalign.sweep.order import Needs, Order, Step
+from raxalign.sweep.remaining import Expected, expected_steps
 from raxalign.sweep.room import Room, demand, describe
 from raxalign.sweep.source import Source
 from raxalign.sweep.stage import missing_stages, trains
-from raxalign.sweep.steps import steps_of, with_costs
 from raxalign.sweep.trial import TRAINED_ONLY, keep_failure
+
+
+def steps_of(plan: Plan, stages: list[str], trials: list[Trial], job: Job) -> list[Step]:
+    """Return missing stages and pending trials as steps, inputs first, without their costs.
+
+    Args:
+        plan: The plan.
+        stages: The keys of the missing shared stages, inputs first.
+        trials: The pending trials.
+        job: What a worker holds, and how many work on a training trial.
+    """
+    shared, found = set(stages), list[Step]()
+    for key in stages:
+        inputs = shared.intersection(plan.closure([key])) - {key}
+        needs = Needs.WORKER if trains(plan, key) else Needs.CPUS
+        found.append(Step(key, is_trial=False, inputs=frozenset(inputs), needs=needs))
+    for trial in trials:
+        evaluations = list(trial.evaluations.values())
+        closure = plan.closure(evaluations)
+        own = [key for key in closure if key not in shared and plan.stages[key].kind in TRAINED]
+        needs = Needs.GROUP if job.workers > 1 and plan.trains(trial) else Needs.WORKER
+        parts = tuple(dict.fromkeys([*own, *evaluations]))
+        read = frozenset(shared.intersection(closure))
+        found.append(Step(trial.key, is_trial=True, inputs=read, needs=needs, parts=parts))
+    return found
+
+
+def with_costs(steps: Iterable[Step], expected: Iterable[Expected]) -> list[Step]:
+    """Return steps with the times that are expected of them, which are given in their order."""
+    pairs = zip(steps, expected, strict=True)
+    return [replace(step, cost=times.seconds) for step, times in pairs]
+
 
 SLOW = 20.0  # seconds after which a step that no worker has begun is one that waits for a node
 

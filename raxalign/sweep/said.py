@@ -14,7 +14,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 
 from raxalign.catalog import outside
-from raxalign.sweep.notices import SAID, leave_notice
+from raxalign.sweep.messages import SAID, leave_notice
 
 EVERY = 2.0  # seconds that lines are gathered for
 

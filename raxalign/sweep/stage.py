@@ -16,10 +16,10 @@ from raxalign.plugin_files import message_of
 from raxalign.stages import FITTED, TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.sweep.advance import Note
-from raxalign.sweep.holders import patience
 from raxalign.sweep.job import Job, open_workshop
+from raxalign.sweep.liveness import patience
 from raxalign.sweep.losses import GIVEN_UP
-from raxalign.sweep.notices import leave_notice
+from raxalign.sweep.messages import leave_notice
 from raxalign.sweep.observer import Observer
 from raxalign.sweep.said import passed_on
 

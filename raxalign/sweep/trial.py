@@ -21,10 +21,10 @@ from raxalign.stages.watching import pruned_at
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.sweep.advance import Note
-from raxalign.sweep.holders import patience
 from raxalign.sweep.job import Job, open_workshop, read_plan
+from raxalign.sweep.liveness import patience
 from raxalign.sweep.losses import GIVEN_UP
-from raxalign.sweep.notices import leave_notice
+from raxalign.sweep.messages import leave_notice
 from raxalign.sweep.said import passed_on
 from raxalign.sweep.usage import used
 from raxalign.train.group import lost_peer

@@ -1,5 +1,7 @@
 """The contract of a task: it takes an aligned encoder and returns metrics per language and
 per-example predictions.
+
+What training rows depend on that trials share: they are read and divided into pieces once.
 """
 
 from __future__ import annotations
@@ -21,8 +23,20 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Pooling
     from raxalign.sample import Sample
-    from raxalign.tasks.transfer.shared_rows import SharedRows
     from raxalign.train.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class SharedRows:
+    """The training rows of one language.
+
+    Attributes:
+        options: The part of a task's `canonical` that decides which rows there are.
+        sources: The outside data that they are read from, name -> source.
+    """
+
+    options: Mapping[str, Any]
+    sources: Mapping[str, Source] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

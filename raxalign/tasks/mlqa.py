@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, final
 
 from raxalign.config.sources import differs_by_language
 from raxalign.sample import Sample, of_column
-from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.base import Outcome, SharedRows, TaskInputs
 from raxalign.tasks.spans.metrics import MEASURED, METRICS
 from raxalign.tasks.spans.params import SpanParams
 from raxalign.tasks.transfer.selection import kept
 from raxalign.tasks.transfer.settings import SettingTask, split_faults
-from raxalign.tasks.transfer.shared_rows import SharedRows
 from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from raxalign.similarity import Measure, nearest_neighbors, uses_neighbors
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors import wording
-from raxalign.tasks.vectors.directions import SearchDirection
+from raxalign.tasks.vectors.accuracy import SearchDirection
 from raxalign.tasks.vectors.found_sentences import (
     MEASURED,
     FoundSentences,

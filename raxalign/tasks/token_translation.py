@@ -17,7 +17,7 @@ from raxalign.encoders.models.vectors import Layers, layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
 from raxalign.sample import Sample
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
-from raxalign.tasks.classification.nli import XNLI
+from raxalign.tasks.classification.scheme import XNLI
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.transfer.task import DATASET, REVISION
 from raxalign.tasks.translation.counts import MEASURED, SCHEMA
@@ -201,8 +201,8 @@ class TokenTranslation(Task):
         trained: Path | None,  # noqa: ARG002
     ) -> Outcome:
         """Translate every split both ways by every shift; dev compares those of a direction."""
+        from raxalign.tasks.translation.counts import Vocabularies
         from raxalign.tasks.translation.shifts import stream_of
-        from raxalign.tasks.translation.vocabularies import Vocabularies
 
         scores: list[Score] = []
         tables: list[pa.Table] = []

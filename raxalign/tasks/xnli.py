@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, final
 
-from raxalign.tasks.classification.nli import ALIASES, COLUMNS, LABELS, XNLI
 from raxalign.tasks.classification.params import ClassificationParams
-from raxalign.tasks.classification.scheme import Made, Split
+from raxalign.tasks.classification.scheme import ALIASES, COLUMNS, LABELS, XNLI, Made, Split
 from raxalign.tasks.classification.task import ClassificationTask
 from raxalign.tasks.transfer.task import DATASET
 

@@ -22,13 +22,12 @@ from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from raxalign.tracking import drivers, runs
+from raxalign.tracking.batch_writes import Copies
 from raxalign.tracking.client import Target, connect, find_experiment, is_of_store
-from raxalign.tracking.filling import Ended, Filling
-from raxalign.tracking.known import Known
+from raxalign.tracking.locks import Turns
 from raxalign.tracking.page import Page
-from raxalign.tracking.registry import KIND, PARENT, Change, Entry, Registry
-from raxalign.tracking.together import Copies
-from raxalign.tracking.turns import Turns
+from raxalign.tracking.registry import KIND, PARENT, Change, Entry, Known, Registry
+from raxalign.tracking.run_writer import Ended, Filling
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from typing import Any
 
 from raxalign.errors import RaxalignError
 from raxalign.store.files import is_remote, machine_folder
-from raxalign.tracking.carried import Copy
 from raxalign.tracking.client import SQLITE, connect, default_uri
+from raxalign.tracking.database_sync import Copy
 from raxalign.tracking.drivers import Driver, this_driver
+from raxalign.tracking.locks import Turns
 from raxalign.tracking.page import LIST, VIEW, address
 from raxalign.tracking.registry import KIND, search
-from raxalign.tracking.turns import Turns
 
 _MOST = 10  # experiments whose addresses are printed
 _LOOPBACK = ("127.0.0.1", "localhost")

@@ -9,6 +9,8 @@ another training is passed over; a damaged one too, with a warning. Nothing is u
 Two processes may write the checkpoints of one training: one that was silent for so long that
 another took over, and does not know it yet. Both write the same states, and none removes what is
 further than its own, so that the furthest checkpoint stays.
+
+How far trainings are, as the names of their checkpoints show it.
 """
 
 from __future__ import annotations
@@ -17,15 +19,15 @@ import errno
 import os
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from raxalign import lazy
 from raxalign.store.alive import maker_name, process_of
+from raxalign.store.artifacts import as_umask_says
 from raxalign.store.key import file_digest
-from raxalign.store.modes import as_umask_says
 from raxalign.store.sealed import seal, unseal
 
 if TYPE_CHECKING:
@@ -33,6 +35,28 @@ if TYPE_CHECKING:
     from torch import nn
 else:
     torch = lazy.load("torch")
+
+
+def kept_steps(folder: Path) -> int:
+    """Return the step of the newest checkpoint, summed over the trainings of one stage (each has a
+    folder of its own below `folder`); 0 where there are none.
+    """
+    return newest_steps(path.relative_to(folder).as_posix() for path in folder.glob("*/step-*"))
+
+
+def newest_steps(names: Iterable[str]) -> int:
+    """Return the same from the names of what is below the folder.
+
+    >>> newest_steps(["train/step-00000200", "train/step-00000400/a", "warm/step-00000100"])
+    500
+    """
+    newest: dict[str, int] = {}
+    for training, checkpoint in (PurePath(name).parts[:2] for name in names if "/" in name):
+        step = checkpoint.removeprefix("step-")
+        if step.isdigit():
+            newest[training] = max(int(step), newest.get(training, 0))
+    return sum(newest.values())
+
 
 Tensors = dict[str, "torch.Tensor"]
 _RECORD, _STATE, _BEST = "state.json", "state.safetensors", "best.safetensors"

@@ -12,10 +12,10 @@ from raxalign.errors import RaxalignError
 from raxalign.train._gradients import GradientSum
 from raxalign.train._optimizer import is_out_of_memory
 from raxalign.train._progress import Progress
-from raxalign.train.ahead import Ahead
 from raxalign.train.chance import DROPOUT, mix, seed_generators
 from raxalign.train.objective import Objective, Step
 from raxalign.train.precision import arithmetic
+from raxalign.train.prefetch import Ahead
 from raxalign.train.recompute import recomputed
 from raxalign.train.runtime import Runtime
 

@@ -3,22 +3,40 @@
 Weights, gradients and the optimiser's moments are float32 in every case, and so is what is computed
 from the states of an encoder: losses, statistics, similarities. Only what is inside the encoder
 differs (see `Precision`).
+
+What torch.compile needs on a machine: the option `run.compile`.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from raxalign import lazy
 from raxalign.config.run import Precision
-from raxalign.errors import ResourceError
+from raxalign.errors import DependencyError, ResourceError
 
 if TYPE_CHECKING:
     import torch
 else:
     torch = lazy.load("torch")
+
+
+_REMEDY = "install it on every machine, or leave run.compile at false"
+
+
+def check_compiler(device: str) -> None:
+    """Raise `DependencyError` where torch.compile has no compiler for a torch device."""
+    if device.startswith("cuda") and find_spec("triton") is None:
+        raise DependencyError(f"run.compile requires the package triton on a card: {_REMEDY}")
+    name = os.environ.get("CXX") or "g++"
+    if shutil.which(name) is None:
+        raise DependencyError(f"run.compile requires a C++ compiler ({name}): {_REMEDY}")
+
 
 _AMPERE = (8, 0)  # the first compute capability with TF32 and bfloat16
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raxalign.analysis.pruning import is_rung, prunes
-from raxalign.config.pruner import Pruner
+from raxalign.config.search import Pruner
 
 ASHA = Pruner(name="asha", startup=1, reduction=2)
 MEDIAN = Pruner(name="median", startup=1)

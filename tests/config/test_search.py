@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from raxalign.config.grid import Grid, load
-from raxalign.config.pruner import Pruner
+from raxalign.config.search import Pruner
 from raxalign.config.spaces import Space
 from raxalign.errors import RaxalignError
 from tests.config.small import SMALL, change

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raxalign.encoders.models import compiling
-from raxalign.encoders.models.compiling import compiled_blocks
-from raxalign.encoders.models.packing import flat_states, pack
+from raxalign.encoders.models import packing
+from raxalign.encoders.models.packing import compiled_blocks, flat_states, pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.train.recompute import recomputed
 from tests.encoders.architectures import folder_of, model_of
@@ -66,7 +65,7 @@ def test_blocks_are_compiled_for_a_while_also_where_they_run_again(
             calls.append(block) or kind.forward(block, *given, **named)
         )
 
-    monkeypatch.setattr(compiling, "_compiled", compiled)
+    monkeypatch.setattr(packing, "_compiled", compiled)
     blocks = list(encoder.model.encoder.layer)
     packed = pack(np.arange(5, 12), np.array([3, 4]), 0, 7)
     flat_states(encoder, packed, (1, 3))

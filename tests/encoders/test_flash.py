@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from raxalign.encoders.models import flash, packing
 from raxalign.encoders.models.flash import (
     NAME,
+    PACKAGE,
     Runs,
     Scoring,
     attend,
@@ -26,7 +27,6 @@ from raxalign.encoders.models.flash import (
     inputs_of,
     install,
 )
-from raxalign.encoders.models.flash_package import PACKAGE
 from raxalign.encoders.models.loading import load_model
 from raxalign.encoders.models.packing import attends_by_runs, can_pack, flat_states, pack
 from raxalign.encoders.models.transformer import TransformerEncoder

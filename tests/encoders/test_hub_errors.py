@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.hub_errors import explain
+from raxalign.encoders.models.hub import explain
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, RaxalignError, TransientError
 

@@ -12,12 +12,19 @@ from hypothesis import strategies as st
 
 from raxalign.caveats import collecting
 from raxalign.corpora.text.words import split_characters, tokenize, within_text
-from raxalign.encoders.models import as_trained
-from raxalign.encoders.models.as_trained import other_pieces
-from raxalign.encoders.models.encoding import Encoded, encode_texts
-from raxalign.encoders.models.offsets import text_pieces
-from raxalign.encoders.models.pieces import Pieces, Template, bulk_pieces, cut, inner_pieces
-from raxalign.encoders.models.placing import place_words
+from raxalign.encoders.models import pieces
+from raxalign.encoders.models.pieces import (
+    Encoded,
+    Pieces,
+    Template,
+    bulk_pieces,
+    cut,
+    encode_texts,
+    inner_pieces,
+    other_pieces,
+    place_words,
+    text_pieces,
+)
 from raxalign.encoders.models.pooling import index_words, pool_words
 from raxalign.running import Sentence, in_text
 from tests.encoders.tokenizers_of_kinds import KINDS, TEXTS, tokenizer_of
@@ -202,7 +209,7 @@ def test_other_pieces_than_the_tokenizers_own_are_described(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ends = Template((1,), (2,), (), (2,))
-    monkeypatch.setattr(as_trained, "read_template", lambda _: ends)
+    monkeypatch.setattr(pieces, "read_template", lambda _: ends)
     found = other_pieces(tokenizer_of("unigram"))
     assert found is not None
     assert found.startswith('"We now have four mice, don\'t we?" is read as <s> ')

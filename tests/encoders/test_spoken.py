@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from raxalign.encoders.models.packing import can_pack, flat_states, pack
-from raxalign.encoders.models.spoken import Spoken
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import Batch
+from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.errors import RaxalignError
 from tests.encoders.architectures import folder_of, model_of
 

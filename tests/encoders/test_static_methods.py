@@ -12,8 +12,7 @@ import torch
 
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.static import StaticEncoder
-from raxalign.encoders.models.static_space import Lookup, Space
+from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, vectors
 from tests.methods.toy import toy_inputs, toy_rows

@@ -9,7 +9,7 @@ import pytest
 
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.offsets import text_pieces
+from raxalign.encoders.models.pieces import text_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.transformer import Transformer
 

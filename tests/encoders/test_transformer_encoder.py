@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from raxalign.caveats import collecting
-from raxalign.encoders.models.offsets import text_pieces
+from raxalign.encoders.models.pieces import text_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 

@@ -12,9 +12,8 @@ import torch
 
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.assemble import word_offsets
 from raxalign.encoders.models.transforms import Transform
-from raxalign.encoders.models.vectors import Pooling, WordVectors
+from raxalign.encoders.models.vectors import Pooling, WordVectors, word_offsets
 from raxalign.methods.base import MethodInputs
 from tests.methods.toy import write_pairs
 

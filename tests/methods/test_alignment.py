@@ -9,8 +9,12 @@ import pytest
 import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.methods.objectives.alignment_loss import alignment_loss, item_weights
-from raxalign.methods.objectives.finetune import Alignment, AlignmentOptions
+from raxalign.methods.objectives.finetune import (
+    Alignment,
+    AlignmentOptions,
+    alignment_loss,
+    item_weights,
+)
 from raxalign.methods.rows.linked_words import read_linked_rows
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_rows, write_pairs

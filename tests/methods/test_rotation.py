@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.base import MethodInputs
+from raxalign.methods.families.word_map import collect_anchors
 from raxalign.methods.rotation import Rotation, nearest_rotation, procrustes
 from raxalign.methods.statistics import pair_moments as _pairs
-from raxalign.methods.statistics.anchors import collect_anchors
 from raxalign.methods.statistics.pair_moments import Moments, linked_vectors
 from raxalign.methods.statistics.procrustes import effective_rank
 from raxalign.pairing.schema import pairs_schema, read_pairs

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from raxalign.encoders.models.lora import Lora
-from raxalign.train import ahead
+from raxalign.train import prefetch
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import asked_for, make, trained
 from tests.methods.toy import toy_encoder, toy_inputs
@@ -40,14 +40,14 @@ def test_weights_are_bit_for_bit_those_of_a_plain_training(
     kind: str, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = []
-    prepare = ahead.Ahead._make
+    prepare = prefetch.Ahead._make
 
     def seen(self: Any, step: Any) -> Any:
         made = prepare(self, step)
         threads.append((threading.current_thread().name, made.prepared is not None))
         return made
 
-    monkeypatch.setattr(ahead.Ahead, "_make", seen)
+    monkeypatch.setattr(prefetch.Ahead, "_make", seen)
     plain = weights(kind, root)
     assert threads == []
     assert torch.equal(weights(kind, root, prefetch=True, checkpointing="always"), plain)

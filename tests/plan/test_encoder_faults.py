@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.encoders.models import flash_package
+from raxalign.encoders.models import flash
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
 from raxalign.report.doctor import examine
@@ -50,12 +50,12 @@ def test_doctor_names_what_this_machine_lacks_for_flash_attn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, card = grid_with(tmp_path, "bf16"), tmp_path / "card"
-    monkeypatch.setattr(flash_package, "_CARD", card)
-    monkeypatch.setattr(flash_package, "_LIBRARY", "no_such_library")
+    monkeypatch.setattr(flash, "_CARD", card)
+    monkeypatch.setattr(flash, "_LIBRARY", "no_such_library")
     (line,) = remarks(path, tmp_path)
     assert "does not have an NVIDIA card and the package flash-attn (`pip install" in line
     card.touch()
     (line,) = remarks(path, tmp_path)
     assert "does not have the package flash-attn (`pip install flash-attn`). The machines" in line
-    monkeypatch.setattr(flash_package, "_LIBRARY", "json")
+    monkeypatch.setattr(flash, "_LIBRARY", "json")
     assert remarks(path, tmp_path) == []

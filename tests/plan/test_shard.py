@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import open_grid, select
-from raxalign.plan.shard import Shard
+from raxalign.plan.load import Shard, open_grid, select
 from tests.grids import write_grid
 
 

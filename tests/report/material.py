@@ -15,8 +15,8 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share, Table
 from raxalign.report.published.fill import Measure
-from raxalign.report.published.papers import Paper
 from raxalign.report.sections.base import Material, Section
+from raxalign.report.sections.published import Paper
 
 NOWHERE = Path("no such folder")
 

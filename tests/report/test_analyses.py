@@ -27,10 +27,10 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
+from raxalign.report.compose import write_report
 from raxalign.report.document import Entry, Table
-from raxalign.report.predictions.frequencies import training_counts
 from raxalign.report.predictions.tags import pivot_tags
-from raxalign.report.write import write_report
+from raxalign.report.sections.rank_differences import training_counts
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid

@@ -12,8 +12,7 @@ import pytest
 from raxalign.catalog import FOLDERS, catalog
 from raxalign.config._corpora import CorpusSettings
 from raxalign.config._fields import key_names
-from raxalign.config._pairs import PairsSettings
-from raxalign.config.grid import KEYS, load
+from raxalign.config.grid import KEYS, PairsSettings, load
 from raxalign.config.run import RunConfig
 from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError

@@ -12,9 +12,9 @@ import raxalign as rx
 from raxalign.catalog import PluginFile
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.results import Results
+from raxalign.report.compose import write_report
 from raxalign.report.document import Document, Share
 from raxalign.report.render import as_latex
-from raxalign.report.write import write_report
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
 from tests.ledgers import made_up

@@ -15,8 +15,8 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.joined import joined
 from raxalign.report.cells.results import Results
+from raxalign.report.compose import write_report
 from raxalign.report.tables import blocks
-from raxalign.report.write import write_report
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
 from tests.ledgers import fill

@@ -11,7 +11,7 @@ import pytest
 
 from raxalign.plan.load import Opened, open_grid
 from raxalign.report import answer
-from raxalign.report.terminal.remembered import remembered_answer
+from raxalign.report.terminal.cached_answer import remembered_answer
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
 
@@ -65,7 +65,7 @@ def test_what_is_remembered_loads_no_library(opened: Opened, tmp_path: Path) -> 
         "import sys\n"
         "from pathlib import Path\n"
         "from raxalign.plan.load import open_grid\n"
-        "from raxalign.report.terminal.remembered import remembered_answer\n"
+        "from raxalign.report.terminal.cached_answer import remembered_answer\n"
         "from raxalign.store.ledger import Ledger\n"
         "import raxalign.sweep.whole\n"
         f"opened = open_grid({str(opened.grid.path)!r}, storage={opened.root!r})\n"

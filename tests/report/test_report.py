@@ -21,6 +21,7 @@ from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.numbers import number, published_unit, signed
 from raxalign.report.cells.results import Results
+from raxalign.report.compose import write_report
 from raxalign.report.document import Document, Entry, Line, Part, Table
 from raxalign.report.paper.latex import tex
 from raxalign.report.render import (
@@ -37,7 +38,6 @@ from raxalign.report.render import (
 from raxalign.report.sections.gains import gain_panels
 from raxalign.report.sections.learning_curves import size_panels
 from raxalign.report.sections.transfer import transfer_panels, transfer_table
-from raxalign.report.write import write_report
 from raxalign.tasks.translation.samples import shift_point
 from tests.report.compiled import ENGINES, faults
 from tests.report.material import judge_of, own_table, part, published

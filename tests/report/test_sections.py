@@ -14,10 +14,9 @@ from raxalign.catalog import PluginFile, catalog
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
 from raxalign.plugin_files import open_file
-from raxalign.report.compose import compose, section_kinds
+from raxalign.report.compose import compose, section_kinds, write_report
 from raxalign.report.document import Part, Share, Table
 from raxalign.report.sections.base import Material, Section
-from raxalign.report.write import write_report
 from tests.ledgers import made_up
 from tests.report.material import share
 

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from raxalign.cli import app
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.results import Results
+from raxalign.report.compose import write_report
 from raxalign.report.figures.drawing import opened_canvas
 from raxalign.report.figures.panels import Dots, Panel
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.render import short_latex, short_markdown
-from raxalign.report.write import write_report
 from tests.report.material import judge_of, share
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from raxalign.cli import app
 from raxalign.config.grid import load
-from raxalign.config.pruner import Pruner
+from raxalign.config.search import Pruner
 from raxalign.config.spaces import Space
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.single.start_search import SearchRequest, write_search

@@ -333,7 +333,7 @@ def test_a_folder_without_a_manifest_gives_way(tmp_path: Path) -> None:
 
 
 def test_what_another_process_has_repaired_is_not_set_aside(tmp_path: Path) -> None:
-    from raxalign.store._open import open_storage
+    from raxalign.store.files import open_storage
 
     store = ArtifactStore(str(tmp_path))
     store.make("pairs", KEY, build)

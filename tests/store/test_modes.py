@@ -13,9 +13,8 @@ from safetensors.torch import save_file
 
 from raxalign.config.lock import Lock
 from raxalign.single.place import appearing
-from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.artifacts import ArtifactStore, as_umask_says
 from raxalign.store.ledger import Ledger
-from raxalign.store.modes import as_umask_says
 from raxalign.store.spool import Spool
 from raxalign.sweep.job import write_plan
 from raxalign.train._checkpoint import Checkpoint, write_checkpoint

@@ -11,11 +11,11 @@ from ray.train.v2.api.exceptions import WorkerGroupError
 
 from raxalign.errors import DataError, RaxalignError
 from raxalign.store.ledger import Ledger
-from raxalign.sweep import groups, notices, trial
+from raxalign.sweep import groups, messages, trial
 from raxalign.sweep.groups import _Loss, _loss, _run_groups, run_group
 from raxalign.sweep.job import Job
 from raxalign.sweep.losses import GIVEN_UP
-from raxalign.sweep.notices import Notices
+from raxalign.sweep.messages import Notices
 from raxalign.sweep.trial import TRAINED_ONLY, attempt, keep_failure, run_inline
 
 
@@ -79,7 +79,7 @@ def test_a_group_that_is_followed_by_another_is_reported(plan, job, monkeypatch)
     monkeypatch.setattr(groups, "is_trained", lambda *given: False)
     monkeypatch.setattr(groups, "_fit_group", told.fit)
     monkeypatch.setattr(groups, "remove_groups_of", told.clear)
-    monkeypatch.setattr(notices, "EVERY", 0.0)
+    monkeypatch.setattr(messages, "EVERY", 0.0)
     assert _run_groups(job, key) is None
     [(step, line)] = Notices(job.scratch).new()
     assert step == key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raxalign.sweep.idle import KEPT, IdleWorkers
+from raxalign.sweep.tuner import KEPT, IdleWorkers
 
 CORE, GPU = "one core", "one GPU"
 

@@ -14,7 +14,7 @@ from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import said
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.notices import SAID, Notices, leave_notice
+from raxalign.sweep.messages import SAID, Notices, leave_notice
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.room import Room
 from raxalign.sweep.running import Sweep

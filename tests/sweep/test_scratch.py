@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.store.alive import maker_name
-from raxalign.sweep.scratch import remove_scratch, scratch_folder
+from raxalign.sweep.cluster import remove_scratch, scratch_folder
 
 
 @pytest.fixture(autouse=True)

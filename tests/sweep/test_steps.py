@@ -10,12 +10,11 @@ import pytest
 from raxalign.plan.estimates.cost import sampled_seconds
 from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
-from raxalign.sweep.expectation import expected_steps
 from raxalign.sweep.order import Needs
+from raxalign.sweep.remaining import expected_steps
 from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep
+from raxalign.sweep.running import Sweep, steps_of, with_costs
 from raxalign.sweep.source import Whole
-from raxalign.sweep.steps import steps_of, with_costs
 from tests.grids import write_grid
 from tests.sweep.test_running import write
 

@@ -13,8 +13,7 @@ from raxalign.config.sources import LocalFile
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import StaticEncoder
-from raxalign.encoders.models.static_space import Lookup, Space
+from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError
 from raxalign.tasks.base import Outcome, TaskInputs, TaskNeeds

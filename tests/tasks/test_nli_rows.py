@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from raxalign.errors import DataError, TransientError
+from raxalign.tasks.classification.evaluation import HeldOut, Predictions, table_of
 from raxalign.tasks.classification.examples import refuse_overlap
 from raxalign.tasks.classification.files import ExampleFile
 from raxalign.tasks.classification.hub import read_hub
-from raxalign.tasks.classification.predictions import HeldOut, Predictions, table_of
 from raxalign.tasks.transfer.task import HubSet
 from raxalign.tasks.xnli import Xnli
 

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import StaticEncoder
-from raxalign.encoders.models.static_space import Lookup, Space
+from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.representation import Representation
 from raxalign.tasks.vectors.probe import anisotropy, probe_accuracy, project

@@ -14,8 +14,7 @@ import torch
 from raxalign.config.options import read_options
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import StaticEncoder
-from raxalign.encoders.models.static_space import Lookup, Space
+from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Outcome, TaskInputs

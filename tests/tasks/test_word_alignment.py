@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import StaticEncoder
-from raxalign.encoders.models.static_space import Lookup, Space
+from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.pairing.error_rate import score_links

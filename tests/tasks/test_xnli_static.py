@@ -9,8 +9,7 @@ import torch
 from raxalign.caveats import collecting
 from raxalign.corpora.phrases.rows import read
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import JointSpace, StaticEncoder
-from raxalign.encoders.models.static_space import Lookup, Space
+from raxalign.encoders.models.static import JointSpace, Lookup, Space, StaticEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification.word_model import WordClassifier

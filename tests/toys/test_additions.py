@@ -29,9 +29,9 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.plugin_files import open_file
 from raxalign.report.compared import as_text as compared_text
+from raxalign.report.compose import write_report
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks as blocks_of
-from raxalign.report.write import write_report
 from raxalign.single.place import open_workshop
 from raxalign.stages import Workshop, run_trial
 from raxalign.train.runtime import Runtime

@@ -16,19 +16,19 @@ from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.dev_values import dev_mean
-from raxalign.plan.values.keeping import Keeping, dev_score
 from raxalign.plan.values.results import read_records, rows
+from raxalign.plan.values.retention import Keeping, dev_score
 from raxalign.report.answer import answer, leader
 from raxalign.report.cells.choice import representatives
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compared import as_text
+from raxalign.report.compose import write_report
 from raxalign.report.figures.panels import Points
 from raxalign.report.sections.pivot_transfer import _front
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks
-from raxalign.report.write import write_report
-from raxalign.single.card_scores import scores_of
+from raxalign.single.model_card import scores_of
 from raxalign.store.ledger import Ledger
 from tests.report.material import part
 from tests.toys.lower import lower_grid

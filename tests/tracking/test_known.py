@@ -11,10 +11,9 @@ import pytest
 from raxalign.store.alive import maker_name
 from raxalign.tracking.client import connect, find_experiment
 from raxalign.tracking.drivers import Driver
-from raxalign.tracking.known import Known
-from raxalign.tracking.registry import Change, Entry, Registry
+from raxalign.tracking.locks import Turns
+from raxalign.tracking.registry import Change, Entry, Known, Registry
 from raxalign.tracking.runs import Run
-from raxalign.tracking.turns import Turns
 
 pytestmark = pytest.mark.slow
 GRID, TRIAL = Run("grid:g", "grid", "g"), Run("trial:1", "trial", "one")

@@ -9,9 +9,9 @@ import shutil
 import pytest
 
 from raxalign.tracking.client import connect, find_experiment
+from raxalign.tracking.locks import Turns
 from raxalign.tracking.registry import Change, Registry
 from raxalign.tracking.runs import Run
-from raxalign.tracking.turns import Turns
 
 pytestmark = pytest.mark.slow
 WANTED = Run("trial:1", "trial", "one")

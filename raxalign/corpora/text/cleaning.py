@@ -19,7 +19,7 @@ from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.corpora.text.lengths import PIECE_COUNTS, PieceFilter, basic_tokens
 from raxalign.corpora.text.overlap import ELSEWHERE, without_overlap
 from raxalign.corpora.text.sentences import cells, sentence_columns
-from raxalign.corpora.text.tail import Tail, read_tail
+from raxalign.corpora.text.tail_reader import Tail, read_tail
 from raxalign.corpora.text.words import (
     Segmentation,
     Tokenize,

@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.assemble import assemble
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.packing import Packed, flat_states
 from raxalign.encoders.models.sentence_config import SentenceConfig
@@ -26,7 +25,7 @@ from raxalign.encoders.models.static import StaticEncoder
 from raxalign.encoders.models.static_files import write_vectors
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
-from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors, parse_layers
+from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors, assemble, parse_layers
 from raxalign.errors import DataError, RaxalignError
 
 __all__ = ["Affine", "AlignedEncoder", "Transform", "Unit"]

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from raxalign.encoders.models.decoders import is_decoder
-from raxalign.encoders.models.flash_package import PACKAGE
+from raxalign.encoders.models.flash import PACKAGE
 from raxalign.encoders.models.folder import SAVE_TOKENIZER, check_folder, looks_like_path
 from raxalign.encoders.models.head import has_head, names_in, weight_names
-from raxalign.encoders.models.hub_errors import explain, first_line
+from raxalign.encoders.models.hub import explain, first_line
 from raxalign.encoders.models.text_form import keep_text_form
 from raxalign.errors import DataError, DependencyError, RaxalignError
 

@@ -1,21 +1,189 @@
 """Sentences to pieces: bulk tokenisation of their running text, special pieces, truncation,
 batches.
+
+The check that an encoder reads text in the pieces that its own tokenizer makes of it.
+
+The words that pieces belong to, by the characters that both cover.
+
+Running text to pieces: many texts by one call of the tokenizer, with the characters that each
+piece covers.
+
+Pieces of running text with the characters that they cover, and rows of such pieces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from raxalign.encoders.models.encoding import CHUNK, encode_texts
-from raxalign.encoders.models.placing import place_words
+from raxalign.arrays import Ints, offsets_of
+from raxalign.caveats import listener
 from raxalign.errors import RaxalignError
 from raxalign.languages import language
-from raxalign.running import in_text, unspaced_letter
+from raxalign.running import Sentence, in_text, unspaced_letter
+
+CHUNK = 4096
+"""Sentences tokenised by one call: bounds what the tokenizer's own objects take."""
+
+_BLANKS = "\u2581\u0120"
+"""The characters by which the pieces of Metaspace and of byte-level tokenizers mark a blank."""
+_LONGEST_BLANK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The pieces of some texts end to end, none of them special: those of text i are the entries
+    ``offsets[i]`` to ``offsets[i + 1]``.
+
+    Piece p is `ids_P[p]`, comes from the characters ``starts_P[p]`` to ``ends_P[p]`` of its own
+    text, as it was given, and is nothing but a blank where `blank_P[p]`. The characters may include
+    a blank before a word.
+    """
+
+    ids_P: np.ndarray
+    starts_P: Ints
+    ends_P: Ints
+    blank_P: np.ndarray
+    offsets: Ints
+
+
+def encode_texts(tokenizer: Any, texts: Sequence[str], counted: str | None) -> Encoded:
+    """Return the pieces of texts as the tokenizer makes them of running text. ``[SEP]`` in a text
+    is text, not a special piece.
+
+    Args:
+        tokenizer: the tokenizer, a fast one.
+        texts: the texts, at most some thousands.
+        counted: the language for which unknown pieces are counted while caveats are collected
+            (None: not at all).
+    """
+    backend = tokenizer.backend_tokenizer
+    # The tokenizer is shared: earlier truncation or padding is still switched on.
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True
+    try:
+        encodings = backend.encode_batch(list(texts), add_special_tokens=False)
+    finally:
+        backend.encode_special_tokens = False
+    ids = [encoding.ids for encoding in encodings]
+    offsets = offsets_of([len(part) for part in ids])
+    ids_P = np.fromiter(chain.from_iterable(ids), np.int32, int(offsets[-1]))
+    _count_unknown(tokenizer, counted, ids_P)
+    spans = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
+    spans_P2 = np.fromiter(spans, np.int64, 2 * int(offsets[-1])).reshape(-1, 2)
+    starts_P, ends_P = spans_P2[:, 0].copy(), spans_P2[:, 1].copy()
+    blank_P = np.isin(ids_P, _blank_pieces(backend))
+    for p in _in_texts_with(_BLANKS[0], texts, offsets, blank_P):
+        text = texts[int(np.searchsorted(offsets, p, side="right")) - 1]
+        blank_P[p] = _BLANKS[0] not in text[starts_P[p] : ends_P[p]]
+    return Encoded(ids_P, starts_P, ends_P, blank_P, offsets)
+
+
+def _blank_pieces(backend: Any) -> list[int]:
+    """The pieces of a tokenizer that stand for blanks alone.
+
+    Their offsets do not show it: a blank that a tokenizer puts before a word has those of the
+    word's first character.
+    """
+    marks = [mark for mark in _BLANKS if _is_blank(backend.decoder, mark)]
+    runs = (mark * n for mark in marks for n in range(1, _LONGEST_BLANK + 1))
+    return [number for run in runs if (number := backend.token_to_id(run)) is not None]
+
+
+def _is_blank(decoder: Any, mark: str) -> bool:
+    """Whether a character of pieces becomes a blank in the text that they are decoded to."""
+    if decoder is None:
+        return mark == _BLANKS[0]
+    return not decoder.decode(["a", mark]).removeprefix("a").strip()
+
+
+def _in_texts_with(
+    char: str, texts: Sequence[str], offsets: Ints, chosen_P: np.ndarray
+) -> list[int]:
+    """The chosen pieces of those texts that have a character."""
+    return [
+        int(offsets[i]) + int(p)
+        for i, text in enumerate(texts)
+        if char in text
+        for p in np.flatnonzero(chosen_P[offsets[i] : offsets[i + 1]])
+    ]
+
+
+def _count_unknown(tokenizer: Any, lang: str | None, ids_P: np.ndarray) -> None:
+    """Report how many of some pieces are the tokenizer's unknown one, while caveats are
+    collected.
+    """
+    found = listener()
+    if found is None or lang is None or tokenizer.unk_token_id is None:
+        return
+    found.read(lang, len(ids_P), int((ids_P == tokenizer.unk_token_id).sum()))
+
+
+def place_words(encoded: Encoded, sentences: Sequence[Sentence]) -> tuple[Ints, Ints]:
+    """Return the first and the last word of each piece, (P,) and (P,), numbered in each sentence;
+    -1 where a piece covers no character of a word, or nothing but a blank.
+
+    The pieces of a word are adjacent: a blank that a normaliser puts into the middle of a word is
+    one of them. White space at the ends of a word is not part of it.
+
+    Args:
+        encoded: the pieces of the texts of all sentences.
+        sentences: the sentences, in the same order.
+    """
+    sizes = [len(sentence.text) + 1 for sentence in sentences]
+    before_S, words_S = offsets_of(sizes), offsets_of([len(sentence) for sentence in sentences])
+    starts_W, ends_W = _word_spans(sentences, before_S, words_S)
+    known = np.flatnonzero(ends_W > starts_W)
+    lengths_S = np.diff(encoded.offsets)
+    begin_P = encoded.starts_P + np.repeat(before_S[:-1], lengths_S)
+    end_P = begin_P + np.maximum(encoded.ends_P - encoded.starts_P, 1)
+    first_P = np.searchsorted(ends_W[known], begin_P, side="right")
+    last_P = np.searchsorted(starts_W[known], end_P, side="left") - 1
+    inside = np.flatnonzero((first_P <= last_P) & ~encoded.blank_P)
+    firsts, lasts = np.full(len(begin_P), -1), np.full(len(begin_P), -1)
+    firsts[inside], lasts[inside] = known[first_P[inside]], known[last_P[inside]]
+    _close(firsts, lasts, inside, np.flatnonzero(encoded.blank_P))
+    number_P = np.repeat(words_S[:-1], lengths_S)
+    return (
+        np.where(firsts >= 0, firsts - number_P, -1),
+        np.where(lasts >= 0, lasts - number_P, -1),
+    )
+
+
+def _word_spans(sentences: Sequence[Sentence], before_S: Ints, words_S: Ints) -> tuple[Ints, Ints]:
+    """The first character and the end of each word, in all texts end to end, without white space at
+    its ends.
+    """
+    words = list(chain.from_iterable(sentences))
+    starts_W = np.fromiter(chain.from_iterable(s.starts for s in sentences), np.int64, len(words))
+    starts_W += np.repeat(before_S[:-1], np.diff(words_S))
+    stripped = [word.strip() for word in words]
+    if stripped != words:
+        left = [len(word) - len(word.lstrip()) for word in words]
+        starts_W += np.array(left, np.int64)
+    ends_W = starts_W + np.fromiter(map(len, stripped), np.int64, len(words))
+    for i, sentence in enumerate(sentences):
+        if sentence.ends is not None:
+            ends_W[words_S[i] : words_S[i + 1]] = np.array(sentence.ends, np.int64) + before_S[i]
+    return starts_W, ends_W
+
+
+def _close(firsts: Ints, lasts: Ints, inside: Ints, blanks: Ints) -> None:
+    """Give the blanks between two pieces of one word to that word, in place; `inside` are the
+    pieces that have a word.
+    """
+    place = np.searchsorted(inside, blanks)
+    between = (place > 0) & (place < len(inside))
+    blanks, place = blanks[between], place[between]
+    word, next_word = lasts[inside[place - 1]], firsts[inside[place]]
+    same = word >= next_word
+    firsts[blanks[same]], lasts[blanks[same]] = next_word[same], word[same]
+
 
 _ANCHORS = (",", "1")
 """What a word follows whose pieces in the middle of a text are looked for."""
@@ -200,3 +368,95 @@ def token_batches(lengths: Sequence[int] | np.ndarray, budget: int) -> Iterator[
         size = max(1, budget // max(1, int(lengths[order[start]])))
         yield order[start : start + size]
         start += size
+
+
+SAMPLE = (
+    "We now have four mice, don't we?",
+    "Die Straße am Café ist seit 2019 gesperrt.",
+    "Şimdi İstanbul'da yağmur yağıyor.",
+    "Сега имаме четири мишки.",
+    "हमारे पास अब चार चूहे हैं।",
+    "我们现在有四只老鼠。",
+    "ตอนนี้เรามีหนูสี่ตัว",
+    "لدينا الآن أربعة فئران.",
+)
+"""A sentence of each of some languages and scripts."""
+
+
+def other_pieces(tokenizer: Any) -> str | None:
+    """Return in what the pieces of the sample, special ones included, differ from those that the
+    tokenizer gives by itself; None where they are the same.
+    """
+    template = read_template(tokenizer)
+    sentences = [Sentence.of_text(text) for text in SAMPLE]
+    for sentence, pieces in zip(sentences, bulk_pieces(tokenizer, sentences, None), strict=True):
+        read = [*template.before, *pieces.ids.tolist(), *template.after_single]
+        expected = tokenizer(sentence.text, verbose=False)["input_ids"]
+        if read != expected:
+            ours, own = (" ".join(tokenizer.convert_ids_to_tokens(ids)) for ids in (read, expected))
+            return f"{sentence.text!r} is read as {ours}, but its tokenizer makes {own} of it"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class TextPieces:
+    """The pieces of a text, none of them special: `ids` (n,), and the characters
+    ``text[starts[i]:ends[i]]`` of each, white space around them left out (a bare blank has none).
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def spanning(self, start: int, end: int) -> tuple[int, int] | None:
+        """The first and last piece that share characters with ``text[start:end]``, or None."""
+        shared = np.flatnonzero((self.ends > start) & (self.starts < end))
+        return (int(shared[0]), int(shared[-1])) if len(shared) else None
+
+
+def text_pieces(tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[TextPieces]:
+    """The pieces of every text. Offsets are those of the text as it was given, whatever the
+    tokenizer's normaliser made of it.
+
+    Unknown pieces are counted for `lang` while caveats are collected.
+    """
+    for start in range(0, len(texts), CHUNK):
+        part = texts[start : start + CHUNK]
+        encoded = encode_texts(tokenizer, part, lang)
+        for i, text in enumerate(part):
+            own = slice(encoded.offsets[i], encoded.offsets[i + 1])
+            begins = encoded.starts_P[own]
+            ends = np.where(encoded.blank_P[own], begins, encoded.ends_P[own])
+            spans = [
+                _trimmed(text, *span) for span in zip(begins.tolist(), ends.tolist(), strict=True)
+            ]
+            found = np.array(spans, dtype=np.int64).reshape(-1, 2)
+            yield TextPieces(encoded.ids_P[own], found[:, 0], found[:, 1])
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without white space at either end (some tokenizers count the space before a word as its
+    piece's).
+    """
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def pair_row(
+    template: Template, first: np.ndarray, second: np.ndarray, languages: tuple[str, str]
+) -> tuple[PieceRow, int]:
+    """The row of two texts' pieces with special ones (no piece is a word), and the position of the
+    second text's first piece.
+    """
+    ids = np.concatenate(
+        [template.before, first, template.between, second, template.after_pair]
+    ).astype(np.int32)
+    begin = len(template.before) + len(first) + len(template.between)
+    words = np.broadcast_to(np.int32(-1), len(ids))
+    return PieceRow(ids, words, words, begin, 0, languages), begin

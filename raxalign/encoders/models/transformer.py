@@ -16,7 +16,6 @@ from torch import nn
 
 from raxalign.caveats import listener
 from raxalign.config.run import Precision
-from raxalign.encoders.models.as_trained import other_pieces
 from raxalign.encoders.models.blocks import Edit, watched
 from raxalign.encoders.models.computing import Computing
 from raxalign.encoders.models.decoders import (
@@ -27,19 +26,19 @@ from raxalign.encoders.models.decoders import (
 )
 from raxalign.encoders.models.head import apply_head
 from raxalign.encoders.models.loading import Attention, load_model, save_model
-from raxalign.encoders.models.model_inputs import ModelInputs
+from raxalign.encoders.models.model_inputs import ModelInputs, limit_note, max_positions
 from raxalign.encoders.models.padded import Padded
 from raxalign.encoders.models.pieces import (
     PieceRow,
     Pieces,
     bulk_pieces,
     cut,
+    other_pieces,
     read_template,
     share,
     token_batches,
 )
 from raxalign.encoders.models.pooling import index_words, pool_words, refuse_infinite
-from raxalign.encoders.models.positions import limit_note, max_positions
 from raxalign.encoders.models.sentence_config import (
     SentenceConfig,
     files_of,

@@ -1,22 +1,66 @@
 """What encoders read and give: batches of pieces, vectors of words, and the params by which layers
 and pooling are chosen.
+
+The languages of sentences or pieces, for encoders whose states depend on them.
+
+Word vectors that come batch by batch, put back into input order.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
+import numpy as np
+import torch
 from pydantic import AfterValidator
 
 from raxalign.errors import RaxalignError
 
-if TYPE_CHECKING:
-    import torch
+
+@dataclass(frozen=True)
+class Spoken:
+    """The languages of some items, sentences or pieces: that of item i is ``names[numbers[i]]``."""
+
+    names: tuple[str, ...]
+    numbers: np.ndarray
+
+    @classmethod
+    def of(cls, lang: str, n_items: int) -> Spoken:
+        """Items of one language."""
+        return cls((lang,), np.zeros(n_items, np.int64))
+
+    def take(self, items: np.ndarray) -> Spoken:
+        """Some of the items, in the order given."""
+        return Spoken(self.names, self.numbers[items])
+
+    def repeat(self, counts: np.ndarray) -> Spoken:
+        """Each item `counts[i]` times, as the pieces of a sentence have its language."""
+        return Spoken(self.names, np.repeat(self.numbers, counts))
+
+    @classmethod
+    def join(cls, parts: Sequence[Spoken | None]) -> Spoken | None:
+        """The items of several parts, one part after the other; None where a part's languages are
+        not known.
+
+        >>> Spoken.join([Spoken.of("de", 1), Spoken.of("en", 2), Spoken.of("de", 1)])
+        Spoken(names=('de', 'en'), numbers=array([0, 1, 1, 0]))
+        """
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts) or not known:
+            return None
+        names = tuple(dict.fromkeys(name for part in known for name in part.names))
+        place = {name: i for i, name in enumerate(names)}
+        tables = [np.array([place[name] for name in part.names], np.int64) for part in known]
+        return cls(
+            names,
+            np.concatenate([t[part.numbers] for t, part in zip(tables, known, strict=True)]),
+        )
+
 
 Pooling = Literal["first", "last", "mean", "sum"]
 _End = TypeVar("_End", int, Fraction)
@@ -148,3 +192,42 @@ class WordVectors:
     vectors_NLH: torch.Tensor
     offsets: Sequence[int]
     present_N: torch.Tensor
+
+
+def word_offsets(sentences: Sequence[Sequence[str]]) -> list[int]:
+    """Where each sentence's words begin among all words, and the end: one more than there are
+    sentences.
+    """
+    return [0, *np.cumsum([len(sentence) for sentence in sentences], dtype=np.int64).tolist()]
+
+
+def assemble(
+    sentences: Sequence[Sequence[str]],
+    batches: Iterable[tuple[Sequence[int], WordVectors]],
+    n_layers: int,
+    hidden_size: int,
+) -> WordVectors:
+    """One `WordVectors` in the order of `sentences` from `Encoder.iter_words`, on the device of the
+    first batch.
+
+    `n_layers` is the number of layers that were asked for. Sentences that are in no batch keep zero
+    vectors and `present_N` False.
+    """
+    offsets = word_offsets(sentences)
+    vectors_NLH = torch.zeros(offsets[-1], n_layers, hidden_size)
+    present_N = torch.zeros(offsets[-1], dtype=torch.bool)
+    for k, (indices, part) in enumerate(batches):
+        if k == 0:
+            vectors_NLH, present_N = (
+                vectors_NLH.to(part.vectors_NLH.device),
+                present_N.to(part.present_N.device),
+            )
+        rows = (
+            np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in indices])
+            if len(indices)
+            else np.empty(0, dtype=np.int64)
+        )
+        where = torch.from_numpy(rows).to(vectors_NLH.device)
+        vectors_NLH[where] = part.vectors_NLH
+        present_N[where.to(present_N.device)] = part.present_N
+    return WordVectors(vectors_NLH, offsets, present_N)

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raxalign.encoders.models.static import JointSpace, StaticEncoder
+from raxalign.encoders.models.static import JointSpace, Lookup, Space, StaticEncoder
 from raxalign.encoders.models.static_files import Subwords
-from raxalign.encoders.models.static_space import Lookup, Space
 from raxalign.encoders.training.static_params import StaticParams
 from raxalign.encoders.training.text import read_words
 from raxalign.encoders.training.wordpiece import read_vocabulary, train_wordpiece

@@ -1,29 +1,128 @@
 """What the methods that map word pairs onto each other share: where the pairs come from, and which
 language moves.
+
+The rows of a bitext or word-pair dataset whose sentences have few enough pieces.
+
+Anchors: the mean vector of a word over all its occurrences in a corpus (Schuster et al. 2019;
+Kulshreshtha et al. 2020).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from raxalign import lazy
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.corpora.text.sentences import read_sentences
+from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import Layers, Pooling
+from raxalign.errors import RaxalignError
 from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.statistics.anchors import collect_anchors
 from raxalign.methods.statistics.pair_moments import linked_vectors, sentences_in
-from raxalign.methods.statistics.short_rows import short_rows
 from raxalign.pairing.schema import read_pairs
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
-    from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import Affine, Transform, Unit
+else:
+    np = lazy.load("numpy")
+    torch = lazy.load("torch")
+
+
+_CHUNK = 4096
+
+
+def short_rows(table: Any, encoder: Encoder, langs: tuple[str, str], max_pieces: int) -> Any:
+    """Return the rows of an Arrow table with at most `max_pieces` pieces on each side, special
+    pieces apart.
+
+    Args:
+        table: The rows, with the columns ``src`` and ``tgt`` of words.
+        encoder: The encoder whose tokenizer makes the pieces.
+        langs: The languages of the two columns.
+        max_pieces: The largest number of pieces per side; 0 keeps all rows.
+
+    Raises:
+        RaxalignError: The encoder is static, so that its words are not made of pieces.
+    """
+    from raxalign.encoders.models.pieces import bulk_pieces
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+    if not max_pieces:
+        return table
+    if not isinstance(encoder, TransformerEncoder):
+        raise RaxalignError("`max_pieces` requires a transformer encoder; leave it out")
+    kept = np.ones(len(table), bool)
+    for start in range(0, len(table), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        for name, lang in zip(("src", "tgt"), langs, strict=True):
+            sentences = read_sentences(table.slice(start, _CHUNK), name)
+            pieces = bulk_pieces(encoder.tokenizer, sentences, lang)
+            kept[part] &= np.array([len(ids) <= max_pieces for ids, *_ in pieces])
+    return table.take(np.flatnonzero(kept))
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """The mean vectors of `words` (lower-cased), (V, L, H) in float64, and how often each occurred;
+    a word that did not has a zero vector.
+    """
+
+    words: dict[str, int]
+    means_VLH: torch.Tensor
+    counts_V: torch.Tensor
+
+    def count(self, word: str) -> int:
+        """Return how often a word (in any case) occurred."""
+        place = self.words.get(word.lower())
+        return 0 if place is None else int(self.counts_V[place])
+
+
+def collect_anchors(
+    encoder: Encoder,
+    chunks: Iterable[Sequence[Sequence[str]]],
+    words: Iterable[str],
+    lang: str,
+    layers: tuple[int, ...],
+    pooling: Pooling,
+) -> Anchors:
+    """Return the mean vectors of words over their occurrences in a text, in any casing.
+
+    Args:
+        encoder: The encoder that reads the text.
+        chunks: The text, as lists of sentences; those without any of the words are not read.
+        words: The words, which are compared in lower case.
+        lang: The language of the text.
+        layers: The layers that are read.
+        pooling: How pieces become words.
+    """
+    numbers = {word: i for i, word in enumerate(dict.fromkeys(word.lower() for word in words))}
+    sums_VLH = torch.zeros(
+        len(numbers), len(layers), encoder.hidden_size, dtype=torch.float64, device=encoder.device
+    )
+    counts_V = torch.zeros(len(numbers), dtype=torch.int64, device=encoder.device)
+    for chunk in chunks:
+        found = [[numbers.get(word.lower(), -1) for word in sentence] for sentence in chunk]
+        chosen = [i for i, row in enumerate(found) if any(number >= 0 for number in row)]
+        if not chosen:
+            continue
+        vectors = encoder.words([chunk[i] for i in chosen], lang, layers=layers, pooling=pooling)
+        numbers_N = torch.tensor(
+            [number for i in chosen for number in found[i]], device=encoder.device
+        )
+        kept_N = (numbers_N >= 0) & vectors.present_N
+        sums_VLH.index_add_(0, numbers_N[kept_N], vectors.vectors_NLH[kept_N].double())
+        counts_V += torch.bincount(numbers_N[kept_N], minlength=len(numbers))
+    return Anchors(numbers, sums_VLH / counts_V.clamp(min=1)[:, None, None], counts_V)
+
 
 Direction = Literal["to-pivot", "to-other"]
 _SUPERVISION = (

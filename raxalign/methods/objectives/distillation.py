@@ -15,7 +15,7 @@ import numpy as np
 
 from raxalign import lazy
 from raxalign.encoders.models.sentence_config import SentencePooling
-from raxalign.encoders.models.spoken import Spoken
+from raxalign.encoders.models.vectors import Spoken
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.objectives.rounding import real_gap
 from raxalign.methods.rows.linked_words import PieceSide, side_languages, tokenise
@@ -66,7 +66,7 @@ def load_teacher(folder: Path, device: str) -> TransformerEncoder:
     from transformers import AutoModel, AutoTokenizer
 
     from raxalign.encoders.models.folder import check_folder
-    from raxalign.encoders.models.hub_errors import first_line
+    from raxalign.encoders.models.hub import first_line
     from raxalign.encoders.models.transformer import TransformerEncoder
 
     check_folder(folder)

@@ -1,4 +1,9 @@
-"""The objective of fine-tuning alignment (Cao et al. 2020), which feeds its loss."""
+"""The objective of fine-tuning alignment (Cao et al. 2020), which feeds its loss.
+
+Words whose vectors are read from the states of sentences, each with its weight in a loss.
+
+The loss of fine-tuning alignment (Cao et al. 2020): its arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
 from raxalign import lazy
-from raxalign.arrays import ranges
+from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.vectors import Pooling
-from raxalign.methods.objectives.alignment_loss import (
-    Norm,
-    Reduction,
-    alignment_loss,
-    item_weights,
-)
+from raxalign.methods.objectives.rounding import real_gap
 from raxalign.methods.rows.linked_words import LinkedRows, PieceSide
-from raxalign.methods.rows.states import Layout, lay_out, states_of
-from raxalign.methods.rows.weighted_words import (
-    WeightedSpans,
-    WeightedWords,
-    count_read_words,
-    ends_of_rows,
-    read_words_of,
-)
+from raxalign.methods.rows.states import Layout, Spans, lay_out, states_of
 from raxalign.train.devices import on_device
 from raxalign.train.host_side import HostSided
 from raxalign.train.objective import Step
@@ -39,6 +32,130 @@ if TYPE_CHECKING:
 else:
     np = lazy.load("numpy")
     torch = lazy.load("torch")
+
+
+@dataclass(frozen=True)
+class WeightedSpans:
+    """Words as their vectors are read, and the weight of each."""
+
+    spans: Spans
+    weight: np.ndarray
+
+
+@dataclass(frozen=True)
+class WeightedWords:
+    """Words to read: the place of the first piece of each, its number of pieces, and its weight."""
+
+    first: np.ndarray
+    count: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def none(cls) -> WeightedWords:
+        """No words."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+    @classmethod
+    def join(cls, parts: Sequence[WeightedWords]) -> WeightedWords:
+        """All words of several parts."""
+        return cls(
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in ("first", "count", "weight")
+            )
+        )
+
+    def pooled(self, pooling: Pooling) -> WeightedSpans:
+        """Return the words as their vectors are read."""
+        return WeightedSpans(Spans.of(self.first, self.count, pooling), self.weight)
+
+
+def ends_of_rows(
+    side: PieceSide, rows: np.ndarray, starts: np.ndarray, weight: np.ndarray
+) -> WeightedWords:
+    """Return the first and the last piece of some rows, with the weights of the rows; they begin at
+    `starts` in the states.
+    """
+    ends = starts + side.offsets[rows + 1] - side.offsets[rows] - 1
+    ones = np.ones(len(rows), np.int64)
+    pieces = (WeightedWords(starts, ones, weight), WeightedWords(ends, ones, weight))
+    return WeightedWords.join(pieces)
+
+
+def count_read_words(side: PieceSide) -> np.ndarray:
+    """Return how many words of each sentence were read."""
+    read = offsets_of(side.read_words())
+    return np.diff(read[side.word_offsets])
+
+
+def read_words_of(side: PieceSide, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return all words of some rows that were read: (positions in their sentences, the place in
+    `rows` of each).
+    """
+    number, owners = ranges(side.word_offsets, rows)
+    read = side.count_W[number] > 0
+    return (number - side.word_offsets[rows][owners])[read], owners[read]
+
+
+Norm = Literal["squared", "plain"]
+Reduction = Literal["sum", "mean"]
+
+
+def alignment_loss(
+    moving_PLH: torch.Tensor,
+    target_PLH: torch.Tensor,
+    kept_WLH: torch.Tensor,
+    origin_WLH: torch.Tensor,
+    *,
+    reg_weight: float,
+    norm: Norm = "squared",
+    pair_weights_P: torch.Tensor | None = None,
+    word_weights_W: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """sum_p w_p d(moving_p, target_p) + reg_weight * sum_w v_w d(kept_w, origin_w), where d is
+    summed over layers.
+
+    d is the squared Euclidean distance, or the distance itself (`norm: plain`; Kulshreshtha et al.
+    2020, Eq. 7-8). Weights that are not given are 1: plain sums, as printed by Cao et al. (2020,
+    §3.3).
+    """
+    distance_P, drift_W = (
+        _distance(moving_PLH, target_PLH, norm),
+        _distance(kept_WLH, origin_WLH, norm),
+    )
+    align = distance_P.sum() if pair_weights_P is None else distance_P @ pair_weights_P
+    drift = drift_W.sum() if word_weights_W is None else drift_W @ word_weights_W
+    return align + reg_weight * drift
+
+
+def _distance(left_NLH: torch.Tensor, right_NLH: torch.Tensor, norm: Norm) -> torch.Tensor:
+    """(N,), summed over layers. The plain distance of equal vectors has gradient 0, and so have
+    vectors that differ by rounding alone.
+    """
+    gap_NLH = real_gap(left_NLH, right_NLH)
+    per_layer_NL = (
+        gap_NLH.pow(2).sum(dim=-1)
+        if norm == "squared"
+        else torch.linalg.vector_norm(gap_NLH, dim=-1)
+    )
+    return per_layer_NL.sum(dim=-1)
+
+
+def item_weights(
+    counts_N: np.ndarray, part: int, reduction: Reduction, norm: Norm, hidden: int
+) -> np.ndarray:
+    """Return the weight of each item of the rows of a global batch, (N,): `counts_N` items stand in
+    each of its N rows.
+
+    A mean is over all items of the batch, or of `part` consecutive rows (their means are then
+    summed), and over coordinates where the distance is squared: a mean squared error, as in the
+    circulating code.
+    """
+    if reduction == "sum":
+        return np.ones(len(counts_N))
+    groups_N = np.arange(len(counts_N)) // (part or max(len(counts_N), 1))
+    totals_N = np.bincount(groups_N, weights=counts_N)[groups_N]
+    return 1.0 / (np.maximum(totals_N, 1) * (hidden if norm == "squared" else 1))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from raxalign import lazy
 from raxalign.arrays import Flat, end_to_end, offsets_of
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.encoders.models.flat_pieces import FlatPieces, column_pieces, flat_pieces
-from raxalign.encoders.models.spoken import Spoken
+from raxalign.encoders.models.vectors import Spoken
 from raxalign.errors import DataError
 from raxalign.pairing.schema import links_of, read_pairs
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from raxalign import lazy
 from raxalign.arrays import Flat, offsets_of, ranges
-from raxalign.encoders.models.spoken import Spoken
+from raxalign.encoders.models.vectors import Spoken
 
 if TYPE_CHECKING:
     import numpy as np

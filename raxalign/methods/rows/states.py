@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from raxalign import lazy
 from raxalign.encoders.models.packing import WIDTH, Packed, can_pack, flat_states, pack
 from raxalign.encoders.models.sentence_config import SentencePooling
-from raxalign.encoders.models.spoken import Spoken
-from raxalign.encoders.models.vectors import Pooling
+from raxalign.encoders.models.vectors import Pooling, Spoken
 from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.sentences import Rows
 from raxalign.train.devices import on_device

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from raxalign.config.run import Keep
 from raxalign.plan.estimates.cost import volume
-from raxalign.plan.estimates.sentences import sentences_of
+from raxalign.plan.estimates.work import sentences_of
 from raxalign.plan.expansion.prepared import row_count
-from raxalign.plan.values.keeping import below, weights_of
+from raxalign.plan.values.retention import below, weights_of
 from raxalign.store.key import digest
 
 if TYPE_CHECKING:

@@ -4,6 +4,8 @@ of tokens and the encoder's parameters, and what each sentence takes besides.
 The constants were fitted on one machine to a grid on sentences of Tatoeba and to the built-in
 quickstart. An estimate is within a factor of about two for sentences of this length; `forecast`
 corrects it by what was measured.
+
+How many sentence pairs the text of a plan has, as far as the plan says it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
-from raxalign.plan.estimates.sentences import sentences_of
+from raxalign.plan.expansion.data import EVERYTHING
 from raxalign.plan.expansion.prepared import row_count
 
 if TYPE_CHECKING:
@@ -22,6 +24,25 @@ if TYPE_CHECKING:
     from raxalign.plan.estimates.speed import Speed
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
+
+
+def sentences_of(bitext: Stage) -> float:
+    """Return the number of sentence pairs of a `bitext` stage; infinity where it is all of a corpus
+    whose size is not among its params.
+    """
+    params = bitext.params
+    if params.get("part") == "heldout":
+        split = params.get("split")
+        sizes = split.values() if isinstance(split, Mapping) else ()
+        return math.fsum(float(size) for size in sizes if isinstance(size, int))
+    wanted, corpus = params.get("sentences"), params.get("corpus")
+    if not isinstance(wanted, int):
+        return 0.0
+    size = corpus.get("size") if isinstance(corpus, Mapping) else None
+    if isinstance(size, int):
+        return float(min(wanted, size))
+    return math.inf if wanted == EVERYTHING else float(wanted)
+
 
 TOKENS = 14
 """Pieces per sentence."""

@@ -1,4 +1,8 @@
-"""The runs behind a cell's values, from stored predictions; for means over languages too."""
+"""The runs behind a cell's values, from stored predictions; for means over languages too.
+
+How an evaluation depends on chance, by the plan and never by results: whether its seed counts,
+and which training it shares with others.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
 from raxalign.plan.metrics import by_language
-from raxalign.plan.values.chance import Chance
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +21,30 @@ if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.sample import Sample
     from raxalign.store.ledger import Ledger
+
+
+@dataclass
+class Chance:
+    """Looks at the stages of a plan. The encoder that a grid starts from does not count as chance:
+    all runs share it.
+    """
+
+    plan: Plan
+    _known: dict[str, bool] = field(default_factory=dict)
+
+    def has_chance(self, key: str) -> bool:
+        """Check whether another seed would give another result of a stage."""
+        if key not in self._known:
+            stage = self.plan.stages[key]
+            depends = stage.kind != "encoder" and (
+                "seed" in stage.params or any(map(self.has_chance, stage.inputs.values()))
+            )
+            self._known[key] = depends
+        return self._known[key]
+
+    def training(self, evaluation: str) -> str | None:
+        """Return the key of the training behind an evaluation; None where its task has none."""
+        return self.plan.stages[evaluation].inputs.get("trained")
 
 
 @dataclass

@@ -1,4 +1,7 @@
-"""The evaluation of a trained classifier in every language."""
+"""The evaluation of a trained classifier in every language.
+
+The table of a classifier's predictions.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ import pyarrow as pa
 from raxalign.tasks.base import Outcome
 from raxalign.tasks.classification.classifiers import new_classifier
 from raxalign.tasks.classification.data import ExampleData
-from raxalign.tasks.classification.examples import refuse_overlap
+from raxalign.tasks.classification.examples import Examples, refuse_overlap
 from raxalign.tasks.classification.metrics import METRICS
-from raxalign.tasks.classification.predictions import HeldOut, Predictions, table_of
+from raxalign.tasks.classification.scheme import LabelScheme, Split
 from raxalign.tasks.transfer.outcome import (
     TARGET_DEV,
     languages_of,
@@ -30,7 +33,69 @@ from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.classification.scheme import Split
+
+
+Probabilities = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What is evaluated of one language and split; `seen` marks the examples that were trained
+    on.
+    """
+
+    lang: str
+    split: Split
+    examples: Examples
+    seen: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The probabilities (examples, labels) of one model at one epoch, by the `labels` that it tells
+    apart; `toward` is the language that the pivot's transforms lead to (None: nowhere).
+    """
+
+    toward: str | None
+    epoch: int
+    probabilities: Probabilities
+
+    def predicted(self) -> npt.NDArray[np.int64]:
+        """Returns the number of the most probable label of each example."""
+        return np.asarray(self.probabilities.argmax(1), dtype=np.int64)
+
+
+def table_of(
+    scheme: LabelScheme, labels: tuple[str, ...], held_out: HeldOut, found: Predictions
+) -> pa.Table:
+    """Makes one row per example: its label, the predicted one, and a column of probabilities per
+    label.
+
+    The column `scheme.unit` numbers what is resampled together: the groups of the data set, or else
+    the first texts.
+    """
+    n, number = len(held_out.examples), dict[str, int]()
+    rows = held_out.examples.rows
+    columns = {
+        "lang": pa.array([held_out.lang] * n, pa.string()),
+        "split": pa.array([held_out.split] * n, pa.string()),
+        "toward": pa.array([found.toward] * n, pa.string()),
+        "epoch": pa.array([found.epoch] * n, pa.int64()),
+        "id": pa.array(range(n), pa.int64()),
+        scheme.unit: pa.array(
+            [number.setdefault(row.group or row.first, len(number)) for row in rows], pa.int64()
+        ),
+        "label": pa.array([row.label for row in rows], pa.string()),
+        "predicted": pa.array([labels[i] for i in found.predicted()], pa.string()),
+    }
+    if scheme.repeats:
+        columns["seen"] = pa.array(held_out.seen.tolist(), pa.bool_())
+    for i, label in enumerate(labels):
+        # A label may be called like one of the other columns.
+        name = f"probability of {label}" if label in columns else label
+        columns[name] = pa.array(found.probabilities[:, i], pa.float32())
+    return pa.table(columns)
+
 
 Place = tuple[str, "Split"]
 """(language, split)"""

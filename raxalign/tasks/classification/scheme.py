@@ -1,4 +1,7 @@
-"""What a classification task's labels are, and how its data is written."""
+"""What a classification task's labels are, and how its data is written.
+
+How the data of XNLI and MultiNLI is written, for every task that reads it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from raxalign.tasks.transfer.languages import LanguageNames
+from raxalign.tasks.transfer.task import LanguageNames
 
 Split = Literal["train", "dev", "test"]
 Names = str | tuple[str, ...]
@@ -136,3 +139,18 @@ class LabelScheme:
     def of_split(self, text: str, split: Split) -> bool:
         """Whether a cell of the column `split` names a split."""
         return text.strip().lower() in _SPLITS[split]
+
+
+XNLI = "facebook/xnli"
+"""The data set of the hub."""
+LABELS = ("entailment", "neutral", "contradiction")  # numbered as in the hub's data sets
+ALIASES: Mapping[str, str] = {"contradictory": "contradiction"}
+COLUMNS = Columns(
+    first=("sentence1", "premise"),
+    second=("sentence2", "hypo", "hypothesis"),
+    label=("gold_label", "label"),
+    id="pairID",
+    group="promptID",
+)
+SCHEME = LabelScheme("xnli", COLUMNS, LABELS, ALIASES)
+"""The data without a task of its own."""

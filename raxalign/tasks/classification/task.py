@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.corpora.readers.codes import hub_code
-from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.base import Outcome, SharedRows, TaskInputs
 from raxalign.tasks.classification.metrics import MEASURED, METRICS, sample_of
 from raxalign.tasks.classification.params import ClassificationParams
 from raxalign.tasks.classification.scheme import Columns, LabelScheme, Made, Split
 from raxalign.tasks.transfer.selection import kept
 from raxalign.tasks.transfer.settings import SettingTask, split_faults
-from raxalign.tasks.transfer.shared_rows import SharedRows
 from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ class ClassificationTask(SettingTask):
         """Reads all splits, with their labels; evaluated rows that are trained on, and translations
         that are not parallel, are faults.
         """
-        from raxalign.tasks.classification.inspection import read_files
+        from raxalign.tasks.classification.data import read_files
 
         if isinstance(self.params.data, DataFiles):
             yield from read_files(

@@ -17,7 +17,7 @@ from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.running import in_text
-from raxalign.tasks.transfer.task_model import TaskModel
+from raxalign.tasks.transfer.model import TaskModel
 
 ROWS = 512
 """Examples that are classified together outside training."""

@@ -23,9 +23,9 @@ from raxalign.tasks.spans.rows import (
     refuse_overlap,
     scored,
 )
-from raxalign.tasks.transfer.languages import path_of
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
+from raxalign.tasks.transfer.task import path_of
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs

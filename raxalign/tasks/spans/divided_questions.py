@@ -18,7 +18,7 @@ import numpy.typing as npt
 from raxalign.arrays import offsets_of
 from raxalign.caveats import collecting, listener
 from raxalign.encoders.models.flat_pieces import map_array
-from raxalign.encoders.models.offsets import TextPieces, text_pieces
+from raxalign.encoders.models.pieces import TextPieces, text_pieces
 from raxalign.errors import DataError
 from raxalign.tasks.spans.rows import Question, Questions, answered
 from raxalign.tasks.spans.windows import Texts, span_of

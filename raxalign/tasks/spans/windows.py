@@ -11,8 +11,14 @@ from typing import overload
 
 import numpy as np
 
-from raxalign.encoders.models.offsets import TextPieces, pair_row, text_pieces
-from raxalign.encoders.models.pieces import PieceRow, Template, read_template
+from raxalign.encoders.models.pieces import (
+    PieceRow,
+    Template,
+    TextPieces,
+    pair_row,
+    read_template,
+    text_pieces,
+)
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.spans.rows import Question, Questions
 

@@ -18,8 +18,7 @@ from raxalign.tasks.tagging.multiatis import is_atis, read_atis
 from raxalign.tasks.tagging.params import TaggingParams, config_of
 from raxalign.tasks.tagging.scheme import Split, TagScheme
 from raxalign.tasks.tagging.sentences import Sentences, Tagged, left_out, refuse_overlap
-from raxalign.tasks.transfer.languages import path_of
-from raxalign.tasks.transfer.task import HubSet
+from raxalign.tasks.transfer.task import HubSet, path_of
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs

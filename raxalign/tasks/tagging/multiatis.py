@@ -9,7 +9,7 @@ from pathlib import Path
 
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.errors import DataError
-from raxalign.tasks.tagging.lines import numbered_lines
+from raxalign.tasks.tagging.columns import numbered_lines
 from raxalign.tasks.tagging.scheme import ENTITIES, TagScheme
 from raxalign.tasks.tagging.sentences import Sentences, Tagged
 

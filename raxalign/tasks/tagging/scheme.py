@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from raxalign.tasks.transfer.languages import LanguageNames
+from raxalign.tasks.transfer.task import LanguageNames
 
 Split = Literal["train", "dev", "test"]
 Names = str | tuple[str, ...]

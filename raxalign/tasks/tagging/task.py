@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.config.sources import differs_by_language
 from raxalign.sample import Ratios, Sample, of_ratio
-from raxalign.tasks.base import Outcome, Reads, TaskInputs
-from raxalign.tasks.tagging.feature_layers import feature_layers
+from raxalign.tasks.base import Outcome, Reads, SharedRows, TaskInputs
+from raxalign.tasks.tagging.features import feature_layers
 from raxalign.tasks.tagging.metrics import ENTITIES_MEASURED, WORDS_MEASURED
 from raxalign.tasks.tagging.params import (
     OF_BILSTM,
@@ -23,7 +23,6 @@ from raxalign.tasks.tagging.params import (
 from raxalign.tasks.tagging.scheme import Made, Split, TagColumns, TagScheme
 from raxalign.tasks.transfer.selection import Selection
 from raxalign.tasks.transfer.settings import split_faults
-from raxalign.tasks.transfer.shared_rows import SharedRows
 from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferTask
 
 if TYPE_CHECKING:

@@ -1,5 +1,8 @@
 """What the tasks have in common that are trained in one language and evaluated in all: data, their
 sources, and readouts.
+
+The names that a data set has for languages: in paths, in configurations of the hub and in
+columns.
 """
 
 from __future__ import annotations
@@ -14,16 +17,32 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field
 
 from raxalign.config.params import LATER, BaseParams
-from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source
+from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
+from raxalign.corpora.readers.codes import own_code
 from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.languages import spelled
 from raxalign.tasks.base import Refit, Task
-from raxalign.tasks.transfer.languages import LanguageNames, path_of
 from raxalign.tasks.transfer.selection import Selection, kept
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.vectors import Pooling
+
+
+LanguageNames = Mapping[str, str]
+"""Language code -> the data set's own name of the language; codes that are missing are their own
+name.
+"""
+
+
+def path_of(template: str, lang: str, pivot: str, names: LanguageNames) -> Path:
+    """The file of one language: {lang} and {pivot} become the data set's names.
+
+    >>> str(path_of("{lang}/train.txt", "sw", "en", {"sw": "swa"}))
+    'swa/train.txt'
+    """
+    return expand_path(template, lang=own_code(lang, names), pivot=own_code(pivot, names))
+
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 

@@ -20,8 +20,8 @@ from safetensors.torch import load_file, save_file
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
+from raxalign.tasks.transfer.model import TaskModel
 from raxalign.tasks.transfer.selection import Selection, best_epoch, kept
-from raxalign.tasks.transfer.task_model import TaskModel
 from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Objective
 from raxalign.train.runtime import Runtime

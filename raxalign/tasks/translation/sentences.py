@@ -22,10 +22,9 @@ from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.classification.files import ExampleFile
 from raxalign.tasks.classification.hub import read_hub
-from raxalign.tasks.classification.nli import SCHEME
+from raxalign.tasks.classification.scheme import SCHEME
 from raxalign.tasks.transfer.fingerprints import unit
-from raxalign.tasks.transfer.languages import path_of
-from raxalign.tasks.transfer.task import HubSet
+from raxalign.tasks.transfer.task import HubSet, path_of
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs

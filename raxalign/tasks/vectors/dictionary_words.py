@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from raxalign.corpora.readers.dictionary import read_dictionary
 from raxalign.measured import count, share
-from raxalign.tasks.vectors.directions import SearchDirection, with_directions
+from raxalign.tasks.vectors.accuracy import SearchDirection, with_directions
 from raxalign.tasks.vectors.linked_words import Bools
 from raxalign.tasks.vectors.ranks import Floats, Ints, Ranks
 

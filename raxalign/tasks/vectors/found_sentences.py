@@ -13,8 +13,12 @@ from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import read_sentences
 from raxalign.measured import count, share, standard_error
 from raxalign.tasks.transfer.fingerprints import unit
-from raxalign.tasks.vectors.accuracy import accuracy, mean_accuracy
-from raxalign.tasks.vectors.directions import SearchDirection, with_directions
+from raxalign.tasks.vectors.accuracy import (
+    SearchDirection,
+    accuracy,
+    mean_accuracy,
+    with_directions,
+)
 from raxalign.tasks.vectors.linked_words import Bools, Ints
 
 

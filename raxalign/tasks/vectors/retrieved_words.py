@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from raxalign import lazy
 from raxalign.measured import count, share, standard_error
 from raxalign.similarity import Measure, nearest_neighbors
-from raxalign.tasks.vectors.accuracy import accuracy, mean_accuracy
-from raxalign.tasks.vectors.directions import DIRECTIONS, SearchDirection
+from raxalign.tasks.vectors.accuracy import DIRECTIONS, SearchDirection, accuracy, mean_accuracy
 from raxalign.tasks.vectors.linked_words import Bools, Ints, LinkedWords, Words
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from raxalign import lazy
 from raxalign.sample import Sample, clusters_of, column, summed, units_of
-from raxalign.tasks.vectors.directions import direction_of
+from raxalign.tasks.vectors.accuracy import direction_of
 
 if TYPE_CHECKING:
     import numpy as np

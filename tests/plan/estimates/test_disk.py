@@ -10,7 +10,7 @@ from raxalign.encoders.models.size import Shape, config_footprint
 from raxalign.plan.estimates.disk import estimate_disk
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.keeping import weights_of
+from raxalign.plan.values.retention import weights_of
 from tests.grids import write_grid
 
 

@@ -10,9 +10,8 @@ import pytest
 
 import raxalign as rx
 from raxalign.plan.estimates.disk import estimate_disk
-from raxalign.plan.estimates.sentences import sentences_of
 from raxalign.plan.estimates.speed import Speed
-from raxalign.plan.estimates.work import Work
+from raxalign.plan.estimates.work import Work, sentences_of
 
 ALL = 1_000_000_000
 

@@ -18,7 +18,6 @@ from raxalign.catalog import catalog
 from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.names import cell_name
-from raxalign.plan.values.chance import Chance
 from raxalign.plan.values.comparisons import (
     NO_PREDICTIONS,
     OTHER_LANGUAGES,
@@ -26,6 +25,7 @@ from raxalign.plan.values.comparisons import (
     comparisons,
     fallen,
 )
+from raxalign.plan.values.predictions import Chance
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.retrieval import Retrieval

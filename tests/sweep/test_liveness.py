@@ -11,8 +11,8 @@ import ray
 
 from raxalign.store.files import files_of
 from raxalign.store.lease import EXPIRY, Holder
-from raxalign.sweep import holders
-from raxalign.sweep.holders import GONE, patience
+from raxalign.sweep import liveness
+from raxalign.sweep.liveness import GONE, patience
 
 HOLDER = Holder("rax2", "0badcafe-7-1")
 
@@ -47,7 +47,7 @@ def test_a_holder_is_waited_for_as_long_as_its_machine_demands(
 
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
-    monkeypatch.setattr(holders, "_ask", ask)
+    monkeypatch.setattr(liveness, "_ask", ask)
     assert patience(HOLDER) == expected
     assert len(asked) == len(answers), "only living machines of that name are asked"
 
@@ -58,7 +58,7 @@ def test_a_machine_that_does_not_answer_is_waited_for(monkeypatch) -> None:
 
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "nodes", lambda: [node("a")])
-    monkeypatch.setattr(holders, "_ask", ask)
+    monkeypatch.setattr(liveness, "_ask", ask)
     assert patience(HOLDER) == EXPIRY
 
 

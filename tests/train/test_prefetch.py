@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from raxalign.train import devices
-from raxalign.train.ahead import Ahead, HostTime, timing
 from raxalign.train.devices import on_device, pinned
 from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Step
+from raxalign.train.prefetch import Ahead, HostTime, timing
 from raxalign.train.runtime import Runtime
 from raxalign.train.watch import Pruned
 from tests.train.problems import Regression, Stacked, weights

@@ -1,29 +1,327 @@
-"""The model card of an exported encoder."""
+"""The model card of an exported encoder.
+
+The code on a model card: how an exported encoder is opened and read.
+
+Where an exported encoder comes from: the encoder that it was made from, the text and the word
+pairs that it was aligned on, and their licences.
+
+The scores of an exported encoder for its card: its main results next to those of the encoder
+that it was made from.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
+from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.analysis.metrics import spoken
 from raxalign.catalog import catalog
 from raxalign.config.run import Precision
-from raxalign.plan.values.comparisons import ONE_BY_ONE
+from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
+from raxalign.plan.values.predictions import Predictions
+from raxalign.plan.values.results import rows
 from raxalign.provenance import versions
-from raxalign.single.card_origin import Origin
-from raxalign.single.card_scores import Score
 from raxalign.single.card_spoken import Spoken
-from raxalign.single.card_use import ALIGNED_WORDS, UNALIGNED_PIECES, use
 from raxalign.single.ways import SENTENCES, WEIGHTS
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
+    from raxalign.analysis.significance import Interval
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.sentence_module import SentenceUse
+    from raxalign.plan.plan import Plan
+    from raxalign.plan.stage import Stage
+    from raxalign.plan.trial import Trial
+    from raxalign.store.ledger import Ledger
+
+
+def use(
+    family: str,
+    opened_by: str,
+    lang: str,
+    layers: str,
+    pooling: str | None,
+    *,
+    has_transforms: bool,
+) -> str:
+    """Return the code that opens an exported encoder.
+
+    Args:
+        family: the family of the encoder.
+        opened_by: the class of transformers that opens it.
+        lang: a language that it was aligned for.
+        layers: the layers that were aligned.
+        pooling: how the method joined the pieces of a word (None: it read no words).
+        has_transforms: whether transforms are stored next to the weights.
+    """
+    words = (
+        _WORDS.replace("LANG", lang)
+        .replace("LAYERS", layers)
+        .replace("POOLING", pooling or "mean")
+        .replace("HOW", _how(layers, pooling))
+    )
+    if family == "static" and has_transforms:
+        return f"{_ALIGNED.replace('LANG', lang)}\n\n{words}"
+    if family == "static":
+        return _STATIC.replace("LANG", lang)
+    if has_transforms:
+        return f"{_STORED}\n\n{words}"
+    return f"{words}\n\n{_PLAIN.replace('AutoModelForMaskedLM', opened_by)}"
+
+
+def _how(layers: str, pooling: str | None) -> str:
+    if pooling is None:
+        return ""
+    return (
+        f"The alignment was fitted on layers `{layers}`, with words read by `{pooling}` of their"
+        " pieces: read them in the same way.\n\n"
+    )
+
+
+_WORDS = """HOW```python
+import raxalign as rx
+# from huggingface_hub import snapshot_download; folder = snapshot_download("user/name")
+
+encoder = rx.AlignedEncoder.from_export(folder)
+words = encoder.words([["ein", "Haus"]], "LANG", layers="LAYERS", pooling="POOLING")
+words.vectors_NLH  # words x layers x hidden size
+```"""
+_PLAIN = """The weights themselves are aligned, so that other libraries open them as well:
+
+```python
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+model = AutoModelForMaskedLM.from_pretrained(folder)
+tokenizer = AutoTokenizer.from_pretrained(folder)
+```
+
+```python
+from sentence_transformers import SentenceTransformer
+
+vectors = SentenceTransformer(folder).encode(["Ein Haus."])
+```"""
+_STORED = """Vectors of words, aligned by what is stored next to the weights, in
+`transforms.safetensors`. Programs that do not read it have vectors *without* the alignment."""
+_STATIC = """Vectors of words, as they were trained.
+There is one file per language, in word2vec's text format.
+
+```python
+from gensim.models import KeyedVectors
+
+vectors = KeyedVectors.load_word2vec_format(f"{folder}/LANG.vec")
+```"""
+_ALIGNED = _STATIC.replace("as they were trained", "aligned").replace("G.vec", "G.aligned.vec")
+ALIGNED_WORDS = """**The files `*.aligned.vec` hold the aligned vectors**, and the files `*.vec`
+those as they were trained."""
+UNALIGNED_PIECES = """**The files `*.vec` hold the vectors of pieces as they were trained**, without
+the alignment, which raxalign applies to words."""
+
+
+_HUB = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
+
+
+@dataclass(frozen=True)
+class Text:
+    """One corpus: its kind, its name where it has one, its licence, and whether the name is that
+    of a dataset of the Hugging Face Hub.
+    """
+
+    kind: str
+    name: str
+    licence: str
+    hub: bool = False
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What an encoder was made from.
+
+    Attributes:
+        base_model: The name on the Hugging Face Hub of the encoder that it was made from; None
+            where it is a folder, or was trained by raxalign.
+        texts: The corpora of the training text.
+        aligners: The word aligners of the word pairs, each with how its directions are joined.
+    """
+
+    base_model: str | None = None
+    texts: tuple[Text, ...] = ()
+    aligners: tuple[str, ...] = ()
+
+
+def hub_name(name: object) -> str | None:
+    """Return the name of an encoder on the Hugging Face Hub; None for a folder.
+
+    >>> hub_name("bert-base-multilingual-cased"), hub_name("./models/mini")
+    ('bert-base-multilingual-cased', None)
+    """
+    text = str(name)
+    there = _HUB.fullmatch(text) and not text.startswith(".")
+    return text if there and not Path(text).expanduser().exists() else None
+
+
+def origin_of(plan: Plan, trial: Trial) -> Origin:
+    """Return what the plan says of a trial's aligned encoder."""
+    stages = [plan.stages[key] for key in plan.closure([trial.aligned])]
+    start = plan.stages[plan.stages[trial.aligned].inputs["encoder"]]
+    named = start.params.get("name") if start.maker == "transformer" else None
+    return Origin(
+        hub_name(named) if named is not None else None,
+        tuple(dict.fromkeys(_texts(stages))),
+        tuple(dict.fromkeys(_aligners(stages))),
+    )
+
+
+def _texts(stages: Iterable[Stage]) -> Iterator[Text]:
+    corpora = catalog("corpora")
+    for stage in stages:
+        options = stage.params.get("corpus") if stage.kind == "bitext" else None
+        if isinstance(options, Mapping) and stage.params.get("part") == "training":
+            licence = corpora[stage.maker].licence if stage.maker in corpora else "unknown"
+            yield Text(stage.maker, _name(options), licence, stage.maker == "hub")
+
+
+def _name(options: Mapping[str, Any]) -> str:
+    found = next((options[key] for key in ("dataset", "corpus") if options.get(key)), "")
+    return ", ".join(map(str, found)) if isinstance(found, list | tuple) else str(found)
+
+
+def _aligners(stages: Iterable[Stage]) -> Iterator[str]:
+    for stage in stages:
+        if stage.kind == "pairs":
+            how = stage.params.get("symmetrization")
+            one = ", one to one" if stage.params.get("one_to_one") else ""
+            yield f"{stage.maker} ({how}{one})" if how else stage.maker
+
+
+@dataclass(frozen=True)
+class Score:
+    """One main score of an exported encoder.
+
+    Attributes:
+        task: The grid's name of the task.
+        kind: The kind of the task.
+        lang: The language, the pair of languages, or a mean over languages.
+        metric: The metric.
+        value: The score of this encoder.
+        low: The lower end of its 95 % interval over examples (None: it cannot be computed).
+        high: The upper end.
+        examples: The independent clusters of examples behind it.
+        base: The score of the encoder that it was made from, a mean over runs.
+        difference: The difference between the two over all seeds of the grid.
+        bounds: The 95 % interval of the difference over seeds and examples.
+        verdict: What the test says about the difference, as in the grid's tables; empty without
+            one.
+        split: The split of the data.
+        lower: Whether lower values are better.
+        ways: The ways of loading the export that give it.
+    """
+
+    task: str
+    kind: str
+    lang: str
+    metric: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    examples: int | None = None
+    base: float | None = None
+    difference: float | None = None
+    bounds: tuple[float, float] | None = None
+    verdict: str = ""
+    split: str = "test"
+    lower: bool = False
+    ways: tuple[str, ...] = ("raxalign", "AutoModel")
+
+
+def scores_of(
+    plan: Plan,
+    ledger: Ledger,
+    trial: Trial,
+    ways: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> list[Score]:
+    """Return the main scores of a trial on test sets (dev where a task has no test), task by task,
+    the means over languages last; `ways` are those of each task.
+    """
+    found = rows(plan, ledger)
+    own = [row for row in found if row["trial"] == trial.key]
+    if not own:
+        return []
+    (this,) = cells(own, plan.pivot, plan.measured)
+    every = cells(found, plan.pivot, plan.measured)
+    whole = next(cell for cell in every if trial.key in cell.trials)
+    kinds = {task: plan.stages[key].maker for task, key in trial.evaluations.items()}
+    names = list(_main(plan, this, kinds))
+    tables = {(name[0], *name[2:]) for name in names}
+    compared = {
+        entry.name: entry
+        for entry in comparisons(every, plan, ledger, tables=tables)
+        if entry.cell is whole and entry.baseline is not None
+    }
+    intervals = _intervals(plan, ledger, this, names)
+    return [
+        replace(
+            _score(this, name, kinds[name[0]], intervals.get(name), compared.get(name)),
+            lower=plan.measured(name[0], name[2]).better == "lower",
+            ways=ways.get(name[0], Score.ways),
+        )
+        for name in names
+    ]
+
+
+def _main(plan: Plan, cell: Cell, tasks: Iterable[str]) -> Iterator[Name]:
+    """The names of the values of each task's main metric, the means last; of the first metric where
+    a task names none.
+    """
+    tables = tables_of(cell.values, plan.measured)
+    for task in tasks:
+        there = [(metric, split) for name, metric, split in tables if name == task]
+        main = plan.main_metric(task)
+        shown = next((table for table in there if table[0] == main), next(iter(there), None))
+        names = [name for name in cell.values if (name[0], name[2:]) == (task, shown)]
+        yield from sorted(names, key=lambda name: name[1] in MEANS)
+
+
+def _intervals(plan: Plan, ledger: Ledger, cell: Cell, names: list[Name]) -> dict[Name, Interval]:
+    """The intervals over examples of the values of one run."""
+    from raxalign.analysis.significance import interval
+
+    runs = Predictions(plan, ledger).runs(cell, names)
+    made = {name: interval(found, examples_alone=True) for name, found in runs.items()}
+    return {name: found for name, found in made.items() if found is not None}
+
+
+def _score(
+    cell: Cell, name: Name, kind: str, around: Interval | None, against: Compared | None
+) -> Score:
+    task, lang, metric, split = name
+    found = against.comparison if against is not None else None
+    bounds = None
+    if found is not None and found.low is not None and found.high is not None:
+        bounds = (found.low, found.high)
+    base = against.baseline_value if against is not None else None
+    return Score(
+        task,
+        kind,
+        lang,
+        metric,
+        cell.values[name].mean,
+        around.low if around is not None else None,
+        around.high if around is not None else None,
+        around.examples if around is not None else None,
+        base.mean if base is not None else None,
+        against.difference if against is not None else None,
+        bounds,
+        (against.verdict or "") if against is not None and bounds is not None else "",
+        split,
+    )
+
 
 _LIBRARIES = {"transformers": WEIGHTS, SENTENCES: SENTENCES}
 _ROLES = {"avg": "mean", "avg_zero_shot": "mean without the pivot"}

@@ -12,9 +12,7 @@ from huggingface_hub import ModelCard
 
 import raxalign as rx
 from raxalign.plan.load import open_grid
-from raxalign.single.card import Card
-from raxalign.single.card_origin import Origin, Text, hub_name, origin_of
-from raxalign.single.card_scores import Score, scores_of
+from raxalign.single.model_card import Card, Origin, Score, Text, hub_name, origin_of, scores_of
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
 from raxalign.store.ledger import Ledger

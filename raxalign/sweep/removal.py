@@ -12,7 +12,7 @@ from raxalign.plan.estimates.cost import volume
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.keeping import Keeping, below, made_again
+from raxalign.plan.values.retention import Keeping, below, made_again
 from raxalign.printing import counted, to_stderr
 from raxalign.stages.workshop import TRAINED
 from raxalign.store.artifacts import ArtifactStore

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from raxalign.sweep import notices
-from raxalign.sweep.notices import Notices, leave_notice
+from raxalign.sweep import messages
+from raxalign.sweep.messages import Notices, leave_notice
 from raxalign.sweep.room import Room
 from raxalign.sweep.running import Sweep
 from raxalign.sweep.source import Whole
 
 
 def test_each_line_is_read_once_and_in_order(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(notices, "EVERY", 0.0)
+    monkeypatch.setattr(messages, "EVERY", 0.0)
     found = Notices(str(tmp_path))
     assert found.new() == []
     leave_notice(str(tmp_path), "b", "first")
@@ -28,7 +28,7 @@ def test_the_driver_looks_now_and_then(tmp_path) -> None:
 
 
 def test_a_line_that_cannot_be_written_or_read_stops_nothing(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(notices, "EVERY", 0.0)
+    monkeypatch.setattr(messages, "EVERY", 0.0)
     (tmp_path / "file").write_text("")
     leave_notice(str(tmp_path / "file"), "a", "lost")
     leave_notice("", "a", "lost")

@@ -14,7 +14,7 @@ from raxalign.measured import share
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.keeping import Keeping, again, below, dev_score, made_again, weights_of
+from raxalign.plan.values.retention import Keeping, again, below, dev_score, made_again, weights_of
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.tombstones import Tombstones, drop
 from tests.grids import write_grid

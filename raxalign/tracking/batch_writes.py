@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from raxalign.tracking.locks import Turns
 from raxalign.tracking.registry import Entry, Registry
-from raxalign.tracking.turns import Turns
 
 _GROUP = 25  # runs that are copied in one transaction: about a second, in which others wait
 Copy = Callable[[Entry | None], None]

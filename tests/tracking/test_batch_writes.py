@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from raxalign.tracking.batch_writes import Copies, Undone, together
 from raxalign.tracking.client import connect, find_experiment
+from raxalign.tracking.locks import Turns
 from raxalign.tracking.registry import Change, Registry
 from raxalign.tracking.runs import Run
-from raxalign.tracking.together import Copies, Undone, together
-from raxalign.tracking.turns import Turns
 
 
 class Site:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from raxalign.similarity import Tiling, lanes, nearest_neighbors
+from raxalign.similarity import Tiling, nearest_neighbors, worker_pool
 
 SMALL = Tiling(block_bytes=8192, peak_group=8, row_group=4, column_group=4)
 
@@ -19,7 +19,7 @@ def four_threads(monkeypatch):
     """Four threads of PyTorch, and lanes for the smallest work."""
     before = torch.get_num_threads()
     torch.set_num_threads(4)
-    monkeypatch.setattr(lanes, "_WORK", 0)
+    monkeypatch.setattr(worker_pool, "_WORK", 0)
     yield
     torch.set_num_threads(before)
 
@@ -36,20 +36,20 @@ def default_threads():
 def test_lanes_divide_the_threads(monkeypatch, threads, expected):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     many = torch.zeros(1, 1).expand(2**15, 2**15)
-    assert lanes.lanes_for(many, many) == expected
+    assert worker_pool.lanes_for(many, many) == expected
 
 
 def test_little_work_and_a_device_have_one_lane(four_threads, monkeypatch):
     few = torch.zeros(10, 3)
-    assert lanes.lanes_for(few, few) == 4
-    assert lanes.lanes_for(few.to("meta"), few.to("meta")) == 1
-    monkeypatch.setattr(lanes, "_WORK", 301)
-    assert lanes.lanes_for(few, few) == 1
+    assert worker_pool.lanes_for(few, few) == 4
+    assert worker_pool.lanes_for(few.to("meta"), few.to("meta")) == 1
+    monkeypatch.setattr(worker_pool, "_WORK", 301)
+    assert worker_pool.lanes_for(few, few) == 1
 
 
 @pytest.mark.parametrize(("number", "each"), [(2, 2), (4, 1)])
 def test_lanes_share_the_threads_and_leave_all_settings_alone(four_threads, number, each):
-    counts = lanes.at_once([torch.get_num_threads] * 5, number)
+    counts = worker_pool.at_once([torch.get_num_threads] * 5, number)
     assert counts == [each] * 5
     assert torch.get_num_threads() == 4
     assert default_threads() == 4
@@ -62,7 +62,7 @@ def test_a_default_other_than_the_callers_number_stays(four_threads):
         set_again = threading.Thread(target=torch.set_num_threads, args=[3])
         set_again.start()
         set_again.join()
-        return lanes.at_once([torch.get_num_threads] * 2, 2), torch.get_num_threads()
+        return worker_pool.at_once([torch.get_num_threads] * 2, 2), torch.get_num_threads()
 
     with ThreadPoolExecutor(1) as executor:
         assert executor.submit(caller).result() == ([1, 1], 2)
@@ -70,7 +70,7 @@ def test_a_default_other_than_the_callers_number_stays(four_threads):
 
 
 def test_new_threads_get_the_default_while_lanes_work(four_threads):
-    assert lanes.at_once([default_threads] * 2, 2) == [4, 4]
+    assert worker_pool.at_once([default_threads] * 2, 2) == [4, 4]
 
 
 def test_lanes_of_several_callers_leave_the_default_alone(four_threads):
@@ -78,7 +78,7 @@ def test_lanes_of_several_callers_leave_the_default_alone(four_threads):
 
     def call():
         begin.wait(timeout=30)
-        return [lanes.at_once([torch.get_num_threads] * 2, 2) for _ in range(20)]
+        return [worker_pool.at_once([torch.get_num_threads] * 2, 2) for _ in range(20)]
 
     with ThreadPoolExecutor(3) as executor:
         for found in executor.map(lambda _: call(), range(3)):
@@ -88,7 +88,7 @@ def test_lanes_of_several_callers_leave_the_default_alone(four_threads):
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_results_come_in_the_order_of_their_jobs(number):
-    assert lanes.at_once([lambda: "a", lambda: 2, lambda: None, lambda: 4.0], number) == [
+    assert worker_pool.at_once([lambda: "a", lambda: 2, lambda: None, lambda: 4.0], number) == [
         "a",
         2,
         None,
@@ -98,7 +98,7 @@ def test_results_come_in_the_order_of_their_jobs(number):
 
 def test_jobs_run_at_the_same_time():
     together = threading.Barrier(2)
-    assert sorted(lanes.at_once([lambda: together.wait(timeout=30)] * 2, 2)) == [0, 1]
+    assert sorted(worker_pool.at_once([lambda: together.wait(timeout=30)] * 2, 2)) == [0, 1]
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -107,16 +107,16 @@ def test_the_error_of_a_job_reaches_the_caller(number):
         raise KeyError("here")
 
     with pytest.raises(KeyError, match="here"):
-        lanes.at_once([lambda: 1, fail], number)
+        worker_pool.at_once([lambda: 1, fail], number)
 
 
 def test_jobs_run_in_the_callers_modes_of_autograd():
     modes = [torch.is_grad_enabled, torch.is_inference_mode_enabled]
-    assert lanes.at_once(modes, 2) == [True, False]
+    assert worker_pool.at_once(modes, 2) == [True, False]
     with torch.no_grad():
-        assert lanes.at_once(modes, 2) == [False, False]
+        assert worker_pool.at_once(modes, 2) == [False, False]
     with torch.inference_mode():
-        assert lanes.at_once(modes, 2) == [False, True]
+        assert worker_pool.at_once(modes, 2) == [False, True]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
@@ -135,9 +135,11 @@ def test_a_walk_visits_every_cell_once(number, rows, columns):
         with lock:
             busy.subtract(keys)
 
-    lanes.walk(range(rows), range(columns), visit, number)
+    worker_pool.walk(range(rows), range(columns), visit, number)
     assert sorted(visited) == [(row, column) for row in range(rows) for column in range(columns)]
-    turns = [(row, column) for _, row, column in lanes._turns(range(rows), range(columns), number)]
+    turns = [
+        (row, column) for _, row, column in worker_pool._turns(range(rows), range(columns), number)
+    ]
     for row in range(rows):
         assert [cell for cell in visited if cell[0] == row] == [c for c in turns if c[0] == row]
     for column in range(columns):
@@ -154,10 +156,10 @@ def test_the_error_of_a_visit_ends_a_walk(number):
             raise ValueError("a visit failed")
 
     with pytest.raises(ValueError, match="a visit failed"):
-        lanes.walk(range(6), range(4), visit, number)
+        worker_pool.walk(range(6), range(4), visit, number)
     assert (2, 1) in visited
     assert (5, 1) not in visited
-    assert lanes.at_once([lambda: 1, lambda: 2], 2) == [1, 2]
+    assert worker_pool.at_once([lambda: 1, lambda: 2], 2) == [1, 2]
 
 
 @pytest.mark.parametrize("measure", ["csls", "released_cao"])
@@ -168,13 +170,13 @@ def test_lanes_find_what_one_thread_finds(four_threads, monkeypatch, measure, th
     x, y = torch.randn(300, 8, generator=g), torch.randn(200, 8, generator=g)
     x, y = torch.cat([x, y[:40], x[:50]]), torch.cat([y, x[:70]])
     torch.set_num_threads(threads)
-    opened, walked = [], lanes._turns
+    opened, walked = [], worker_pool._turns
 
     def noted(rows, columns, number):
         opened.append((len(rows), len(columns), number))
         return walked(rows, columns, number)
 
-    monkeypatch.setattr(lanes, "_turns", noted)
+    monkeypatch.setattr(worker_pool, "_turns", noted)
     found = nearest_neighbors(x, y, measure=measure, tiling=SMALL)
     [(rows, columns, number)] = opened
     assert number == threads

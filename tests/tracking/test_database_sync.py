@@ -12,8 +12,8 @@ import pytest
 
 from raxalign.errors import StorageError
 from raxalign.store.files import files_of
-from raxalign.tracking.carried import Copy, carried
 from raxalign.tracking.client import Target, default_uri
+from raxalign.tracking.database_sync import Copy, carried
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.values.keeping import weights_of
 from raxalign.plan.values.results import rows
+from raxalign.plan.values.retention import weights_of
 from raxalign.report.plans import as_text
 from raxalign.report.status import status
 from raxalign.stages import run_trial
@@ -21,7 +21,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.tombstones import Tombstones
 from raxalign.sweep.grid import drop_weights
 from raxalign.sweep.job import Job, open_workshop, write_plan
-from raxalign.sweep.keeping import Keeper
+from raxalign.sweep.removal import Keeper
 from tests.grids import write_grid
 
 ENCODER = (
@@ -148,12 +148,12 @@ def test_what_another_living_driver_needs_stays(finished, monkeypatch) -> None:
     )
     place = write_plan(other.plan, finished.root)
     sign = drivers.Sign("elsewhere", "host", 1, place, lives=True)
-    monkeypatch.setattr("raxalign.sweep.keeping.signs", lambda root: [sign])
+    monkeypatch.setattr("raxalign.sweep.removal.signs", lambda root: [sign])
     drop_weights(with_keep(finished, "none"))
     kinds = sorted(finished.plan.stages[key].kind for key in stored(finished))
     assert kinds == ["aligned", "aligned"], "mlqa is still to be evaluated on them"
     dead = drivers.Sign("elsewhere", "host", 1, place, lives=False)
-    monkeypatch.setattr("raxalign.sweep.keeping.signs", lambda root: [dead])
+    monkeypatch.setattr("raxalign.sweep.removal.signs", lambda root: [dead])
     drop_weights(with_keep(finished, "none"))
     assert stored(finished) == set()
 
@@ -164,7 +164,7 @@ def test_a_storage_that_refuses_keeps_the_weights_and_is_reported(finished, monk
     def refuse(*args: object) -> int:
         raise StorageError("x: cannot remove: no permission")
 
-    monkeypatch.setattr("raxalign.sweep.keeping.drop", refuse)
+    monkeypatch.setattr("raxalign.sweep.removal.drop", refuse)
     message = drop_weights(with_keep(finished, "none"))
     assert message is not None
     assert "some weights could not be removed: x: cannot remove: no permission" in message
