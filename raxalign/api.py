@@ -93,8 +93,7 @@ def results(grid: Grid | Sequence[Grid]) -> pa.Table:
             `raxalign results A.yaml B.yaml`.
     """
     from raxalign.plan.values.results import rows
-    from raxalign.single.arrow_table import as_table
-    from raxalign.single.option_columns import with_options
+    from raxalign.single.arrow_table import as_table, with_options
     from raxalign.store.ledger import Ledger
 
     opened = _joined(grid)
@@ -123,8 +122,7 @@ def compare(grid: Grid | Sequence[Grid], baseline: str | None = None) -> pa.Tabl
     from raxalign.plan.values.comparisons import comparisons
     from raxalign.plan.values.results import rows
     from raxalign.report.compared import FIELDS, comparison_rows
-    from raxalign.single.arrow_table import as_table
-    from raxalign.single.option_columns import with_options
+    from raxalign.single.arrow_table import as_table, with_options
     from raxalign.store.ledger import Ledger
 
     opened = _joined(grid)

@@ -177,7 +177,7 @@ def gc(
     and what dead processes left. Results in the ledger are never removed.
     """
     from raxalign.errors import RaxalignError
-    from raxalign.report.garbage.collect import collect
+    from raxalign.report.garbage import collect
     from raxalign.single.place import local_folder
 
     if delete and dry_run:

@@ -29,8 +29,7 @@ def show(
     import json
 
     from raxalign.plugin_files import open_file
-    from raxalign.report.terminal.details import details
-    from raxalign.report.terminal.details_text import as_text
+    from raxalign.report.terminal.details import as_text, details
     from raxalign.report.terminal.lookup import look_up
     from raxalign.single.place import local_folder, storage_of
     from raxalign.tracking.lookup import run_of

@@ -320,10 +320,9 @@ def export(
     open, with a model card.
     """
     from raxalign.plugin_files import open_file
-    from raxalign.single.export import export_trial
+    from raxalign.single.export import export_trial, refuse_unready
+    from raxalign.single.export import push as to_hub
     from raxalign.single.place import storage_of
-    from raxalign.single.push import push as to_hub
-    from raxalign.single.push import refuse_unready
 
     root = storage_of(storage)
     if push:

@@ -1,27 +1,206 @@
 """The aligned encoder of a trial as a Hugging Face folder with a model card, found by its key in
 the plans that the storage keeps.
+
+An exported encoder on the Hugging Face Hub.
+
+What sentence-transformers reads of an exported encoder, and which scores of its trial that
+gives.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from raxalign.catalog import catalog
-from raxalign.errors import RaxalignError
+from raxalign.encoders.models.hub import first_line
+from raxalign.encoders.models.sentence_config import SentenceConfig
+from raxalign.encoders.models.sentence_module import SentenceUse, layers_read, meets
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.vectors import parse_layers
+from raxalign.errors import RaxalignError, TransientError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import again
 from raxalign.plugin_files import require_named
 from raxalign.single.model_card import Card, origin_of, scores_of
-from raxalign.single.place import appearing, open_workshop, refuse_existing, runtime, silent
-from raxalign.single.sentence_use import use_of, ways
+from raxalign.single.place import (
+    TRANSFORMS,
+    appearing,
+    open_workshop,
+    refuse_existing,
+    runtime,
+    silent,
+)
+from raxalign.single.ways import RAXALIGN, SENTENCES, WEIGHTS
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.tombstones import Tombstones
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
+
+
+_LOG_IN = "Log in with `hf auth login`, or set HF_TOKEN, with a token that may write"
+_OF_NOBODY = {".gitattributes"}  # the hub puts it into each repository
+
+
+def refuse_unready(name: str) -> None:
+    """Raise `RaxalignError` for a name that the hub does not have, or without a token: before an
+    export that may take hours.
+    """
+    from huggingface_hub import get_token
+
+    if not re.fullmatch(r"([\w.-]+/)?[\w.-]+", name):
+        raise RaxalignError(f"--push {name}: is not a name on the hub; write owner/name")
+    if get_token() is None:
+        raise RaxalignError(f"--push {name}: you are not logged in to the hub. {_LOG_IN}")
+
+
+def push(folder: Path, name: str, *, private: bool = False) -> str:
+    """Make a repository on the hub the same as an exported folder; return its address.
+
+    Args:
+        folder: What `export_trial` wrote.
+        name: ``owner/name``, or the name alone of a repository of the user. One that is there has
+            to be empty or an earlier export.
+        private: Whether a repository that is made now is private.
+
+    Raises:
+        TransientError: The hub cannot be reached, or fails.
+        RaxalignError: It refuses, or the repository holds something else.
+    """
+    from huggingface_hub import HfApi
+
+    hub, again = HfApi(), f"the export is in {folder}: `hf upload {name} {folder}` pushes it later"
+    try:
+        repository = hub.create_repo(name, private=private or None, exist_ok=True)
+        there = set(hub.list_repo_files(repository.repo_id)) - _OF_NOBODY
+        if there and TRANSFORMS not in there:
+            raise RaxalignError(
+                f"--push {name}: the repository holds something else than an export"
+                f" ({', '.join(sorted(there)[:3])}), which is left as it is. Give another name;"
+                f" {again}"
+            )
+        hub.upload_folder(
+            repo_id=repository.repo_id,
+            folder_path=folder,
+            delete_patterns="*",
+            commit_message="Exported by raxalign",
+        )
+    except RaxalignError:
+        raise
+    except Exception as error:
+        raise _explained(name, error, again) from error
+    return str(repository)
+
+
+def _explained(name: str, error: Exception, again: str) -> RaxalignError:
+    """The user's error for one of the hub's client."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    told = f"--push {name}: %s ({first_line(error)}). %s; {again}"
+    if status in (401, 403):
+        return RaxalignError(told % ("the hub refuses", _LOG_IN))
+    refused = status is not None and 400 <= status < 500 and status not in (408, 429)
+    if refused or isinstance(error, ValueError):
+        return RaxalignError(told % ("the hub does not take it", "Choose another name"))
+    return TransientError(told % ("the hub does not answer", "Try again"))
+
+
+_OWN = "own"
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How a task reads sentences."""
+
+    layers: str
+    pooling: str
+    specials: bool
+
+
+def use_of(
+    plan: Plan, trial: Trial, aligned: AlignedEncoder, language: str | None = None
+) -> SentenceUse:
+    """Return how sentence-transformers is to read a trial's encoder: as the trial's tasks measured
+    sentences, where they all did it in one way, or else as its own configuration says.
+    """
+    languages = (*trial.languages, plan.pivot)
+    read = {
+        reading
+        for task in trial.evaluations
+        if (reading := _reading(plan, trial, task)) and _possible(reading, aligned)
+    }
+    if len(read) != 1:
+        return SentenceUse(languages, language)
+    (reading,) = read
+    pooling = None if reading.pooling == _OWN else reading.pooling
+    return SentenceUse(languages, language, reading.layers, pooling)  # type: ignore[arg-type]
+
+
+def ways(
+    plan: Plan, trial: Trial, aligned: AlignedEncoder, use: SentenceUse
+) -> dict[str, tuple[str, ...]]:
+    """Return the ways of loading an export that give the scores of each task; none where a task's
+    own training came before readouts that were fitted again.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for task, key in trial.evaluations.items():
+        if plan.stages[key].inputs["aligned"] != trial.aligned:
+            found[task] = ()
+            continue
+        found[task] = tuple(_ways(_reading(plan, trial, task), aligned, use))
+    return found
+
+
+def _ways(reading: _Reading | None, aligned: AlignedEncoder, use: SentenceUse) -> Iterator[str]:
+    yield RAXALIGN
+    if reading is not None and _same(reading, aligned, use):
+        yield SENTENCES
+    if not aligned.transforms and aligned.encoder.family == "transformer":
+        yield WEIGHTS
+
+
+def _reading(plan: Plan, trial: Trial, task: str) -> _Reading | None:
+    """How a task of a trial reads sentences; None where it does not."""
+    stage = plan.stages[trial.evaluations[task]]
+    if stage.maker != "sentence_retrieval":
+        return None
+    params = stage.params["task"]
+    assert isinstance(params, dict)
+    specials = params.get("specials", "include") == "include"
+    return _Reading(str(params["layers"]), str(params["pooling"]), specials)
+
+
+def _possible(reading: _Reading, aligned: AlignedEncoder) -> bool:
+    """Whether sentence-transformers can read like that."""
+    encoder = aligned.encoder
+    layers = parse_layers(reading.layers, aligned.n_layers)
+    last = reading.pooling == "last"
+    return (
+        isinstance(encoder, TransformerEncoder)
+        and reading.specials
+        and not (last and encoder.trailing)
+        and (layers == (aligned.n_layers,) or meets(aligned.transforms, layers))
+    )
+
+
+def _same(reading: _Reading, aligned: AlignedEncoder, use: SentenceUse) -> bool:
+    """Whether sentence-transformers reads like that."""
+    own = getattr(aligned.encoder, "sentences", None) or SentenceConfig()
+    poolings = {use.pooling} if use.pooling is not None else {_OWN, own.prompt or own.pooling}
+    layers = parse_layers(reading.layers, aligned.n_layers)
+    return (
+        _possible(reading, aligned)
+        and layers == layers_read(use, aligned.transforms, aligned.n_layers)
+        and reading.pooling in poolings
+    )
+
 
 _SHORTEST = 4  # characters of a key that are looked for
 

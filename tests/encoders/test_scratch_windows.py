@@ -17,9 +17,8 @@ from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.scratch import Scratch
-from raxalign.encoders.training.masked_lm import new_bert, training_rows
+from raxalign.encoders.training.masked_lm import new_bert, slice_rows, training_rows
 from raxalign.encoders.training.params import ScratchParams
-from raxalign.encoders.training.slicing import slice_rows
 from raxalign.encoders.training.wordpiece import SPECIALS, wrap_vocabulary
 from raxalign.errors import DataError
 from raxalign.train.runtime import Runtime

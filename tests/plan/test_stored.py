@@ -15,7 +15,7 @@ from raxalign.plan import metrics
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_path, stored_plans
-from raxalign.report.garbage.searches import unfinished
+from raxalign.report.garbage import unfinished
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
 from raxalign.store.files import files_of

@@ -10,8 +10,7 @@ import pytest
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
-from raxalign.report.terminal.details import details
-from raxalign.report.terminal.details_text import as_text, sparkline
+from raxalign.report.terminal.details import as_text, details, sparkline
 from raxalign.report.terminal.lookup import look_up
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger

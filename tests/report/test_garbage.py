@@ -13,7 +13,7 @@ import pytest
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened, open_grid
-from raxalign.report.garbage.collect import collect
+from raxalign.report.garbage import collect
 from raxalign.store.alive import maker_name
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signed_on, signs

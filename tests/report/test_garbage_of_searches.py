@@ -10,8 +10,8 @@ import pytest
 
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
-from raxalign.report.garbage import collect as module
-from raxalign.report.garbage.collect import collect
+from raxalign.report import garbage as module
+from raxalign.report.garbage import collect
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signed_on
 from raxalign.store.ledger import Ledger

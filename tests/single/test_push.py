@@ -13,7 +13,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError, TransientError
-from raxalign.single.push import push, refuse_unready
+from raxalign.single.export import push, refuse_unready
 from tests.single.loopback_hub import TOKEN, LoopbackHub
 from tests.tiny import tiny_bert
 

@@ -5,24 +5,29 @@ Points are the product encoder x languages x sentences x seeds x method params. 
 result is dropped before hashing, so that equal points are merged: `sentences` where a method
 reads no training text, `seed` where neither method nor task depends on chance, and params that
 other params make idle.
+
+What became of a grid's points: how many were excluded or refused, and how many were merged.
+
+Whether a search can end trials early: whether a training makes dev selections that measure what
+the search judges by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 from raxalign.catalog import catalog
-from raxalign.errors import GridError
+from raxalign.config.axes import Axis
+from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Needs
 from raxalign.plan.expansion.alignment import Alignment
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import depth_of, encoder_faults, head_of
 from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.merged import Tally
-from raxalign.plan.expansion.pruning import with_pruning
 from raxalign.plan.expansion.tasks import TaskStages
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
@@ -32,11 +37,125 @@ from raxalign.plan.study import Asked, Study, Suggestion, study_of
 from raxalign.plan.touch import Meeting
 from raxalign.plan.trial import Searched, Trial, Untouched
 from raxalign.plugin_files import returned
+from raxalign.printing import are, counted
+from raxalign.store.key import digest
 
 if TYPE_CHECKING:
     from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
     from raxalign.config.params import BaseParams
     from raxalign.methods.base import Method
+    from raxalign.plan.study import Objective
+
+
+@dataclass
+class Tally:
+    """Counts points by the name of their method: all of them (`points`), those that `exclude` names
+    (`excluded`), those with an encoder of a family that the method does not take (`refused`, by
+    method and family), and those with one that lacks the masked-LM head that the method requires
+    (`headless`, by method and encoder).
+    """
+
+    points: Counter[str] = field(default_factory=Counter)
+    excluded: Counter[str] = field(default_factory=Counter)
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    headless: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def nothing_left(self, grid: Grid) -> Fault:
+        """Return the fault of a grid whose points are all left out."""
+        excluded, points = self.excluded.total(), self.points.total()
+        key = "exclude" if excluded else "methods"
+        counts = (
+            f"{excluded} of {counted(points, 'point')} {are(excluded)} excluded",
+            f"{points - excluded} have an encoder that does not suit their method",
+        )
+        remedy = "exclude less" if excluded else "`raxalign doctor --encoder` names those that do"
+        told = " and ".join(counts if points > excluded else counts[:1])
+        return Fault(grid.lines.get(key), key, f"no trial is left: {told}", remedy)
+
+    def told(self, grid: Grid, trials: Collection[Trial]) -> Iterator[str]:
+        """Yield one line per method for each of: points excluded, points merged, points refused."""
+        counts = Counter(trial.method for trial in trials)
+        searched = {spec.name for spec in grid.methods if spec.searched is not None}
+        for name, points in self.points.items():
+            refused, headless = (
+                {what: count for (method, what), count in dropped.items() if method == name}
+                for dropped in (self.refused, self.headless)
+            )
+            dropped = sum(refused.values()) + sum(headless.values())
+            left = points - self.excluded[name] - dropped
+            if self.excluded[name]:
+                yield f"{name}: {self.excluded[name]} of {counted(points, 'point')} excluded"
+            if counts[name] and counts[name] < left and name not in searched:
+                why = _why_merged(grid, [trial for trial in trials if trial.method == name])
+                yield f"{name}: {counted(left, 'point')} are {counted(counts[name], 'trial')}{why}"
+            yield from (
+                f"{name} does not take {family} encoders: {counted(count, 'point')} dropped"
+                for family, count in refused.items()
+            )
+            yield from (
+                f"{name} requires a masked-LM head, which {encoder} does not have:"
+                f" {counted(count, 'point')} dropped"
+                for encoder, count in headless.items()
+            )
+
+
+def _why_merged(grid: Grid, trials: Collection[Trial]) -> str:
+    axes = {Axis.SENTENCES: grid.sentences, Axis.SEED: grid.seeds}
+    reasons = [
+        name
+        for name, values in axes.items()
+        if len(values) > 1 and any(getattr(trial, name) is None for trial in trials)
+    ]
+    return (
+        f" ({' and '.join(reasons)} cannot change the result)"
+        if reasons
+        else " (some params are idle)"
+    )
+
+
+_MEANS = ("avg", "avg_zero_shot")
+
+
+def with_pruning(study: Study, grid: Grid, corner: Trial, stages: Mapping[str, Stage]) -> Study:
+    """Return a study that knows why its pruner cannot act; where it can, its name depends on the
+    pruner.
+
+    Args:
+        study: The study.
+        grid: The grid.
+        corner: The trial that it stands for.
+        stages: The stages of the plan, by key.
+    """
+    if not study.pruner.prunes:
+        return study
+    why = _why_not(grid, corner, stages, study.objectives[0])
+    stem = study.name.rpartition("-")[0]
+    name = f"{stem}-{digest([study.name, study.pruner.model_dump()])[:12]}"
+    return replace(study, unwatched=why) if why else replace(study, name=name)
+
+
+def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: Objective) -> str:
+    """Return in a clause why a trial cannot be pruned; nothing where it can."""
+    spec = next(spec for spec in grid.tasks if spec.name == objective.task)
+    evaluation = trial.evaluations.get(objective.task)
+    if evaluation is None:
+        return f"{objective.task} reads nothing that {trial.method} changes"
+    if catalog("tasks")[spec.kind].measured(objective.metric) is None:
+        return f"{objective.metric} is computed after the evaluation"
+    stage = stages[evaluation]
+    if "trained" not in stage.inputs:
+        return (
+            f"{objective.task} has no training, so {objective.metric} is measured once, at the end"
+        )
+    if "aligned" not in stages[stage.inputs["trained"]].inputs:
+        return f"all trials share one training of {objective.task}"
+    if not stage.plugin().watches(objective.metric):
+        return f"the training of {objective.task} makes no dev selections by {objective.metric}"
+    languages = stage.params["languages"]
+    if objective.lang not in (*_MEANS, *languages):  # type: ignore[misc]
+        return f"{objective.lang} is not one of the languages that {objective.task} scores"
+    return ""
+
 
 BASE = "none"
 """The method that leaves the encoder as it is. It is named here because the keys of its stages

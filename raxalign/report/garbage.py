@@ -1,23 +1,80 @@
-"""What a storage holds that no given grid and no living driver needs, each with the reason why it
+"""Removing what no grid needs from a storage.
+
+What searches need that no given grid names: their trials are in no grid file, but in the plans
+that their drivers have written.
+
+What a storage holds that no given grid and no living driver needs, each with the reason why it
 may go.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from raxalign.errors import RaxalignError, StorageError
+from raxalign.plan.estimates.cost import volume
+from raxalign.plan.load import Opened, open_grid, reopened
+from raxalign.plan.plan import Plan
+from raxalign.plan.stored import plan_at, stored_texts
 from raxalign.store.alive import process_of
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.drivers import Sign, remove_sign
+from raxalign.store.drivers import Sign, remove_sign, signs
 from raxalign.store.lease import locks, remove_lock
+from raxalign.store.ledger import Ledger
 from raxalign.store.leftovers import SCRATCH, Leftovers, bytes_of, left_by_dead, remove_local
-from raxalign.store.studies import SIGNS
+from raxalign.store.studies import SIGNS, Studies
 from raxalign.store.tombstones import Tombstones
 from raxalign.tracking.drivers import this_driver
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The searches of a storage that are not finished: the names of their studies, and the plans
+    that hold their trials so far.
+    """
+
+    studies: tuple[str, ...]
+    plans: tuple[Plan, ...]
+
+
+def unfinished(root: str, living: Iterable[Plan]) -> Unfinished:
+    """Find the searches that a living driver runs, that have budget left, or whose best points are
+    not all confirmed. One without a record has not begun, or is given up.
+
+    Args:
+        root: The storage root.
+        living: The plans of living drivers.
+    """
+    alive = {study.name for plan in living for study in plan.studies}
+    plans = [plan for plan in _plans(root) if plan.get("studies")]
+    names = {study["name"] for plan in plans for study in plan["studies"]}
+    records, there = Studies(root).read_many(sorted(names)), Ledger(root).keys()
+    open_ones = alive | {name for name, record in records.items() if not record["finished"]}
+    open_ones |= {name for plan in plans for name in _unconfirmed(plan, there) if name in records}
+    kept = [p for p in plans if open_ones & {study["name"] for study in p["studies"]}]
+    return Unfinished(
+        tuple(sorted(open_ones)), tuple(Plan.from_json(json.dumps(plan)) for plan in kept)
+    )
+
+
+def _plans(root: str) -> Iterator[dict[str, Any]]:
+    """Yield the plans of a storage as JSON has them."""
+    for text in stored_texts(root):
+        yield dict(json.loads(text))
+
+
+def _unconfirmed(plan: Mapping[str, Any], there: set[str]) -> Iterator[str]:
+    """Yield the studies of which a plan has confirming trials that are not done."""
+    for trial in plan["trials"]:
+        searched = trial.get("searched") or {}
+        if searched.get("confirmed") and not there.issuperset(trial["evaluations"].values()):
+            yield searched["study"]
 
 
 @dataclass(frozen=True)
@@ -193,3 +250,107 @@ def _scratch(needs: Needs) -> Iterator[Waste]:
             )
     for path in left_by_dead(Path(tempfile.gettempdir()), SCRATCH):
         yield Waste("scratch", path.name, bytes_of(path), why, partial(remove_local, path))
+
+
+def collect(
+    files: list[Path], storage: str | None, local_of: Callable[[str], Path], *, delete: bool
+) -> str:
+    """Report what may go, and remove it with `delete`; results in the ledger never go.
+
+    Args:
+        files: The grids whose needs are kept. All must use one storage.
+        storage: The flag ``--storage``.
+        local_of: Returns the machine's own folder of a storage root.
+        delete: Whether it is removed.
+
+    Raises:
+        RaxalignError: What is needed cannot be known: a grid cannot be read, has unresolved data
+            or uses another storage, or the plan of a living driver cannot be read.
+    """
+    opened = [open_grid(file, storage=storage) for file in files]
+    roots = {entry.root for entry in opened}
+    if len(roots) != 1:
+        raise RaxalignError(
+            f"the grids use several storages ({', '.join(sorted(roots))}): name one with --storage"
+        )
+    if any(entry.plan.unresolved for entry in opened):
+        raise RaxalignError(
+            "a grid has unresolved remote data, so what it needs is not known: run it first, or pin"
+            " its revisions"
+        )
+    root = roots.pop()
+    local = local_of(root)
+    needs = _needs(opened, root, local)
+    found = list(waste(needs))
+    if delete or not needs.quiet:
+        # a search plans trials all the time: what had been made when it was listed above, had been
+        # planned before, and is needed now
+        needs = _needs([reopened(entry) for entry in opened], root, local)
+        still = {(entry.kind, entry.name) for entry in waste(needs)}
+        found = [entry for entry in found if (entry.kind, entry.name) in still]
+    if delete:
+        for entry in found:
+            entry.remove()
+    return "\n".join([*_kept(needs), *_lines(found, delete=delete)])
+
+
+def _needs(opened: list[Opened], root: str, local: Path) -> Needs:
+    known = signs(root)
+    alive = [sign for sign in known if sign.lives]
+    living = [_plan_of(sign) for sign in alive]
+    searches = unfinished(root, living)
+    plans = [*(entry.plan for entry in opened), *living, *searches.plans]
+    given = {study.name for entry in opened for study in entry.plan.studies}
+    there = Ledger(root).keys()
+    own = {key for entry in opened for t in entry.plan.trials for key in t.evaluations.values()}
+    return Needs(
+        root,
+        local,
+        frozenset(key for plan in plans for key in plan.stages),
+        frozenset(trial.key for plan in plans for trial in plan.trials),
+        frozenset(plan.name for plan in plans),
+        frozenset(sign.plan.rpartition("/")[2] for sign in alive),
+        tuple(known),
+        finished=own <= there,
+        searches=tuple(name for name in searches.studies if name not in given),
+    )
+
+
+def _plan_of(sign: Sign) -> Plan:
+    """Return the plan that a living driver runs."""
+    try:
+        return plan_at(sign.plan)
+    except (OSError, StorageError, ValueError, KeyError, TypeError) as error:
+        raise RaxalignError(
+            f"a driver runs on this storage (process {sign.pid} of {sign.host}), and its plan"
+            f" {sign.plan} cannot be read, so what it needs is not known: {error}. Wait until it"
+            " has ended"
+        ) from error
+
+
+def _kept(needs: Needs) -> list[str]:
+    """Return a line on the searches that no given grid has and whose artifacts are kept."""
+    if not needs.searches:
+        return []
+    names = ", ".join(needs.searches)
+    return [
+        f"kept what searches need that are not finished: {names}. To give one up, delete its file"
+        f" in {needs.root}/studies"
+    ]
+
+
+def _lines(found: Iterable[Waste], *, delete: bool) -> list[str]:
+    """Return a line per artifact, one per kind with number, bytes and reason, and the sum."""
+    found = list(found)
+    would = "removed" if delete else "would remove"
+    lines = [
+        f"{would} {entry.name} ({volume(entry.size)})"
+        for entry in found
+        if entry.kind == "artifacts"
+    ]
+    for kind in dict.fromkeys(entry.kind for entry in found):
+        own = [entry for entry in found if entry.kind == kind]
+        size = volume(sum(entry.size for entry in own))
+        lines.append(f"{would} {len(own)} {kind} ({size}): {own[0].why}")
+    total = volume(sum(entry.size for entry in found))
+    return [*lines, f"{total} {'freed' if delete else 'could be freed with --delete'}"]

@@ -1,1 +1,0 @@
-"""Garbage collection: what a storage and this machine hold that no grid needs."""
