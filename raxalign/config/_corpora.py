@@ -14,9 +14,9 @@ from raxalign.config._methods import plugin_params
 from raxalign.config._paths import Paths
 from raxalign.config._specs import PARALLEL, CorpusSpec, PieceLimits, SplitSpec, TextSpec
 from raxalign.config._validate import validate
-from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams, models_in
 from raxalign.config.parts import Parts
+from raxalign.config.yaml_file import Node
 from raxalign.languages import WITHOUT_SEGMENTER, is_code, language, no_segmenter
 
 

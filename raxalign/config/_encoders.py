@@ -11,8 +11,8 @@ from raxalign.config._methods import plugin_params
 from raxalign.config._paths import Paths
 from raxalign.config._specs import EncoderSpec
 from raxalign.config._validate import validate
-from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams
+from raxalign.config.yaml_file import Node
 
 
 def read_encoders(node: Node, paths: Paths) -> tuple[EncoderSpec, ...]:

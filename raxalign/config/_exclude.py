@@ -8,9 +8,9 @@ from typing import Any
 
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._specs import EncoderSpec, MethodSpec
-from raxalign.config._yaml import Node
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.params import BaseParams, path_fields
+from raxalign.config.yaml_file import Node
 from raxalign.printing import with_article
 
 _COMMON = (*Axis, LANGUAGE)

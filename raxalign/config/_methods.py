@@ -17,8 +17,8 @@ from raxalign.config._paths import Paths
 from raxalign.config._spaces import read_searched, refuse_misspelt, refuse_spaces, spaces_in
 from raxalign.config._specs import MethodSpec, MetricSpec, TaskSpec
 from raxalign.config._validate import known_keys, validate
-from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams
+from raxalign.config.yaml_file import Node
 from raxalign.printing import with_article
 
 MOST_POINTS = 1_000_000

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from raxalign.config._faults import Faults
 from raxalign.config._fields import alternatives, key_names
-from raxalign.config._yaml import Node
 from raxalign.config.sources import EncoderMarker, PathMarker
+from raxalign.config.yaml_file import Node
 
 _PLACEHOLDERS = ("{lang}", "{pivot}", "{LANG}", "{PIVOT}")
 _SIDE = "{side}"  # of a path that stands for the files of both sides

@@ -9,8 +9,8 @@ from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._specs import MethodSpec, TaskSpec
 from raxalign.config._validate import validate
-from raxalign.config._yaml import Node
 from raxalign.config.search import Search
+from raxalign.config.yaml_file import Node
 
 _MEANS = ("avg", "avg_zero_shot")
 _EXAMPLE = "for example xnli/avg_zero_shot/accuracy"

@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from raxalign.config._faults import Faults, nearest
 from raxalign.config._fields import alternatives, key_names, model_at
 from raxalign.config._validate import known_keys, validate
-from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.config.spaces import KINDS, Space, Value, as_value
+from raxalign.config.yaml_file import Node
 from raxalign.errors import RaxalignError
 
 _MOST_CORNERS = 64

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from raxalign.config._faults import nearest
 from raxalign.config._fields import key_names, model_at, right_key
-from raxalign.config._yaml import Node
+from raxalign.config.yaml_file import Node
 
 _EXPECTED = {
     "int_type": "a whole number",

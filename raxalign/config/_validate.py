@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from raxalign.config._faults import Faults
 from raxalign.config._fields import alternatives, key_names, right_key
 from raxalign.config._translate import steps, translate, walk
-from raxalign.config._yaml import Node
+from raxalign.config.yaml_file import Node
 
 Model = TypeVar("Model", bound=BaseModel)
 

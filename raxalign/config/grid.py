@@ -50,12 +50,12 @@ from raxalign.config._specs import (
     TextSpec,
 )
 from raxalign.config._validate import validate
-from raxalign.config._yaml import Node, parse, read, written
 from raxalign.config.params import BaseParams
 from raxalign.config.published import read_published
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.config.search import Search
 from raxalign.config.trust import require_trust
+from raxalign.config.yaml_file import Node, parse, read, written
 from raxalign.errors import GridError
 from raxalign.languages import FORM, is_code, nearest_code, spelled
 from raxalign.plugin_files import open_file, visible

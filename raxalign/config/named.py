@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.config._faults import Faults
-from raxalign.config._yaml import read
 from raxalign.config.axes import LANGUAGE, Axis
+from raxalign.config.yaml_file import read
 
 
 def named(path: Path) -> dict[str, tuple[str, ...]]:

@@ -18,8 +18,8 @@ from raxalign.config._faults import Faults
 from raxalign.config._fields import alternatives, key_names
 from raxalign.config._paths import Paths
 from raxalign.config._validate import validate
-from raxalign.config._yaml import Node, _Builder
 from raxalign.config.params import BaseParams, models_in, path_fields
+from raxalign.config.yaml_file import Node, _Builder
 from raxalign.errors import RaxalignError
 
 _OPENING = (

@@ -29,8 +29,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._paths import Paths, absolute
 from raxalign.config._validate import validate
-from raxalign.config._yaml import Node
-from raxalign.config._yaml import read as read_yaml
+from raxalign.config.yaml_file import Node
+from raxalign.config.yaml_file import read as read_yaml
 from raxalign.errors import DataError, GridError
 
 SCALAR = bool | int | float | str | None

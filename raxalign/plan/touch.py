@@ -95,7 +95,7 @@ class Meeting:
         return self._reads[name, depth]
 
     def _fault(self, path: tuple[str, ...], encoder: str, error: RaxalignError) -> None:
-        from raxalign.config._yaml import line_of
+        from raxalign.config.yaml_file import line_of
 
         key, problem = ".".join((*path, "layers")), f"{error} ({encoder})"
         self.faults[Fault(line_of(self.grid.text_of_file, *path, "layers"), key, problem)] = None

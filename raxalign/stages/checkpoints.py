@@ -19,7 +19,7 @@ from pathlib import Path
 from raxalign.errors import StorageError
 from raxalign.store.files import files_of, is_remote
 from raxalign.store.mirror import Mirror
-from raxalign.train._checkpoint import kept_steps, newest_steps
+from raxalign.train.checkpoint import kept_steps, newest_steps
 
 SHARE = 0.1
 """The largest share of a training's time that goes into copying its checkpoints."""

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign import lazy
-from raxalign.train._checkpoint import (
+from raxalign.train._gradients import share_state
+from raxalign.train._writer import Writer
+from raxalign.train.checkpoint import (
     Tensors,
     module_state,
     optimizer_state,
@@ -19,8 +21,6 @@ from raxalign.train._checkpoint import (
     with_prefix,
     without_prefix,
 )
-from raxalign.train._gradients import share_state
-from raxalign.train._writer import Writer
 from raxalign.train.group import share_value
 from raxalign.train.runtime import Runtime
 

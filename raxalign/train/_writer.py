@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign import lazy
-from raxalign.train._checkpoint import Checkpoint, Tensors, write_checkpoint
+from raxalign.train.checkpoint import Checkpoint, Tensors, write_checkpoint
 
 if TYPE_CHECKING:
     import torch

@@ -13,15 +13,15 @@ from raxalign.caveats import listener
 from raxalign.errors import TrainingDiverged
 from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
-from raxalign.train._checkpoint import copy_state, module_state
 from raxalign.train._gradients import GradientSum
 from raxalign.train._micro_batches import MicroBatches
 from raxalign.train._optimizer import adam
 from raxalign.train._progress import Keeper, Progress
-from raxalign.train._reading import Reading
 from raxalign.train._schedule import Order, Schedule, TrainSettings, make_order, rate_at
+from raxalign.train.checkpoint import copy_state, module_state
 from raxalign.train.group import agree, gather_values
 from raxalign.train.objective import Objective, Step
+from raxalign.train.reading import Reading
 from raxalign.train.runtime import Runtime
 from raxalign.train.sharing import sharing
 from raxalign.train.watch import Moment, Pruned, Watch

@@ -8,9 +8,9 @@ from pydantic import Field, model_validator
 from raxalign.config._faults import Faults, nearest
 from raxalign.config._paths import Paths
 from raxalign.config._validate import validate
-from raxalign.config._yaml import Node, read
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath
+from raxalign.config.yaml_file import Node, read
 
 
 class Files(BaseParams):

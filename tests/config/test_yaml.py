@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.config._faults import Faults
-from raxalign.config._yaml import read
+from raxalign.config.yaml_file import read
 from raxalign.errors import GridError
 
 

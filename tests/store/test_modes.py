@@ -17,7 +17,7 @@ from raxalign.store.artifacts import ArtifactStore, as_umask_says
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.sweep.job import write_plan
-from raxalign.train._checkpoint import Checkpoint, write_checkpoint
+from raxalign.train.checkpoint import Checkpoint, write_checkpoint
 
 
 @pytest.fixture(params=[0o002, 0o027])

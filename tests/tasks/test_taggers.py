@@ -10,7 +10,8 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.tagging.features import extract, feature_layers
+from raxalign.tasks.tagging.feature_layers import feature_layers
+from raxalign.tasks.tagging.features import extract
 from raxalign.tasks.tagging.models import BilstmCrf, make_tagger
 from raxalign.tasks.tagging.placed import Placed
 from raxalign.tasks.tagging.training import _Tagging

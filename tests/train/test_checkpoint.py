@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.train._checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from raxalign.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 
 
 def write(folder: Path, step: int, fingerprint: str = "x", value: float = 1.0) -> None:
@@ -55,17 +55,17 @@ def test_a_checkpoint_of_the_same_step_stays_and_a_damaged_one_is_replaced(tmp_p
 def test_one_that_is_removed_while_it_is_read_gives_way_to_the_one_it_was_removed_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from raxalign.train import _checkpoint
+    from raxalign.train import checkpoint
 
     write(tmp_path, 10)
-    read, late = _checkpoint._tensors, [20]
+    read, late = checkpoint._tensors, [20]
 
     def slow(path: Path, files: dict[str, str]) -> object:
         if late:
             write(tmp_path, late.pop())
         return read(path, files)
 
-    monkeypatch.setattr(_checkpoint, "_tensors", slow)
+    monkeypatch.setattr(checkpoint, "_tensors", slow)
     with pytest.warns(UserWarning, match="is passed over"):
         found = read_checkpoint(tmp_path, "x")
     assert found is not None

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.train import _reading
-from raxalign.train._reading import EVERY, Reading
+from raxalign.train import reading
 from raxalign.train.loop import KeepBest, TrainingDiverged, TrainSettings, fit
 from raxalign.train.objective import Step
+from raxalign.train.reading import EVERY, Reading
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression
 
@@ -29,7 +29,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(len(losses))
 
     monkeypatch.setattr(Reading, "read", noted)
-    monkeypatch.setattr(_reading, "SECONDS", float("inf"))
+    monkeypatch.setattr(reading, "SECONDS", float("inf"))
     return found
 
 
@@ -53,7 +53,7 @@ def test_losses_are_read_every_few_steps_and_at_the_end(reads: list[int]) -> Non
 
 def test_when_they_are_read_changes_no_loss_and_no_curve(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(every: int) -> tuple[list[float], list[tuple[object, int]]]:
-        monkeypatch.setattr(_reading, "EVERY", every)
+        monkeypatch.setattr(reading, "EVERY", every)
         curves: list[tuple[object, int]] = []
 
         def report(values: object, step: int) -> None:
@@ -86,13 +86,13 @@ def test_what_diverged_is_neither_saved_nor_scored(reads: list[int], tmp_path: P
 
 
 def test_in_a_group_the_clock_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_reading, "SECONDS", 0.0)
+    monkeypatch.setattr(reading, "SECONDS", 0.0)
     alone, together = (
         Reading(Regression(), SETTINGS, 40, replace(Runtime(), world_size=n), "train")
         for n in (1, 2)
     )
     one = torch.ones(())
-    for reading in (alone, together):
-        reading.add(one, one)
+    for read in (alone, together):
+        read.add(one, one)
     assert alone.due()
     assert not together.due()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from raxalign.train import _reading
-from raxalign.train._reading import TokenRate
+from raxalign.train import reading
+from raxalign.train.reading import TokenRate
 
 
 class Encoder(torch.nn.Module):
@@ -25,7 +25,7 @@ class Encoder(torch.nn.Module):
 
 def test_tokens_are_counted_once_and_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [10.0]
-    monkeypatch.setattr(_reading.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(reading.time, "monotonic", lambda: clock[0])
     module = torch.nn.ModuleDict({"trained": Encoder(), "head": torch.nn.Linear(4, 2)})
     rate = TokenRate(module)
     for _ in range(3):

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from raxalign.train import _progress, _writer
-from raxalign.train._checkpoint import read_checkpoint
 from raxalign.train._writer import Writer
+from raxalign.train.checkpoint import read_checkpoint
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression, weights
@@ -55,7 +55,7 @@ def test_a_death_in_the_middle_of_writing_leaves_the_checkpoint_before_whole(
     def dies(data: object) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("raxalign.train._checkpoint.seal", dies)
+    monkeypatch.setattr("raxalign.train.checkpoint.seal", dies)
     writer.begin(8, record(8), {"a": torch.zeros(2)}, None)
     with pytest.raises(KeyboardInterrupt):
         writer.wait()

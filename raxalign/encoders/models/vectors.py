@@ -13,13 +13,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
-import numpy as np
-import torch
 from pydantic import AfterValidator
 
+from raxalign import lazy
 from raxalign.errors import RaxalignError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+else:
+    np = lazy.load("numpy")
+    torch = lazy.load("torch")
 
 
 @dataclass(frozen=True)

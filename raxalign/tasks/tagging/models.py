@@ -18,7 +18,8 @@ from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
-from raxalign.tasks.tagging.features import extract, feature_layers
+from raxalign.tasks.tagging.feature_layers import feature_layers
+from raxalign.tasks.tagging.features import extract
 from raxalign.tasks.tagging.placed import Placed
 from raxalign.tasks.transfer.compact_rows import compact_rows
 from raxalign.tasks.transfer.model import FineTuned

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 from raxalign.config.params import LATER, BaseParams
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.languages import spelled
-from raxalign.tasks.tagging.features import LAST_FOUR, FeatureLayers
+from raxalign.tasks.tagging.feature_layers import LAST_FOUR, FeatureLayers
 from raxalign.tasks.transfer.selection import Selection
 from raxalign.tasks.transfer.settings import SELECTION
 from raxalign.tasks.transfer.task import (

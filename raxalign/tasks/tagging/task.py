@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from raxalign.config.sources import differs_by_language
 from raxalign.sample import Ratios, Sample, of_ratio
 from raxalign.tasks.base import Outcome, Reads, SharedRows, TaskInputs
-from raxalign.tasks.tagging.features import feature_layers
+from raxalign.tasks.tagging.feature_layers import feature_layers
 from raxalign.tasks.tagging.metrics import ENTITIES_MEASURED, WORDS_MEASURED
 from raxalign.tasks.tagging.params import (
     OF_BILSTM,
