@@ -21,6 +21,7 @@ from raxalign.printing import to_stderr as tell
 
 app = typer.Typer(
     no_args_is_help=True,
+    rich_markup_mode="markdown",  # joins the lines of a docstring into paragraphs
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

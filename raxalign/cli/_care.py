@@ -38,7 +38,7 @@ def init(
         Path | None,
         typer.Option(
             help=(
-                "The file to write (default: <name>.yaml here), for a plug-in the folder; nothing"
+                "The file to write (default: NAME.yaml here), for a plug-in the folder; nothing"
                 " is overwritten."
             )
         ),

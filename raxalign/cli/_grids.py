@@ -221,7 +221,7 @@ def report(
     files: GridFiles,
     storage: Storage = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder (default: <name>-report next to the grid file).")
+        Path | None, typer.Option(help="Folder (default: NAME-report next to the grid file).")
     ] = None,
     confirm: Confirm = None,
 ) -> None:
