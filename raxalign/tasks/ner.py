@@ -19,8 +19,8 @@ class Ner(TaggingTask):
     every language, the pivot too.
 
     Formula: entity F1 = 2PR / (P + R) over all sentences, an entity being right with its type and
-    both ends (seqeval, which counts as conlleval does: an I- after another type, or after O, begins
-    an entity). `linear` fine-tunes the encoder with a linear layer on each word's first piece (lr
+    both ends (counted as conlleval does: an I- after another type, or after O, begins an
+    entity). `linear` fine-tunes the encoder with a linear layer on each word's first piece (lr
     2e-5 falling to 0, 10 epochs, batches of 32, 128 pieces: the settings of XTREME). `bilstm_crf`
     trains a BiLSTM and a CRF on features of the frozen encoder: the sum of `layers`, each after its
     own readout; the LSTM runs over all pieces, [CLS] and [SEP] too, and the CRF over the first

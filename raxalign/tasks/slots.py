@@ -21,7 +21,7 @@ class Slots(TaggingTask):
     Taggers, metrics and options are those of `ner`, with slots as entities.
 
     Formula: slot F1 = 2PR / (P + R) over all sentences, a slot being right with its type and both
-    ends (seqeval, counting as conlleval does).
+    ends (counted as conlleval does).
 
     Data: a word per line, a tab or blanks, its BIO tag, blank lines between requests; or
     MultiATIS++'s .tsv with their header (id, utterance, slot_labels, intent), words and labels

