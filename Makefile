@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 READY = $(VENV)/.ready
 
-.PHONY: setup quickstart report-demo test unit check docs bench lock audit clean
+.PHONY: setup quickstart report-demo test test-all unit check docs bench lock audit clean
 
 setup: $(READY)
 
@@ -39,6 +39,10 @@ test: unit
 # Each core takes half of the files, so that what a file's tests share is made once, and then tests of the other half.
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(PYTEST) -m "not slow" -n 2 --dist worksteal
+
+# All of them, with each method and each task on each family of encoders.
+test-all: export RAXALIGN_TEST_ALL = 1
+test-all: test
 
 check: $(READY) docs
 	$(BIN)/ruff check .

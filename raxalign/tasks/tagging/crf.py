@@ -45,7 +45,9 @@ class StaticCrf(nn.Module):
         for t in range(1, len(gold_TB)):
             step_BK = torch.logsumexp(self._after(alpha_BK, tags_TBK[t]), dim=1)
             alpha_BK = torch.where(mask_TB[t, :, None], step_BK, alpha_BK)
-        return -(gold_B - torch.logsumexp(alpha_BK + self.crf["end_transitions"], dim=1))
+        all_B = torch.logsumexp(alpha_BK + self.crf["end_transitions"], dim=1)
+        losses_B: torch.Tensor = all_B - gold_B
+        return losses_B
 
     @torch.no_grad()
     def decode(self, states_BTH: torch.Tensor, mask_BT: torch.Tensor) -> list[list[int]]:
@@ -60,7 +62,8 @@ class StaticCrf(nn.Module):
 
     def _after(self, scores_BK: torch.Tensor, tags_BK: torch.Tensor) -> torch.Tensor:
         """The scores (B, K, K) of a word's tag after each tag of the word before."""
-        return scores_BK[:, :, None] + self.crf["transitions"] + tags_BK[:, None]
+        transitions_KK: torch.Tensor = self.crf["transitions"]
+        return scores_BK[:, :, None] + transitions_KK + tags_BK[:, None]
 
 
 def viterbi(
