@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from raxalign.errors import DataError, TransientError
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.sweep import stage
 from raxalign.sweep.advance import Notes
 from raxalign.sweep.stage import missing_stages, run_stage, trains
@@ -26,7 +25,7 @@ def reports(monkeypatch) -> list[dict[str, object]]:
 
 
 def test_missing_stages_come_after_their_inputs_and_trials_keep_their_own(plan, job, heard) -> None:
-    missing = missing_stages(plan, evaluations(plan), ArtifactStore(job.root), heard)
+    missing = missing_stages(plan, evaluations(plan), job.storage.artifacts, heard)
     kinds = {plan.stages[key].kind for key in missing}
     assert {"bitext", "pairs", "encoder"} <= kinds
     assert not kinds & {"evaluation", "aligned"}
@@ -38,7 +37,7 @@ def test_missing_stages_come_after_their_inputs_and_trials_keep_their_own(plan, 
 def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(
     plan, job, heard, reports
 ) -> None:
-    store = ArtifactStore(job.root)
+    store = job.storage.artifacts
     missing = missing_stages(plan, evaluations(plan), store, heard)
     first = missing[0]
     assert plan.stages[first].kind == "bitext"
