@@ -68,8 +68,8 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 82_210, 576, 64_600
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Answer Asked Block Contrast Counts Crowd Ended Entry Found Job Keeper Match
-    Measured Needs Note Notes Objective Order Outcome Part Phrasebook PhrasebookSizes Place
+    Alignment Answer Asked Block Contrast Counts Crowd Ended Entry Found Job Match
+    Measured Needs Note Notes Objective Outcome Part Phrasebook PhrasebookSizes Place
     Predicted Predictions Progress Published Reading Recipe Runs Sample Score Searched Sentence
     SentencePairs Sentences Side Space Spoken Step Sweep Tally Texts TokenTranslation Training
     Unit Word WordReading Words

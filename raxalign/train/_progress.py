@@ -56,7 +56,7 @@ class Progress:
         return cls(**{**given, "scores": scores, "best": best})
 
 
-class Checkpoints:
+class Saver:
     """Saves and restores one training. A thread writes the checkpoints, one at a time, from copies
     of the tensors, while the training goes on.
     """

@@ -63,10 +63,11 @@ def sum_gradients(parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor) 
         parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
         flat = torch.cat([p.reshape(-1) for p in parts]) if len(parts) > 1 else parts[0].reshape(-1)
         del parts
+        sizes = [parameter.numel() for parameter in bucket]
         for parameter in bucket:
             parameter.grad = None
         add_up(flat)
-        for parameter, part in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+        for parameter, part in zip(bucket, torch.split(flat, sizes), strict=True):
             parameter.grad = part.view_as(parameter)
     return sums[0]
 

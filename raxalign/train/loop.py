@@ -14,7 +14,7 @@ from raxalign.errors import TrainingDiverged
 from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
 from raxalign.train._micro_batches import MicroBatches
-from raxalign.train._progress import Checkpoints, Progress
+from raxalign.train._progress import Progress, Saver
 from raxalign.train._schedule import RowOrder, Schedule, TrainSettings, rate_at
 from raxalign.train.checkpoint import copied, module_state
 from raxalign.train.group import agree, gather_values, sum_gradients
@@ -141,7 +141,7 @@ class _Loop:
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = adam(self.parameters, settings)
         shapes: Json = [[key, list(t.shape)] for key, t in module_state(self.module).items()]
-        self.checkpoints = Checkpoints(
+        self.saver = Saver(
             self.module,
             self.optimizer,
             runtime,
@@ -162,7 +162,7 @@ class _Loop:
         self.micro_batches.close()
         self.reading.close()
         try:
-            self.checkpoints.close()
+            self.saver.close()
         except Exception as lost:
             if error is None:
                 raise
@@ -170,22 +170,22 @@ class _Loop:
 
     def run(self) -> Fitted:
         """Return all steps that are left."""
-        self.progress = self.checkpoints.resume() or self.progress
+        self.progress = self.saver.resume() or self.progress
         self.maybe_end()  # it may have died between its checkpoint and its end
         while self.progress.step < self.total:
             self.runtime.owned()
             self.advance()
             # after the last step there is nothing to resume
-            saves = self.progress.step < self.total and self.checkpoints.due(self.progress.step)
+            saves = self.progress.step < self.total and self.saver.due(self.progress.step)
             is_last = self.progress.step == self.total
             if saves or is_last or self.selects() or self.reading.due():
                 self.reading.read(self.progress.losses)
             self.maybe_select()
             if saves:
-                self.checkpoints.save(self.progress)
+                self.saver.save(self.progress)
             self.maybe_end()
         progress = self.progress
-        self.checkpoints.finish(progress, selected=self.keep is not None)
+        self.saver.finish(progress, selected=self.keep is not None)
         sums = [parameter.detach().sum() for parameter in self.parameters]
         if sums and not bool(torch.isfinite(torch.stack(sums)).all()):
             # the last step, after a loss that was good
@@ -283,5 +283,5 @@ class _Loop:
         if self.runtime.world_size > 1:
             ends = agree(ends)
         if ends:
-            self.checkpoints.save(self.progress, now=True)
+            self.saver.save(self.progress, now=True)
             raise Pruned(self.name, at)

@@ -1,4 +1,4 @@
-"""Checkpoints: those that two processes write, one of which was overtaken and does not know it yet,
+"""Saver: those that two processes write, one of which was overtaken and does not know it yet,
 and those that a thread writes by the clock.
 """
 
@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from raxalign.train import _progress
-from raxalign.train._progress import Checkpoints, Progress
+from raxalign.train._progress import Progress, Saver
 from raxalign.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
@@ -94,12 +94,12 @@ def test_what_a_dead_process_was_writing_goes_and_what_a_living_one_writes_stays
     assert there(tmp_path) == [".0badcafe-1-1.part", "step-00000010"]
 
 
-def of_a_layer(folder: Path) -> tuple[torch.nn.Linear, Checkpoints]:
+def of_a_layer(folder: Path) -> tuple[torch.nn.Linear, Saver]:
     """A layer of weight 1, and what saves it."""
     layer = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(layer.weight)
     optimizer = torch.optim.SGD(layer.parameters())
-    return layer, Checkpoints(layer, optimizer, Runtime(), folder, "x")
+    return layer, Saver(layer, optimizer, Runtime(), folder, "x")
 
 
 def test_what_is_written_is_the_state_at_the_call_whatever_changes_later(
@@ -181,9 +181,9 @@ def test_it_is_a_note_on_what_else_ended_the_training(
 def test_checkpoints_are_due_by_the_clock_and_none_waits_for_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, steps, save = [0.0], list[int](), Checkpoints.save
+    now, steps, save = [0.0], list[int](), Saver.save
 
-    def saved(self: Checkpoints, progress: Progress) -> None:
+    def saved(self: Saver, progress: Progress) -> None:
         steps.append(progress.step)
         save(self, progress, now=True)
 
@@ -194,12 +194,12 @@ def test_checkpoints_are_due_by_the_clock_and_none_waits_for_another(
         def end(self, step: object) -> None:
             now[0] += 30.0
 
-    monkeypatch.setattr(Checkpoints, "save", saved)
+    monkeypatch.setattr(Saver, "save", saved)
     monkeypatch.setattr(_progress.time, "monotonic", tick)
     runtime = Runtime(checkpoints=tmp_path, checkpoint_seconds=120.0)
     fit(Timed(), 22, SETTINGS, runtime)
     assert steps == [4, 8, 12, 16]
-    monkeypatch.setattr(Checkpoints, "busy", True)
+    monkeypatch.setattr(Saver, "busy", True)
     fit(Timed(), 22, replace(SETTINGS, learning_rate=0.1), runtime)
     assert steps == [4, 8, 12, 16]
 
