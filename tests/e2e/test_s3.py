@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import pytest
 
+from raxalign.store._filesystem import Files
 from raxalign.store.files import files_of
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage

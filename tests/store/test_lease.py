@@ -16,6 +16,7 @@ import pytest
 
 from raxalign.errors import LeaseLost
 from raxalign.store import lease as module
+from raxalign.store._filesystem import Files
 from raxalign.store.alive import maker_name
 from raxalign.store.files import files_of
 from raxalign.store.lease import EXPIRY, Holder, Lease, lease, locks, remove_lock
@@ -248,6 +249,7 @@ import sys, time
 import bucket
 from raxalign.errors import LeaseLost
 from raxalign.store import lease as module
+from raxalign.store.storage import Storage
 
 module.BEAT, module.LOOK = 0.05, 0.01
 with module.lease(Storage(sys.argv[1]), "training") as held:
