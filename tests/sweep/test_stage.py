@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from raxalign.errors import DataError, TransientError
+from raxalign.store.storage import Storage
 from raxalign.sweep import stage
 from raxalign.sweep.advance import Notes
 from raxalign.sweep.stage import missing_stages, run_stage, trains
@@ -69,7 +70,7 @@ def test_an_error_that_a_retry_may_mend_is_raised(plan, job, reports, monkeypatc
 
 
 def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports) -> None:
-    nowhere = replace(job, root="/dev/null/storage")
+    nowhere = replace(job, storage=Storage("/dev/null/storage"))
     run_stage({"stage": next(iter(plan.stages)), "trains": False}, nowhere)
     assert reports[0]["error"]
 
