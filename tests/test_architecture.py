@@ -68,11 +68,10 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 82_210, 576, 64_600
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Answer Asked Block Contrast Counts Crowd Ended Entry Found Job Keeper Match
-    Measured Needs Note Notes Objective Order Outcome Part Phrasebook PhrasebookSizes Place
-    Predicted Predictions Progress Published Reading Recipe Runs Sample Score Searched Sentence
-    SentencePairs Sentences Side Space Spoken Step Sweep Tally Texts TokenTranslation Training
-    Unit Word WordReading Words
+    Alignment Contrast Counts Crowd Ended Entry Found Job Keeper Needs Note Objective Order
+    Outcome Part Phrasebook PhrasebookSizes Place Predicted Predictions Progress Reading Recipe
+    Runs Sample Score Searched Sentence SentencePairs Sentences Side Space Spoken Step Sweep
+    Texts Training Unit Word WordReading Words
 """
 KNOWN_NAMESAKES = set(NAMESAKES.split())
 PRIVATE_OF_OTHERS = {  # private modules of Ray and MLflow that are imported; nothing is added
