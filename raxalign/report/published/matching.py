@@ -16,7 +16,7 @@ from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.languages import respelled
 from raxalign.report.cells import per_language
 from raxalign.report.cells.results import Results, why_untouched
-from raxalign.tasks.translation.samples import shift_point
+from raxalign.tasks.translation.counts import shift_point
 
 _FILES = "local files"
 

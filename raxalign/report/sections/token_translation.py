@@ -20,7 +20,7 @@ from raxalign.report.figures.curves import MOST_CURVES
 from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Curve, Heat, Panel, Sketch
 from raxalign.report.sections.base import Section
-from raxalign.tasks.translation.samples import shift_point
+from raxalign.tasks.translation.counts import shift_point
 
 if TYPE_CHECKING:
     import pyarrow as pa
