@@ -331,6 +331,11 @@ def _bytes(size: int) -> str:
 
 def _row(label: str, text: str) -> Iterable[str]:
     """A label and a text, wrapped within the width of a terminal; paths stay whole."""
-    starts = {"initial_indent": f"{label:{_INDENT}}", "subsequent_indent": " " * _INDENT}
-    whole = {"break_on_hyphens": False, "break_long_words": False}
-    return wrap(text, _WIDTH, **starts, **whole) or [label]
+    return wrap(
+        text,
+        _WIDTH,
+        initial_indent=f"{label:{_INDENT}}",
+        subsequent_indent=" " * _INDENT,
+        break_on_hyphens=False,
+        break_long_words=False,
+    ) or [label]
