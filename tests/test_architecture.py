@@ -69,7 +69,7 @@ PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 81_218, 564, 64_356
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
     Alignment Answer Asked Block Contrast Counts Crowd Ended Entry Found Job Match
-    Measured Needs Note Notes Objective Outcome Part Phrasebook PhrasebookSizes Place
+    Measured Needs Note Notes Objective Outcome Part Phrasebook PhrasebookSizes
     Predicted Predictions Progress Published Reading Recipe Runs Sample Score Searched Sentence
     SentencePairs Sentences Side Space Spoken Step Sweep Tally Texts TokenTranslation Training
     Unit Word WordReading Words
