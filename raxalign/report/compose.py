@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,7 @@ def compose(
 
     Args:
         rows: result rows of the plan (`plan.results.rows`).
-        plan: the plan of the grid; the sections among its plug-in files are shown too.
+        plan: the plan; sections among its plug-in files are shown too.
         figures: the folder that figures are drawn into.
         ledger: the stored predictions (None: nothing is tested, and there are no analyses).
         published: the papers whose tables are shown (`config.published`).
@@ -89,13 +90,9 @@ def compose(
     results = Results.of(rows, plan)
     judge = Judge(comparisons(results.cells, plan, ledger))
     made: list[Section] = []
-
-    def measure(name: str) -> Measure | None:
-        """Return what the first section that measures something of a name measures it with."""
-        found = (section.measures().get(name) for section in made)
-        return next((measure for measure in found if measure is not None), None)
-
-    material = Material(results, judge, figures, ledger, published, measure, sources or {})
+    material = Material(
+        results, judge, figures, ledger, published, partial(_measure, made), sources or {}
+    )
     made += [section(material) for section in section_kinds(plan)]
     shares = [share for section in made if (share := section.share()) is not None]
     document = Document(
@@ -108,8 +105,14 @@ def compose(
         tuple(listing for share in shares for listing in share.listings),
     )
     files = {name: text for share in shares for name, text in share.files.items()}
-    short = {table[0]: made for table, made in short_tables(results, judge)}
+    short = {key[0]: table for key, table in short_tables(results, judge)}
     return Composed(document, files, judge.compared, short)
+
+
+def _measure(sections: Sequence[Section], name: str) -> Measure | None:
+    """What the first section that measures something of a name measures it with."""
+    found = (section.measures().get(name) for section in sections)
+    return next((measure for measure in found if measure is not None), None)
 
 
 def section_kinds(plan: Plan) -> list[type[Section]]:
@@ -154,18 +157,13 @@ def write_report(
     published: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Write the report of result rows into a folder, which is made where it is not there.
-
-    The other arguments are those of `compose`.
-
-    Returns:
-        The paths of all files, the page first.
+    """Write the report of result rows into a folder, which is made where it is not there; the other
+    arguments are those of `compose`. Returns the paths of all files, the page first.
     """
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
-    (folder / "tables").mkdir(exist_ok=True)
-    composed = compose(
-        rows, plan, folder / "figures", ledger=ledger, published=published, sources=sources
-    )
+    for place in ("figures", "tables"):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+    given = {"ledger": ledger, "published": published, "sources": sources}
+    composed = compose(rows, plan, folder / "figures", **given)  # type: ignore[arg-type]
     document, short = composed.document, composed.short.items()
     compared = comparison_rows(composed.compared, plan)
     texts: dict[str, Iterable[str]] = {
@@ -184,9 +182,9 @@ def write_report(
     for name, parts in texts.items():
         with (folder / name).open("w", encoding="utf-8") as file:
             file.writelines(parts)
-    drawn = (figure.name for part in document.parts for figure in part.figures)
-    figures = [f"figures/{name}.{kind}" for name in drawn for kind in ("svg", "pdf", "png")]
-    return [folder / name for name in (*texts, *figures)]
+    figures = (figure.name for part in document.parts for figure in part.figures)
+    drawn = (f"figures/{name}.{kind}" for name in figures for kind in ("svg", "pdf", "png"))
+    return [folder / name for name in (*texts, *drawn)]
 
 
 @contextmanager

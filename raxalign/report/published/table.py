@@ -134,7 +134,7 @@ class MeasuredRow:
         yield from (f"Task {task} with {text}." for text in differing(params, rule.expects))
         selection = params.get("selection")
         if split != self.table.split:
-            yield f"MeasuredFigure on the {split} set (published: {self.table.split})."
+            yield f"Measured on the {split} set (published: {self.table.split})."
         if split == "dev" and selection not in (None, "last"):
             yield f"The {split} set also chose the checkpoint (selection: {selection})."
         if selection == "target-dev":
@@ -321,9 +321,9 @@ class TableMaker:
             return
         if fill is not None:
             yield fill.remark
-        yield from (f"MeasuredFigure with {text}." for text in match.differs)
+        yield from (f"Measured with {text}." for text in match.differs)
         if match.chosen:
-            yield f"MeasuredFigure with {match.chosen}."
+            yield f"Measured with {match.chosen}."
         rule, size = self.table.rows[row].match, match.cell.sentences
         wanted = rule.sentences if rule is not None else None
         if wanted is not None and size is not None and size != wanted:
@@ -331,7 +331,7 @@ class TableMaker:
             yield f"{scale}: {size:,} sentence pairs per language (published: {wanted:,})."
         if encoder_differs(self.publication, match.cell):
             encoder = self.publication.encoder[0]
-            yield f"MeasuredFigure on {match.cell.encoder} (published: {encoder})."
+            yield f"Measured on {match.cell.encoder} (published: {encoder})."
 
     def _entry(self, row: MeasuredRow, column: str, part: int, figure: float | None) -> Entry:
         """The entry of one printed figure, and its record."""
