@@ -203,7 +203,7 @@ class TableNotes:
 def with_notes(table: Table, texts: Sequence[str]) -> Table:
     """Return a table with its notes, numbered in the order of reading.
 
-    Notes that hold for every measured cell, or every measured line, are said once in the caption.
+    Notes that hold for every measured cell, or every measured line, stand once in the caption.
     Notes that nothing refers to are left out.
 
     Args:

@@ -53,7 +53,7 @@ def encoder_panels(results: Results, judge: Judge, task: str) -> list[Panel]:
     sizes: list[int | None] = [*sorted({n for cell in cells if (n := _size(cell)) is not None})]
     scale, panels = results.unit(*table[:2]).scale, []
     for size in sizes or [None]:
-        alike: dict[str, list[Cell]] = {}  # but for the seed of their own training
+        alike: dict[str, list[Cell]] = {}  # apart from the seed of their own training
         for cell in cells:
             if _size(cell) in (size, None):
                 alike.setdefault(_label(cell), []).append(cell)
