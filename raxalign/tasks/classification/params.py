@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from raxalign.config.params import LATER, BaseParams
-from raxalign.tasks.transfer.settings import SETTING, SettingParams
 from raxalign.tasks.transfer.task import (
     DATASET,
     OF_DEVELOPMENT,
@@ -15,6 +14,8 @@ from raxalign.tasks.transfer.task import (
     OF_TRAINING,
     PHRASEBOOK,
     REVISION,
+    SETTING,
+    SettingParams,
 )
 from raxalign.tasks.transfer.tuning import (
     BATCH_SIZE,

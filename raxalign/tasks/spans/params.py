@@ -9,7 +9,6 @@ from pydantic import Field
 from raxalign.config.params import LATER, BaseParams
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.tasks.spans.metrics import Rules
-from raxalign.tasks.transfer.settings import SETTING, SettingParams
 from raxalign.tasks.transfer.task import (
     DATASET,
     OF_DEVELOPMENT,
@@ -17,7 +16,9 @@ from raxalign.tasks.transfer.task import (
     OF_TRAINING,
     PHRASEBOOK,
     REVISION,
+    SETTING,
     LanguageNames,
+    SettingParams,
 )
 from raxalign.tasks.transfer.tuning import (
     BATCH_SIZE,

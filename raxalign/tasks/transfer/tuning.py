@@ -1,17 +1,17 @@
-"""The training of transfer tasks: its options, each declared once, and the settings of the loop.
+"""The options of the training of transfer tasks, each declared once, and the settings of the loop.
 
-The `Params` of a room name all of `Tuned` and give their defaults: ``learning_rate:
+The `Params` of a room name all options of the loop and give their defaults: ``learning_rate:
 Annotated[float, LEARNING_RATE] = 5e-5``. Those that are not declared here have the types of
 `raxalign.train.options`.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 from pydantic import Field
 
-from raxalign.train.loop import Schedule, TrainSettings
+from raxalign.train.loop import TrainSettings
 from raxalign.train.options import pair_of
 
 LEARNING_RATE = Field(gt=0, description="Learning rate at the end of the warm-up.")
@@ -48,56 +48,16 @@ MAX_TRAIN = Field(
 )
 
 
-class Tuned(Protocol):
-    """The options that every training of a task has."""
-
-    @property
-    def learning_rate(self) -> float:
-        """The rate at the end of the warm-up."""
-
-    @property
-    def batch_size(self) -> int:
-        """Training rows per step."""
-
-    @property
-    def epochs(self) -> int:
-        """Passes over the training rows."""
-
-    @property
-    def warmup(self) -> float:
-        """A share of all steps below 1, a number of steps from 1 on."""
-
-    @property
-    def schedule(self) -> Schedule:
-        """The rate after the warm-up."""
-
-    @property
-    def weight_decay(self) -> float:
-        """Weight decay of matrices."""
-
-    @property
-    def betas(self) -> str:
-        """Adam's β1 and β2."""
-
-    @property
-    def eps(self) -> float:
-        """Adam's ε."""
-
-    @property
-    def clip(self) -> float:
-        """Largest norm of the gradient; 0 is no limit."""
-
-
-def settings_of(tuned: Tuned) -> TrainSettings:
-    """Returns the settings of a training with the options `tuned`."""
+def settings_of(options: Any) -> TrainSettings:
+    """Return the settings of a training with these options."""
     return TrainSettings(
-        tuned.learning_rate,
-        tuned.batch_size,
-        tuned.epochs,
-        warmup=tuned.warmup,
-        schedule=tuned.schedule,
-        betas=pair_of(tuned.betas),
-        eps=tuned.eps,
-        weight_decay=tuned.weight_decay,
-        clip=tuned.clip or None,
+        options.learning_rate,
+        options.batch_size,
+        options.epochs,
+        warmup=options.warmup,
+        schedule=options.schedule,
+        betas=pair_of(options.betas),
+        eps=options.eps,
+        weight_decay=options.weight_decay,
+        clip=options.clip or None,
     )
