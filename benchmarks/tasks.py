@@ -52,7 +52,7 @@ from raxalign.tasks.spans.rows import answered
 from raxalign.tasks.spans.windows import make_windows
 from raxalign.tasks.tagging.models import Placed
 from raxalign.tasks.tagging.scheme import OUTSIDE
-from raxalign.tasks.transfer.tuning import settings_of
+from raxalign.tasks.transfer.params import settings_of
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime

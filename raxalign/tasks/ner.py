@@ -10,7 +10,7 @@ from typing import Annotated, final
 from raxalign.tasks.tagging.params import TaggingParams
 from raxalign.tasks.tagging.scheme import Made
 from raxalign.tasks.tagging.task import TaggingTask
-from raxalign.tasks.transfer.task import DATASET, Split
+from raxalign.tasks.transfer.params import DATASET, Split
 
 
 @final

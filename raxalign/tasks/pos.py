@@ -12,7 +12,7 @@ from pydantic import Field
 from raxalign.tasks.tagging.params import TaggingParams
 from raxalign.tasks.tagging.scheme import UPOS, Made, TagColumns
 from raxalign.tasks.tagging.task import TaggingTask
-from raxalign.tasks.transfer.task import DATASET, REVISION, Split
+from raxalign.tasks.transfer.params import DATASET, REVISION, Split
 
 _TREEBANKS = {
     "ar": "ar_padt",

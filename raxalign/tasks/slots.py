@@ -10,7 +10,7 @@ from typing import Annotated, Literal, final
 from raxalign.tasks.tagging.params import TaggingParams
 from raxalign.tasks.tagging.scheme import Made, TagColumns
 from raxalign.tasks.tagging.task import TaggingTask
-from raxalign.tasks.transfer.task import DATA, DataFiles, Split
+from raxalign.tasks.transfer.params import DATA, DataFiles, Split
 
 
 @final

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, final
 from raxalign.tasks.classification.params import ClassificationParams
 from raxalign.tasks.classification.scheme import ALIASES, COLUMNS, LABELS, XNLI, Made
 from raxalign.tasks.classification.task import ClassificationTask
-from raxalign.tasks.transfer.task import DATASET, Split
+from raxalign.tasks.transfer.params import DATASET, Split
 
 
 @final

@@ -22,7 +22,7 @@ from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.tagging.reading import read_hub
-from raxalign.tasks.transfer.task import HubSet
+from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.transfer.trained import Trained
 from raxalign.train.runtime import Runtime
 from tests.host_reads import host_reads

@@ -14,7 +14,7 @@ from raxalign.errors import DataError, TransientError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification.reading import ExampleFile, read_hub
 from raxalign.tasks.transfer.head import HeldOut
-from raxalign.tasks.transfer.task import HubSet
+from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.xnli import Xnli
 
 XNLI = Xnli(Xnli.Params()).scheme()

@@ -15,7 +15,7 @@ from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.tagging.reading import read_hub
 from raxalign.tasks.tagging.scheme import UPOS
-from raxalign.tasks.transfer.task import HubSet
+from raxalign.tasks.transfer.params import HubSet
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 

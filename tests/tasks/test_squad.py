@@ -19,7 +19,7 @@ from raxalign.tasks.spans.rows import (
     read_squad,
     scored,
 )
-from raxalign.tasks.transfer.task import HubSet
+from raxalign.tasks.transfer.params import HubSet
 from tests.tasks.xquad import LANGUAGES, real
 
 

@@ -13,8 +13,8 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.base import Task, TaskInputs
 from raxalign.tasks.tagging.task import TaggingTask
 from raxalign.tasks.transfer import training
+from raxalign.tasks.transfer.params import settings_of
 from raxalign.tasks.transfer.task import TransferTask
-from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.loop import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert

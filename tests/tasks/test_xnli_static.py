@@ -168,7 +168,7 @@ def test_weights_of_another_kind_of_encoder_are_refused(tmp_path):
     WordClassifier(static, (1, 8, 3), dropout=0.1, seed=0).save(tmp_path / "w.safetensors")
     other = WordClassifier(static, (1, 8, 3), dropout=0.1, seed=0)
     other.register_parameter("more", torch.nn.Parameter(torch.zeros(1)))
-    with pytest.raises(RaxalignError, match="was trained on another encoder.*\\['more'\\] differ"):
+    with pytest.raises(RaxalignError, match=r"was trained on another encoder.*\['more'\] differ"):
         other.load(tmp_path / "w.safetensors")
 
 

@@ -219,25 +219,18 @@ def training_parts(
     *,
     whole: bool = True,
 ) -> list[Part]:
-    """Collect the training examples of all languages, one unit per original example.
+    """Return the training examples of all languages, one unit per original example.
 
     With `sentence` switching (Pan et al. 2021, 3.3) each (p_xx, h_xx) of another language than the
     pivot becomes the two examples (p_xx, h_en) and (p_en, h_xx) of one unit, and is not used
-    itself; the pivot's own stay.
+    itself; the pivot's own stay. Raises `DataError` where examples are not parallel.
 
     Args:
         given: Language -> training examples; where languages are mixed, parallel to the pivot's.
         labels: All labels in their order.
         pivot: The language that others are mixed with.
         code_switching: Whether languages are mixed.
-        whole: Whether every example needs a counterpart in the pivot; otherwise those without one
-            are left out.
-
-    Returns:
-        The parts, language by language.
-
-    Raises:
-        DataError: Examples are not parallel; it names file and line.
+        whole: Whether every example needs a counterpart; otherwise those without are left out.
     """
     parts, begin = list[Part](), 0
     for lang, own in given.items():

@@ -34,8 +34,7 @@ from raxalign.tasks.transfer.selection import readers
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.classification.task import ClassificationTask
-    from raxalign.tasks.transfer.task import HubSet, Split
+    from raxalign.tasks.transfer.params import HubSet, Split
     from raxalign.train.loop import TrainSettings
 
 Classifier = SentenceClassifier | WordClassifier
@@ -46,7 +45,7 @@ _PHRASEBOOK_SEED = 0
 class LabelHead(Head):
     """Examples, a classifier, and its probabilities (examples, labels)."""
 
-    def __init__(self, task: ClassificationTask, inputs: TaskInputs) -> None:
+    def __init__(self, task: Any, inputs: TaskInputs) -> None:
         super().__init__(task, inputs)
         self.scheme = task.scheme()
         self.allowed = 0.5 if task.repeats else 0.0

@@ -18,7 +18,7 @@ from raxalign.errors import DataError
 from raxalign.languages import same_language
 from raxalign.tasks.classification.examples import Example, Examples, ExampleTable
 from raxalign.tasks.classification.scheme import ROLES, LabelScheme, Role
-from raxalign.tasks.transfer.task import HubSet, Split
+from raxalign.tasks.transfer.params import HubSet, Split
 
 _JSON = (".jsonl", ".ndjson", ".json")
 _HIDDEN = "Accuracies need labels; XTREME's test files have none, XNLI's own (xnli.test.tsv) have"
@@ -237,23 +237,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def read_hub(found: HubSet, split: str, scheme: LabelScheme, cache: Path | None) -> Examples:
-    """Read the examples of a data set of the hub, or of a local copy of its repository.
+    """Read the labelled examples of a data set of the hub, or of a local copy of its repository (see
+    `HubSet.read`). Raises `DataError` where a column is missing, or a label is unknown.
 
     Labels are text, or numbers; a number means the name that the data set has for it, or else the
     label at that place.
-
-    Args:
-        found: The data set and its configuration.
-        split: `dev` is the split `validation`, or `dev`.
-        scheme: The columns and the labels.
-        cache: A folder for what is downloaded (None: the hub's own).
-
-    Returns:
-        The examples that have a label.
-
-    Raises:
-        DataError: A column is missing, or a label is unknown.
-        TransientError: The hub cannot be reached.
     """
     where, table = found.read(split, cache)
     lowered = {name.lower(): name for name in table.column_names}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from raxalign.tasks.transfer.task import LanguageNames, Split
+from raxalign.tasks.transfer.params import LanguageNames, Split
 
 Names = str | tuple[str, ...]
 Role = Literal["first", "second", "label", "language", "id", "group", "split"]

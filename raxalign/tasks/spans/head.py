@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.mlqa import Mlqa
-    from raxalign.tasks.transfer.task import HubSet, Split
+    from raxalign.tasks.transfer.params import HubSet, Split
 
 
 class SpanHead(Head):
@@ -50,7 +49,7 @@ class SpanHead(Head):
 
     distinct = False
 
-    def __init__(self, task: Mlqa, inputs: TaskInputs) -> None:
+    def __init__(self, task: Any, inputs: TaskInputs) -> None:
         super().__init__(task, inputs)
         self.crosses = task.params.setting == "g-xlt"
         self.sizes = WindowSizes(

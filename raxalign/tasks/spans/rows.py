@@ -16,7 +16,7 @@ from raxalign.errors import DataError
 from raxalign.tasks.transfer.rows import TaskRows
 
 if TYPE_CHECKING:
-    from raxalign.tasks.transfer.task import HubSet
+    from raxalign.tasks.transfer.params import HubSet
 
 
 @dataclass(frozen=True)

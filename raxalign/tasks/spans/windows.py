@@ -233,21 +233,8 @@ def write_questions(
     folder: Path,
 ) -> dict[str, object]:
     """Write the pieces of training questions and their contexts, where the answers are among these,
-    and fingerprints, in one process.
-
-    Args:
-        rows: The training questions.
-        lang: Their language.
-        tokenizer: The tokenizer that makes the pieces.
-        threads: The number of processes that others use.
-        folder: Takes the files.
-
-    Returns:
-        The numbers of questions, of different contexts and of all their pieces, and of unknown ones
-        among these.
-
-    Raises:
-        DataError: No answer stands where it says.
+    and fingerprints, in one process. Return the numbers of questions, of different contexts and of
+    all their pieces, and of unknown ones among these.
     """
     placed = answered(rows).rows
     number_of: dict[str, int] = {}

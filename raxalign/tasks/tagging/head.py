@@ -26,8 +26,7 @@ from raxalign.tasks.transfer.lists import ragged
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.tagging.task import TaggingTask
-    from raxalign.tasks.transfer.task import HubSet, Split
+    from raxalign.tasks.transfer.params import HubSet, Split
 
 _PHRASEBOOK_SEED = 0
 """The examples are data: they do not change with the seed of a trial."""
@@ -42,7 +41,7 @@ class TagHead(Head):
     point = "step"
     allowed = 0.5
 
-    def __init__(self, task: TaggingTask, inputs: TaskInputs) -> None:
+    def __init__(self, task: Any, inputs: TaskInputs) -> None:
         super().__init__(task, inputs)
         self.scheme, self.options = task.scheme(), task.settings()
 

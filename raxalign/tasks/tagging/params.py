@@ -12,27 +12,25 @@ from raxalign.config.params import LATER, BaseParams
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.encoders.models.vectors import layer_ends, parse_layers
 from raxalign.languages import spelled
-from raxalign.tasks.transfer.selection import Selection
-from raxalign.tasks.transfer.task import (
+from raxalign.tasks.transfer.params import (
+    BATCH_SIZE,
     DATASET,
+    DROPOUT,
+    EPOCHS,
+    LEARNING_RATE,
+    MAX_LENGTH,
+    MAX_TRAIN,
     OF_DEVELOPMENT,
     OF_TEST,
     OF_TRAINING,
     PHRASEBOOK,
     REVISION,
     SELECTION,
+    WARMUP,
     LanguageNames,
     TransferParams,
 )
-from raxalign.tasks.transfer.tuning import (
-    BATCH_SIZE,
-    DROPOUT,
-    EPOCHS,
-    LEARNING_RATE,
-    MAX_LENGTH,
-    MAX_TRAIN,
-    WARMUP,
-)
+from raxalign.tasks.transfer.selection import Selection
 from raxalign.train.options import SCHEDULE, Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
 Tagger = Literal["bilstm_crf", "linear"]

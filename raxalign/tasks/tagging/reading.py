@@ -1,5 +1,15 @@
-"""Tagged sentences from files (columns as in the CoNLL shared tasks, CoNLL-U, or one request per
-line as in MultiATIS++) and from data sets of the Hugging Face Hub.
+"""Tagged sentences from files in three forms, and from data sets of the Hugging Face Hub.
+
+Columns, which tabs or blanks divide: blank lines divide sentences, and ``-DOCSTART-`` lines are
+skipped. Where the first column numbers the words of each sentence, as in GermEval 2014 and
+Universal NER, the second and the third are read, and lines that begin with ``#`` are skipped.
+
+CoNLL-U has the running text too: a blank after each word without ``SpaceAfter=No``. Empty nodes
+(``1.1``) are skipped. A range of words (``1-2``) is not a word; its words are joined where they
+make up its form (``don't``), and are otherwise divided by blanks (``im``, which is ``in dem``).
+
+MultiATIS++ (Xu et al. 2020) is tab-separated with a header (``id``, ``utterance``, ``slot_labels``
+and ``intent``): one request per line, words and labels divided by blanks.
 """
 
 from __future__ import annotations
@@ -17,7 +27,7 @@ from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.tagging.scheme import ENTITIES, UNIVERSAL, TagScheme, listed
 from raxalign.tasks.tagging.sentences import Sentences, Tagged
-from raxalign.tasks.transfer.task import HubSet
+from raxalign.tasks.transfer.params import HubSet
 
 _NUMBER = re.compile(r"(\d+)|\d+-\d+|\d+\.\d+")
 """A word of CoNLL-U (the group), a range of words, or an empty node."""
@@ -47,18 +57,6 @@ def read_tagged(
     path: Path, encoding: str = "utf-8", report: Report = refuse, scheme: TagScheme = ENTITIES
 ) -> Sentences:
     """Read the sentences of a file; entities come back in IOB2.
-
-    *Columns*, which tabs or blanks divide: blank lines divide sentences, and ``-DOCSTART-`` lines
-    are skipped. Where the first column numbers the words of each sentence, as in GermEval 2014 and
-    Universal NER, the second and the third are read, and lines that begin with ``#`` are skipped.
-
-    *CoNLL-U* has the running text too: a blank after each word without ``SpaceAfter=No``. Empty
-    nodes (``1.1``) are skipped. A range of words (``1-2``) is not a word; its words are joined
-    where they make up its form (``don't``), and are otherwise divided by blanks (``im``, which is
-    ``in dem``).
-
-    *MultiATIS++* (Xu et al. 2020) is tab-separated with a header (``id``, ``utterance``,
-    ``slot_labels`` and ``intent``): one request per line, words and labels divided by blanks.
 
     Args:
         path: The file.

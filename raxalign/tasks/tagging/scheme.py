@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from raxalign.tasks.transfer.task import LanguageNames
+from raxalign.tasks.transfer.params import LanguageNames
 
 Names = str | tuple[str, ...]
 OUTSIDE = "O"

@@ -63,23 +63,30 @@ def train(
     sets = {held.place: held for held in head.held_out(trained, fingerprints)}
     given = {lang: head.check_trained(rows) for lang, rows in given.items()}
     labels = head.labels(list(given.values()))
-    watched = runtime.watch.languages if runtime.watch else ()
+    asked = runtime.watch.languages if runtime.watch else ()
+    watched = {lang: sets.get(f"{lang}/dev") or head.dev_set(lang) for lang in asked}
+    sets |= {held.place: held for held in watched.values()}
     records, counts = list[dict[str, object]](), list[Mapping[str, int]]()
     for own, read in head.groups(given):
         lang, name = own or pivot, "-".join(part for part in (head.task.name, own) if part)
-        scored = head.scored_in_training(lang, languages)
-        needed = () if head.options.selection == "last" else scored
-        for code in (*needed, *watched):
-            if f"{code}/dev" not in sets:
-                sets[f"{code}/dev"] = head.dev_set(code)
-        dev = {code: sets[f"{code}/dev"] for code in scored if f"{code}/dev" in sets}
-        run = _Run(head, Given(read, lang, labels), dev, {c: sets[f"{c}/dev"] for c in watched})
+        dev = _dev_sets(head, sets, head.scored_in_training(lang, languages))
+        run = _Run(head, Given(read, lang, labels), dev, watched)
         made = train_models(aligned, lang, runtime, folder, name, run)
         records += [record if own is None else {**record, "lang": own} for record in made]
         counts.append(run.counts)
     if runtime.rank == 0:
         Trained.write(folder, records, fingerprints, labels)
     return {**head.notes_of_training(given, labels, counts), "models": records}
+
+
+def _dev_sets(head: Head, sets: dict[str, HeldOut], languages: Sequence[str]) -> dict[str, HeldOut]:
+    """The development sets of languages, of which those that choose are read where they are not
+    among `sets` yet.
+    """
+    for lang in languages if head.options.selection != "last" else ():
+        if f"{lang}/dev" not in sets:
+            sets[f"{lang}/dev"] = head.dev_set(lang)
+    return {lang: sets[f"{lang}/dev"] for lang in languages if f"{lang}/dev" in sets}
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from raxalign.running import Sentence
 from raxalign.tasks.classification.reading import ExampleFile, read_hub
 from raxalign.tasks.classification.scheme import SCHEME
 from raxalign.tasks.transfer.fingerprints import unit
-from raxalign.tasks.transfer.task import HubSet, path_of
+from raxalign.tasks.transfer.params import HubSet, path_of
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
