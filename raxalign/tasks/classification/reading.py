@@ -237,8 +237,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def read_hub(found: HubSet, split: str, scheme: LabelScheme, cache: Path | None) -> Examples:
-    """Read the labelled examples of a data set of the hub, or of a local copy of its repository (see
-    `HubSet.read`). Raises `DataError` where a column is missing, or a label is unknown.
+    """Read the labelled examples of a data set of the hub, or of a local copy of its repository.
+    Raises as `HubSet.read` does, and `DataError` where a column is missing, or a label is unknown.
 
     Labels are text, or numbers; a number means the name that the data set has for it, or else the
     label at that place.

@@ -22,15 +22,13 @@ from raxalign.tasks.transfer.head import Batches, Given, Head, HeldOut
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.selection import best_epoch, kept
 from raxalign.tasks.transfer.trained import ALL, Trained
-from raxalign.train.host_side import HostSided
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
-from raxalign.train.objective import Step
+from raxalign.train.objective import HostSided, Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.transfer.model import TaskModel
-    from raxalign.train.runtime import Runtime
-    from raxalign.train.watch import Watch
+    from raxalign.train.runtime import Runtime, Watch
 
 
 def train(
