@@ -38,8 +38,8 @@ def train(
     runtime: Runtime,
     folder: Path,
 ) -> Mapping[str, object]:
-    """Train on the rows of the pivot, or of all languages. Every worker calls it, the first one
-    writes.
+    """Train on the rows of the pivot, or of all languages, and return notes. Every worker calls it,
+    the first one writes. Raises `DataError` where what is evaluated is trained on.
 
     Args:
         head: Reads the rows and makes the models.
@@ -47,12 +47,6 @@ def train(
         languages: Those that are trained on, or whose development sets choose the weights.
         runtime: The device, the seed and the place of checkpoints.
         folder: Takes the weights and the record of the training.
-
-    Returns:
-        Notes: counts, and the records of the models.
-
-    Raises:
-        DataError: A file cannot be read, or what is evaluated is trained on.
     """
     pivot = head.pivot
     trained = [lang for lang in languages if head.task.trains_on(lang, pivot)]
