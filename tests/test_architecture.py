@@ -69,8 +69,8 @@ PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 77_667, 521, 64_207
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
     Alignment Compared Contrast Crowd Ended Entry Found Job Needs Note Objective Outcome Part
-    Phrasebook PhrasebookSizes Predicted Predictions Progress Reading Recipe Runs Sample Score
-    Searched Sentence Sentences Space Spoken Step Texts Training Unit Word
+    Phrasebook PhrasebookSizes Predicted Progress Reading Recipe Runs Sample Score
+    Searched Sentence Sentences Space Spoken Step Unit Word
 """
 KNOWN_NAMESAKES = set(NAMESAKES.split())
 PRIVATE_OF_OTHERS = {  # private modules of Ray and MLflow that are imported; nothing is added
