@@ -137,8 +137,7 @@ def _bitexts(plan: Plan) -> tuple[bool, list[str]]:
     """Whether all sentence pairs of local files can be read and are enough, and lines that say
     so.
     """
-    from raxalign.plan.checks.bitexts import other_lengths, read_bitexts
-    from raxalign.plan.checks.shortage import shortages
+    from raxalign.plan.checks.bitexts import other_lengths, read_bitexts, shortages
 
     found = list(read_bitexts(plan))
     faults = [str(fault) for entry in found for fault in entry.faults]

@@ -31,11 +31,10 @@ from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
-from raxalign.plan.point import Point
 from raxalign.plan.stage import Stage
 from raxalign.plan.study import Asked, Study, Suggestion, study_of
 from raxalign.plan.touch import Meeting
-from raxalign.plan.trial import Searched, Trial, Untouched
+from raxalign.plan.trial import Point, Searched, Trial, Untouched
 from raxalign.plugin_files import returned
 from raxalign.printing import are, counted
 from raxalign.store.key import digest

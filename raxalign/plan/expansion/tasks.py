@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.errors import Fault, GridError, RaxalignError
-from raxalign.plan.expansion.data import SEEN_DICTIONARY, SEEN_SWAPPED
-from raxalign.plan.expansion.prepared import prepared_rows
+from raxalign.plan.expansion.data import SEEN_DICTIONARY, SEEN_SWAPPED, prepared_rows
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import Stage
 from raxalign.plugin_files import returned

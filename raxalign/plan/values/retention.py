@@ -153,8 +153,12 @@ class Keeping:
         return frozenset().union(*(self._of.get(e, ()) for e in trial.evaluations.values()))
 
     def _cell(self, key: str) -> str:
-        point = self._plan.by_key[key].point
-        return digest([point.method, point.params, point.encoder, point.languages, point.sentences])
+        return run_cell(self._plan.by_key[key])
+
+
+def run_cell(trial: Trial) -> str:
+    """Return what trials have in common that differ in their seed alone."""
+    return digest([trial.method, trial.params, trial.encoder, trial.languages, trial.sentences])
 
 
 def dev_score(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> float | None:
@@ -188,16 +192,9 @@ def made_again(
     records: Mapping[str, Tombstone],
 ) -> str | None:
     """Return a sentence on the weights that pending evaluations need and that were not kept; None
-    where there are none.
-
-    Args:
-        plan: The plan.
-        done: The evaluations that the ledger has.
-        stored: The keys of the artifacts that the storage has.
-        records: What is left of the weights that were not kept, by key.
+    where there are none. `records` is what is left of those that were not kept, by key; see
+    `to_make` for the others.
     """
-    if not records:
-        return None
     return again([records[key] for key in to_make(plan, done, stored) if key in records])
 
 
