@@ -252,7 +252,8 @@ class Plan:
             "asked": [Asked(**entry) for entry in data.get("asked", ())],
         }
         whole = {"name", "pivot", "points", "stages", "axes"}
-        return cls(**{name: part if name in whole else tuple(part) for name, part in data.items()})
+        data |= {name: tuple(part) for name, part in data.items() if name not in whole}
+        return cls(**data)
 
 
 def _trial(entry: Mapping[str, Any]) -> Trial:

@@ -31,21 +31,20 @@ _Score = tuple[float, int]
 
 def weights_of(plan: Plan) -> frozenset[str]:
     """Return the keys of the stages of a plan that hold trained weights."""
-    changes = cache(_changes_weights)
+
+    @cache
+    def changes(catalogue: str | None, maker: str, options: str) -> bool:
+        if catalogue is None:  # no plug-in makes it: it comes from outside
+            return False
+        kind = catalog(catalogue)[maker]
+        return bool(kind(kind.Params.model_validate_json(options)).effect().weights)
+
     return frozenset(
         key
         for key, stage in plan.stages.items()
         if stage.kind == "tuned"
         or (stage.kind == "aligned" and changes(stage.catalogue, stage.maker, stage.options))
     )
-
-
-def _changes_weights(catalogue: str | None, maker: str, options: str) -> bool:
-    """Whether a method changes weights; one that no plug-in makes comes from outside."""
-    if catalogue is None:
-        return False
-    kind = catalog(catalogue)[maker]
-    return bool(kind(kind.Params.model_validate_json(options)).effect().weights)
 
 
 def below(plan: Plan, chosen: AbstractSet[str]) -> dict[str, frozenset[str]]:
@@ -98,10 +97,7 @@ class Keeping:
         self, trial: Trial, records: Mapping[str, Mapping[str, Any]]
     ) -> Iterator[tuple[str, str]]:
         """Note that a trial ended; yield the weights that may go now, each with the reason.
-
-        Args:
-            trial: The trial.
-            records: Those of its evaluations that are in the ledger, by their keys.
+        `records` are those of its evaluations that are in the ledger, by their keys.
         """
         self._running.discard(trial.key)
         for entry in self._pending & records.keys() & self._of.keys():
