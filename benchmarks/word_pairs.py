@@ -36,8 +36,7 @@ from raxalign.corpora.text.sentences import sentence_columns
 from raxalign.pairing.aligners import eflomal
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.build import (
-    HeldoutSources,
-    Recipe,
+    LinkRecipe,
     Workplace,
     build_heldout,
     build_training,
@@ -113,16 +112,16 @@ def diagonal(
 def measure(folder: Path) -> None:
     """Builds both artifacts in this process; prints the core-seconds and the peak of its memory."""
     aligner = eflomal.Eflomal(eflomal.Eflomal.Params())
-    recipe, workplace = Recipe(aligner, "de", "en"), Workplace(folder / "work")
+    recipe, workplace = LinkRecipe(aligner, "de", "en"), Workplace(folder / "work")
     seconds = {"sentences_alone": clock(lambda: copy(folder / "training", folder / "copy"))}
     leave_out_program(folder, "training")
     seconds["training"] = clock(
         lambda: build_training(folder / "training", recipe, workplace, folder / "pairs")
     )
     leave_out_program(folder, "run")
-    sources = HeldoutSources(folder / "heldout", folder / "training")
+    sources = folder / "heldout", folder / "training"
     build = lambda: build_heldout(  # noqa: E731
-        sources, recipe, workplace, folder / "run", keep_training=True
+        *sources, recipe, workplace, folder / "run", keep_training=True
     )
     seconds["heldout_run"] = clock(build)
     print(

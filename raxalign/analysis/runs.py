@@ -16,13 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from raxalign.arrays import Floats, Ints
 from raxalign.measured import Measured, undeclared
 from raxalign.sample import Sample
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 NUMBER = undeclared("")
 
 

@@ -32,7 +32,7 @@ class Sense:
 
 
 @dataclass(frozen=True)
-class Word:
+class PivotWord:
     """A pivot word with its senses, the most frequent first."""
 
     word: str
@@ -54,7 +54,7 @@ class Word:
         return self.senses[0].occurrences / self.occurrences
 
 
-def senses(table: pa.Table, words: Sequence[str] = PAPER_WORDS) -> list[Word]:
+def senses(table: pa.Table, words: Sequence[str] = PAPER_WORDS) -> list[PivotWord]:
     """Return the senses of some pivot words, in any casing, in the predictions of one language and
     split; words that do not occur are left out.
     """
@@ -62,7 +62,7 @@ def senses(table: pa.Table, words: Sequence[str] = PAPER_WORDS) -> list[Word]:
     return [found[word] for word in dict.fromkeys(word.lower() for word in words) if word in found]
 
 
-def ambiguous(table: pa.Table, *, least: int = 3, most: int = 20) -> list[Word]:
+def ambiguous(table: pa.Table, *, least: int = 3, most: int = 20) -> list[PivotWord]:
     """Return the pivot words with at least two translations that occur `least` times each, those
     with the most such occurrences first; a form without letters is not a word here.
     """
@@ -77,7 +77,7 @@ def ambiguous(table: pa.Table, *, least: int = 3, most: int = 20) -> list[Word]:
     return sorted(weights, key=lambda word: (-weights[word], word.word))[:most]
 
 
-def _words(table: pa.Table) -> dict[str, Word]:
+def _words(table: pa.Table) -> dict[str, PivotWord]:
     gold: dict[str, Counter[str]] = defaultdict(Counter)
     forms: dict[str, Counter[str]] = defaultdict(Counter)
     places: dict[str, Counter[str]] = defaultdict(Counter)
@@ -86,7 +86,7 @@ def _words(table: pa.Table) -> dict[str, Word]:
         forms[word][translation] += retrieved == translation
         places[word][translation] += correct
     return {
-        word: Word(
+        word: PivotWord(
             word,
             tuple(
                 Sense(form, n, forms[word][form], places[word][form])

@@ -6,7 +6,7 @@ sentences `data`; word pairs likewise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +43,7 @@ LINKED_TYPES = "linked_types.arrow"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LinkRecipe:
     """How the links of a language and the pivot are made: by which word aligner, and what becomes
     of its two directions.
 
@@ -75,20 +75,6 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class HeldoutSources:
-    """The sentences of one run for held-out word pairs: the artifact folder `heldout` of test and
-    dev, and the dataset folder `training`.
-    """
-
-    heldout: Path
-    training: Path
-
-    def folders(self) -> dict[str, Path]:
-        """Return the dataset folder of each part."""
-        return {TEST: self.heldout / TEST, DEV: self.heldout / DEV, TRAIN: self.training}
-
-
-@dataclass(frozen=True)
 class Workplace:
     """What a word aligner works with: a scratch folder, the places of its sources, its share of the
     cores, and its encoder on a device (None: it reads words alone).
@@ -102,7 +88,7 @@ class Workplace:
 
 
 def build_training(
-    bitext: Path, recipe: Recipe, workplace: Workplace, folder: Path
+    bitext: Path, recipe: LinkRecipe, workplace: Workplace, folder: Path
 ) -> dict[str, Json]:
     """Writes the word pairs of a training bitext to `<folder>/data`.
 
@@ -123,8 +109,9 @@ def build_training(
 
 
 def build_heldout(
-    sources: HeldoutSources,
-    recipe: Recipe,
+    heldout: Path,
+    training: Path,
+    recipe: LinkRecipe,
     workplace: Workplace,
     folder: Path,
     *,
@@ -136,7 +123,8 @@ def build_heldout(
     that are linked in the training sentences of this run.
 
     Args:
-        sources: the sentences.
+        heldout: the artifact folder of test and dev sentences.
+        training: the dataset folder of training sentences.
         recipe: how links are made.
         workplace: what the word aligner works with.
         folder: the artifact folder to fill.
@@ -145,7 +133,7 @@ def build_heldout(
     Returns:
         Notes: counts per part, the word aligner, and the digest of all links.
     """
-    folders = sources.folders()
+    folders = {TEST: heldout / TEST, DEV: heldout / DEV, TRAIN: training}
     tables = {part: read_table(source) for part, source in folders.items()}
     links = _align({folders[part]: table for part, table in tables.items()}, recipe, workplace)
     notes = {**recipe.facts(), "links_digest": links.digest()}
@@ -191,16 +179,19 @@ def export_pharaoh(folder: Path, path: Path) -> int:
     return len(links)
 
 
-def _align(bitexts: Mapping[Path, pa.Table], recipe: Recipe, workplace: Workplace) -> Links:
+def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, workplace: Workplace) -> Links:
     """Symmetrised and filtered links of the sentence pairs of bitexts by their folders, one after
     the other.
     """
     tables = list(bitexts.values())
+    gold = (
+        Links.join([links_of(table) for table in tables]) if all(map(_has_gold, tables)) else None
+    )
     src, tgt = (Words.join([Words.of_table(table, name) for table in tables]) for name in SIDES)
     ids = np.concatenate([table.column("id").to_numpy() for table in tables])
     inputs = AlignerInputs(
         ids=ids,  # type: ignore[arg-type]  # an array is a sequence here
-        gold=_gold(tables),
+        gold=gold,
         locations=workplace.locations,
         work=workplace.work,
         threads=workplace.threads,
@@ -212,14 +203,6 @@ def _align(bitexts: Mapping[Path, pa.Table], recipe: Recipe, workplace: Workplac
     )
     links = symmetrize_links(*recipe.aligner.align(src, tgt, inputs), recipe.symmetrization)
     return thin(links, recipe.one_to_one)
-
-
-def _gold(tables: Iterable[pa.Table]) -> Links | None:
-    """The corpus's own links, where every table has them."""
-    tables = list(tables)
-    return (
-        Links.join([links_of(table) for table in tables]) if all(map(_has_gold, tables)) else None
-    )
 
 
 def _has_gold(table: pa.Table) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.config.options import read_options
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.text.samples import TEXTS
+from raxalign.corpora.phrases.rows import built_in_texts
 from raxalign.corpora.text.words import given_words, tokenize, within_text
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.pieces import encode_texts
@@ -201,18 +201,19 @@ def sample_texts(opened: Opened | None) -> tuple[dict[str, list[Published]], str
     """Return sentences of each language, and where they are from: the grid's corpus where it is on
     this machine, else the built-in ones. Raises `RaxalignError` where there are neither.
     """
+    known = built_in_texts()
     if opened is None:
-        return {lang: _sentences(lang, TEXTS[lang]) for lang in TEXTS}, "built in"
+        return {lang: _sentences(lang, known[lang]) for lang in known}, "built in"
     languages = (opened.plan.pivot, *opened.grid.languages)
     texts, built_in = dict(_of_corpus(opened)), []
     for lang in languages:
-        if lang not in texts and lang in TEXTS:
-            texts[lang] = _sentences(lang, TEXTS[lang])
+        if lang not in texts and lang in known:
+            texts[lang] = _sentences(lang, known[lang])
             built_in.append(lang)
     if not texts:
         raise RaxalignError(
             f"{opened.grid.path}: its corpus is not on this machine, and there are built-in"
-            f" sentences in {', '.join(TEXTS)} alone"
+            f" sentences in {', '.join(known)} alone"
         )
     without = [lang for lang in languages if lang not in texts]
     parts = [

@@ -7,9 +7,13 @@ from dataclasses import replace
 import pytest
 
 from raxalign.corpora.text.bitext import write_heldout, write_training
-from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
+from raxalign.corpora.text.cleaning import (
+    BitextOptions,
+    PieceFilter,
+    SplitCorpus,
+    basic_tokens,
+)
 from raxalign.corpora.text.dataset import read_table
-from raxalign.corpora.text.lengths import PieceFilter, basic_tokens
 
 
 def letters(words, lang):

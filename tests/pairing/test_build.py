@@ -10,8 +10,7 @@ from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.aligners.links import GivenLinks
 from raxalign.pairing.build import (
-    HeldoutSources,
-    Recipe,
+    LinkRecipe,
     Workplace,
     build_heldout,
     build_training,
@@ -70,7 +69,7 @@ def workplace(tmp_path):
 
 
 def recipe(aligner=None, **more):
-    return Recipe(aligner or GivenLinks(GivenLinks.Params()), "de", "en", **more)
+    return LinkRecipe(aligner or GivenLinks(GivenLinks.Params()), "de", "en", **more)
 
 
 def rows(folder):
@@ -142,11 +141,11 @@ def heldout(tmp_path):
     training = write_bitext(
         tmp_path / "training", PAIRS[2:] + PAIRS[:1] * 2, first_id=10, gold=GOLD[2:] + GOLD[:1] * 2
     )
-    return HeldoutSources(tmp_path / "heldout", training)
+    return tmp_path / "heldout", training
 
 
 def test_one_run_gives_test_and_dev_and_the_types_linked_in_training(tmp_path, workplace):
-    notes = build_heldout(heldout(tmp_path), recipe(), workplace, tmp_path / "run")
+    notes = build_heldout(*heldout(tmp_path), recipe(), workplace, tmp_path / "run")
     assert rows(tmp_path / "run" / "data") == [(100, {(0, 0), (1, 1)})]
     assert rows(tmp_path / "run" / "dev") == [(90, set())]
     assert not (tmp_path / "run" / "train").exists()
@@ -174,7 +173,7 @@ def test_the_word_aligner_sees_test_and_dev_and_training_in_one_run(tmp_path, wo
             return super().align(src, tgt, inputs)
 
     aligner = Spy(FastAlign.Params())
-    build_heldout(heldout(tmp_path), recipe(aligner), workplace, tmp_path / "run")
+    build_heldout(*heldout(tmp_path), recipe(aligner), workplace, tmp_path / "run")
     ((src, ids, gold),) = seen
     assert ids == [100, 90, 10, 11, 12, 13]
     assert src == [s for s, _ in [*PAIRS[:1], *PAIRS[1:2], *PAIRS[2:], *PAIRS[:1] * 2]]
@@ -182,7 +181,7 @@ def test_the_word_aligner_sees_test_and_dev_and_training_in_one_run(tmp_path, wo
 
 
 def test_a_slice_of_the_run_is_its_first_training_sentences(tmp_path, workplace):
-    build_heldout(heldout(tmp_path), recipe(), workplace, tmp_path / "run", keep_training=True)
+    build_heldout(*heldout(tmp_path), recipe(), workplace, tmp_path / "run", keep_training=True)
     notes = slice_training(tmp_path / "run", tmp_path / "slice", 3)
     assert (
         rows(tmp_path / "slice" / "data")
@@ -205,7 +204,7 @@ def test_equal_bitexts_give_equal_bytes(tmp_path, workplace):
 def test_seen_types_are_those_of_the_run_and_the_training_sets_and_the_dictionaries(
     tmp_path, workplace
 ):
-    build_heldout(heldout(tmp_path), recipe(), workplace, tmp_path / "run")
+    build_heldout(*heldout(tmp_path), recipe(), workplace, tmp_path / "run")
     own = write_bitext(
         tmp_path / "own", [(["Ein", "Buch"], ["a", "book"])], gold=[[(0, 0), (1, 1)]]
     )
@@ -262,9 +261,8 @@ def test_given_links_require_the_words_of_the_corpus(tmp_path):
     (tmp_path / "run").mkdir()
     for name in ("data", "dev"):
         write_bitext(tmp_path / "run" / name, PAIRS[:2], words="own")
-    sources = HeldoutSources(tmp_path / "run", made)
     with pytest.raises(RaxalignError, match="made here by a tokeniser"):
-        build_heldout(sources, made_with, workplace, tmp_path / "refused")
+        build_heldout(tmp_path / "run", made, made_with, workplace, tmp_path / "refused")
 
 
 def pairs_table(src_links, tgt_links):

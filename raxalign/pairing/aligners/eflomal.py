@@ -19,19 +19,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign import lazy
+from raxalign.arrays import Ints
 from raxalign.errors import DependencyError, RaxalignError, TransientError
+from raxalign.lazy import np, pa
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.words import Words
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
-else:
-    np = lazy.load("numpy")
-    pa = lazy.load("pyarrow")
 
 _PROGRAM = "eflomal-align"
 
@@ -128,7 +124,7 @@ def _write_numbers(path: Path, words: Words, lowercase: bool) -> None:
             file.write(_lines(codes, words.offsets[start : start + 50_001], names))
 
 
-def _lines(codes: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], names: pa.Array) -> str:
+def _lines(codes: npt.NDArray[np.int32], offsets: Ints, names: pa.Array) -> str:
     import pyarrow.compute as pc
 
     tokens = names.take(pa.array(codes[offsets[0] : offsets[-1]]))
