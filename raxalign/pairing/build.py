@@ -7,9 +7,8 @@ sentences `data`; word pairs likewise.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +30,6 @@ from raxalign.pairing.schema import (
 from raxalign.pairing.symmetrize import symmetrize_links
 from raxalign.pairing.words import Words
 from raxalign.store.key import Json
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
 
 _BATCH_ROWS = 8192
 
@@ -74,35 +70,22 @@ class LinkRecipe:
         return {**pair, **self.facts(), **self.metadata}
 
 
-@dataclass(frozen=True)
-class Workplace:
-    """What a word aligner works with: a scratch folder, the places of its sources, its share of the
-    cores, and its encoder on a device (None: it reads words alone).
-    """
-
-    work: Path
-    locations: Mapping[str, str] = field(default_factory=dict)
-    threads: int = 1
-    encoder: Encoder | None = None
-    device: str = "cpu"
-
-
 def build_training(
-    bitext: Path, recipe: LinkRecipe, workplace: Workplace, folder: Path
+    bitext: Path, recipe: LinkRecipe, inputs: AlignerInputs, folder: Path
 ) -> dict[str, Json]:
     """Writes the word pairs of a training bitext to `<folder>/data`.
 
     Args:
         bitext: the dataset folder of the training sentences.
         recipe: how links are made.
-        workplace: what the word aligner works with.
+        inputs: what the word aligner works with; sentences and languages are added.
         folder: the artifact folder to fill.
 
     Returns:
         Notes: counts, the word aligner, and the links' digest.
     """
     table = read_table(bitext)
-    links = _align({bitext: table}, recipe, workplace)
+    links = _align({bitext: table}, recipe, inputs)
     metadata = {**_of_bitext(bitext), **recipe.described(), "part": "training"}
     counts = _write(table, links, folder / TEST, metadata)
     return {**recipe.facts(), **counts, "links_digest": links.digest()}
@@ -112,7 +95,7 @@ def build_heldout(
     heldout: Path,
     training: Path,
     recipe: LinkRecipe,
-    workplace: Workplace,
+    inputs: AlignerInputs,
     folder: Path,
     *,
     keep_training: bool = False,
@@ -126,7 +109,7 @@ def build_heldout(
         heldout: the artifact folder of test and dev sentences.
         training: the dataset folder of training sentences.
         recipe: how links are made.
-        workplace: what the word aligner works with.
+        inputs: what the word aligner works with; sentences and languages are added.
         folder: the artifact folder to fill.
         keep_training: whether `<folder>/train` is written too, for `slice_training`.
 
@@ -135,7 +118,7 @@ def build_heldout(
     """
     folders = {TEST: heldout / TEST, DEV: heldout / DEV, TRAIN: training}
     tables = {part: read_table(source) for part, source in folders.items()}
-    links = _align({folders[part]: table for part, table in tables.items()}, recipe, workplace)
+    links = _align({folders[part]: table for part, table in tables.items()}, recipe, inputs)
     notes = {**recipe.facts(), "links_digest": links.digest()}
     start = 0
     for part, name in ((TEST, "test"), (DEV, "dev"), (TRAIN, "training")):
@@ -179,29 +162,22 @@ def export_pharaoh(folder: Path, path: Path) -> int:
     return len(links)
 
 
-def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, workplace: Workplace) -> Links:
+def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, inputs: AlignerInputs) -> Links:
     """Symmetrised and filtered links of the sentence pairs of bitexts by their folders, one after
     the other.
     """
     tables = list(bitexts.values())
-    gold = (
-        Links.join([links_of(table) for table in tables]) if all(map(_has_gold, tables)) else None
-    )
+    has_gold = all(map(_has_gold, tables))
     src, tgt = (Words.join([Words.of_table(table, name) for table in tables]) for name in SIDES)
-    ids = np.concatenate([table.column("id").to_numpy() for table in tables])
-    inputs = AlignerInputs(
-        ids=ids,  # type: ignore[arg-type]  # an array is a sequence here
-        gold=gold,
-        locations=workplace.locations,
-        work=workplace.work,
-        threads=workplace.threads,
+    filled = replace(
+        inputs,
+        ids=np.concatenate([table.column("id").to_numpy() for table in tables]),
+        gold=Links.join([links_of(table) for table in tables]) if has_gold else None,
         own_words=all(_has_own_words(folder, table) for folder, table in bitexts.items()),
         lang=recipe.lang,
         pivot=recipe.pivot,
-        encoder=workplace.encoder,
-        device=workplace.device,
     )
-    links = symmetrize_links(*recipe.aligner.align(src, tgt, inputs), recipe.symmetrization)
+    links = symmetrize_links(*recipe.aligner.align(src, tgt, filled), recipe.symmetrization)
     return thin(links, recipe.one_to_one)
 
 

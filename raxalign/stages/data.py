@@ -16,7 +16,8 @@ from raxalign.stages.inputs import task_inputs
 
 if TYPE_CHECKING:
     from raxalign.corpora.text.cleaning import PieceFilter
-    from raxalign.pairing.build import LinkRecipe, Workplace
+    from raxalign.pairing.aligners.base import AlignerInputs
+    from raxalign.pairing.build import LinkRecipe
 
 
 def make_bitext(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
@@ -82,14 +83,14 @@ def make_pairs(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
         return slice_training(sources["run"], folder, int(str(params["sentences"])))
     recipe, training = _recipe(bench, stage), sources["training"] / "data"
     with tempfile.TemporaryDirectory(prefix="raxalign-") as work:
-        workplace = _workplace(bench, stage, Path(work))
+        inputs = _aligner_inputs(bench, stage, Path(work))
         if params["part"] == "training":
-            return build_training(training, recipe, workplace, folder)
+            return build_training(training, recipe, inputs, folder)
         return build_heldout(
             sources["heldout"],
             training,
             recipe,
-            workplace,
+            inputs,
             folder,
             keep_training=bool(params.get("keep_training")),
         )
@@ -111,17 +112,19 @@ def _recipe(bench: Bench, stage: Stage) -> LinkRecipe:
     return LinkRecipe(stage.plugin(), metadata=metadata, **options)
 
 
-def _workplace(bench: Bench, stage: Stage, work: Path) -> Workplace:
+def _aligner_inputs(bench: Bench, stage: Stage, work: Path) -> AlignerInputs:
     """Return what the word aligner of a stage works with, its encoder loaded."""
-    from raxalign.pairing.build import Workplace
+    from raxalign.pairing.aligners.base import AlignerInputs
 
     reads = stage.inputs.get("encoder")
-    return Workplace(
-        work,
-        stage.locations,
-        bench.runtime.threads,
-        bench.encoder(reads) if reads is not None else None,
-        bench.runtime.device,
+    return AlignerInputs(
+        ids=(),
+        gold=None,
+        locations=stage.locations,
+        work=work,
+        threads=bench.runtime.threads,
+        encoder=bench.encoder(reads) if reads is not None else None,
+        device=bench.runtime.device,
     )
 
 

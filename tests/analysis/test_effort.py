@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from raxalign.analysis.effort import best_so_far, expected_best, expected_best_interval
+from raxalign.analysis.search import best_so_far, expected_best, expected_best_interval
 
 
 def test_the_expected_best_is_the_mean_over_all_draws_with_replacement() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raxalign.analysis.pruning import is_rung, prunes
+from raxalign.analysis.search import is_rung, prunes
 from raxalign.config.search import Pruner
 
 ASHA = Pruner(name="asha", startup=1, reduction=2)

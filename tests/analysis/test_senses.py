@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from raxalign.analysis.senses import Sense, ambiguous, senses
+from raxalign.analysis.retrieval_bins import Sense, ambiguous, senses
 
 ROWS = [  # pivot word, gold, found, exactly that occurrence
     ("close", "nah", "nah", True),

@@ -17,10 +17,10 @@ from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_tab
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.corpora.text.words import clean, tokenize
 from raxalign.errors import DataError
+from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.build import (
     LinkRecipe,
-    Workplace,
     build_heldout,
     build_training,
     slice_training,
@@ -77,7 +77,7 @@ def test_text_and_words_survive_from_the_corpus_to_the_reader(pairs):
         data, _ = bitext(folder, pairs)
         recipe, work = (
             LinkRecipe(FastAlign(FastAlign.Params()), "zh", "en"),
-            Workplace(folder / "work"),
+            AlignerInputs((), None, {}, folder / "work", 1),
         )
         build_training(data, recipe, work, folder / "pairs")
         heldout, run = folder / "heldout", folder / "run"

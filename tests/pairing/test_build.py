@@ -11,7 +11,6 @@ from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.aligners.links import GivenLinks
 from raxalign.pairing.build import (
     LinkRecipe,
-    Workplace,
     build_heldout,
     build_training,
     export_pharaoh,
@@ -65,7 +64,7 @@ def write_bitext(folder, pairs, first_id=0, gold=None, **metadata):
 
 @pytest.fixture
 def workplace(tmp_path):
-    return Workplace(tmp_path / "work")
+    return AlignerInputs((), None, {}, tmp_path / "work", 1)
 
 
 def recipe(aligner=None, **more):
@@ -246,7 +245,7 @@ def test_exported_links_are_read_back_as_given_links(tmp_path, workplace):
 def test_given_links_require_the_words_of_the_corpus(tmp_path):
     (tmp_path / "links").write_text("0-0\n1-1\n\n0-1\n", encoding="ascii")
     made_with = recipe(GivenLinks(GivenLinks.Params(path="links")))
-    workplace = Workplace(tmp_path / "work", {"links": str(tmp_path / "links")})
+    workplace = AlignerInputs((), None, {"links": str(tmp_path / "links")}, tmp_path / "work", 1)
     own = write_bitext(tmp_path / "own", PAIRS, words="own")
     build_training(own, made_with, workplace, tmp_path / "pairs")
     assert rows(tmp_path / "pairs" / "data") == [

@@ -297,8 +297,8 @@ def test_candidates_are_all_words_unless_linked_ones_are_asked_for(tmp_path):
 
 def test_dev_and_test_are_both_kept(tmp_path):
     outcome = run(tmp_path, dev=ROWS[:1])
-    assert values(outcome, "dev")["contextual_accuracy_pairs"] == 1
-    assert values(outcome, "test")["contextual_accuracy_pairs"] == 2
+    assert values(outcome, split="dev")["contextual_accuracy_pairs"] == 1
+    assert values(outcome)["contextual_accuracy_pairs"] == 2
     assert set(outcome.predictions["split"].to_pylist()) == {"dev", "test"}
 
 
@@ -363,7 +363,7 @@ def test_predictions_recompute_to_the_scores(tmp_path, noncontextual):
                 )
                 by_direction[row["direction"]].append(row[f"correct{suffix}"])
             mean = sum(sum(right) / len(right) for right in by_direction.values()) / 2
-            assert values(outcome, split)[metric] == pytest.approx(mean)
+            assert values(outcome, split=split)[metric] == pytest.approx(mean)
 
 
 def test_predictions_name_the_word_found_out_of_context_where_it_was_asked_for(tmp_path):

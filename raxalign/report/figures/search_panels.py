@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Literal
 
-from raxalign.analysis.effort import best_so_far
+from raxalign.analysis.search import best_so_far
 from raxalign.config.spaces import Space, Value
 from raxalign.report.cells.names import symbol
 from raxalign.report.figures.panels import Curve, Dots, Heat, Panel, Points

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from raxalign.analysis.effort import expected_best, expected_best_interval
 from raxalign.analysis.metrics import spoken
+from raxalign.analysis.search import expected_best, expected_best_interval
 from raxalign.measured import Declared
 from raxalign.plan.study import Study
 from raxalign.plan.tried import StudyRecord, Tried

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
-from raxalign.analysis.senses import PivotWord, ambiguous, senses
+from raxalign.analysis.retrieval_bins import PivotWord, ambiguous, senses
 from raxalign.report.cells.names import named
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Entry, Line, Part, Share, Table
