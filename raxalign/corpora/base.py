@@ -12,8 +12,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from raxalign.config.params import LATER, BaseParams
-from raxalign.config.parts import Parts
+from raxalign.config.params import LATER, BaseParams, Parts
 from raxalign.config.sources import DataPath, Source, expand_path
 from raxalign.corpora.readers.codes import ListName, own_code
 from raxalign.corpora.text.words import divide_at_blanks
