@@ -110,7 +110,8 @@ class Hub(Corpus):
         place, rows = self._rows(lang, pivot, inputs)
         n = -1
         for n, row in enumerate(rows):
-            pair = SentencePair(n, *(_text(row, field, place, n) for field in fields))
+            source, target = (_text(row, field, place, n) for field in fields)
+            pair = SentencePair(n, source, target)
             yield pair.divided() if self.params.pretokenized else pair
         if n < 0:
             raise DataError(place, "the corpus is empty")

@@ -169,9 +169,10 @@ def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, inputs: Aligner
     tables = list(bitexts.values())
     has_gold = all(map(_has_gold, tables))
     src, tgt = (Words.join([Words.of_table(table, name) for table in tables]) for name in SIDES)
+    ids = np.concatenate([table.column("id").to_numpy() for table in tables])
     filled = replace(
         inputs,
-        ids=np.concatenate([table.column("id").to_numpy() for table in tables]),
+        ids=ids,  # type: ignore[arg-type]  # an array is a sequence here
         gold=Links.join([links_of(table) for table in tables]) if has_gold else None,
         own_words=all(_has_own_words(folder, table) for folder, table in bitexts.items()),
         lang=recipe.lang,

@@ -306,8 +306,8 @@ class Task(ABC):
         found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
         for place in dict.fromkeys((lang, split) for lang, _, split in found):
             rows = predictions
-            for name, value in zip(("lang", "split"), place, strict=True):
-                rows = rows.filter(pc.equal(rows[name], value))
+            for column, value in zip(("lang", "split"), place, strict=True):
+                rows = rows.filter(pc.equal(rows[column], value))
             for name in found:
                 if len(rows) and (name[0], name[2]) == place:
                     found[name] = cls.sample(rows, name[1])

@@ -163,11 +163,14 @@ class Tail:
     def backwards(self) -> Iterator[SentencePair]:
         """Yield the pairs, the last one first."""
         for chunk in reversed(self.chunks):
-            columns = [reversed(column.to_pylist()) for column in chunk.columns]
-            for *text, source, target, links in zip(*columns, strict=True):
-                words = (side if side is None else tuple(side) for side in (source, target))
-                gold = None if links is None else tuple(map(tuple, links))
-                yield SentencePair(*text, *words, gold)
+            rows = zip(*(reversed(column.to_pylist()) for column in chunk.columns), strict=True)
+            for number, source, target, source_words, target_words, links in rows:
+                src, tgt = (
+                    None if words is None else tuple(words)
+                    for words in (source_words, target_words)
+                )
+                gold = None if links is None else tuple((i, j) for i, j in links)
+                yield SentencePair(number, source, target, src, tgt, gold)
 
 
 class Cleaner:
