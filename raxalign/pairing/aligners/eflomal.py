@@ -84,19 +84,17 @@ class Eflomal(WordAligner):
             _write_numbers(folder / "src", Words.of(src), self.params.lowercase)
             _write_numbers(folder / "tgt", Words.of(tgt), self.params.lowercase)
             _run([str(program), *self._arguments(folder)], folder, inputs.threads)
-            return _read_output(folder / "forward", len(src)), _read_output(
-                folder / "reverse", len(src)
+            forward, reverse = (
+                _read_output(folder / name, len(src)) for name in ("forward", "reverse")
             )
+            return forward, reverse
 
     def _arguments(self, folder: Path) -> list[str]:
-        options = {
+        files = {"-s": "src", "-t": "tgt", "-f": "forward", "-r": "reverse"}
+        chosen = {
             "--model": self.params.model,
             "--length": self.params.length,
             "--n-samplers": self.params.samplers,
-        }
-        files = {"-s": "src", "-t": "tgt", "-f": "forward", "-r": "reverse"}
-        chosen = {
-            **options,
             "--null-prior": self.params.null_prior,
             **{flag: folder / name for flag, name in files.items()},
         }
