@@ -100,7 +100,7 @@ def build_heldout(
     *,
     keep_training: bool = False,
 ) -> dict[str, Json]:
-    """Runs the word aligner once over test, dev and training sentences together.
+    """Run the word aligner once over test, dev and training sentences together.
 
     Writes `<folder>/data` (test), `<folder>/dev` and `<folder>/linked_types.arrow`, the word types
     that are linked in the training sentences of this run.
@@ -116,13 +116,12 @@ def build_heldout(
     Returns:
         Notes: counts per part, the word aligner, and the digest of all links.
     """
-    folders = {TEST: heldout / TEST, DEV: heldout / DEV, TRAIN: training}
-    tables = {part: read_table(source) for part, source in folders.items()}
-    links = _align({folders[part]: table for part, table in tables.items()}, recipe, inputs)
+    bitexts = {source: read_table(source) for source in (heldout / TEST, heldout / DEV, training)}
+    links = _align(bitexts, recipe, inputs)
     notes = {**recipe.facts(), "links_digest": links.digest()}
-    start = 0
-    for part, name in ((TEST, "test"), (DEV, "dev"), (TRAIN, "training")):
-        table, own = tables[part], links.part(start, start + tables[part].num_rows)
+    start, parts = 0, ((TEST, "test"), (DEV, "dev"), (TRAIN, "training"))
+    for (part, name), (source, table) in zip(parts, bitexts.items(), strict=True):
+        own = links.part(start, start + table.num_rows)
         start += table.num_rows
         if part == TRAIN:
             types = linked_types(Words(table.column("src")), Words(table.column("tgt")), own)
@@ -130,7 +129,7 @@ def build_heldout(
         if part == TRAIN and not keep_training:
             notes[name] = _counts(own)
         else:
-            metadata = {**_of_bitext(folders[part]), **recipe.described(), "part": name}
+            metadata = {**_of_bitext(source), **recipe.described(), "part": name}
             notes[name] = _write(table, own, folder / part, metadata)
     return notes
 
