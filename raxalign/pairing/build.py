@@ -100,14 +100,13 @@ def build_heldout(
     *,
     keep_training: bool = False,
 ) -> dict[str, Json]:
-    """Run the word aligner once over test, dev and training sentences together.
-
-    Writes `<folder>/data` (test), `<folder>/dev` and `<folder>/linked_types.arrow`, the word types
-    that are linked in the training sentences of this run.
+    """Run the word aligner once over test, dev and training sentences together, and write
+    `<folder>/data` (test), `<folder>/dev` and `<folder>/linked_types.arrow`, the word types that
+    are linked in the training sentences of this run.
 
     Args:
-        heldout: the artifact folder of test and dev sentences.
-        training: the dataset folder of training sentences.
+        heldout: the artifact folder of test and dev.
+        training: the dataset folder of training.
         recipe: how links are made.
         inputs: what the word aligner works with; sentences and languages are added.
         folder: the artifact folder to fill.
