@@ -255,7 +255,7 @@ def _words(table: pa.Table) -> dict[str, PivotWord]:
     gold: dict[str, Counter[str]] = defaultdict(Counter)
     forms: dict[str, Counter[str]] = defaultdict(Counter)
     places: dict[str, Counter[str]] = defaultdict(Counter)
-    for word, translation, retrieved, correct in _answers(table):
+    for word, translation, retrieved, correct in _found_from_pivot(table):
         gold[word][translation] += 1
         forms[word][translation] += retrieved == translation
         places[word][translation] += correct
@@ -275,7 +275,7 @@ def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _answers(table: pa.Table) -> Iterator[tuple[str, str, str, bool]]:
+def _found_from_pivot(table: pa.Table) -> Iterator[tuple[str, str, str, bool]]:
     """(pivot word, its gold translation, the form that was found, whether it is exactly that
     occurrence), lower-cased, of queries from the pivot.
     """
