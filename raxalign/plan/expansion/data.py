@@ -101,11 +101,7 @@ class SharedStages:
 
     def whole_bitext(self, lang: str, spec: CorpusSpec) -> Stage:
         """Add all of another corpus, for the text in it: nothing is held out."""
-        cleaning: dict[str, Any] = {
-            **self._lengths(),
-            "overlap": "keep",
-            "shortage": "use-all",
-        }
+        cleaning: dict[str, Any] = {**self._lengths(), "overlap": "keep", "shortage": "use-all"}
         part: dict[str, Any] = {
             "part": "training",
             "sentences": EVERYTHING,

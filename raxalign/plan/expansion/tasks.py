@@ -84,10 +84,7 @@ class TaskStages:
         return any(task.has_chance() for _, task in self._tasks)
 
     def evaluations(
-        self,
-        alignment: Alignment,
-        aligned: Stage,
-        named: Container[str] | None = None,
+        self, alignment: Alignment, aligned: Stage, named: Container[str] | None = None
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Return task name -> key of its evaluation, for the tasks that take the family of the
         encoder, and that it has a masked-LM head for; and task name -> why readouts that the task's

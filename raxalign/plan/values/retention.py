@@ -182,10 +182,7 @@ def dev_score(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
 
 
 def made_again(
-    plan: Plan,
-    done: AbstractSet[str],
-    stored: AbstractSet[str],
-    records: Mapping[str, Tombstone],
+    plan: Plan, done: AbstractSet[str], stored: AbstractSet[str], records: Mapping[str, Tombstone]
 ) -> str | None:
     """Return a sentence on the weights that pending evaluations need and that were not kept; None
     where there are none. `records` is what is left of those that were not kept, by key; see
