@@ -13,7 +13,7 @@ from raxalign.config.run import Precision
 from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.size import Footprint
+    from raxalign.encoders.models.folder import Footprint
     from raxalign.encoders.models.vectors import Pooling, WordVectors
     from raxalign.train.runtime import Runtime
 

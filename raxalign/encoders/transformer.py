@@ -13,20 +13,27 @@ from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.flash import PACKAGE, machine_problem, precision_problem
-from raxalign.encoders.models.folder import check_folder, is_hub_name, looks_like_path
-from raxalign.encoders.models.head import folder_has_head, has_head, read_config
+from raxalign.encoders.models.folder import (
+    Footprint,
+    check_folder,
+    config_depth,
+    config_footprint,
+    folder_has_head,
+    has_head,
+    is_hub_name,
+    looks_like_path,
+    read_config,
+)
 from raxalign.encoders.models.hub import (
     NAMES,
     NO_NAME,
     cached_config,
     cached_depth,
-    config_depth,
     fetched_config,
     fetched_depth,
     hub_revision,
 )
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
-from raxalign.encoders.models.size import Footprint, config_footprint
 from raxalign.encoders.models.text_form import TextForm, set_text_form
 from raxalign.errors import DataError
 

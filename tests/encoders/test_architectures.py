@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from raxalign.encoders.models.folder import folder_has_head
 from raxalign.encoders.models.freezing import frozen
-from raxalign.encoders.models.head import folder_has_head
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch

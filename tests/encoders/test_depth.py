@@ -11,7 +11,8 @@ import pytest
 
 from raxalign.config.grid import load
 from raxalign.config.lock import Lock
-from raxalign.encoders.models.hub import cached_depth, config_depth
+from raxalign.encoders.models.folder import config_depth
+from raxalign.encoders.models.hub import cached_depth
 from raxalign.encoders.scratch import Scratch
 from raxalign.encoders.static import Static
 from raxalign.encoders.transformer import Transformer

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.pooling import index_words, pool_words
+from raxalign.encoders.models.vectors import index_words, pool_words
 
 # Two rows: word 0 has pieces 1 and 2, word 1 none, word 2 piece 3; the second row's word 0 has
 # piece 1.

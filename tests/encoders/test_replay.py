@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.encoders.models.replay import recorded, replayable, replayed
+from raxalign.encoders.models.blocks import recorded, replayable, replayed
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from tests.encoders.architectures import CONFIGS, folder_of, model_of

@@ -25,7 +25,7 @@ from raxalign.encoders.models.pieces import (
     place_words,
     text_pieces,
 )
-from raxalign.encoders.models.pooling import index_words, pool_words
+from raxalign.encoders.models.vectors import index_words, pool_words
 from raxalign.running import Sentence, in_text
 from tests.encoders.tokenizers_of_kinds import KINDS, TEXTS, tokenizer_of
 

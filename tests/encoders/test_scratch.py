@@ -25,8 +25,7 @@ from raxalign.encoders.training.masked_lm import (
     train_settings,
 )
 from raxalign.encoders.training.params import ScratchParams
-from raxalign.encoders.training.text import read_words
-from raxalign.encoders.training.wordpiece import train_wordpiece
+from raxalign.encoders.training.text import read_words, train_wordpiece
 from raxalign.errors import DataError, RaxalignError
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -145,7 +144,7 @@ def test_the_vocabulary_covers_all_scripts_cased_and_with_accents() -> None:
 
 def test_two_processes_make_the_same_vocabulary() -> None:
     program = (
-        "import random, hashlib; from raxalign.encoders.training.wordpiece import"
+        "import random, hashlib; from raxalign.encoders.training.text import"
         " train_wordpiece\nrng = random.Random(0)\nwords = [''.join(rng.choice('abcdeäßжщ漢') for _"
         " in range(rng.randint(1, 6))) for _ in range(3000)]\ntokenizer ="
         " train_wordpiece([words[i:i + 5] for i in range(0, 3000, 5)], 400)\nprint(len(tokenizer),"

@@ -19,7 +19,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.scratch import Scratch
 from raxalign.encoders.training.masked_lm import new_bert, slice_rows, training_rows
 from raxalign.encoders.training.params import ScratchParams
-from raxalign.encoders.training.wordpiece import SPECIALS, wrap_vocabulary
+from raxalign.encoders.training.text import SPECIALS, wrap_vocabulary
 from raxalign.errors import DataError
 from raxalign.train.runtime import Runtime
 

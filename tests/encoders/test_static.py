@@ -14,8 +14,15 @@ import torch
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
-from raxalign.encoders.models.static_files import Subwords, ngrams, read_vectors, write_vectors
+from raxalign.encoders.models.static import (
+    Lookup,
+    Space,
+    StaticEncoder,
+    Subwords,
+    ngrams,
+    read_vectors,
+    write_vectors,
+)
 from raxalign.encoders.static import Static
 from raxalign.errors import DataError, RaxalignError
 from raxalign.train.runtime import Runtime

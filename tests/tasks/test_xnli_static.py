@@ -9,7 +9,7 @@ import torch
 from raxalign.caveats import collecting
 from raxalign.corpora.phrases.rows import read
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import JointSpace, Lookup, Space, StaticEncoder
+from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification.word_model import WordClassifier
@@ -45,8 +45,8 @@ def space(words, seed, same=None):
 JOINT = space(WORDS, 0, dict(zip(ANSWERS["de"], ANSWERS["en"], strict=True)))
 
 
-def encoder(spaces):
-    return StaticEncoder(spaces, WIDTH, Lookup("keep", "none"))
+def encoder(spaces, languages=None):
+    return StaticEncoder(spaces, WIDTH, Lookup("keep", "none"), languages=languages)
 
 
 def run(tmp_path, aligned, given, *, name="tuned", start=None, **params):
@@ -58,7 +58,7 @@ def run(tmp_path, aligned, given, *, name="tuned", start=None, **params):
 
 
 def test_what_is_learnt_in_the_pivot_transfers_through_a_joint_space_alone(tmp_path, files):
-    joint = AlignedEncoder(encoder(JointSpace(("de", "en"), JOINT)))
+    joint = AlignedEncoder(encoder({"joint": JOINT}, ("de", "en")))
     separate = AlignedEncoder(encoder({"en": JOINT, "de": space(WORDS, 1)}))
     found = values(run(tmp_path, joint, files, name="joint"))
     assert found["en", "test"] > 0.9
@@ -83,7 +83,7 @@ def test_transforms_apply_to_the_words_of_their_language(tmp_path, files):
 
 
 def test_predictions_recompute_to_the_scores_and_one_seed_gives_one_result(tmp_path, files):
-    aligned = AlignedEncoder(encoder(JointSpace(("de", "en"), JOINT)))
+    aligned = AlignedEncoder(encoder({"joint": JOINT}, ("de", "en")))
     outcome = run(tmp_path, aligned, files)
     assert outcome.predictions.equals(run(tmp_path, aligned, files, name="again").predictions)
     for lang, n in (("en", 33), ("de", 33)):
@@ -97,7 +97,7 @@ def test_predictions_recompute_to_the_scores_and_one_seed_gives_one_result(tmp_p
 
 
 def test_the_vectors_are_not_trained_and_every_epoch_can_be_chosen(tmp_path, files):
-    static = encoder(JointSpace(("de", "en"), JOINT))
+    static = encoder({"joint": JOINT}, ("de", "en"))
     before = JOINT.vectors_VH.copy()
     outcome = run(tmp_path, AlignedEncoder(static), files, selection="mean-dev", epochs=3)
     assert np.array_equal(before, JOINT.vectors_VH)

@@ -21,8 +21,7 @@ from raxalign.encoders.models.sentence_module import (
 )
 from raxalign.encoders.models.soundness import refuse_unsound_words
 from raxalign.encoders.models.static import RECORD as STATIC_RECORD
-from raxalign.encoders.models.static import StaticEncoder
-from raxalign.encoders.models.static_files import write_vectors
+from raxalign.encoders.models.static import StaticEncoder, write_vectors
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
 from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors, assemble, parse_layers

@@ -11,8 +11,13 @@ from typing import Any, Literal
 
 from raxalign.encoders.models.decoders import is_decoder
 from raxalign.encoders.models.flash import PACKAGE
-from raxalign.encoders.models.folder import SAVE_TOKENIZER, check_folder, looks_like_path
-from raxalign.encoders.models.head import has_head, names_in, weight_names
+from raxalign.encoders.models.folder import (
+    SAVE_TOKENIZER,
+    check_folder,
+    has_head,
+    looks_like_path,
+    weight_shapes,
+)
 from raxalign.encoders.models.hub import explain, first_line
 from raxalign.encoders.models.text_form import keep_text_form
 from raxalign.errors import DataError, DependencyError, RaxalignError
@@ -148,11 +153,11 @@ def _names_of(name: str, revision: str | None) -> frozenset[str] | None:
     from transformers.utils import cached_file
 
     if looks_like_path(name):
-        return weight_names(Path(name))
+        return frozenset(weight_shapes(*Path(name).glob("*.safetensors")))
     path = cached_file(
         name, _WEIGHTS, revision=revision, _raise_exceptions_for_missing_entries=False
     )
-    return None if path is None else names_in(Path(path))
+    return None if path is None else frozenset(weight_shapes(Path(path)))
 
 
 def _refuse_others(name: str, config: Any) -> None:

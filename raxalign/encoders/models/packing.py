@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from raxalign.encoders.models.computing import Computing
     from raxalign.encoders.models.transformer import TransformerEncoder
 else:
     np = lazy.load("numpy")
@@ -325,7 +324,7 @@ for one row and for several.
 
 
 @contextmanager
-def compiled_blocks(encoder: Computing) -> Iterator[None]:
+def compiled_blocks(encoder: TransformerEncoder) -> Iterator[None]:
     """Run the blocks of an encoder as compiled within the block, where it is `compiled`. A block
     that runs again in the backward pass runs again as compiled.
     """

@@ -20,13 +20,12 @@ from raxalign.encoders.models.loading import save_model
 from raxalign.encoders.models.packing import Packed, pack
 from raxalign.encoders.models.pieces import PieceRow, bulk_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masked_words import MaskedWords
-from raxalign.encoders.training.masking import Masks
+from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.encoders.training.params import ScratchParams
-from raxalign.encoders.training.text import read_words
-from raxalign.encoders.training.wordpiece import (
+from raxalign.encoders.training.text import (
     SPECIALS,
     read_vocabulary,
+    read_words,
     train_wordpiece,
     wrap_vocabulary,
 )

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
-from raxalign.encoders.models.piece_files import write_pieces
+from raxalign.encoders.models.flat_pieces import write_pieces
 from raxalign.tasks.classification.examples import Divided, Example, Examples
 from raxalign.tasks.classification.spooled import SpooledExamples, has_seconds
 from raxalign.tasks.transfer.divided_rows import ARRAYS, DividedTexts
