@@ -43,16 +43,13 @@ class MicroBatches:
         self, number: int, step_of: Callable[[int], Step | None], progress: Progress
     ) -> tuple[Step, torch.Tensor]:
         """Return a step, and this worker's share of its loss (a scalar), whose gradients are then
-        in the parameters.
+        in the parameters. Raises `RaxalignError` where a single row does not fit.
 
         Args:
             number: The number of the step.
             step_of: Returns the step of a number, in the micro-batches of `progress`; None after
                 the last step.
             progress: Remembers what fits into memory.
-
-        Raises:
-            RaxalignError: A single row does not fit.
         """
         while True:
             step = step_of(number)
@@ -87,9 +84,7 @@ class MicroBatches:
     def _accumulate(
         self, step: Step, step_of: Callable[[int], Step | None], progress: Progress
     ) -> torch.Tensor:
-        """Return the loss (a scalar) of all micro-batches of this worker; the sum of their
-        gradients is in the parameters.
-        """
+        """Return the loss of this worker's micro-batches, with their gradients in place."""
         self._seed(step, step.rank)
         # autocast is the encoder's own; TF32 must hold in the backward pass too
         precision: Precision = "tf32" if self._runtime.precision == "tf32" else "fp32"

@@ -72,9 +72,7 @@ class Checkpoint:
 
 
 def module_state(module: nn.Module) -> Tensors:
-    """Parameters and buffers by name, each shared tensor once; the tensors themselves, not
-    copies.
-    """
+    """Return the parameters and buffers by name, each shared tensor once, not copied."""
     return {
         **{name: p.data for name, p in module.named_parameters()},
         **dict(module.named_buffers()),
@@ -173,9 +171,7 @@ def _publish(aside: Path, final: Path, fingerprint: str) -> None:
 
 
 def read_checkpoint(folder: Path, fingerprint: str) -> Checkpoint | None:
-    """Return the newest whole checkpoint of the training with this fingerprint, tensors on the CPU;
-    None where there is none.
-    """
+    """Return a training's newest whole checkpoint (None: it has none), on the CPU."""
     paths = _steps(folder)
     for path in paths:
         found = _read(path, fingerprint)
@@ -186,9 +182,7 @@ def read_checkpoint(folder: Path, fingerprint: str) -> Checkpoint | None:
 
 
 def _read(path: Path, fingerprint: str) -> Checkpoint | None:
-    """Return a checkpoint; None where it is not whole, which a warning reports, or is of another
-    training.
-    """
+    """Return a checkpoint; None where it is another training's, or damaged (with a warning)."""
     try:
         record = unseal((path / _RECORD).read_bytes())
         if record["fingerprint"] != fingerprint:
@@ -203,9 +197,7 @@ def _read(path: Path, fingerprint: str) -> Checkpoint | None:
 
 
 def _tensors(path: Path, files: Mapping[str, str]) -> tuple[Tensors, Tensors | None]:
-    """Return the state and the best weights of a checkpoint. Raises `ValueError` for a file whose
-    bytes are not those that were written.
-    """
+    """Return the state and the best weights. Raises `ValueError` for a file that changed."""
     from safetensors.torch import load_file
 
     for name in files:

@@ -101,9 +101,7 @@ def share_value(value: object) -> object:
 
 
 def gather_values(value: ValueT, workers: int) -> list[ValueT]:
-    """Return the values of all `workers` (plain data, or arrays and tensors on the CPU), by their
-    ranks, on every worker.
-    """
+    """Return the values of all `workers` (plain data, arrays on the CPU), by their ranks."""
     values: list[Any] = [None] * workers
     with _together():
         torch.distributed.all_gather_object(values, value)

@@ -108,9 +108,7 @@ def fit(
 
 
 def adam(parameters: list[torch.nn.Parameter], settings: TrainSettings) -> torch.optim.AdamW:
-    """Adam with decoupled weight decay on matrices alone: biases and norms are vectors, and do not
-    decay. Without decay it is plain Adam.
-    """
+    """AdamW, which decays matrices alone: biases and norms are vectors."""
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": settings.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
@@ -141,13 +139,9 @@ class _Loop:
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = adam(self.parameters, settings)
         shapes: Json = [[key, list(t.shape)] for key, t in module_state(self.module).items()]
-        self.saver = Saver(
-            self.module,
-            self.optimizer,
-            runtime,
-            runtime.checkpoints / name if runtime.checkpoints else None,
-            digest([repr(settings), n_rows, runtime.seed, name, shapes]),
-        )
+        folder = runtime.checkpoints / name if runtime.checkpoints else None
+        fingerprint = digest([repr(settings), n_rows, runtime.seed, name, shapes])
+        self.saver = Saver(self.module, self.optimizer, runtime, folder, fingerprint)
         # without dropout nothing depends on who computes which rows
         self.shares = (runtime.shares if settings.dropout else 0) or runtime.world_size
         self.micro = max(1, -(-settings.batch_size // self.shares))
@@ -202,13 +196,15 @@ class _Loop:
         cut = self.settings.dropout and self.progress.micro < self.micro
         if workers > 1:
             cut = any(gather_values(cut, workers))
-        losses = not_lowered(self.progress.losses, self.objective.comparable_from)
-        if found is not None and losses is not None:
-            found.not_lowered[self.name] = losses
-        falling = still_falling(self.progress.losses, self.objective.comparable_from)
-        if found is not None and falling and self.progress.selected in (None, self.total):
+        if found is None:
+            return
+        losses, start = self.progress.losses, self.objective.comparable_from
+        if (ends := not_lowered(losses, start)) is not None:
+            found.not_lowered[self.name] = ends
+        falling = still_falling(losses, start)
+        if falling and self.progress.selected in (None, self.total):
             found.still_falling[self.name] = falling
-        if found is not None and cut:
+        if cut:
             found.cut_batches[self.name] = None
 
     def advance(self) -> None:
@@ -265,9 +261,7 @@ class _Loop:
         return step == self.total or (step % every == 0 and step >= keep.start)
 
     def maybe_end(self) -> None:
-        """Let the watch hear the scores of a selection. Raise `Pruned` where it ends the training,
-        with a checkpoint at this step.
-        """
+        """Let the watch hear scores. Raise `Pruned`, with a checkpoint, where it ends all."""
         watch, keep = self.runtime.watch, self.keep
         if watch is None or keep is None or keep.watched is None or not self.selects():
             return

@@ -72,9 +72,7 @@ def computes(precision: Precision, device: torch.device | str) -> bool:
 
 
 def check_precision(precision: Precision, device: torch.device | str) -> None:
-    """Raise `ResourceError` where a device cannot compute in a precision, so that no result is
-    recorded under a precision that it does not have.
-    """
+    """Raise `ResourceError` where a device cannot compute in a precision."""
     if not computes(precision, device):
         raise ResourceError(
             "run.precision: tf32 requires an NVIDIA card of compute capability 8.0 or higher, and"

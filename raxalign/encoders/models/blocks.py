@@ -166,9 +166,7 @@ def replayable(base: nn.Module) -> bool:
 
 @contextmanager
 def recorded(base: nn.Module, top: int) -> Iterator[list[Any]]:
-    """Yields a list that collects the outputs of the first `top` blocks, whole and before any
-    edit, while the model runs once.
-    """
+    """Yield a list that collects the outputs of the first `top` blocks, before any edit."""
     outputs: list[Any] = []
 
     def keep(_: nn.Module, __: Any, output: Any) -> None:
@@ -184,9 +182,7 @@ def recorded(base: nn.Module, top: int) -> Iterator[list[Any]]:
 
 @contextmanager
 def replayed(base: nn.Module, outputs: Sequence[Any]) -> Iterator[None]:
-    """Lets the first blocks return what `recorded` collected, without being computed; hooks, and so
-    edits of the stream, still apply to it.
-    """
+    """Let the first blocks return what `recorded` collected; hooks and edits still apply."""
     blocks = find_blocks(base).leaves[: len(outputs)]
     before = [vars(block).get("forward") for block in blocks]
     try:

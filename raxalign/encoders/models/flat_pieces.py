@@ -80,9 +80,7 @@ class FlatPieces:
 
     @classmethod
     def join(cls, parts: Sequence[FlatPieces]) -> FlatPieces:
-        """Return the sentences of all parts, one part after the other. The counts of unknown pieces
-        are left out.
-        """
+        """Return the sentences of all parts end to end, without counts of unknown pieces."""
         if len(parts) == 1:
             return parts[0]
         ids, words, lasts, first_W, count_W = (
@@ -145,9 +143,7 @@ def flat_pieces(
     lang: str | None,
     counted: str | None = None,
 ) -> FlatPieces:
-    """Return the pieces of sentences that are given some at a time; see `bulk_pieces` for the
-    arguments.
-    """
+    """Return the pieces of sentences in chunks; `bulk_pieces` explains the arguments."""
     from raxalign.encoders.models.pieces import bulk_pieces
 
     none, parts = np.zeros(0, np.int32), []
@@ -183,9 +179,7 @@ def word_spans(pieces: Sequence[Pieces], sizes: np.ndarray) -> tuple[np.ndarray,
 
 
 def map_pieces(folder: Path, lang: str | None) -> FlatPieces | None:
-    """Return the pieces in a folder of `write_pieces`, their files mapped; None where they are not
-    there or are those of another language.
-    """
+    """Return the pieces of a language in a folder of `write_pieces`, mapped, if there."""
     record = read_record(folder)
     if record is None or record["lang"] != lang:
         return None
@@ -194,9 +188,7 @@ def map_pieces(folder: Path, lang: str | None) -> FlatPieces | None:
 
 
 def map_array(folder: Path, name: str) -> np.ndarray:
-    """Return an array of a file, mapped. Where no two words share a piece, `lasts` has no file of
-    its own.
-    """
+    """Return an array of a file, mapped. `lasts` without a file of its own is `words`."""
     path = folder / f"{name}.npy"
     if name == "lasts" and not path.exists():
         path = folder / "words.npy"
@@ -207,9 +199,7 @@ def map_array(folder: Path, name: str) -> np.ndarray:
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the record in a folder of `write_pieces`: the language, and the number of unknown
-    pieces; None where there is none.
-    """
+    """Return the record (``lang``, ``unknown``) in a folder of `write_pieces`, if any."""
     file = folder / _RECORD
     if not file.is_file():
         return None

@@ -49,9 +49,7 @@ def looks_like_path(name: str) -> bool:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `DataError` unless there is a config, safetensors weights and a tokenizer's
-    vocabulary.
-    """
+    """Raise `DataError` unless there are a config, safetensors weights and a vocabulary."""
     fault, remedy = "", ""
     if folder.is_file():
         fault = "is a file, not an encoder's folder"
@@ -89,9 +87,7 @@ def read_config(path: Path) -> Mapping[str, Any]:
 
 
 def config_depth(path: Path) -> int | None:
-    """Return the number of blocks that a ``config.json`` records, None where it does not. Raises
-    `DataError` where the file is not whole.
-    """
+    """Return the number of blocks that a ``config.json`` records, if it does."""
     return _first(read_config(path), *_DEPTHS)
 
 

@@ -130,9 +130,7 @@ def place_words(encoded: Encoded, sentences: Sequence[Sentence]) -> tuple[Ints, 
 
 
 def _word_spans(sentences: Sequence[Sentence], before_S: Ints, words_S: Ints) -> tuple[Ints, Ints]:
-    """The first character and the end of each word, in all texts end to end, without white space at
-    its ends.
-    """
+    """The first character and the end of each word in all texts end to end, stripped."""
     words = list(chain.from_iterable(sentences))
     starts_W = np.fromiter(chain.from_iterable(s.starts for s in sentences), np.int64, len(words))
     starts_W += np.repeat(before_S[:-1], np.diff(words_S))
@@ -148,9 +146,7 @@ def _word_spans(sentences: Sequence[Sentence], before_S: Ints, words_S: Ints) ->
 
 
 def _close(firsts: Ints, lasts: Ints, inside: Ints, blanks: Ints) -> None:
-    """Give the blanks between two pieces of one word to that word, in place; `inside` are the
-    pieces that have a word.
-    """
+    """Give the blanks between two pieces (`inside`) of one word to that word, in place."""
     place = np.searchsorted(inside, blanks)
     between = (place > 0) & (place < len(inside))
     blanks, place = blanks[between], place[between]
@@ -324,9 +320,7 @@ def share(first: int, second: int, room: int) -> tuple[int, int]:
 
 
 def token_batches(lengths: Sequence[int] | np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Indices of rows, longest first, in batches of at most `budget` pieces with padding (one row
-    at least); ties keep input order.
-    """
+    """Indices of rows, longest first, in batches of at most `budget` pieces with padding."""
     lengths = np.asarray(lengths)
     order = np.argsort(-lengths, kind="stable")
     start = 0

@@ -55,9 +55,7 @@ class SentenceUse:
 
 
 def layers_read(use: SentenceUse, transforms: Sequence[Transform], depth: int) -> tuple[int, ...]:
-    """Return the layers that sentence-transformers adds up; those of `use` where something of the
-    transforms is in them.
-    """
+    """Return the layers that are added up: those of `use` where the transforms meet them."""
     if use.layers is not None and meets(transforms, wanted := parse_layers(use.layers, depth)):
         return wanted
     readouts = [transform.layer for transform in transforms if transform.sort == "readout"]
@@ -65,9 +63,7 @@ def layers_read(use: SentenceUse, transforms: Sequence[Transform], depth: int) -
 
 
 def needs_module(encoder: TransformerEncoder, transforms: Sequence[Transform]) -> bool:
-    """Return whether the modules of sentence-transformers alone would read an encoder in another
-    way than raxalign does.
-    """
+    """Return whether sentence-transformers alone would read an encoder in another way."""
     config = encoder.model.config
     return (
         bool(transforms)
@@ -134,9 +130,7 @@ def _choices(transforms: Sequence[Transform], languages: Sequence[str]) -> list[
 
 
 def _blocks(encoder: TransformerEncoder, *, watched: bool) -> dict[str, object]:
-    """The names of the modules whose outputs are the states before and after the blocks; none where
-    nothing is watched.
-    """
+    """The names of the modules whose outputs are the stream, where it is `watched`."""
     base: Any = encoder.model.base_model
     names = {id(module): name for name, module in base.named_modules()}
     blocks = find_blocks(base) if watched else None

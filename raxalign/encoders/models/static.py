@@ -194,9 +194,7 @@ class Space:
         self.rows = {word: i for i, word in enumerate(self.words)}
 
     def row(self, word: str, casing: Casing) -> int:
-        """Return the row of a word, -1 where it has none. What subwords make is kept: the rows from
-        ``len(words)`` on.
-        """
+        """Return the row of a word, -1 where it has none. What subwords make is kept."""
         form = word.lower() if casing == "lower" else word
         found = self.rows.get(form)
         if found is None and casing == "fallback":
@@ -315,9 +313,7 @@ class StaticEncoder(Encoder):
         device: str = "cpu",
         limit: int | None = None,
     ) -> StaticEncoder:
-        """Return vectors of files, one file per language; at most the first `limit` of each are
-        read.
-        """
+        """Return vectors of one file per language, of each at most the first `limit`."""
         sizes = {lang: int(read_vectors(path, 0)[1].shape[1]) for lang, path in files.items()}
         if len(set(sizes.values())) != 1:
             found = ", ".join(f"{lang} {size}" for lang, size in sizes.items())
@@ -332,9 +328,7 @@ class StaticEncoder(Encoder):
         return tuple(self._names)
 
     def space(self, lang: str) -> Space:
-        """Return the vectors of a language, which others may share. Raises `RaxalignError` where
-        it has none.
-        """
+        """Return the vectors of a language. Raises `RaxalignError` where it has none."""
         if lang not in self._names:
             raise RaxalignError(
                 f"the static encoder has no vectors for {lang}; it has"

@@ -111,9 +111,7 @@ class TransformerEncoder(Encoder):
         return encoder
 
     def with_model(self, model: Any) -> TransformerEncoder:
-        """An encoder with another model of the same kind, as a frozen copy, on the same device and
-        of the same precision.
-        """
+        """Return an encoder like this one with another model, such as a frozen copy."""
         made = TransformerEncoder(model, self.tokenizer, self.device, self.precision)
         made.compiled = self.compiled
         return made
@@ -130,9 +128,7 @@ class TransformerEncoder(Encoder):
         return arithmetic(self.precision, self.device)
 
     def widened(self, states: torch.Tensor) -> torch.Tensor:
-        """States or logits as the rest of a computation reads them: float32 where the precision of
-        the encoder may have made them narrower.
-        """
+        """Return states or logits in float32, which the precision may have made narrower."""
         return states.float() if self.precision == "bf16" else states
 
     def within(self, part: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
@@ -261,9 +257,7 @@ class TransformerEncoder(Encoder):
         pooling: Pooling,
         edits: Mapping[int, Edit] | None = None,
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
-        """Word vectors batch by batch, longest sentences first, without gradient and without
-        dropout.
-        """
+        """Word vectors batch by batch, longest sentences first, without gradient and dropout."""
         rows = self.pieces(sentences, lang)
         for chosen in token_batches([len(row) for row in rows], self.batch_tokens):
             part = [rows[i] for i in chosen]

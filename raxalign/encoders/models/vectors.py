@@ -186,9 +186,7 @@ class WordVectors:
 
 
 def word_offsets(sentences: Sequence[Sequence[str]]) -> list[int]:
-    """Where each sentence's words begin among all words, and the end: one more than there are
-    sentences.
-    """
+    """Where each sentence's words begin among all words, and the end of the last one's."""
     return offsets_of([len(sentence) for sentence in sentences]).tolist()
 
 
@@ -291,9 +289,7 @@ def pool_words(states_BTH: torch.Tensor, index: WordIndex, pooling: Pooling) -> 
 
 
 def refuse_infinite(vectors: torch.Tensor, lang: str) -> None:
-    """Raise `RaxalignError` where vectors of a language are NaN or infinite: their similarities
-    would be meaningless.
-    """
+    """Raise `RaxalignError` where vectors of a language are NaN or infinite."""
     if not torch.isfinite(vectors.detach().sum()):
         raise RaxalignError(
             f"the encoder gives vectors with NaN or infinite values for sentences of {lang}: its"

@@ -52,9 +52,7 @@ _R = TypeVar("_R", bound=PieceRows)
 
 
 def chance_of(step: Step, use: int) -> np.random.Generator:
-    """The random generator of the global batch for one `use` (`MASKING` or `MIXING` of
-    `train.chance`): the same on every worker.
-    """
+    """The chance of the global batch for one `use` (`MASKING`, `MIXING`), on every worker."""
     return np.random.Generator(np.random.PCG64(mix(step.seed, step.number, USES, use)))
 
 
@@ -123,9 +121,7 @@ class Masks:
         )
 
     def flat(self, starts_R: np.ndarray) -> np.ndarray:
-        """The masked places, where row r begins at `starts_R[r]` (``rows.offsets``, or
-        `Packed.starts_S`).
-        """
+        """The masked places, where row r begins at `starts_R[r]` of a layout."""
         flat: np.ndarray = np.repeat(starts_R[: len(self)], np.diff(self.offsets)) + self.places
         return flat
 

@@ -30,17 +30,13 @@ def train(
     """Train the vectors of every language, or those of all together, and save them.
 
     Args:
-        params: how vectors are trained.
-        text: one folder of text per language.
-        vocabulary: the file of the pieces (None: a vocabulary is trained on the text).
-        folder: the folder that takes the vectors.
+        params: How vectors are trained.
+        text: One folder of text per language.
+        vocabulary: The file of the pieces (None: a vocabulary is trained on the text).
+        folder: The folder that takes the vectors.
 
-    Returns:
-        notes: counts per language, or those of the one space and its sentences per language.
-
-    Raises:
-        RaxalignError: there is no text, or no word occurs often enough.
-        DependencyError: gensim, which trains all but GloVe, is not installed.
+    Returns the notes: counts per language, or those of the one space. Raises `RaxalignError` where
+    there is no text or no word occurs often enough, `DependencyError` where gensim is missing.
     """
     sentences: Mapping[str, Sentences] = {
         lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)

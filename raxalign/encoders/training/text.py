@@ -81,9 +81,7 @@ def _alphabet(splitter: Any, counts: Counter[str], limit: int) -> list[str]:
 
 
 def wrap_vocabulary(pieces: Sequence[str], *, lowercase: bool = False) -> Any:
-    """A fast tokenizer over a vocabulary, in its order, with BERT's splitting and special
-    pieces.
-    """
+    """A fast tokenizer over a vocabulary in its order, with BERT's splitting and specials."""
     from tokenizers import models, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -118,9 +116,7 @@ def read_vocabulary(path: Path) -> list[str]:
 
 
 def read_words(folder: Path, limit: int) -> list[list[str]]:
-    """The first `limit` sentences (column ``words``) of a dataset folder. Raises `DataError` where
-    it is not a dataset of text.
-    """
+    """The first `limit` sentences of a dataset of text. Raises `DataError` for another."""
     from raxalign.corpora.text.dataset import read_table
     from raxalign.corpora.text.sentences import read_sentences
 
