@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from raxalign import lazy
 from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError
-from raxalign.train._progress import Progress
+from raxalign.train._progress import TrainProgress
 from raxalign.train.chance import DROPOUT, mix, seed_generators
 from raxalign.train.objective import Objective, Step
 from raxalign.train.precision import arithmetic
@@ -34,13 +34,13 @@ class MicroBatches:
         self._blocks = () if runtime.checkpointing == "never" else objective.blocks()
         self._ahead = Ahead(objective, runtime.device, works=runtime.prepares_ahead)
 
-    def recomputes(self, progress: Progress) -> bool:
+    def recomputes(self, progress: TrainProgress) -> bool:
         """Return whether the backward pass computes activations again."""
         asked = progress.recomputes or self._runtime.checkpointing == "always"
         return asked and bool(self._blocks)
 
     def compute(
-        self, number: int, step_of: Callable[[int], Step | None], progress: Progress
+        self, number: int, step_of: Callable[[int], Step | None], progress: TrainProgress
     ) -> tuple[Step, torch.Tensor]:
         """Return a step, and this worker's share of its loss (a scalar), whose gradients are then
         in the parameters. Raises `RaxalignError` where a single row does not fit.
@@ -68,7 +68,7 @@ class MicroBatches:
         """End the thread that prepares steps."""
         self._ahead.close()
 
-    def _save_memory(self, step: Step, progress: Progress, error: Exception) -> None:
+    def _save_memory(self, step: Step, progress: TrainProgress, error: Exception) -> None:
         """Choose what needs less memory from now on. Raises `RaxalignError` where nothing does."""
         if self._blocks and not self.recomputes(progress):
             progress.recomputes = True
@@ -82,7 +82,7 @@ class MicroBatches:
         progress.micro = -(-max(map(len, step.micro_batches())) // 2)
 
     def _accumulate(
-        self, step: Step, step_of: Callable[[int], Step | None], progress: Progress
+        self, step: Step, step_of: Callable[[int], Step | None], progress: TrainProgress
     ) -> torch.Tensor:
         """Return the loss of this worker's micro-batches, with their gradients in place."""
         self._seed(step, step.rank)

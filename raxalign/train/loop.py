@@ -14,12 +14,12 @@ from raxalign.errors import TrainingDiverged
 from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
 from raxalign.train._micro_batches import MicroBatches
-from raxalign.train._progress import Progress, Saver
+from raxalign.train._progress import Saver, TrainProgress
 from raxalign.train._schedule import RowOrder, Schedule, TrainSettings, rate_at
 from raxalign.train.checkpoint import copied, module_state
 from raxalign.train.group import agree, gather_values, sum_gradients
 from raxalign.train.objective import Objective, Step
-from raxalign.train.reading import Reading
+from raxalign.train.reading import LossReader
 from raxalign.train.runtime import Moment, Pruned, Runtime, Watch
 from raxalign.train.sharing import sharing
 
@@ -145,9 +145,9 @@ class _Loop:
         # without dropout nothing depends on who computes which rows
         self.shares = (runtime.shares if settings.dropout else 0) or runtime.world_size
         self.micro = max(1, -(-settings.batch_size // self.shares))
-        self.progress = Progress(micro=self.micro)
+        self.progress = TrainProgress(micro=self.micro)
         self.micro_batches = MicroBatches(objective, runtime, name)
-        self.reading = Reading(objective, settings, self.total, runtime, name)
+        self.reading = LossReader(objective, settings, self.total, runtime, name)
 
     def close(self, error: BaseException | None) -> None:
         """End the threads. What went wrong with the last checkpoint is a note on the error that

@@ -58,7 +58,7 @@ SECONDS = 1.0
 _CURVE_POINTS = 100
 
 
-class Reading:
+class LossReader:
     """Reads the losses of one training. Whatever is kept of a training, as a checkpoint or as the
     best weights, is kept after the losses up to there were read.
     """

@@ -12,7 +12,7 @@ import torch
 
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
+from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, vectors
 from tests.methods.toy import toy_inputs, toy_rows
@@ -33,7 +33,7 @@ def encoder() -> StaticEncoder:
     spaces = {}
     for number, (lang, side) in enumerate((*((lang, "src") for lang in LANGUAGES), ("en", "tgt"))):
         words = sorted({word for sentence in columns[side] for word in sentence})[1:]
-        spaces[lang] = Space(
+        spaces[lang] = VectorSpace(
             words, np.random.default_rng(number).normal(size=(len(words), 12)).astype(np.float32)
         )
     return StaticEncoder(spaces, 12, Lookup())

@@ -14,7 +14,7 @@ from raxalign.config.sources import LocalFile
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
+from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError
 from raxalign.tasks.base import Outcome, TaskInputs, TaskNeeds
@@ -61,7 +61,7 @@ def run(
     **params,
 ) -> Outcome:
     tables = {
-        lang: Space(list(words), np.array(list(words.values()), np.float32))
+        lang: VectorSpace(list(words), np.array(list(words.values()), np.float32))
         for lang, words in SPACES.items()
     }
     tables["fr"] = tables["de"]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
+from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.representation import Representation
 from raxalign.tasks.vectors.geometry import anisotropy, probe_accuracy, project
@@ -97,7 +97,7 @@ def run(
 
 def static(*transforms: Transform) -> AlignedEncoder:
     spaces = {
-        lang: Space(list(words), np.array(list(words.values()), np.float32))
+        lang: VectorSpace(list(words), np.array(list(words.values()), np.float32))
         for lang, words in SPACES.items()
     }
     return AlignedEncoder(

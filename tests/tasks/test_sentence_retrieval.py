@@ -14,7 +14,7 @@ import torch
 from raxalign.config.options import read_options
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
+from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Outcome, TaskInputs
@@ -50,7 +50,7 @@ def run(
                 {key: [row[i] for row in part] for i, key in enumerate(("id", "src", "tgt"))}
             )
     spaces = {
-        lang: Space(list(words), np.array(list(words.values()), np.float32))
+        lang: VectorSpace(list(words), np.array(list(words.values()), np.float32))
         for lang, words in SPACES.items()
     }
     aligned = AlignedEncoder(

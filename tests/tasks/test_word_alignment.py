@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
+from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.pairing.gold import count_links, read_gold
@@ -43,7 +43,7 @@ def run(
     for name, content in (("text", text), ("links", gold)):
         (tmp_path / name).write_text(content, encoding="utf-8")
     spaces = {
-        lang: Space(list(words), np.array(list(words.values()), np.float32))
+        lang: VectorSpace(list(words), np.array(list(words.values()), np.float32))
         for lang, words in SPACES.items()
     }
     aligned = AlignedEncoder(

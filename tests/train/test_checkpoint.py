@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from raxalign.train import _progress
-from raxalign.train._progress import Progress, Saver
+from raxalign.train._progress import Saver, TrainProgress
 from raxalign.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
@@ -113,7 +113,7 @@ def test_what_is_written_is_the_state_at_the_call_whatever_changes_later(
 
     monkeypatch.setattr(_progress, "write_checkpoint", slow)
     layer, checkpoints = of_a_layer(tmp_path)
-    checkpoints.save(Progress(4))
+    checkpoints.save(TrainProgress(4))
     torch.nn.init.zeros_(layer.weight)
     assert checkpoints.busy
     assert read_checkpoint(tmp_path, "x") is None
@@ -128,14 +128,14 @@ def test_a_death_in_the_middle_of_writing_leaves_the_checkpoint_before_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layer, checkpoints = of_a_layer(tmp_path)
-    checkpoints.save(Progress(4), now=True)
+    checkpoints.save(TrainProgress(4), now=True)
 
     def dies(data: object) -> bytes:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("raxalign.train.checkpoint.seal", dies)
     torch.nn.init.zeros_(layer.weight)
-    checkpoints.save(Progress(8))
+    checkpoints.save(TrainProgress(8))
     with pytest.raises(KeyboardInterrupt):
         checkpoints.close()
     found = read_checkpoint(tmp_path, "x")
@@ -183,7 +183,7 @@ def test_checkpoints_are_due_by_the_clock_and_none_waits_for_another(
 ) -> None:
     now, steps, save = [0.0], list[int](), Saver.save
 
-    def saved(self: Saver, progress: Progress) -> None:
+    def saved(self: Saver, progress: TrainProgress) -> None:
         steps.append(progress.step)
         save(self, progress, now=True)
 

@@ -13,7 +13,7 @@ from torch import nn
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from raxalign.errors import RaxalignError
-from raxalign.train._progress import Progress
+from raxalign.train._progress import TrainProgress
 from raxalign.train.loop import Fitted, TrainSettings, fit
 from raxalign.train.recompute import forward_as, recomputed
 from raxalign.train.runtime import Runtime
@@ -188,6 +188,6 @@ def test_a_training_that_goes_on_knows_what_fitted(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_an_earlier_version_is_read() -> None:
-    record = json.loads(json.dumps(Progress(step=3, micro=2, losses=[1.0]).record("x")))
+    record = json.loads(json.dumps(TrainProgress(step=3, micro=2, losses=[1.0]).record("x")))
     del record["recomputes"]
-    assert Progress.of(record, None) == Progress(step=3, micro=2, losses=[1.0])
+    assert TrainProgress.of(record, None) == TrainProgress(step=3, micro=2, losses=[1.0])

@@ -116,7 +116,7 @@ def at_rest(encoder: TransformerEncoder) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Sample:
+class ProbeSentences:
     """Random sentences: laid end to end in one row (their pieces, the place of each in its
     sentence, and its sentence), and as a padded batch, of which `mask_BT` are the pieces.
     """
@@ -127,7 +127,7 @@ class Sample:
     padded: Batch
 
     @classmethod
-    def of(cls, encoder: TransformerEncoder, lengths: tuple[int, ...]) -> Sample:
+    def of(cls, encoder: TransformerEncoder, lengths: tuple[int, ...]) -> ProbeSentences:
         """Return sentences of some lengths, always the same ones."""
         lengths_S, pad = np.array(lengths), int(encoder.tokenizer.pad_token_id or 0)
         known = np.setdiff1d(np.arange(encoder.model.get_input_embeddings().num_embeddings), [pad])
@@ -160,7 +160,7 @@ class Sample:
 
 def _both(encoder: TransformerEncoder) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """The states (F, H) of the pieces of two random sentences at all layers: packed, and padded."""
-    sample = Sample.of(encoder, _LENGTHS)
+    sample = ProbeSentences.of(encoder, _LENGTHS)
     return sample.together(encoder, by_runs=False), sample.apart(encoder)
 
 
@@ -261,7 +261,7 @@ def probe_runs(encoder: TransformerEncoder) -> bool:
 
 def _as_near(encoder: TransformerEncoder) -> bool:
     """Compare both ways; afterwards the encoder attends by runs."""
-    sample, precision = Sample.of(encoder, _lengths(encoder)), encoder.precision
+    sample, precision = ProbeSentences.of(encoder, _lengths(encoder)), encoder.precision
     own = implementation(encoder.model)
     encoder.model.set_attn_implementation(_MASKED)
     with _learning(encoder) as weight:

@@ -179,7 +179,7 @@ class Lookup:
 
 
 @dataclass
-class Space:
+class VectorSpace:
     """The vectors of one language, as trained: row `rows[word]` of `vectors_VH`; with `subwords`
     unseen words have vectors too.
     """
@@ -212,7 +212,7 @@ class Space:
         return np.concatenate([self.vectors_VH, np.stack(more)]) if more else self.vectors_VH
 
     @classmethod
-    def read(cls, path: Path, limit: int | None) -> Space:
+    def read(cls, path: Path, limit: int | None) -> VectorSpace:
         """Read what `write` wrote, or any file of vectors, of which at most `limit` are read."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
@@ -254,7 +254,7 @@ class StaticEncoder(Encoder):
 
     def __init__(
         self,
-        spaces: Mapping[str, Space | Path],
+        spaces: Mapping[str, VectorSpace | Path],
         dimension: int,
         reading: Lookup,
         device: str = "cpu",
@@ -327,7 +327,7 @@ class StaticEncoder(Encoder):
         """The languages that have vectors."""
         return tuple(self._names)
 
-    def space(self, lang: str) -> Space:
+    def space(self, lang: str) -> VectorSpace:
         """Return the vectors of a language. Raises `RaxalignError` where it has none."""
         if lang not in self._names:
             raise RaxalignError(
@@ -336,10 +336,10 @@ class StaticEncoder(Encoder):
             )
         return self._opened(self._names[lang])
 
-    def _opened(self, name: str) -> Space:
+    def _opened(self, name: str) -> VectorSpace:
         space = self._spaces[name]
         if isinstance(space, Path):
-            space = self._spaces[name] = Space.read(space, self.limit)
+            space = self._spaces[name] = VectorSpace.read(space, self.limit)
             size = space.vectors_VH.shape[1]
             if size != self.hidden_size:
                 raise RaxalignError(

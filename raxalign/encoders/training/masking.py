@@ -202,7 +202,7 @@ class Masked(Generic[_R]):
 
 
 @dataclass(frozen=True)
-class Predicted:
+class PredictedPieces:
     """Rows as the encoder reads them, the places (M,) in its states that are predicted, the pieces
     that stood there, and the number of such places in the global batch.
     """
@@ -213,7 +213,7 @@ class Predicted:
     total: int
 
 
-class MaskedWords(HostSided[Masked[_R], Predicted | None], Generic[_R]):
+class MaskedWords(HostSided[Masked[_R], PredictedPieces | None], Generic[_R]):
     """The mean cross-entropy over the masked places of the global batch. Subclasses make its rows,
     and lay some of them out for the encoder.
     """
@@ -249,16 +249,16 @@ class MaskedWords(HostSided[Masked[_R], Predicted | None], Generic[_R]):
         step: Step,  # noqa: ARG002
         batch: Masked[_R],
         positions: np.ndarray,
-    ) -> Predicted | None:
+    ) -> PredictedPieces | None:
         """Some rows; rows without a masked place are not read. None where no row has one."""
         masked = positions[np.diff(batch.masks.offsets)[positions] > 0]
         if not len(masked):
             return None
         masks = batch.masks.take(masked)
         packed = self.lay_out(batch.rows.take(masked), masks)
-        return Predicted(packed, masks.flat(packed.starts_S), masks.targets, masks.total)
+        return PredictedPieces(packed, masks.flat(packed.starts_S), masks.targets, masks.total)
 
-    def device_loss(self, step: Step, part: Predicted | None) -> torch.Tensor:  # noqa: ARG002
+    def device_loss(self, step: Step, part: PredictedPieces | None) -> torch.Tensor:  # noqa: ARG002
         """The contribution of some rows, a scalar. Only the masked places reach the masked-LM head:
         with a large vocabulary it costs more than the blocks.
         """

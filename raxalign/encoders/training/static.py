@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from raxalign.encoders.models.static import JOINT, Floats, Lookup, Space, StaticEncoder, Subwords
+from raxalign.encoders.models.static import (
+    JOINT,
+    Floats,
+    Lookup,
+    StaticEncoder,
+    Subwords,
+    VectorSpace,
+)
 from raxalign.encoders.training.static_params import StaticParams
 from raxalign.encoders.training.text import read_vocabulary, read_words, train_wordpiece
 from raxalign.errors import RaxalignError
@@ -78,14 +85,14 @@ def _vocabulary(
 
 def _train_each(
     sentences: Mapping[str, Sentences], params: StaticParams
-) -> tuple[dict[str, Space], dict[str, object]]:
+) -> tuple[dict[str, VectorSpace], dict[str, object]]:
     made = {lang: _train_space(lang, part, params) for lang, part in sentences.items()}
     return {lang: made[lang][0] for lang in made}, {lang: made[lang][1] for lang in made}
 
 
 def _train_joint(
     sentences: Mapping[str, Sentences], params: StaticParams
-) -> tuple[dict[str, Space], dict[str, object]]:
+) -> tuple[dict[str, VectorSpace], dict[str, object]]:
     """The sentences are shuffled, since the learning rate of Word2Vec and fastText falls over the
     text: otherwise the last language would be trained least.
     """
@@ -106,7 +113,7 @@ def _lowered(words: Sequence[str]) -> list[str]:
 
 def _train_space(
     of: str, sentences: Sentences, params: StaticParams
-) -> tuple[Space, dict[str, object]]:
+) -> tuple[VectorSpace, dict[str, object]]:
     counts = Counter(word for sentence in sentences for word in sentence if word != "[UNK]")
     ranked = sorted(
         ((word, n) for word, n in counts.items() if n >= params.min_count),
@@ -125,10 +132,14 @@ def _train_space(
     }
     if params.algorithm == "glove":
         vectors, losses = _glove(sentences, words, params)
-        return Space(words, vectors), {**notes, "first_loss": losses[0], "last_loss": losses[-1]}
+        return VectorSpace(words, vectors), {
+            **notes,
+            "first_loss": losses[0],
+            "last_loss": losses[-1],
+        }
     require("gensim", params.algorithm)
     vectors, subwords = _gensim(sentences, dict(ranked), params)
-    return Space(words, vectors, subwords), notes
+    return VectorSpace(words, vectors, subwords), notes
 
 
 def _glove(
