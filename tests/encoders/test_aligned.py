@@ -219,6 +219,7 @@ def test_saving_writes_weights_only_where_they_changed(
         assert loaded.notes == {"pairs": 3}
 
 
+@pytest.mark.slow
 def test_saved_and_loaded_in_another_process_gives_the_same_vectors(
     encoder: TransformerEncoder, tmp_path: Path
 ) -> None:

@@ -201,11 +201,3 @@ def test_a_decoder_is_trained_and_its_base_model_is_what_is_saved(
     again = TransformerEncoder.from_folder(tmp_path / "out")
     assert type(again.model).__name__ == "Qwen2Model"
     assert torch.equal(read(again, "das")[-1], read(aligned.encoder, "das")[-1])  # type: ignore[arg-type]
-
-
-def test_languages_of_a_batch_are_those_of_its_pieces(qwen: Path) -> None:
-    encoder = TransformerEncoder.from_folder(qwen)
-    rows = encoder.pieces([["rot"]], "de") + encoder.pieces([["is"]], "en")
-    batch = encoder.collate(rows)
-    assert batch.languages == ("de", "en")
-    assert np.array_equal(batch.langs_BT.numpy(), [[0, 0, 0], [1, 1, -1]])

@@ -68,13 +68,10 @@ def test_a_run_ends_with_its_sentence_and_with_its_row() -> None:
     rows = np.array([[0, 0, 0, 1], [2, 2, -1, -1], [3, 4, 4, 5]])
     assert find_edges(rows).tolist() == [0, 3, 4, 6, 8, 9, 11, 12]
     assert find_edges(rows).dtype == np.int32
+    assert find_edges(np.array([[0, 0, -1], [1, 1, 1]])).tolist() == [0, 2, 3, 6]
     runs = Runs.of(rows, "cpu")
     assert runs.longest == 3
     assert runs.edges_N.tolist() == find_edges(rows).tolist()
-
-
-def test_one_sentence_per_row_has_its_padding_as_a_run() -> None:
-    assert find_edges(np.array([[0, 0, -1], [1, 1, 1]])).tolist() == [0, 2, 3, 6]
 
 
 @pytest.mark.parametrize("window", [None, 2])

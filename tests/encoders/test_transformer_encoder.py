@@ -111,24 +111,6 @@ def test_gradient_flows_through_hidden_and_the_mode_decides_on_dropout(
     assert not torch.equal(encoder.hidden(batch)[-1], states[-1])
 
 
-def test_lower_layers_are_the_same_when_nothing_above_is_computed(
-    encoder: TransformerEncoder,
-) -> None:
-    batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
-    whole, part = encoder.hidden(batch), encoder.hidden(batch, upto=1)
-    assert len(part) == 2
-    assert torch.equal(part[1], whole[1])
-    assert len(encoder.hidden(batch)) == encoder.n_layers + 1
-
-
-def test_masked_lm_logits_are_those_of_the_whole_model(encoder: TransformerEncoder) -> None:
-    batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
-    whole = encoder.model(
-        input_ids=batch.ids_BT, attention_mask=batch.mask_BT, token_type_ids=batch.segments_BT
-    ).logits
-    assert torch.allclose(encoder.lm_logits(encoder.hidden(batch)[-1][0]), whole[0], atol=1e-5)
-
-
 def test_unknown_pieces_are_counted_for_each_language_that_is_read(
     encoder: TransformerEncoder,
 ) -> None:
@@ -153,17 +135,6 @@ def test_vectors_that_are_no_numbers_are_refused_with_the_language(
         match=r"vectors with NaN or infinite values for sentences of de.*learning_rate",
     ):
         encoder.words([["the"]], "de", layers=(3,), pooling="mean")
-
-
-def test_saving_and_opening_gives_the_same_vectors(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
-    encoder.save(tmp_path)
-    again = TransformerEncoder.from_folder(tmp_path)
-    first, second = (
-        e.words(SENTENCES, "en", layers=(3,), pooling="mean").vectors_NLH for e in (encoder, again)
-    )
-    assert torch.equal(first, second)
 
 
 def _roberta(folder: Path) -> Path:
@@ -215,20 +186,3 @@ def test_pairs_follow_the_tokenizer_template_with_one_segment_type(tmp_path: Pat
     assert batch.langs_BT.tolist() == [[0, 0, 0, 0, 1, 1, 1]]
     assert not batch.segments_BT.any()
     assert len(encoder.hidden(batch)) == 3
-
-
-def test_distilbert_without_segments_works_too(tmp_path: Path, tiny_folder: Path) -> None:
-    from transformers import AutoTokenizer, DistilBertConfig, DistilBertForMaskedLM
-
-    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
-    tokenizer.save_pretrained(tmp_path)
-    DistilBertForMaskedLM(
-        DistilBertConfig(vocab_size=len(tokenizer), dim=16, n_layers=2, n_heads=2, hidden_dim=16)
-    ).save_pretrained(tmp_path)
-    encoder = TransformerEncoder.from_folder(tmp_path)
-    found = encoder.words(SENTENCES, "en", layers=(1, 2), pooling="mean")
-    assert torch.allclose(
-        found.vectors_NLH[:3, 0], torch.stack(reference(encoder, SENTENCES[0], 1)), atol=1e-5
-    )
-    batch = encoder.collate(encoder.pieces(SENTENCES[:1], "en"))
-    assert encoder.lm_logits(encoder.hidden(batch)[-1]).shape == (1, 6, len(tokenizer))

@@ -145,11 +145,6 @@ def test_steps_whose_loss_lacks_a_part_are_not_measured() -> None:
     assert (weight, fitted.selected) == (pytest.approx(0.7), 7)
 
 
-def test_the_training_is_the_same_whether_it_is_watched_or_not() -> None:
-    objective = Distance([1.0, 1.0])
-    assert fit(objective, 2, TOWARDS_ONE, Runtime()).losses == run()[1].losses
-
-
 def test_batches_count_by_their_rows_and_chance_is_the_same_each_time() -> None:
     class Drawing(Distance):
         def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
