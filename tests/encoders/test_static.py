@@ -21,7 +21,6 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import (
     RECORD,
     Lookup,
-    Space,
     StaticEncoder,
     Subwords,
     VectorSpace,
@@ -80,7 +79,9 @@ def planted(
 ) -> StaticEncoder:
     reading = reading or Lookup(normalization="none")
     return StaticEncoder(
-        {"en": Space(words, np.array(vectors, np.float32), subwords)}, len(vectors[0]), reading
+        {"en": VectorSpace(words, np.array(vectors, np.float32), subwords)},
+        len(vectors[0]),
+        reading,
     )
 
 
@@ -221,7 +222,7 @@ def test_a_word_of_several_pieces_is_their_pooling_and_pieces_without_a_vector_d
     pooling: str, expected: float
 ) -> None:
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "play", "##ing", "##er"]
-    space = Space(["play", "##ing"], np.array([[1, 0], [4, 0]], np.float32))
+    space = VectorSpace(["play", "##ing"], np.array([[1, 0], [4, 0]], np.float32))
     encoder = StaticEncoder(
         {"en": space}, 2, Lookup("keep", "none", pieces=True), vocabulary=vocabulary
     )
