@@ -452,5 +452,6 @@ class Padded:
 
     def on(self, device: torch.device | str) -> Batch:
         """Return the same batch on a device."""
-        *arrays, languages = vars(self).values()
-        return Batch(*(on_device(array, device) for array in arrays), languages)
+        arrays = {name: value for name, value in vars(self).items() if name != "languages"}
+        moved: Any = {name: on_device(array, device) for name, array in arrays.items()}
+        return Batch(**moved, languages=self.languages)

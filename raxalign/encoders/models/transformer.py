@@ -200,7 +200,9 @@ class TransformerEncoder(Encoder):
         if len(texts) == 2:
             around = [template.before, template.between, template.after_pair]
         room = self.max_positions - sum(map(len, around))
-        kept = (room,) if len(texts) == 1 else share(*(len(text.ids) for text in texts), room)
+        kept: tuple[int, ...] = (room,)
+        if len(texts) == 2:
+            kept = share(len(texts[0].ids), len(texts[1].ids), room)
         texts = tuple(cut(text, n) for text, n in zip(texts, kept, strict=True))
         ids: list[Any] = [around[0]]
         words, lasts = ([np.full(len(around[0]), -1)] for _ in range(2))

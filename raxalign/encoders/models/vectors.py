@@ -187,7 +187,8 @@ class WordVectors:
 
 def word_offsets(sentences: Sequence[Sequence[str]]) -> list[int]:
     """Where each sentence's words begin among all words, and the end of the last one's."""
-    return offsets_of([len(sentence) for sentence in sentences]).tolist()
+    offsets: list[int] = offsets_of([len(sentence) for sentence in sentences]).tolist()
+    return offsets
 
 
 def assemble(
