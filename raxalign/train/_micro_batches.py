@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
 from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError
+from raxalign.lazy import torch
 from raxalign.train._progress import TrainProgress
 from raxalign.train.chance import DROPOUT, mix, seed_generators
 from raxalign.train.objective import Objective, Step
@@ -16,11 +15,6 @@ from raxalign.train.precision import arithmetic
 from raxalign.train.prefetch import Ahead
 from raxalign.train.recompute import recomputed
 from raxalign.train.runtime import Runtime
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
 
 
 class MicroBatches:

@@ -22,17 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from raxalign import lazy
+from raxalign.lazy import torch
 from raxalign.store.alive import maker_name, process_of
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.key import file_digest
 from raxalign.store.sealed import seal, unseal
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
-else:
-    torch = lazy.load("torch")
 
 
 def kept_steps(folder: Path) -> int:

@@ -9,16 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from raxalign import lazy
 from raxalign.errors import PeerLost
-
-if TYPE_CHECKING:
-    import torch
-    import torch.distributed
-else:
-    torch = lazy.load("torch")
+from raxalign.lazy import torch
 
 ValueT = TypeVar("ValueT")
 

@@ -7,16 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from raxalign import lazy
+from raxalign.lazy import np, torch
 from raxalign.train.chance import BATCH, mix
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
     from torch import nn
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
 
 BatchT = TypeVar("BatchT")
 PartT = TypeVar("PartT")

@@ -14,17 +14,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
 from raxalign.config.run import Precision
 from raxalign.errors import DependencyError, ResourceError
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
-
+from raxalign.lazy import torch
 
 _REMEDY = "install it on every machine, or leave run.compile at false"
 

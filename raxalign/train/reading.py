@@ -6,18 +6,13 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from raxalign import lazy
+from raxalign.lazy import torch
 from raxalign.losses import Course, check_step
 from raxalign.train._schedule import TrainSettings, rate_at
 from raxalign.train.objective import Objective
 from raxalign.train.runtime import TOKENS, Runtime
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
 
 
 class TokenRate:

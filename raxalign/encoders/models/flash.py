@@ -13,20 +13,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from raxalign import lazy
 from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
-
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
-
 
 PACKAGE = "flash_attention_2"
 """The attention of the package flash-attn by its name in transformers."""

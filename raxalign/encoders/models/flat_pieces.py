@@ -20,20 +20,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from raxalign import lazy
 from raxalign.arrays import Flat, end_to_end, offsets_of, word_pieces
 from raxalign.caveats import collecting, listener
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.errors import DataError, RaxalignError
+from raxalign.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from raxalign.encoders.models.pieces import Pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
-else:
-    np = lazy.load("numpy")
 
 CHUNK = 8192
 """Sentences that are tokenised at once."""

@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from raxalign import lazy
 from raxalign.config.params import BaseParams
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
+from raxalign.lazy import torch
 
 if TYPE_CHECKING:
-    import torch
-
     from raxalign.encoders.models.transformer import TransformerEncoder
-else:
-    torch = lazy.load("torch")
 
 AUTO = "auto"
 _ADAPTER = "default"

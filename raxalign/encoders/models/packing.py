@@ -29,7 +29,6 @@ from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from raxalign import lazy
 from raxalign.encoders.models.flash import (
     NAME,
     PACKAGE,
@@ -42,17 +41,12 @@ from raxalign.encoders.models.flash import (
 from raxalign.encoders.models.model_inputs import first_position
 from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
 from raxalign.train.recompute import forward_as
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-
     from raxalign.encoders.models.transformer import TransformerEncoder
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
 
 
 _LENGTHS = (5, 8)

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from raxalign.corpora.text.words import FORMAT_CHARACTERS
 from raxalign.encoders.models.blocks import find_blocks
 from raxalign.encoders.models.decoders import is_bidirectional
 from raxalign.encoders.models.sentence_config import SentencePooling
-from raxalign.encoders.models.text_form import text_form
+from raxalign.encoders.models.text_form import TEXT_FORMS, text_form
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Transform
 from raxalign.encoders.models.vectors import parse_layers
@@ -26,11 +25,6 @@ CODE = Path(__file__).with_name("aligned_sentences.py")
 """The code of the module, which reads nothing of raxalign and is copied into the folder."""
 KIND = f"{CODE.stem}.AlignedTransformer"
 SETTINGS = "sentences.json"
-_TEXT_FORMS: dict[str, list[list[str]]] = {
-    "none": [],
-    "nfc": [[]],
-    "clean": [[], ["\u200b", " "], [FORMAT_CHARACTERS, ""]],
-}
 
 
 @dataclass(frozen=True)
@@ -76,10 +70,8 @@ def needs_module(encoder: TransformerEncoder, transforms: Sequence[Transform]) -
 def write_module(
     folder: Path, encoder: TransformerEncoder, transforms: Sequence[Transform], use: SentenceUse
 ) -> tuple[str, ...]:
-    """Write the module next to an encoder; return the names by which it is given a language.
-
-    Raises:
-        RaxalignError: `use.language` is not one of them.
+    """Write the module next to an encoder; return the names by which it is given a language. Raises
+    `RaxalignError` where `use.language` is not one of them.
     """
     layers = layers_read(use, transforms, encoder.n_layers)
     languages = use.languages or tuple(dict.fromkeys(transform.lang for transform in transforms))
@@ -104,7 +96,7 @@ def write_module(
         },
         "inputs": _inputs(encoder, languages),
         "bidirectional": is_bidirectional(encoder.model.config),
-        "text_form": _TEXT_FORMS[text_form(encoder.model.config)],
+        "text_form": TEXT_FORMS[text_form(encoder.model.config)],
     }
     text = json.dumps(settings, indent=1, ensure_ascii=False, sort_keys=True)
     (folder / SETTINGS).write_text(text + "\n", encoding="utf-8")
