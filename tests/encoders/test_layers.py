@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from raxalign.config.grid import load
@@ -80,9 +78,7 @@ def test_plans_resolve_fractions_at_the_depth_of_each_encoder_without_opening_it
     assert retrieval.reads(4).layers == {2, 3, 4}
 
 
-def test_a_number_with_a_point_in_yaml_is_the_text_of_the_param_and_of_its_key(
-    tmp_path: Path,
-) -> None:
+def test_a_number_with_a_point_in_yaml_is_the_text_of_the_param_and_of_its_key(tmp_path):
     file = tmp_path / "grid.yaml"
     file.write_text(change("layers: [9, 9-12]", "layers: [9, 0.50, 0.5-1.0]"), encoding="utf-8")
     points = next(spec for spec in load(file).methods if spec.name == "rotation").points

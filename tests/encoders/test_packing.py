@@ -156,9 +156,7 @@ def test_rows_whose_language_is_not_known_are_refused(tmp_path: Path) -> None:
         ("sr-Latn", 5),
     ],
 )
-def test_an_adapter_is_found_by_its_language_in_every_form_of_its_code(
-    lang: str, number: int, tmp_path: Path
-) -> None:
+def test_an_adapter_is_found_by_its_language_in_every_form_of_its_code(lang, number, tmp_path):
     names = ["en_XX", "de_DE", "zh_CN", "zh_TW", "he_IL", "sr_RS"]
     encoder = encoder_of("xmod", tmp_path, languages=names)
     assert encoder.inputs.of(batch_of(lang))["lang_ids"].tolist() == [number]

@@ -129,7 +129,7 @@ def test_words_that_share_a_piece_each_count_it() -> None:
         ("last", [10.0, 100.0, 100.0]),
     ):
         index = index_words(words[None], lasts[None], [3], "cpu")
-        assert pool_words(states, index, pooling)[:, 0].tolist() == expected  # type: ignore[arg-type]
+        assert pool_words(states, index, pooling)[:, 0].tolist() == expected
 
 
 def test_a_cut_takes_every_word_that_loses_a_piece_and_leaves_the_others_their_own() -> None:
@@ -151,9 +151,7 @@ def test_a_cut_takes_every_word_that_loses_a_piece_and_leaves_the_others_their_o
         ("byte-level", "老鼠", "有老鼠"),
     ],
 )
-def test_the_pieces_inside_a_text_are_those_behind_another_word(
-    kind: str, word: str, text: str
-) -> None:
+def test_the_pieces_inside_a_text_are_those_behind_another_word(kind, word, text):
     tokenizer = tokenizer_of(kind)
     (found,) = inner_pieces(tokenizer, [word])
     expected = tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -176,9 +174,7 @@ SCRIPTS = st.text(
 
 @settings(max_examples=60, deadline=None)
 @given(SCRIPTS, st.sampled_from(KINDS), st.booleans())
-def test_the_pieces_of_a_word_cover_each_of_its_characters(
-    text: str, kind: str, characters: bool
-) -> None:
+def test_the_pieces_of_a_word_cover_each_of_its_characters(text, kind, characters):
     words = Sentence.within(split_characters(text), text) if characters else None
     words = words or Sentence.of_text(text)
     tokenizer = tokenizer_of(kind)
@@ -204,15 +200,11 @@ def test_an_unknown_language_is_taken_for_spaced() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_tokenizer_that_reads_the_sample_as_it_does_by_itself_is_not_remarked_on(
-    kind: str,
-) -> None:
+def test_a_tokenizer_that_reads_the_sample_as_it_does_by_itself_is_not_remarked_on(kind):
     assert other_pieces(tokenizer_of(kind)) is None
 
 
-def test_other_pieces_than_the_tokenizers_own_are_described(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_other_pieces_than_the_tokenizers_own_are_described(monkeypatch):
     ends = Template((1,), (2,), (), (2,))
     monkeypatch.setattr(pieces, "read_template", lambda _: ends)
     found = other_pieces(tokenizer_of("unigram"))
@@ -243,9 +235,7 @@ def test_words_of_a_cleaned_copy_get_the_pieces_of_the_published_text(kind: str,
         ]
 
 
-def test_a_sentence_stands_between_cls_and_sep_and_words_are_counted_from_nought(
-    encoder: TransformerEncoder,
-) -> None:
+def test_a_sentence_stands_between_cls_and_sep_and_words_are_counted_from_nought(encoder):
     (row,) = encoder.pieces([["the", "playing", "dogs"]], "en")
     assert encoder.tokenizer.convert_ids_to_tokens(row.ids) == [
         "[CLS]",
@@ -280,9 +270,7 @@ def test_pairs_number_words_and_segments_and_languages_through(encoder: Transfor
     assert batch.langs_BT.tolist() == [[0, 0, 0, 0, 1, 1, 1]]
 
 
-def test_rows_of_several_languages_share_a_batch_and_padding_has_no_language(
-    encoder: TransformerEncoder,
-) -> None:
+def test_rows_of_several_languages_share_a_batch_and_padding_has_no_language(encoder):
     rows = (
         encoder.pieces([["der"]], "de")
         + encoder.pieces([["the", "cat"]], "en")
@@ -304,9 +292,7 @@ def test_a_word_that_truncation_cuts_in_two_is_no_word(encoder: TransformerEncod
     assert row.words.max() == encoder.max_positions - 4
 
 
-def test_a_pair_that_is_too_long_loses_the_longer_side_first_and_word_numbers_stay(
-    encoder: TransformerEncoder,
-) -> None:
+def test_a_pair_that_is_too_long_loses_the_longer_side_first_and_word_numbers_stay(encoder):
     (row,) = encoder.pieces([["the"] * 60], "en", [["der"] * 3], "de")
     assert len(row) == encoder.max_positions
     assert row.words[row.first :].tolist() == [60, 61, 62, -1]
@@ -339,9 +325,7 @@ def test_shares_fill_the_room_and_only_the_longer_side_is_cut_while_it_is_longer
 
 
 @given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 100))
-def test_batches_hold_every_row_once_longest_first_within_the_budget(
-    lengths: list[int], budget: int
-) -> None:
+def test_batches_hold_every_row_once_longest_first_within_the_budget(lengths, budget):
     batches = list(token_batches(lengths, budget))
     order = np.concatenate(batches).tolist() if batches else []
     assert sorted(order) == list(range(len(lengths)))

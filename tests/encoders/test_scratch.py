@@ -78,9 +78,7 @@ def build(
     return dict(kind.build(inputs, runtime or Runtime(), folder))
 
 
-def test_the_loss_falls_and_is_reported_and_the_folder_is_an_encoder(
-    text: dict[str, Path], tmp_path: Path
-) -> None:
+def test_the_loss_falls_and_is_reported_and_the_folder_is_an_encoder(text, tmp_path):
     curve: list[tuple[int, float]] = []
     notes = build(
         text,
@@ -96,9 +94,7 @@ def test_the_loss_falls_and_is_reported_and_the_folder_is_an_encoder(
     assert encoder.max_positions == 32
 
 
-def test_one_seed_gives_one_encoder_and_another_seed_another(
-    text: dict[str, Path], tmp_path: Path
-) -> None:
+def test_one_seed_gives_one_encoder_and_another_seed_another(text, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         torch.manual_seed(hash(name))
         build(text, tmp_path / name, steps=5, seed=seed)
@@ -109,9 +105,7 @@ def test_one_seed_gives_one_encoder_and_another_seed_another(
     ).read_bytes()
 
 
-def test_training_leaves_random_state_and_threads_as_they_were(
-    text: dict[str, Path], tmp_path: Path
-) -> None:
+def test_training_leaves_random_state_and_threads_as_they_were(text, tmp_path):
     torch.manual_seed(7)
     expected = torch.rand(1)
     torch.manual_seed(7)
@@ -178,9 +172,7 @@ def test_a_step_has_its_windows_of_pieces_on_average_whatever_the_rows() -> None
         assert train_settings(SMALL, rows).batch_size == expected
 
 
-def test_the_rate_rises_over_the_warm_up_and_falls_linearly(
-    text: dict[str, Path], tmp_path: Path
-) -> None:
+def test_the_rate_rises_over_the_warm_up_and_falls_linearly(text, tmp_path):
     rates: list[float] = []
     runtime = Runtime(
         report=lambda metrics, _: rates.append(metrics["scratch/learning_rate"] / 0.01)
@@ -356,9 +348,7 @@ def test_the_given_vocabulary_is_the_encoders(tmp_path: Path) -> None:
         (["[PAD]", "[MASK]"], r"has no \[UNK\], \[CLS\], \[SEP\], so it is not a WordPiece"),
     ],
 )
-def test_a_vocabulary_without_special_pieces_is_refused(
-    tmp_path: Path, left: list[str], told: str
-) -> None:
+def test_a_vocabulary_without_special_pieces_is_refused(tmp_path, left, told):
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join([*left, "dog"]) + "\n", encoding="utf-8")
     with pytest.raises(DataError, match=told):
@@ -375,9 +365,7 @@ def test_the_options_enter_keys_only_where_they_are_set() -> None:
     assert given.params.identity() == {**identity, "slicing": True}
 
 
-def test_multilingual_berts_vocabulary_reads_real_text_without_unknown_pieces(
-    tmp_path: Path,
-) -> None:
+def test_multilingual_berts_vocabulary_reads_real_text_without_unknown_pieces(tmp_path):
     data = os.environ.get("RAXALIGN_TEST_DATA")
     if data is None:
         pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")

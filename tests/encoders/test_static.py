@@ -126,9 +126,7 @@ def test_gensim_opens_what_was_saved(text: dict[str, Path], tmp_path: Path) -> N
     )
 
 
-def test_fasttext_gives_unseen_words_the_vectors_that_gensim_gives_them(
-    text: dict[str, Path],
-) -> None:
+def test_fasttext_gives_unseen_words_the_vectors_that_gensim_gives_them(text):
     from gensim.models import FastText
 
     sentences = [["sees", "seer", "seeds"], ["seed", "sees", "seeks"]] * 5
@@ -159,9 +157,7 @@ def test_fasttext_gives_unseen_words_the_vectors_that_gensim_gives_them(
     )
 
 
-def test_unseen_words_are_absent_unless_their_ngrams_were_met(
-    text: dict[str, Path], tmp_path: Path
-) -> None:
+def test_unseen_words_are_absent_unless_their_ngrams_were_met(text, tmp_path):
     assert looked_up(build(text, tmp_path / "a", algorithm="word2vec"), "dog", "houses", "Ω")[
         1
     ] == [True, False, False]
@@ -199,9 +195,7 @@ def test_words_that_subwords_make_are_normalised_by_the_mean_of_the_vocabulary()
         ("fallback", {"Dog": 1.0, "CAT": 3.0}),
     ],
 )
-def test_casing_says_which_vector_a_word_has(
-    casing: str, expected: dict[str, float | None]
-) -> None:
+def test_casing_says_which_vector_a_word_has(casing, expected):
     encoder = planted(["Dog", "dog", "cat"], [[1, 0], [2, 0], [3, 0]], Lookup(casing, "none"))
     vectors, present = looked_up(encoder, *expected)
     assert present == [value is not None for value in expected.values()]
@@ -306,9 +300,7 @@ def test_binary_files_are_those_of_gensim(tmp_path: Path) -> None:
         ((793712314).to_bytes(4, "little") + b"\x0c\n", "fastText's own binary format"),
     ],
 )
-def test_what_is_no_vector_file_is_refused_by_line(
-    content: bytes, message: str, tmp_path: Path
-) -> None:
+def test_what_is_no_vector_file_is_refused_by_line(content, message, tmp_path):
     (tmp_path / "a.vec").write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_vectors(tmp_path / "a.vec")
@@ -358,9 +350,7 @@ def test_there_is_one_layer_and_no_text_is_an_error(tmp_path: Path) -> None:
         StaticEncoder.from_folder(tmp_path)
 
 
-def test_words_too_rare_are_an_error_that_names_the_option(
-    text: dict[str, Path], tmp_path: Path
-) -> None:
+def test_words_too_rare_are_an_error_that_names_the_option(text, tmp_path):
     with pytest.raises(RaxalignError, match="lower `min_count`"):
         build(text, tmp_path, min_count=1_000)
 
@@ -386,9 +376,7 @@ def test_what_cannot_change_the_vectors_is_no_part_of_their_identity() -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_same_files_whatever_their_hashes(
-    text: dict[str, Path], tmp_path: Path
-) -> None:
+def test_two_processes_make_the_same_files_whatever_their_hashes(text, tmp_path):
     jobs, folders = (
         {lang: str(path) for lang, path in text.items()},
         [tmp_path / "here", tmp_path / "there"],
@@ -408,9 +396,7 @@ def test_two_processes_make_the_same_files_whatever_their_hashes(
     assert len(here) == 3 + 5 + 4
 
 
-def test_without_gensim_the_message_has_the_line_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_gensim_the_message_has_the_line_that_installs_it(monkeypatch):
     monkeypatch.setattr("raxalign.extras.find_spec", lambda name: None)
     lacks = "the library gensim is not installed. Run: pip install 'raxalign[static]'"
     assert Static(Static.Params(algorithm="word2vec")).check_machine() == [f"word2vec: {lacks}"]
@@ -460,9 +446,7 @@ def test_translations_that_share_their_contexts_are_found_in_a_joint_space_and_n
     assert mrr(separate, topics, tmp_path) < 0.4
 
 
-def test_pieces_that_languages_share_have_one_vector(
-    topics: dict[str, Path], tmp_path: Path
-) -> None:
+def test_pieces_that_languages_share_have_one_vector(topics, tmp_path):
     options = {"algorithm": "glove", "units": "pieces", "vocab_size": 200}
     joint = build(topics, tmp_path / "joint", spaces="joint", **{**TOPIC, **options})
     separate = build(topics, tmp_path / "separate", **{**TOPIC, **options})
@@ -491,9 +475,7 @@ def test_a_joint_space_is_one_file_that_comes_back_as_it_was_and_is_the_same_for
     assert again.words([["Name0"]], "de").vectors_NLH[0, 0].equal(-before[0])
 
 
-def test_languages_that_were_not_trained_on_have_no_vectors(
-    topics: dict[str, Path], tmp_path: Path
-) -> None:
+def test_languages_that_were_not_trained_on_have_no_vectors(topics, tmp_path):
     encoder = build(topics, tmp_path / "a", spaces="joint", algorithm="word2vec", **TOPIC)
     with pytest.raises(RaxalignError, match="no vectors for fr; it has de, en"):
         vectors_of(encoder, "fr", "Name0")
@@ -508,9 +490,7 @@ def test_a_record_of_another_version_is_refused(topics: dict[str, Path], tmp_pat
         StaticEncoder.from_folder(tmp_path / "a")
 
 
-def test_the_notes_count_the_sentences_of_each_language(
-    topics: dict[str, Path], tmp_path: Path
-) -> None:
+def test_the_notes_count_the_sentences_of_each_language(topics, tmp_path):
     (tmp_path / "a").mkdir()
     kind = Static(
         Static.Params.model_validate({**TOPIC, "spaces": "joint", "algorithm": "word2vec"})
@@ -552,9 +532,7 @@ def of_toys() -> StaticEncoder:
 
 
 @pytest.mark.parametrize("kind", METHODS)
-def test_static_vectors_are_aligned_saved_and_exported(
-    kind: str, toys: Path, tmp_path: Path
-) -> None:
+def test_static_vectors_are_aligned_saved_and_exported(kind, toys, tmp_path):
     method = make(kind, toys)
     aligned = method.align(of_toys(), asked_for(method, toys), Runtime(seed=1))
     found = vectors(aligned)

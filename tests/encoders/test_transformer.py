@@ -62,9 +62,7 @@ def test_pickled_weights_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
         kind(folder).load(EncoderInputs(), "cpu")
 
 
-def test_a_model_without_masked_lm_head_is_opened_without_one(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_a_model_without_masked_lm_head_is_opened_without_one(tiny_folder, tmp_path):
     folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
     TransformerEncoder.from_folder(tiny_folder).model.base_model.save_pretrained(folder)
     assert not kind(folder).load(EncoderInputs(), "cpu").has_head
@@ -90,9 +88,7 @@ def test_a_tokenizer_of_another_encoder_is_refused(tiny_folder: Path, tmp_path: 
         kind(folder).load(EncoderInputs(), "cpu")
 
 
-def test_a_folder_without_a_tokenizer_is_refused_by_its_file_names_alone(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_a_folder_without_a_tokenizer_is_refused_by_its_file_names_alone(tiny_folder, tmp_path):
     """transformers would make a tokenizer of five special pieces, to which every word is
     unknown.
     """
@@ -131,9 +127,7 @@ def test_embeddings_that_are_padded_are_no_fault(tiny_folder: Path, tmp_path: Pa
     )
 
 
-def test_weights_that_are_no_numbers_are_refused_by_their_name(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_weights_that_are_no_numbers_are_refused_by_their_name(tiny_folder, tmp_path):
     encoder = TransformerEncoder.from_folder(tiny_folder)
     with torch.no_grad():
         encoder.model.bert.encoder.layer[1].output.dense.bias[3] = float("nan")
@@ -148,9 +142,7 @@ def test_weights_that_are_no_numbers_are_refused_by_their_name(
 
 
 @pytest.mark.parametrize("name", ["a b//c", "one/two/three", "/".join(["x"] * 5), "-x", "a--b"])
-def test_a_name_that_is_neither_a_folder_nor_a_hub_name_is_a_fault_before_anything_runs(
-    name: str,
-) -> None:
+def test_a_name_that_is_neither_a_folder_nor_a_hub_name_is_a_fault_before_anything_runs(name):
     (fault,) = kind(name).check()
     assert fault.startswith(f"{name} is neither a folder nor a name on the Hugging Face Hub")
     with pytest.raises(DataError, match="neither a folder nor a name on the Hugging Face Hub"):
@@ -164,9 +156,7 @@ def test_a_hub_name_is_no_fault(name: str) -> None:
     assert kind(name).check() == []
 
 
-def test_truncated_weights_are_an_error_that_names_the_folder(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_truncated_weights_are_an_error_that_names_the_folder(tiny_folder, tmp_path):
     folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
     weights = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])

@@ -37,9 +37,7 @@ def reference(encoder: TransformerEncoder, words: list[str], layer: int) -> list
 
 
 @pytest.mark.parametrize("layer", [0, 1, 3])
-def test_word_vectors_are_those_of_one_sentence_at_a_time(
-    encoder: TransformerEncoder, layer: int
-) -> None:
+def test_word_vectors_are_those_of_one_sentence_at_a_time(encoder, layer):
     found = encoder.words(SENTENCES, "en", layers=(layer,), pooling="mean")
     expected = [
         vector for words in SENTENCES if words for vector in reference(encoder, words, layer)
@@ -58,9 +56,7 @@ def test_layers_come_in_the_order_asked_for(encoder: TransformerEncoder) -> None
 
 
 @pytest.mark.parametrize("budget", [1, 10, 1000])
-def test_results_are_in_input_order_whatever_the_batches(
-    encoder: TransformerEncoder, budget: int
-) -> None:
+def test_results_are_in_input_order_whatever_the_batches(encoder, budget):
     shuffled = SENTENCES * 5
     random.Random(0).shuffle(shuffled)
     expected = encoder.words(shuffled, "en", layers=(3,), pooling="first")
@@ -99,21 +95,17 @@ def test_vectors_are_made_without_dropout_and_the_mode_is_kept(encoder: Transfor
     assert not first.requires_grad
 
 
-def test_gradient_flows_through_hidden_and_the_mode_decides_on_dropout(
-    encoder: TransformerEncoder,
-) -> None:
+def test_gradient_flows_through_hidden_and_the_mode_decides_on_dropout(encoder):
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     states = encoder.hidden(batch)
     assert len(states) == encoder.n_layers + 1
-    states[-1].sum().backward()  # type: ignore[no-untyped-call]
+    states[-1].sum().backward()
     assert encoder.model.get_input_embeddings().weight.grad is not None
     encoder.model.train()
     assert not torch.equal(encoder.hidden(batch)[-1], states[-1])
 
 
-def test_unknown_pieces_are_counted_for_each_language_that_is_read(
-    encoder: TransformerEncoder,
-) -> None:
+def test_unknown_pieces_are_counted_for_each_language_that_is_read(encoder):
     with collecting() as found:
         encoder.pieces([["the", "漢", "cat"], ["字"]], "zh")
         encoder.pieces([["the", "dogs"]], "en", [["漢", "cat"]], "zh")
@@ -124,9 +116,7 @@ def test_unknown_pieces_are_counted_for_each_language_that_is_read(
     )
 
 
-def test_vectors_that_are_no_numbers_are_refused_with_the_language(
-    encoder: TransformerEncoder,
-) -> None:
+def test_vectors_that_are_no_numbers_are_refused_with_the_language(encoder):
     with torch.no_grad():
         encoder.model.bert.encoder.layer[2].output.LayerNorm.weight[0] = float("inf")
     assert encoder.words([["the"]], "de", layers=(2,), pooling="mean").present_N.all()

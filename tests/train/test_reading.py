@@ -41,7 +41,7 @@ class Broken(Regression):
         self.step = step
 
     def loss(self, step: Step, positions: object) -> torch.Tensor:
-        found = super().loss(step, positions)  # type: ignore[arg-type]
+        found = super().loss(step, positions)
         return found * float("nan") if step.number >= self.step else found
 
 
@@ -57,7 +57,7 @@ def test_when_they_are_read_changes_no_loss_and_no_curve(monkeypatch: pytest.Mon
         curves: list[tuple[object, int]] = []
 
         def report(values: object, step: int) -> None:
-            curves.append(({k: v for k, v in values.items() if "tokens" not in k}, step))  # type: ignore[attr-defined]
+            curves.append(({k: v for k, v in values.items() if "tokens" not in k}, step))
 
         return fit(Regression(dropout=0.3), 22, SETTINGS, Runtime(report=report)).losses, curves
 

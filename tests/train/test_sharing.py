@@ -81,9 +81,7 @@ def select(rank: int, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_workers_share_the_dev_loss_and_have_it_bit_for_bit_as_one_has_it(
-    tmp_path: Path,
-) -> None:
+def test_two_workers_share_the_dev_loss_and_have_it_bit_for_bit_as_one_has_it(tmp_path):
     torch.set_num_threads(1)
     run_workers(select, 2, tmp_path)
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
