@@ -104,7 +104,7 @@ def weight_shapes(*paths: Path) -> dict[str, list[int]]:
                     raise ValueError("its header is cut off")
                 header = json.loads(file.read(length))
             header.pop("__metadata__", None)
-            found |= {name: entry["shape"] for name, entry in header.items()}
+            found |= {name: entry.get("shape", []) for name, entry in header.items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
             raise DataError(
                 path,
