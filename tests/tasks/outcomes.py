@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.aligned import AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, VectorSpace, StaticEncoder
+from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.tasks.base import Outcome, Task, TaskInputs
 from raxalign.train.runtime import Runtime
 
