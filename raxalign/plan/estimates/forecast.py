@@ -22,7 +22,7 @@ from raxalign.plan.estimates.cost import duration, roughly
 from raxalign.plan.expansion.data import EVERYTHING, row_count
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.size import Footprint
+    from raxalign.encoders.models.folder import Footprint
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
 
