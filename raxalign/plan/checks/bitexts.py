@@ -138,11 +138,8 @@ class _Seen:
 
 def other_lengths(plan: Plan, sizes: Mapping[Path, int]) -> Iterator[tuple[bool, str]]:
     """Compare files of given word links with the corpora that they belong to; yield, for each that
-    has another number of lines, whether lines are missing that are read, and a message.
-
-    Args:
-        plan: The plan.
-        sizes: The number of sentence pairs of a corpus, by its first file (see `read_bitexts`).
+    has another number of lines, whether lines are missing that are read, and a message. `sizes` are
+    numbers of sentence pairs by the first file of a corpus (see `read_bitexts`).
     """
     found: dict[tuple[str, Path], Stage] = {}
     for stage in plan.stages.values():
@@ -214,11 +211,8 @@ def shortages(plan: Plan) -> tuple[str, ...]:
     """
     largest: dict[str, Stage] = {}
     for stage in plan.stages.values():
-        if (
-            stage.kind == "bitext"
-            and stage.params["part"] == "training"
-            and stage.params["shortage"] == "refuse"
-        ):
+        asked = stage.params.get("part") == "training" and stage.params["shortage"] == "refuse"
+        if stage.kind == "bitext" and asked:
             before = largest.setdefault(str(stage.params["lang"]), stage)
             largest[str(stage.params["lang"])] = max(before, stage, key=_asked_for)
     return tuple(message for stage in largest.values() if (message := _shortage(stage)) is not None)
