@@ -41,9 +41,10 @@ def pivot_tags(plan: Plan, storage: Storage) -> tuple[str, Tagger] | None:
     files = _treebanks(plan)
     if not files:
         return _of_spacy(plan, storage)
-    from raxalign.tasks.tagging.columns import read_conllu
+    from raxalign.tasks.tagging.reading import read_tagged
+    from raxalign.tasks.tagging.scheme import UNIVERSAL
 
-    rows = (row for file in files for row in read_conllu(file).rows)
+    rows = (row for file in files for row in read_tagged(file, scheme=UNIVERSAL).rows)
     lexicon = majority_tags((row.words, row.tags) for row in rows)
     names = " and ".join(file.name for file in files)
     return f"the most frequent one of each form in {names}", lambda table: tags_of_types(

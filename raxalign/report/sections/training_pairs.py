@@ -77,9 +77,7 @@ def _used(plan: Plan, storage: Storage, trial: Trial) -> dict[str, int]:
     """Language -> the pairs that a trial's method records to have used, which leaves out those that
     are too short or too long for it; else the pairs of its training text.
     """
-    from raxalign.store.tombstones import manifest_of
-
-    made = (manifest_of(storage, "aligned", key) for key in plan.aligned(trial))
+    made = (storage.manifest_of("aligned", key) for key in plan.aligned(trial))
     manifest = next((found for found in made if found is not None), None)
     if manifest is not None:
         notes: Mapping[str, Any] = manifest.notes
