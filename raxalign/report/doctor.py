@@ -134,7 +134,7 @@ def _bitexts(plan: Plan) -> tuple[list[str], bool]:
 
     found = list(read_bitexts(plan))
     faults = [str(fault) for entry in found for fault in entry.faults]
-    notes = [remark for entry in found for remark in entry.remarks]
+    notes = [str(remark) for entry in found for remark in entry.remarks]
     for fatal, message in other_lengths(plan, {entry.path: entry.rows for entry in found}):
         (faults if fatal else notes).append(message)
     faults += shortages(plan) if not faults else ()

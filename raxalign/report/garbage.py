@@ -157,7 +157,7 @@ def _in_storage(needed: Needed, left: Leftovers) -> Iterator[Waste]:
 
 
 def _stored(
-    kind: str, left: Leftovers, top: str, entry: str, files: Mapping[str, int], why: str
+    kind: str, left: Leftovers, top: str, entry: str, files: dict[str, int], why: str
 ) -> Waste:
     """Files of the storage below a folder."""
     remove = partial(left.remove, top, entry, files)

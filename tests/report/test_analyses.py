@@ -163,6 +163,7 @@ def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(
     assert "the phrasebook's own" in found.caption
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
     opened, ledger = made
     assert training_counts(opened.plan, Storage(ledger.root), "de") is None
@@ -208,6 +209,7 @@ def test_an_average_over_some_parts_of_speech_is_not_the_papers(
     assert any(isinstance(value, Value) for value in fill.values.values())
 
 
+@pytest.mark.slow
 def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
     (found,) = share("spaces", results(made), ledger=made[1], figures=tmp_path).parts
     assert [figure.title for figure in found.figures] == [

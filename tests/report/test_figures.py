@@ -60,6 +60,7 @@ def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_o
     assert of_methods(results, 5) == ""
 
 
+@pytest.mark.slow
 def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
     curve = Curve("a", [1, 10], [1, 2], [(0.9, 1.3), None], dashed=True)
     level = Curve("b", (), [1.5], level=True)
@@ -96,6 +97,7 @@ def test_a_method_has_one_look_in_all_panels_of_a_figure() -> None:
     assert len({label for label, _ in looks}) == len(looks) == len({place for _, place in looks})
 
 
+@pytest.mark.slow
 def test_names_of_points_do_not_cover_each_other_and_legends_fit() -> None:
     """Ten languages of two methods next to each other, and ten encoders with long names."""
     names = ["de", "fr", "es", "bg", "el", "ru", "tr", "ar", "vi", "zh"]
@@ -141,6 +143,7 @@ def test_encoders_that_differ_in_their_seed_alone_share_a_dot_with_an_interval()
     assert long.ends == [pytest.approx((50 - half, 50 + half), abs=0.01)]
 
 
+@pytest.mark.slow
 def test_drawings_on_a_page_share_no_name_and_spend_no_letters(tmp_path: Path) -> None:
     """Their styles are classes, and names and paths are as short as they can be."""
     panel = Panel("", "x", "y", points=(Points("a", [1, 2, 3, 4], [2, 3, 4, 5]),))

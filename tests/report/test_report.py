@@ -37,7 +37,7 @@ from raxalign.report.sections.curves import size_panels
 from raxalign.report.sections.transfer import gain_panels, transfer_panels, transfer_table
 from raxalign.tasks.translation.counts import shift_point
 from tests.report.compiled import ENGINES, faults
-from tests.report.material import judge_of, own_table, part, published
+from tests.report.material import judge_of, leave_undrawn, part, published
 
 NASTY = "a_b & 5% <script>|*x*| $y$ #1 ^~\\ {z}"
 
@@ -45,11 +45,21 @@ NASTY = "a_b & 5% <script>|*x*| $y$ #1 ^~\\ {z}"
 @pytest.fixture(scope="module")
 def written(made: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report") / "new"
-    paths = write(made, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        leave_undrawn(patch)
+        paths = write(made, folder)
     assert all(path.is_file() for path in paths)
     names = {f"{stem}.{kind}" for stem in ("results", "comparisons") for kind in ("csv", "json")}
     names |= {f"report.{kind}" for kind in ("html", "md", "tex")}
     assert {path.name for path in paths} >= names | {"published.csv", "data-size.svg"}
+    return folder
+
+
+@pytest.fixture(scope="module")
+def drawn(made: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with its figures, which take seconds."""
+    folder = tmp_path_factory.mktemp("drawn")
+    write(made, folder)
     return folder
 
 
@@ -97,8 +107,9 @@ class _Page(HTMLParser):
         self.open.pop()
 
 
-def test_the_page_stands_alone(written: Path) -> None:
-    text = (written / "report.html").read_text(encoding="utf-8")
+@pytest.mark.slow
+def test_the_page_stands_alone(drawn: Path) -> None:
+    text = (drawn / "report.html").read_text(encoding="utf-8")
     page = _Page()
     page.feed(text)
     assert page.open == []
@@ -144,7 +155,7 @@ def test_the_sentence_is_in_every_form_of_the_report(written: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_results_give_the_same_report(made: Any, written: Path, tmp_path: Path) -> None:
+def test_the_same_results_give_the_same_report(made: Any, drawn: Path, tmp_path: Path) -> None:
     write(made, tmp_path)
     for name in (
         "report.html",
@@ -153,7 +164,7 @@ def test_the_same_results_give_the_same_report(made: Any, written: Path, tmp_pat
         "published.csv",
         "figures/data-size.svg",
     ):
-        assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
+        assert (tmp_path / name).read_bytes() == (drawn / name).read_bytes(), name
 
 
 def test_markdown_tables_are_tables(written: Path) -> None:
@@ -183,19 +194,20 @@ def test_latex_rows_have_the_columns_of_their_table(written: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_report_and_a_paper_that_reads_its_tables_compile(
-    written: Path, tmp_path: Path, engine: str
+    drawn: Path, tmp_path: Path, engine: str
 ) -> None:
-    tables = "".join(f"\\input{{tables/{path.name}}}\n" for path in written.glob("tables/*.tex"))
-    (written / "paper.tex").write_text(
+    tables = "".join(f"\\input{{tables/{path.name}}}\n" for path in drawn.glob("tables/*.tex"))
+    (drawn / "paper.tex").write_text(
         f"\\documentclass{{article}}\n\\usepackage{{booktabs,graphicx}}\n\\begin{{document}}\n{tables}"
         "\\ref{tab:small-xnli-accuracy}\\end{document}\n"
     )
     for name in ("report.tex", "paper.tex"):
-        assert faults(engine, written / name, tmp_path) == []
+        assert faults(engine, drawn / name, tmp_path) == []
 
 
-def test_the_figures_files_are_drawings(written: Path) -> None:
-    for path in (written / "figures").glob("*.svg"):
+@pytest.mark.slow
+def test_the_figures_files_are_drawings(drawn: Path) -> None:
+    for path in (drawn / "figures").glob("*.svg"):
         assert ET.fromstring(path.read_text(encoding="utf-8")).tag.endswith("svg")
         assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
@@ -270,8 +282,8 @@ def test_every_comparison_is_in_a_file_for_programs(
     made: Any, results: Results, written: Path
 ) -> None:
     found = json.loads((written / "comparisons.json").read_text(encoding="utf-8"))
-    anchors = [f"grid-{task}-{metric}-{split}" for task, metric, split in results.tables]
-    shown = [line for anchor in anchors for line in own_table(made, made[1], anchor).lines]
+    tables = part("own_tables", results, judge_of(results, made[1])).tables
+    shown = [line for table in tables for line in table.lines]
     assert len(found) == sum(bool(entry.delta) for line in shown for entry in line.entries)
     read = read_csv(written / "comparisons.csv")
     assert [float(row["p_adjusted"]) for row in read] == [row["p_adjusted"] for row in found]

@@ -103,6 +103,7 @@ def test_a_published_table_says_it_too_beside_the_printed_figure() -> None:
     assert own["finetune"].entries[place].text == "not run"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_every_form_of_the_report_holds_the_word_and_the_reason(tmp_path: Path) -> None:
     document = compose(*found(*TRIALS), tmp_path).document
     for text in (as_html(document), as_markdown(document), as_latex(document)):

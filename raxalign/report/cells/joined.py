@@ -160,8 +160,8 @@ class _Join:
                     continue
                 causes: list[str] = []
                 for lang in (one.keys() & two.keys()) or {""}:
-                    both = (found.get(lang) or next(iter(found.values())) for found in (one, two))
-                    causes += _test_causes((plan, its_plan), *both, lang)
+                    first, second = (f.get(lang) or next(iter(f.values())) for f in (one, two))
+                    causes += _test_causes((plan, its_plan), first, second, lang)
                 causes += _metric_causes(plan, its_plan, task)
                 if causes:
                     differ.add(task)

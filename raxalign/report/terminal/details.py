@@ -56,7 +56,7 @@ def as_text(facts: Mapping[str, Any], width: int | None) -> str:
         if facts.get(name):
             lines += ["", f"{name}:", *_nested(facts[name])]
     scores = list(_scores(facts.get("scores", ())))
-    columns = ("language", "value", "interval", "examples")
+    columns: tuple[str, ...] = ("language", "value", "interval", "examples")
     lines += _table("scores", columns, scores, width, words=("language",))
     lines += paragraph(_LEGEND, width) if scores else []
     columns = ("key", "state", "size", "time")

@@ -31,9 +31,12 @@ _TOLD = {
 def overview(folder: str, plugins: Mapping[str, Any]) -> TextTable:
     """Return the table of a folder's plug-ins."""
     if folder in ("methods", "tasks"):
-        columns = ("needs", "moves" if folder == "methods" else "reads", "cost", "paper")
+        acts = "moves" if folder == "methods" else "reads"
+        columns: tuple[str, ...] = ("needs", acts, "cost", "paper")
         make = _method if folder == "methods" else _task
-        rows = [(name, *make(plugin), paper_of(plugin)) for name, plugin in plugins.items()]
+        rows: list[tuple[str, ...]] = [
+            (name, *make(plugin), paper_of(plugin)) for name, plugin in plugins.items()
+        ]
     else:
         columns = ("what it is", "paper", "licence")
         rows = [
