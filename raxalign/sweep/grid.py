@@ -29,7 +29,7 @@ from raxalign.store.drivers import signed_on
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.collecting import Collector, collect_plan
-from raxalign.sweep.observer import Several
+from raxalign.sweep.events import all_of
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.pruned import pruned_events
 from raxalign.sweep.removal import Keeper
@@ -43,8 +43,8 @@ from raxalign.tracking.sync import sync
 if TYPE_CHECKING:
     from raxalign.plan.study import Study
     from raxalign.sweep.job import Job
+    from raxalign.sweep.running import Summary
     from raxalign.sweep.search.search import Searched
-    from raxalign.sweep.tuner import Summary
 
 
 def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
@@ -61,10 +61,10 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     with carried(target, job.local, lambda: sync(whole, target)):
         progress, tracker = Progress(Ledger(root)), Tracker(whole, target)
         keeper = Keeper(whole, root, opened.run.keep)
-        observers = Several([keeper, progress, tracker, Collector(root)])
+        hear = all_of(keeper.hear, progress.hear, tracker.hear, Collector(root).hear)
         with _interrupt_twice(), signed_on(root, job.plan):
             try:
-                summary = run_grid(plan, job, observers, address=opened.run.address)
+                summary = run_grid(plan, job, hear, address=opened.run.address)
             except BaseException:
                 progress.stop()
                 tracker.abandon()

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.printing import are, counted, to_stderr
-from raxalign.sweep.observer import Observer
+from raxalign.sweep.events import Began, JobEnded
+from raxalign.sweep.events import Event as SweepEvent
 from raxalign.tracking.client import Target, not_copied
 from raxalign.tracking.recorder import Event, Recorder
 
@@ -20,7 +21,7 @@ BEAT = 60.0  # seconds between two signs of life
 MOST = 100  # events that are copied in one turn, during which other drivers wait
 
 
-class Tracker(Observer):
+class Tracker:
     """Brings events in a thread of its own: all that have come while it was busy, in one turn.
 
     After a failure it waits (10 s, doubling to 5 minutes) before it tries again; what was missed
@@ -38,19 +39,15 @@ class Tracker(Observer):
         self._thread = threading.Thread(target=self._work, name="raxalign-tracker", daemon=True)
         self._thread.start()
 
-    def trial_started(self, trial: Trial) -> None:
-        """Begin a run."""
-        self._events.put(Event(trial))
-
-    def trial_finished(self, trial: Trial, error: str | None) -> None:
-        """End a run."""
-        self._unbrought += 1
-        self._events.put(Event(trial, ended=True, error=error))
-
-    def trial_pruned(self, trial: Trial, where: str) -> None:
-        """End a run that a search ended early."""
-        self._unbrought += 1
-        self._events.put(Event(trial, ended=True, pruned=where))
+    def hear(self, event: SweepEvent) -> None:
+        """Begin or end the run of a trial."""
+        match event:
+            case Began(what=Trial() as trial):
+                self._events.put(Event(trial))
+            case JobEnded(what=Trial() as trial):
+                self._unbrought += 1
+                ended = Event(trial, ended=True, error=event.error, pruned=event.pruned)
+                self._events.put(ended)
 
     def close(self, *, wait: float = 120.0) -> str | None:
         """Bring the rest and end, however long that takes while something is copied; what is left

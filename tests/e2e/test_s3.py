@@ -18,7 +18,7 @@ import pytest
 from raxalign.store.files import Storage, files_of
 from raxalign.store.spool import Spool
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.trial import attempt
+from raxalign.sweep.work import attempt
 from raxalign.tracking.database_sync import Copy
 from tests.aws import BUCKET, SETTINGS, Proxy
 from tests.e2e.runs import Site, kill_all, tracked, wait_for
