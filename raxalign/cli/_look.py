@@ -32,7 +32,7 @@ def show(
     from raxalign.report.terminal.details import as_text, details
     from raxalign.report.terminal.lookup import look_up
     from raxalign.single.place import local_folder, storage_of
-    from raxalign.tracking.lookup import run_of
+    from raxalign.tracking.registry import run_of
 
     for path in plugins or ():
         open_file(path)

@@ -138,10 +138,10 @@ class Progress:
                 self._show_advance(trial, event.advance)
             case Advanced(what=Stage() as stage):
                 self._stage_advanced(stage, event.advance)
-            case JobEnded(what=Trial()):
-                self._trial_finished(event.what, event)
-            case JobEnded(what=Stage()):
-                self._stage_finished(event.what, event)
+            case JobEnded(what=Trial() as trial):
+                self._trial_finished(trial, event)
+            case JobEnded(what=Stage() as stage):
+                self._stage_finished(stage, event)
             case HeldUp():
                 self._say(f"{self._describe(event.what)}: {event.message}")
             case Printed():

@@ -41,11 +41,11 @@ class Keeper:
         match event:
             case Planned(first=True):
                 self._report_made_again(event.plan)
-            case Began(what=Trial()) if self._keep != "all":
+            case Began(what=Trial() as trial) if self._keep != "all":
                 with suppress(StorageError):  # a trial that ends tells as much
-                    self._known().start(event.what)
-            case JobEnded(what=Trial(), pruned="") if self._keep != "all":
-                self._remove_after(event.what)
+                    self._known().start(trial)
+            case JobEnded(what=Trial() as trial, pruned="") if self._keep != "all":
+                self._remove_after(trial)
             case Over():
                 try:
                     message = self.finish()
