@@ -55,6 +55,9 @@ class Store:
     def abandon(self) -> None:
         self._ask("abandon")
 
+    def release(self) -> None:
+        """Nothing is held."""
+
 
 @pytest.fixture
 def store(monkeypatch) -> Store:
