@@ -180,7 +180,7 @@ def _behind(
     for key in workshop.plan.closure(list(stage.inputs.values())):
         entry = workshop.plan.stages[key]
         if entry.kind in kinds and not entry.inline:
-            manifest = manifest_of(workshop.store, entry.kind, key)
+            manifest = manifest_of(workshop.storage, entry.kind, key)
             if manifest is not None:
                 yield entry, manifest.notes
 

@@ -18,9 +18,7 @@ from ray.util.placement_group import get_current_placement_group, remove_placeme
 
 from raxalign.errors import LeaseLost
 from raxalign.stages import is_trained
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import split_place
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.losses import Losses, describe_loss, describe_retry, progress_of
 from raxalign.sweep.mailbox import Outbox
@@ -48,10 +46,10 @@ def _run_groups(job: Job, key: str) -> str | None:
     """Run one group after the other until the trial is trained, fails, or was lost too often;
     returns the message of its failure.
     """
-    ledger, plan, outbox = Ledger(job.root), read_plan(job.plan), Outbox(job.scratch, key)
+    ledger, plan, outbox = job.storage.ledger, read_plan(job.plan), Outbox(job.scratch, key)
     losses = Losses(job.max_failures, lambda: progress_of(job, plan, key))
     for number in count():
-        if is_trained(plan, key, ArtifactStore(job.root), ledger):
+        if is_trained(plan, key, job.storage.artifacts, ledger):
             break
         ledger.clear_failure(key)
         clear_room(job, key)

@@ -117,7 +117,8 @@ def check_shared(job: Job) -> None:
     living = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
     faults = {node: text for node, text in found.items() if text is not None and node in living}
     if faults:
-        raise StorageError(describe_faults(job.root, {n: _host(nodes[n]) for n in faults}, faults))
+        hosts = {node: _host(nodes[node]) for node in faults}
+        raise StorageError(describe_faults(str(job.storage), hosts, faults))
 
 
 def describe_faults(root: str, hosts: Mapping[str, str], faults: Mapping[str, str]) -> str:

@@ -17,7 +17,6 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.stages import FITTED, TRAINED
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.events import (
     Advanced,
     Began,
@@ -136,7 +135,7 @@ class Sweep:
     ) -> None:
         self._source, self._job, self._hear = source, job, hear
         self._find_room, self._find_free = room, free
-        self._ledger, self._store = Ledger(job.root), ArtifactStore(job.root)
+        self._ledger, self._store = job.storage.ledger, job.storage.artifacts
         self._order, self._inbox = Order(), Inbox(job.scratch)
         self._plans: dict[str, tuple[Plan, str]] = {}  # job -> its plan, and where workers find it
         self._all: dict[str, Trial | Stage] = {}  # that there were
@@ -362,9 +361,9 @@ class Sweep:
         wanted = [key for trial in pending for key in trial.evaluations.values()]
         missing = missing_stages(plan, wanted, self._store, self._hear)
         stages = [key for key in missing if key not in self._plans]
-        place = self._job.plan or write_plan(plan, self._job.root)
+        place = self._job.plan or write_plan(plan, self._job.storage)
         steps = steps_of(plan, stages, pending, self._job)
-        took = sampled_seconds(plan, self._job.root, done)
+        took = sampled_seconds(plan, self._job.storage, done)
         expected = expected_steps(plan, steps, took, self._job)
         first, self._planned = not self._planned, True
         self._plans |= {step.key: (plan, place) for step in steps}

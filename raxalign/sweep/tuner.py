@@ -18,7 +18,6 @@ from ray.tune.search import Searcher
 
 from raxalign.errors import ResourceError, StorageError
 from raxalign.plan.plan import Plan
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.cluster import connect, disconnect, remove_scratch, scratch_folder
 from raxalign.sweep.events import Hear, Over
 from raxalign.sweep.gpu_shares import settle
@@ -64,7 +63,7 @@ def run_sweep(
     Raises:
         ResourceError: The cluster can never give what a trial asks for.
     """
-    job = replace(job, scratch=scratch_folder(job.root, address))
+    job = replace(job, scratch=scratch_folder(job.storage.root, address))
     connect(address, job)
     try:
         job = signed(job) if address else job
@@ -194,7 +193,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
     """
 
     def __init__(self, sweep: Sweep, job: Job, lacking: str | None = None) -> None:
-        self._sweep, self._ledger, self._lacking = sweep, Ledger(job.root), lacking
+        self._sweep, self._ledger, self._lacking = sweep, job.storage.ledger, lacking
         self._begun = time.monotonic()
         self._recoveries = Recoveries(sweep.plan_of, job, sweep.delayed)
 

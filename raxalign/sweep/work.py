@@ -26,8 +26,7 @@ from raxalign.sweep.mailbox import Outbox
 from raxalign.sweep.printed import passed_on
 from raxalign.sweep.usage import used
 from raxalign.train.group import lost_peer
-from raxalign.train.runtime import TOKENS
-from raxalign.train.watch import Pruned
+from raxalign.train.runtime import TOKENS, Pruned
 
 BETWEEN = 2.0  # seconds between two reports of scores to Tune
 TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it
@@ -74,7 +73,7 @@ def run_inline(config: dict[str, Any], job: Job) -> None:
     key = config["trial"]
     error = given_up(config, job)
     if error is None:
-        Ledger(job.root).clear_failure(key)
+        job.storage.ledger.clear_failure(key)
         error = attempt(job, key, scored=TuneScores().take)
     tune.report({"trial": key, "error": error or "", **where_pruned(job, key), "done": True})
 
@@ -113,7 +112,7 @@ def attempt(
         Exception: Transient errors, so that Tune tries again; in a group every error, since the
             others wait for this worker. What follows the loss of another worker is `PeerLost`.
     """
-    spool, outbox = Spool(job.root, key), Outbox(job.scratch, key)
+    spool, outbox = Spool(job.storage, key), Outbox(job.scratch, key)
 
     def report(metrics: Mapping[str, float], step: int) -> None:
         """Keep the curves of a training. Its speed is shown only, since it is not a result."""
@@ -135,7 +134,7 @@ def attempt(
     except Pruned:
         return None
     except Exception as error:
-        message = _kept(Ledger(job.root), key, error, world_size)
+        message = _kept(job.storage.ledger, key, error, world_size)
         if world_size > 1:
             raise
         return message
@@ -169,8 +168,8 @@ def keep_failure(ledger: Ledger, key: str, message: str, trace: str, *, bug: boo
 def where_pruned(job: Job, key: str) -> dict[str, str]:
     """Return in words where a trial was ``pruned``; nothing for one that was not."""
     plan = read_plan(job.plan)
-    curve = pruned_at(plan, key, job.root) if plan.studies else None
-    if curve is None or all(map(Ledger(job.root).has, plan.by_key[key].evaluations.values())):
+    curve = pruned_at(plan, key, job.storage) if plan.studies else None
+    if curve is None or all(map(job.storage.ledger.has, plan.by_key[key].evaluations.values())):
         return {}
     return {"pruned": f"pruned at step {curve.points[-1].step:,} of {curve.steps:,}"}
 
@@ -179,5 +178,5 @@ def given_up(config: dict[str, Any], job: Job) -> str | None:
     """Return why the driver has given up a trial, and keep it; None where it has not."""
     reason: str | None = config.get(GIVEN_UP)
     if reason is not None:
-        keep_failure(Ledger(job.root), config["trial"], reason, "")
+        keep_failure(job.storage.ledger, config["trial"], reason, "")
     return reason

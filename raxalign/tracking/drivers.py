@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from raxalign.store.alive import lives, maker_name
 from raxalign.store.drivers import clock_lead
+from raxalign.store.storage import Storage
 
 SILENCE = 300.0  # seconds after which a driver on another machine that gave no sign counts as dead
 
@@ -42,6 +43,6 @@ class Driver:
         return lives(name, age, SILENCE)
 
 
-def this_driver(root: str) -> Driver:
+def this_driver(storage: Storage) -> Driver:
     """Return the driver that this process is, with the clock of a storage."""
-    return Driver(maker_name(), clock_lead(root))
+    return Driver(maker_name(), clock_lead(storage))

@@ -22,7 +22,6 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.results import rows
 from raxalign.store.lease import Lease
-from raxalign.store.ledger import Ledger
 from raxalign.tracking import runs
 from raxalign.tracking.client import Target, connect, find_experiment, is_of_store, only_writer
 from raxalign.tracking.page import Page
@@ -50,12 +49,12 @@ class Recorder:
     """
 
     def __init__(self, plan: Plan, target: Target) -> None:
-        self._plan, self._target, self._ledger = plan, target, Ledger(target.root)
+        self._plan, self._target, self._ledger = plan, target, target.storage.ledger
         self._client = connect(target.uri)
         experiment = find_experiment(self._client, target.uri, plan.name)
         self._page = Page(self._client, experiment)
         self._runs = Registry(self._client, experiment)
-        self._writer = RunWriter(plan, target.root, self._runs, self._grid)
+        self._writer = RunWriter(plan, target.storage, self._runs, self._grid)
         self._held = ExitStack()
         self._lease: Lease | None = None
         self._mine: dict[str, Trial] = {}

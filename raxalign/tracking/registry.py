@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from raxalign.store.storage import Storage
 from raxalign.tracking.client import SQLITE, connect, default_uri
 from raxalign.tracking.data import Dataset
 from raxalign.tracking.runs import Run
@@ -155,16 +156,15 @@ def search(client: Any, experiment: str, condition: str) -> Iterator[Any]:
             return
 
 
-def run_of(root: str, local: Path, experiment: str, key: str) -> Mapping[str, str] | None:
+def run_of(storage: Storage, experiment: str, key: str) -> Mapping[str, str] | None:
     """Look up the id, the status and the place of a run; None where there is none.
 
     Args:
-        root: The storage root.
-        local: The machine's own folder of the storage.
+        storage: The storage.
         experiment: The name of the experiment.
         key: The key of the run.
     """
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(root, local)
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(storage, storage.local)
     database = uri.removeprefix(SQLITE)
     if database != uri and not Path(database).exists():
         return None

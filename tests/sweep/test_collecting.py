@@ -9,6 +9,7 @@ import pytest
 
 from raxalign.errors import StorageError
 from raxalign.plan.load import Opened, open_grid
+from raxalign.store.storage import Storage
 from raxalign.sweep import collecting
 from raxalign.sweep.collecting import Collector, collect_plan
 from raxalign.sweep.events import JobEnded, Planned
@@ -35,7 +36,7 @@ def test_all_stages_and_results_of_a_plan_are_collected(
         found.update(dict.fromkeys(evaluations, "evaluation"))
 
     monkeypatch.setattr(collecting, "collect", collect)
-    collect_plan(opened.plan, "root")
+    collect_plan(opened.plan, Storage("root"))
     stages = opened.plan.stages.values()
     assert found == {stage.key: stage.kind for stage in stages if not stage.inline}
 
@@ -45,7 +46,7 @@ def test_a_sweep_collects_after_each_500_trials(
 ) -> None:
     times: list[str] = []
     monkeypatch.setattr(collecting, "collect_plan", lambda plan, root: times.append(plan.name))
-    collector = Collector("root")
+    collector = Collector(Storage("root"))
     collector.hear(Planned(opened.plan, 1, 0, 0))
     for number in range(1, 1001):
         collector.hear(JobEnded(opened.plan.trials[0]))
@@ -59,4 +60,4 @@ def test_a_store_that_refuses_stops_nothing(
         raise StorageError(root)
 
     monkeypatch.setattr(collecting, "collect", refuse)
-    collect_plan(opened.plan, "root")
+    collect_plan(opened.plan, Storage("root"))

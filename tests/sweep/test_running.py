@@ -11,8 +11,6 @@ import pytest
 from raxalign.plan.estimates.cost import sampled_seconds
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 from raxalign.sweep import running
 from raxalign.sweep.events import Began
 from raxalign.sweep.mailbox import Outbox
@@ -34,7 +32,7 @@ def sweep_of(source, job, heard, cpus: float = 2.0) -> Sweep:
 def write(job, trial) -> None:
     """Put the results of a trial into the ledger."""
     for key in trial.evaluations.values():
-        Ledger(job.root).write(key, {"scores": [], "notes": {}, "seconds": 2.0}, None)
+        job.storage.ledger.write(key, {"scores": [], "notes": {}, "seconds": 2.0}, None)
 
 
 def test_nothing_starts_before_its_inputs_and_all_starts_in_the_end(plan, job, heard) -> None:
@@ -107,7 +105,7 @@ def test_a_failed_stage_fails_the_trials_that_need_it_with_its_message(plan, job
     sweep.ended(config, {"error": "no text", "trace": "here"})
     assert sorted(heard.trials) == sorted((trial.key, "no text") for trial in plan.trials)
     assert sweep.counts.failed == {trial.key: "no text" for trial in plan.trials}
-    assert Ledger(job.root).failure(plan.trials[0].key) == {"message": "no text", "trace": "here"}
+    assert job.storage.ledger.failure(plan.trials[0].key) == {"message": "no text", "trace": "here"}
 
 
 def test_what_the_ledger_has_is_cached_and_not_run(plan, job, heard) -> None:
@@ -295,7 +293,7 @@ def test_training_trials_are_groups_where_workers_are_several(plan, job) -> None
 def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job) -> None:
     done, other = plan.trials
     write(job, done)
-    took = sampled_seconds(plan, job.root, Ledger(job.root).keys())
+    took = sampled_seconds(plan, job.storage, job.storage.ledger.keys())
     assert set(took.values()) == {2.0}
     steps = steps_of(plan, [], [other], job)
     (expected,) = expected_steps(plan, steps, took | {other.aligned: 5.0}, job)
@@ -327,7 +325,7 @@ def evaluations(plan) -> list[str]:
 
 
 def test_missing_stages_come_after_their_inputs_and_trials_keep_their_own(plan, job, heard) -> None:
-    missing = missing_stages(plan, evaluations(plan), ArtifactStore(job.root), heard)
+    missing = missing_stages(plan, evaluations(plan), job.storage.artifacts, heard)
     kinds = {plan.stages[key].kind for key in missing}
     assert {"bitext", "pairs", "encoder"} <= kinds
     assert not kinds & {"evaluation", "aligned"}

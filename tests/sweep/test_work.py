@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from raxalign.errors import DataError, PeerLost, TransientError
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.sweep import work
 from raxalign.sweep.mailbox import Inbox
 from raxalign.sweep.running import missing_stages, trains
@@ -36,7 +35,7 @@ def test_a_wrong_input_is_kept_with_its_message_and_not_raised(plan, job, failin
     message = attempt(job, key)
     assert message is not None
     assert "de.txt" in message
-    found = Ledger(job.root).failure(key)
+    found = job.storage.ledger.failure(key)
     assert found["message"] == message
     assert "DataError" in found["trace"]
 
@@ -51,7 +50,7 @@ def test_what_a_retry_may_mend_is_raised_and_not_kept(plan, job, failing) -> Non
     failing(TransientError("again"))
     with pytest.raises(TransientError):
         attempt(job, key)
-    assert Ledger(job.root).failure(key) is None
+    assert job.storage.ledger.failure(key) is None
 
 
 def test_a_worker_of_a_group_raises_since_the_others_wait_for_it(plan, job, failing) -> None:
@@ -59,7 +58,7 @@ def test_a_worker_of_a_group_raises_since_the_others_wait_for_it(plan, job, fail
     failing(ValueError("odd"))
     with pytest.raises(ValueError, match="odd"):
         attempt(job, key, world_size=2)
-    assert Ledger(job.root).failure(key)["message"] == "ValueError: odd"
+    assert job.storage.ledger.failure(key)["message"] == "ValueError: odd"
 
 
 def test_losing_a_peer_is_never_kept_whatever_the_code_made_of_it(plan, job, failing) -> None:
@@ -72,7 +71,7 @@ def test_losing_a_peer_is_never_kept_whatever_the_code_made_of_it(plan, job, fai
     failing(bug)
     with pytest.raises(PeerLost, match="rank 1 is gone"):
         attempt(job, key, world_size=2)
-    assert Ledger(job.root).failure(key) is None
+    assert job.storage.ledger.failure(key) is None
 
 
 def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing) -> None:
@@ -81,7 +80,7 @@ def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing) -> Non
         failing(error)
         with pytest.raises(type(error)):
             attempt(job, key, world_size=2)
-    assert Ledger(job.root).failure(key)["message"] == "ValueError: first"
+    assert job.storage.ledger.failure(key)["message"] == "ValueError: first"
 
 
 def test_scores_go_to_tune_from_time_to_time_with_the_latest_of_each(monkeypatch) -> None:
@@ -96,14 +95,14 @@ def test_scores_go_to_tune_from_time_to_time_with_the_latest_of_each(monkeypatch
 
 
 def test_a_storage_that_takes_nothing_hides_no_failure(plan, job) -> None:
-    keep_failure(Ledger("/dev/null/storage"), plan.trials[0].key, "odd", "")
+    keep_failure(Storage("/dev/null/storage").ledger, plan.trials[0].key, "odd", "")
 
 
 @pytest.mark.slow
 def test_a_trial_leaves_its_results_in_the_ledger(plan, job) -> None:
     found = plan.trials[0]
     assert attempt(job, found.key) is None
-    assert all(Ledger(job.root).has(key) for key in found.evaluations.values())
+    assert all(job.storage.ledger.has(key) for key in found.evaluations.values())
 
 
 @pytest.fixture
@@ -117,7 +116,7 @@ def reports(monkeypatch) -> list[dict[str, object]]:
 def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(
     plan, job, heard, reports
 ) -> None:
-    store = ArtifactStore(job.root)
+    store = job.storage.artifacts
     wanted = [key for trial in plan.trials for key in trial.evaluations.values()]
     missing = missing_stages(plan, wanted, store, heard)
     first = missing[0]
@@ -150,7 +149,7 @@ def test_an_error_that_a_retry_may_mend_is_raised(plan, job, reports, monkeypatc
 
 
 def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports) -> None:
-    nowhere = replace(job, root="/dev/null/storage")
+    nowhere = replace(job, storage=Storage("/dev/null/storage"))
     run_stage({"stage": next(iter(plan.stages)), "trains": False}, nowhere)
     assert reports[0]["error"]
 

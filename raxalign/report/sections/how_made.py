@@ -20,6 +20,7 @@ from raxalign.plan.values.options import (
 )
 from raxalign.report.document import Listing, Share
 from raxalign.report.sections.base import Section
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -67,7 +68,7 @@ class HowMade(Section):
         """What was computed took on one worker each, shared stages once."""
         assert self.material.ledger is not None
         plan = self.material.plan
-        took = seconds_by_key(plan, self.material.ledger.root)
+        took = seconds_by_key(plan, Storage(self.material.ledger.root))
         kinds = {key: plan.stages[key].kind for key in took}
         parts = {
             "alignment": ("aligned",),

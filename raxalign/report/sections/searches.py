@@ -22,6 +22,7 @@ from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.seen_search import Seen
 from raxalign.report.sections.base import Material, Section
 from raxalign.report.studies import confirming
+from raxalign.store.storage import Storage
 
 _LEAD = (
     "A search suggests params, and judges them by development sets alone. The point that it chose"
@@ -99,7 +100,10 @@ def _seen(material: Material) -> list[Seen]:
     if material.ledger is None:
         return []
     methods = list(dict.fromkeys(study.method for study in material.plan.studies))
-    records = [(study, read_record(material.ledger.root, study)) for study in material.plan.studies]
+    records = [
+        (study, read_record(Storage(material.ledger.root), study))
+        for study in material.plan.studies
+    ]
     return [
         Seen(study, record, methods.index(study.method), material.plan.measured)
         for study, record in records
