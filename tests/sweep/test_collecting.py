@@ -30,8 +30,8 @@ def test_all_stages_and_results_of_a_plan_are_collected(
 ) -> None:
     found: dict[str, str] = {}
 
-    def collect(root: str, artifacts: Pairs, evaluations: Iterable[str]) -> None:
-        assert root == "root"
+    def collect(storage: Storage, artifacts: Pairs, evaluations: Iterable[str]) -> None:
+        assert storage.root == "root"
         found.update({key: kind for kind, key in artifacts})
         found.update(dict.fromkeys(evaluations, "evaluation"))
 

@@ -37,7 +37,7 @@ def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server")
     again = open_grid(opened.grid.path, storage=opened.root)
     found = target_of(again, tmp_path)
-    assert (found.uri, found.root) == ("http://server", opened.root)
+    assert (found.uri, found.storage.root) == ("http://server", opened.root)
     assert found.grid_text == Path(opened.grid.path).read_text()
 
 

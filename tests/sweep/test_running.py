@@ -308,7 +308,7 @@ def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(
     (line,) = [line for line in text.splitlines() if line.startswith("encoder:")]
     scratch = "encoder: {kind: scratch, layers: 4, hidden_size: 256, vocab_size: 500, steps: 2000}"
     path.write_text(text.replace(line, scratch), encoding="utf-8")
-    plan = open_grid(path, storage=job.root).plan
+    plan = open_grid(path, storage=job.storage.root).plan
     job = replace(job, plan="")
     sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
     kinds: list[str] = []

@@ -19,7 +19,7 @@ class Heard(Spool):
     """A spool that says when something was reported."""
 
     def __init__(self, root: Path) -> None:
-        super().__init__(str(root), "trial")
+        super().__init__(Storage(str(root)), "trial")
         self.reported = threading.Event()
 
     def report(self, metrics: Mapping[str, float], step: int) -> None:

@@ -127,8 +127,8 @@ def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(
     def silent() -> None:
         with late.turn() as storage:
             StudyLog(storage, study).add(point(1), {"owner": "late"})
-            held = files_of(late.root).names("locks/studies")
-            files_of(late.root).write(f"locks/studies/{max(held)}", b'{"done": true}')
+            held = late.storage.files.names("locks/studies")
+            late.storage.files.write(f"locks/studies/{max(held)}", b'{"done": true}')
             add(other, study, 1)
 
     with pytest.raises(StorageError, match=r"another machine has written.*Run the grid again"):
