@@ -112,8 +112,8 @@ def test_several_processes_lose_nothing_that_matters(tmp_path: Path) -> None:
         file.write_text(file.name)
         os.utime(file, LONG_AGO)
     program = (
-        "import sys; from pathlib import Path; from raxalign.store.digests import FileDigests\nd ="
-        " FileDigests(sys.argv[1])\n"
+        "import sys; from pathlib import Path; from raxalign.store.storage import Storage\nd ="
+        " Storage(sys.argv[1]).digests\n"
     )
     program += "print(*[d.of(Path(p)) for p in sys.argv[2:]])"
     processes = [

@@ -23,7 +23,8 @@ def test_a_driver_is_seen_while_it_works_and_gone_after(tmp_path) -> None:
 def test_a_killed_driver_of_this_machine_is_dead_at_once(tmp_path) -> None:
     code = (
         "import os; from raxalign.store.drivers import signed_on\n"
-        f"with signed_on({str(tmp_path)!r}, 'p'): os._exit(9)"
+        "from raxalign.store.storage import Storage\n"
+        f"with signed_on(Storage({str(tmp_path)!r}), 'p'): os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code], check=False)
     (sign,) = signs(Storage(str(tmp_path)))

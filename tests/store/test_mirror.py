@@ -72,7 +72,7 @@ def test_a_push_that_fails_leaves_the_copy_of_before(
     def full(file: Path, path: str) -> None:
         raise StorageError("full")
 
-    monkeypatch.setattr(mirror._storage, "upload", full)
+    monkeypatch.setattr(mirror._files, "upload", full)
     with pytest.raises(StorageError, match="full"):
         mirror.push(files(tmp_path / "here", two="2"))
     assert mirror.version() == version
