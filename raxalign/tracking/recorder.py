@@ -141,12 +141,9 @@ class Recorder:
         return brought
 
     def abandon(self) -> None:
-        """End what this process has running, since it ends."""
+        """End all that is running, since this process ends."""
         self._check()
-        for trial in self._mine.values():
-            run = self._runs.find(runs.trial_key(trial))
-            if run and run.status == "RUNNING":
-                self._runs.save(run, Change(status="KILLED"))
+        self._end_running(self._runs.load())
         self._runs.save(self._grid(), Change(status="KILLED"))
         self._held.close()
 
