@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.digests import FileDigests
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
+from raxalign.store.manifest import Manifest
 from raxalign.store.studies import Studies
-from raxalign.store.tombstones import Tombstones
+from raxalign.store.tombstones import Tombstone, Tombstones
 
 
 @dataclass(frozen=True)
@@ -76,3 +78,20 @@ class Storage:
         """
         root = self.root
         return local_cache(root) if self.is_remote else Path(root.removeprefix("file://"))
+
+    def drop(self, kind: str, key: str, why: str) -> int:
+        """Remove an artifact and leave a record of why it is not kept; returns the bytes that it
+        had. Raises `StorageError` where there is none, or where it cannot be removed.
+        """
+        manifest = self.artifacts.manifest(kind, key)
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        self.tombstones.write(Tombstone(manifest, why, when))
+        self.artifacts.remove(kind, key)
+        return manifest.size
+
+    def manifest_of(self, kind: str, key: str) -> Manifest | None:
+        """Return the manifest of an artifact, that of its record where it was removed, or None."""
+        if self.artifacts.has(kind, key):
+            return self.artifacts.manifest(kind, key)
+        tombstone = self.tombstones.of(kind, key)
+        return tombstone.manifest if tombstone is not None else None

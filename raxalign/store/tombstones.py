@@ -5,15 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from raxalign.store._filesystem import Files
 from raxalign.store.manifest import Manifest
 from raxalign.store.sealed import seal, unseal
-
-if TYPE_CHECKING:
-    from raxalign.store.storage import Storage
 
 _TOP, _MARKER = "dropped", "dropped.json"
 
@@ -94,33 +89,6 @@ class Tombstones:
     def remove(self, kind: str, key: str) -> None:
         """Remove a record; nothing where there is none."""
         self._files.remove(_path(kind, key), _MARKER)
-
-
-def drop(storage: Storage, kind: str, key: str, why: str) -> int:
-    """Remove an artifact and leave a record of it; returns the bytes that it had.
-
-    Args:
-        storage: The storage.
-        kind: The kind of the artifact.
-        key: Its key.
-        why: Why it is not kept, for the record.
-
-    Raises:
-        StorageError: There is no such artifact, or it cannot be removed.
-    """
-    manifest = storage.artifacts.manifest(kind, key)
-    when = datetime.now(UTC).isoformat(timespec="seconds")
-    storage.tombstones.write(Tombstone(manifest, why, when))
-    storage.artifacts.remove(kind, key)
-    return manifest.size
-
-
-def manifest_of(storage: Storage, kind: str, key: str) -> Manifest | None:
-    """Return the manifest of an artifact, that of its record where it was removed, or None."""
-    if storage.artifacts.has(kind, key):
-        return storage.artifacts.manifest(kind, key)
-    tombstone = storage.tombstones.of(kind, key)
-    return tombstone.manifest if tombstone is not None else None
 
 
 def _path(kind: str, key: str) -> str:

@@ -17,7 +17,6 @@ from raxalign.printing import counted, to_stderr
 from raxalign.stages.workshop import TRAINED
 from raxalign.store.drivers import signs
 from raxalign.store.storage import Storage
-from raxalign.store.tombstones import drop
 from raxalign.sweep.events import Began, Event, JobEnded, Over, Planned
 
 
@@ -102,7 +101,7 @@ class Keeper:
         kind = self._plan.stages[key].kind
         try:
             if self._store.has(kind, key) and not self._needed_elsewhere(key):
-                self.freed += drop(self._storage, kind, key, why)
+                self.freed += self._storage.drop(kind, key, why)
                 self.dropped += 1
         except StorageError as error:
             self._error = error

@@ -20,7 +20,6 @@ from raxalign.store.drivers import signed_on, signs
 from raxalign.store.files import files_of
 from raxalign.store.lease import lease
 from raxalign.store.storage import Storage
-from raxalign.store.tombstones import drop
 from raxalign.sweep.job import write_plan
 from tests.grids import write_grid
 
@@ -65,7 +64,7 @@ def clutter(root: str) -> dict[str, Path]:
     take(root, OTHER)
     for kind in ("pairs", "tuned"):
         store.make(kind, OTHER, lambda folder: {"n": (folder / "f").write_bytes(b"x" * 1000)})
-    drop(Storage(store.root), "tuned", OTHER, "run.keep: none")
+    Storage(store.root).drop("tuned", OTHER, "run.keep: none")
     return {
         "1 artifacts (1.0 kB): no given grid needs them": Path(store.folder("pairs", OTHER)),
         "1 records (0 bytes): no given grid has the stages": Path(root, "dropped/tuned/ff", OTHER),
@@ -186,7 +185,7 @@ def test_an_object_store_is_tidied_with_its_copies_on_this_machine(
     store = ArtifactStore(root)
     for key in (OTHER, "e" * 64):
         store.make("pairs", key, lambda folder: {"n": (folder / "f").write_bytes(b"x" * 1000)})
-    drop(Storage(store.root), "pairs", OTHER, "run.keep: none")
+    Storage(store.root).drop("pairs", OTHER, "run.keep: none")
     files_of(root).write(f"checkpoints/{OTHER}/0badcafe/index.json", b"x" * 1000)
     told = collect([opened.grid.path], root, delete=False)
     assert "would remove 1 artifacts (1.0 kB)" in told

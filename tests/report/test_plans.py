@@ -14,7 +14,6 @@ from raxalign.report.status import status
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from raxalign.store.tombstones import drop
 from tests.grids import write_grid
 
 
@@ -73,7 +72,7 @@ def test_json_has_the_bytes_on_disk_and_what_was_not_kept(tmp_path: Path) -> Non
     keys = [key for key, stage in plan.stages.items() if stage.kind == "aligned"][:2]
     for key in keys:
         store.make("aligned", key, lambda folder: {"size": (folder / "x").write_bytes(b"xyz")})
-    drop(Storage(store.root), "aligned", keys[0], "run.keep: none")
+    Storage(store.root).drop("aligned", keys[0], "run.keep: none")
     data = json.loads(as_json(plan, Storage(root), RunConfig(keep="none")))
     stages = {stage["key"]: stage for stage in data["stages"]}
     assert [stages[key]["done"] for key in keys] == [False, True]

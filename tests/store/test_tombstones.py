@@ -6,7 +6,6 @@ import pytest
 
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
-from raxalign.store.tombstones import drop, manifest_of
 
 KEY = "ab" * 32
 
@@ -25,7 +24,7 @@ def root(request, tmp_path, monkeypatch) -> str:
 def test_a_dropped_artifact_leaves_size_time_and_reason(root) -> None:
     store, tombstones = ArtifactStore(root), Storage(root).tombstones
     store.make("tuned", KEY, build)
-    assert drop(Storage(store.root), "tuned", KEY, "run.keep: none") == 6
+    assert Storage(store.root).drop("tuned", KEY, "run.keep: none") == 6
     assert not store.has("tuned", KEY)
     assert list(tombstones.keys()) == [("tuned", KEY)]
     left = tombstones.of("tuned", KEY)
@@ -44,24 +43,24 @@ def test_it_can_be_made_again_and_dropped_again(root) -> None:
         store.make("tuned", KEY, build)
         assert store.verify("tuned", KEY)
         assert list(store.keys()) == [("tuned", KEY)]
-        drop(Storage(store.root), "tuned", KEY, "run.keep: none")
+        Storage(store.root).drop("tuned", KEY, "run.keep: none")
     assert list(store.keys()) == []
 
 
 def test_notes_outlive_the_artifact_and_what_was_never_made_has_none(root) -> None:
     store = ArtifactStore(root)
-    assert manifest_of(Storage(store.root), "tuned", KEY) is None
+    assert Storage(store.root).manifest_of("tuned", KEY) is None
     store.make("tuned", KEY, build)
-    before = manifest_of(Storage(store.root), "tuned", KEY)
-    drop(Storage(store.root), "tuned", KEY, "run.keep: none")
-    assert manifest_of(Storage(store.root), "tuned", KEY) == before
+    before = Storage(store.root).manifest_of("tuned", KEY)
+    Storage(store.root).drop("tuned", KEY, "run.keep: none")
+    assert Storage(store.root).manifest_of("tuned", KEY) == before
 
 
 def test_a_damaged_record_is_named_and_counts_as_none(tmp_path) -> None:
     root = str(tmp_path)
     store = ArtifactStore(root)
     store.make("tuned", KEY, build)
-    drop(Storage(store.root), "tuned", KEY, "run.keep: none")
+    Storage(store.root).drop("tuned", KEY, "run.keep: none")
     path = tmp_path / "dropped" / "tuned" / "ab" / KEY / "dropped.json"
     path.write_bytes(path.read_bytes().replace(b"none", b"best"))
     with pytest.warns(UserWarning, match="dropped.json: is left out: it was changed"):

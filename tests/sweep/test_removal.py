@@ -164,7 +164,7 @@ def test_a_storage_that_refuses_keeps_the_weights_and_is_reported(finished, monk
     def refuse(*args: object) -> int:
         raise StorageError("x: cannot remove: no permission")
 
-    monkeypatch.setattr("raxalign.sweep.removal.drop", refuse)
+    monkeypatch.setattr("raxalign.store.storage.Storage.drop", refuse)
     message = drop_weights(with_keep(finished, "none"))
     assert message is not None
     assert "some weights could not be removed: x: cannot remove: no permission" in message

@@ -17,7 +17,6 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, again, below, dev_score, made_again, weights_of
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
-from raxalign.store.tombstones import drop
 from tests.grids import write_grid
 
 
@@ -142,7 +141,7 @@ def test_what_was_not_kept_is_named_with_its_time_and_only_where_it_is_needed(
     trial = next(t for t in plan.trials if t.method == "finetune")
     store.make("aligned", trial.aligned, lambda folder: {"n": (folder / "w").write_bytes(b"w")})
     assert again([]) is None
-    drop(Storage(store.root), "aligned", trial.aligned, "run.keep: none")
+    Storage(store.root).drop("aligned", trial.aligned, "run.keep: none")
     told = "the weights of this trial were not kept (run.keep: none); they are made again, about"
     assert str(made_again(plan, frozenset(), frozenset(), tombstones.all())).startswith(told)
     done = {key for t in plan.trials for key in t.evaluations.values()}
