@@ -92,8 +92,7 @@ def _read(path: Path) -> dict[str, str]:
     except json.JSONDecodeError as error:
         told = f"the lock file is damaged: {error.msg}"
         raise DataError(path, told, line=error.lineno, remedy=_REMEDY) from error
-    values = entries.values() if isinstance(entries, dict) else [None]
-    if not all(isinstance(value, str) and value for value in values):
+    if not isinstance(entries, dict) or not all(v and isinstance(v, str) for v in entries.values()):
         told = "the lock file is damaged: it is not a mapping of names to revisions"
         raise DataError(path, told, remedy=_REMEDY)
     return entries

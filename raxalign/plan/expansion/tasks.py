@@ -84,10 +84,10 @@ class TaskStages:
         return any(task.has_chance() for _, task in self._tasks)
 
     def evaluations(
-        self, alignment: Alignment, aligned: Stage, named: Container[str]
+        self, alignment: Alignment, aligned: Stage, named: Container[str] | None = None
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Return task name -> key of its evaluation, for the `named` tasks that take the family of
-        the encoder, and that it has a masked-LM head for; and task name -> why readouts that the
+        """Return task name -> key of its evaluation, for the `named` tasks (None: all) that take
+        the family of the encoder, and that it has a masked-LM head for; and task name -> why readouts that the
         task's training outdates are kept, for those of these tasks where they are.
         """
         keys: dict[str, str] = {}
@@ -98,7 +98,7 @@ class TaskStages:
                 alignment.family in task.accepts
                 and (alignment.head or not task.needs().head)
                 and chosen
-                and spec.name in named
+                and (named is None or spec.name in named)
             ):
                 asked = replace(alignment, languages=chosen)
                 made, why = self._evaluation(spec, task, asked, aligned)
@@ -123,7 +123,7 @@ class TaskStages:
             if fitted is aligned and (refit := task.refit()) is not None:
                 # where nothing is fitted again there is one result, whatever was asked for
                 task = refit.keeping()
-        params = {"task": task.canonical()}
+        params: dict[str, Any] = {"task": task.canonical()}
         params |= {"seed": alignment.seed} if task.has_chance() else {}
         made = self._stage("evaluation", spec.kind, task, covered, aligned)
         made = replace(made, params={**made.params, **params}, inputs=inputs)
