@@ -211,8 +211,8 @@ def shortages(plan: Plan) -> tuple[str, ...]:
     """
     largest: dict[str, Stage] = {}
     for stage in plan.stages.values():
-        asked = stage.params.get("part") == "training" and stage.params["shortage"] == "refuse"
-        if stage.kind == "bitext" and asked:
+        asked = stage.kind == "bitext" and stage.params["part"] == "training"
+        if asked and stage.params["shortage"] == "refuse":
             before = largest.setdefault(str(stage.params["lang"]), stage)
             largest[str(stage.params["lang"])] = max(before, stage, key=_asked_for)
     return tuple(message for stage in largest.values() if (message := _shortage(stage)) is not None)

@@ -87,8 +87,9 @@ class TaskStages:
         self, alignment: Alignment, aligned: Stage, named: Container[str] | None = None
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Return task name -> key of its evaluation, for the `named` tasks (None: all) that take
-        the family of the encoder, and that it has a masked-LM head for; and task name -> why readouts that the
-        task's training outdates are kept, for those of these tasks where they are.
+        the family of the encoder, and that it has a masked-LM head for; and task name -> why
+        readouts that the task's training outdates are kept, for those of these tasks where they
+        are.
         """
         keys: dict[str, str] = {}
         outdated: dict[str, str] = {}
