@@ -26,7 +26,7 @@ from raxalign.corpora.text.dataset import read_table
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.aligners.eflomal import Eflomal
 from raxalign.pairing.aligners.fast_align import FastAlign
-from raxalign.pairing.error_rate import score_links
+from raxalign.pairing.gold import count_links
 from raxalign.pairing.pharaoh import read_blocks
 from raxalign.pairing.symmetrize import symmetrize_links
 from raxalign.pairing.words import Words
@@ -71,7 +71,7 @@ def error_rate(kind: type[WordAligner], data: Path, threads: int) -> float:
     sure, possible = gold(data)
     forward, reverse = run(kind, english, french, threads)
     found = symmetrize_links(forward.part(0, len(sure)), reverse.part(0, len(sure)), "intersection")
-    return round(score_links(found, sure, possible).error_rate, 4)
+    return round(count_links(found, sure, possible).scores()["alignment_error_rate"], 4)
 
 
 def main() -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from raxalign import lazy
+from raxalign.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = lazy.load("numpy")
-
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
+Bools: TypeAlias = "npt.NDArray[np.bool_]"
+Floats: TypeAlias = "npt.NDArray[np.float64]"
 
 _COPIED = 8_000_000
 """Entries up to which arrays are copied to lie end to end: lookups in one array are faster."""

@@ -1,5 +1,5 @@
 """Modules that are imported when one of their names is first used, since `raxalign --help` does
-without numpy and torch.
+without numpy and torch: ``from raxalign.lazy import np, pa, torch``.
 
 `importlib.util.LazyLoader` puts its stub into ``sys.modules``, where other libraries find it half
 loaded: on Python 3.13, torch cannot be imported by it at all.
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["load", "np", "pa", "torch"]
 
 
 class _Later(ModuleType):
@@ -25,3 +27,11 @@ class _Later(ModuleType):
 def load(name: str) -> Any:
     """Return a stub of a module, which imports it with the first use of one of its names."""
     return _Later(name)
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import torch
+else:
+    np, pa, torch = map(load, ("numpy", "pyarrow", "torch"))

@@ -15,7 +15,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.sweep.search.journal import Journal
 from raxalign.sweep.search.owner import Owner
 from raxalign.sweep.search.source import SearchSource
-from raxalign.train.watch import Moment
+from raxalign.train.runtime import Moment
 from tests.grids import write_grid
 
 SPACES = "lambda: {log_uniform: [0.01, 10]}, layers: {choice: [last, 1]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,10 @@ from raxalign.running import Sentence
 from raxalign.tasks.classification.examples import Example, Examples
 from raxalign.tasks.classification.mixing import training_parts
 from raxalign.tasks.tagging.columns import read_conllu
-from raxalign.tasks.translation import sides
-from raxalign.tasks.translation.sentences import corpus_pairs
-from raxalign.tasks.vectors import word_means
-from raxalign.tasks.vectors.found_sentences import SentencePairs
-from raxalign.tasks.vectors.linked_words import read_linked_words
+from raxalign.tasks.translation import sweep
+from raxalign.tasks.vectors.dictionary_words import mean_vectors
+from raxalign.tasks.vectors.dictionary_words import sentences_of as text_sentences
+from raxalign.tasks.vectors.pairs import SentencePairs, read_linked_words
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 from tests.methods.toy import toy_encoder
 
@@ -68,7 +68,7 @@ def heard(monkeypatch):
         found.hear(sentences)
         return bulk_pieces(tokenizer, sentences, *languages)
 
-    for module in (pieces, transformer, token_means, masked_lm, sides):
+    for module in (pieces, transformer, token_means, masked_lm, sweep):
         monkeypatch.setattr(module, "bulk_pieces", recording)
     return found
 
@@ -127,15 +127,14 @@ def retrieved_sentences(encoder, folder: Path) -> None:
 
 
 def dictionary_contexts(encoder, folder: Path) -> None:
-    reading = word_means.WordReading("de", "last", "mean")
-    word_means.mean_vectors(
-        AlignedEncoder(encoder), folder / "de", ["rot", "hund"], reading, max_contexts=None
-    )
+    aligned = AlignedEncoder(encoder)
+    read = partial(aligned.words, lang="de", layers="last", pooling="mean")
+    mean_vectors(aligned, folder / "de", ["rot", "hund"], read, max_contexts=None)
 
 
 def mean_tokens(encoder, folder: Path) -> None:
     reading = token_means.Reading("sentences", 8, None, "tokens", "exclude")
-    token_means.token_means(encoder, word_means.sentences_of(folder / "de"), "de", FIRST, reading)
+    token_means.token_means(encoder, text_sentences(folder / "de"), "de", FIRST, reading)
 
 
 def pretrained(encoder, folder: Path) -> None:
@@ -145,7 +144,7 @@ def pretrained(encoder, folder: Path) -> None:
 
 
 def translated(encoder, folder: Path) -> None:
-    sides.read_sides(AlignedEncoder(encoder), corpus_pairs(folder / "pairs"), ("de", "en"))
+    sweep.read_sides(encoder, SentencePairs.read(folder / "pairs"), ("de", "en"))
 
 
 ONE_SIDE = (

@@ -8,15 +8,11 @@ from typing import Any, Literal
 from pydantic import Field
 
 from raxalign.catalog import catalog
-from raxalign.config._faults import Faults, suggestion
-from raxalign.config._fields import field_values, key_names
-from raxalign.config._methods import plugin_params
-from raxalign.config._paths import Paths
+from raxalign.config._faults import Faults, Node, suggestion
+from raxalign.config._plugins import read_plugin
 from raxalign.config._specs import PARALLEL, CorpusSpec, PieceLimits, SplitSpec, TextSpec
-from raxalign.config._validate import validate
-from raxalign.config.params import BaseParams, models_in
-from raxalign.config.parts import Parts
-from raxalign.config.yaml_file import Node
+from raxalign.config._validate import key_names, validate
+from raxalign.config.params import BaseParams, Parts, models_in
 from raxalign.languages import WITHOUT_SEGMENTER, is_code, language, no_segmenter
 
 
@@ -55,36 +51,29 @@ def corpus_fields(settings: CorpusSettings) -> dict[str, Any]:
         if settings.split == "files"
         else SplitSpec(settings.split.test, settings.split.dev)
     )
-    return {**field_values(settings), "split": split}
+    return {**dict(settings), "split": split}
 
 
 def read_corpora(
-    node: Node, languages: tuple[str, ...], paths: Paths
+    node: Node, languages: tuple[str, ...], faults: Faults
 ) -> tuple[dict[str, CorpusSpec], CorpusSettings]:
     """Read the corpus of each language, and the settings that all share."""
-    faults = paths.faults
     entries = dict(node.entries(faults))
     if not entries:
         return {}, CorpusSettings()
-    overrides = entries.pop("by_language", None)
-    own = {name: entry for name, entry in entries.items() if name in key_names(CorpusSettings)}
-    values = paths.entries(CorpusSettings, own)
-    settings = validate(CorpusSettings, node, faults, values=values) or CorpusSettings()
-    base = {name: entry for name, entry in entries.items() if name not in own}
+    overrides, shared = entries.pop("by_language", None), key_names(CorpusSettings)
+    own = {name: entries.pop(name) for name in list(entries) if name in shared}
+    settings = validate(CorpusSettings, node, faults, values=own) or CorpusSettings()
     by_language = overrides.entries(faults) if overrides is not None else {}
+    read: dict[str, CorpusSpec | None] = {}
+    files = settings.split == "files"
     for lang, entry in by_language.items():
         if languages and lang not in languages:
-            faults.add(
-                entry,
-                f"{lang!r} is not one of the grid's languages",
-                suggestion(lang, languages, listed="they are"),
-            )
-    files = settings.split == "files"
-    read = {
-        lang: _overridden(entry, base, paths, files=files) for lang, entry in by_language.items()
-    }
+            remedy = suggestion(lang, languages, listed="they are")
+            faults.add(entry, f"{lang!r} is not one of the grid's languages", remedy)
+        read[lang] = _corpus(entry, _overridden(entry, entries, faults), faults, files=files)
     if not languages or set(languages) - set(by_language):
-        whole = _corpus(node, base, paths, files=files)
+        whole = _corpus(node, entries, faults, ("by_language", *shared), files=files)
         read |= {lang: whole for lang in languages if lang not in by_language}
     found = {lang: spec for lang, spec in read.items() if spec is not None}
     if settings.segmentation == "words":
@@ -103,30 +92,23 @@ def _check_segmenters(specs: Mapping[str, CorpusSpec], node: Node, faults: Fault
             faults.add(node, no_segmenter(lang), WITHOUT_SEGMENTER)
 
 
-def _overridden(
-    node: Node, base: Mapping[str, Node], paths: Paths, *, files: bool
-) -> CorpusSpec | None:
-    """Read the corpus of a language with its own entries. With another `source` the shared options
-    do not apply.
+def _overridden(node: Node, base: Mapping[str, Node], faults: Faults) -> dict[str, Node]:
+    """Return the options of the corpus of a language. With another `source` the shared ones do not
+    apply.
     """
-    own = dict(node.entries(paths.faults))
-    shared = key_names(CorpusSettings)
-    for name in [name for name in own if name in shared]:
-        paths.faults.add(
-            own.pop(name), "is the same for all languages", "move it up, under `corpus`"
-        )
+    own = dict(node.entries(faults))
+    for name in own.keys() & key_names(CorpusSettings):
+        faults.add(own.pop(name), "is the same for all languages", "move it up, under `corpus`")
     source, other = own.get("source"), base.get("source")
     inherits = source is None or (other is not None and source.value == other.value)
-    return _corpus(
-        node, {**(base if inherits else {}), **own}, paths, also=("source",), files=files
-    )
+    return {**(base if inherits else {}), **own}
 
 
 def _corpus(
     node: Node,
     entries: Mapping[str, Node],
-    paths: Paths,
-    also: tuple[str, ...] | None = None,
+    faults: Faults,
+    also: tuple[str, ...] = (),
     *,
     files: bool = False,
 ) -> CorpusSpec | None:
@@ -135,21 +117,13 @@ def _corpus(
     """
     source = entries.get("source")
     if source is None:
-        paths.faults.add(node, "`source` is missing", f"known: {', '.join(catalog('corpora'))}")
+        faults.add(node, "`source` is missing", f"known: {', '.join(catalog('corpora'))}")
         return None
-    params = plugin_params("corpora", source, paths.faults)
-    if params is None:
+    read = read_plugin("corpora", source, node, entries, faults, ("source", *also))
+    if read is None:
         return None
-    values = paths.entries(
-        params, {name: entry for name, entry in entries.items() if name != "source"}
-    )
-    every = ("source", "by_language", *key_names(CorpusSettings)) if also is None else also
-    built = validate(params, node, paths.faults, values=values, also=every)
-    if built is not None:
-        _check_parts(built, entries.get("path", node), str(source.value), paths.faults, files=files)
-    return (
-        CorpusSpec(catalog("corpora").kind(str(source.value)), built) if built is not None else None
-    )
+    _check_parts(read[1], entries.get("path", node), str(source.value), faults, files=files)
+    return CorpusSpec(*read)
 
 
 def _check_parts(
@@ -180,28 +154,21 @@ def _check_parts(
         )
 
 
-def read_text(node: Node | None, paths: Paths) -> TextSpec:
+def read_text(node: Node | None, faults: Faults) -> TextSpec:
     """Read ``parallel``, ``{source: parallel}`` or a corpus."""
     if node is None or node.value is None:
         return TextSpec()
-    entries: dict[str, Node] = (
-        {"source": node} if isinstance(node.value, str) else dict(node.entries(paths.faults))
-    )
+    entries = {"source": node} if isinstance(node.value, str) else dict(node.entries(faults))
     source = entries.get("source")
     if source is not None and source.value == PARALLEL:
         for name, entry in entries.items():
             if name != "source":
-                paths.faults.add(entry, "unknown key", "`source: parallel` has no options")
+                faults.add(entry, "unknown key", "`source: parallel` has no options")
         return TextSpec()
-    if (
-        source is not None
-        and isinstance(source.value, str)
-        and source.value not in catalog("corpora")
-    ):
-        known = [PARALLEL, *catalog("corpora")]
-        paths.faults.add(
-            source, f"unknown text source {source.value!r}", suggestion(source.value, known)
-        )
+    known = [PARALLEL, *catalog("corpora")]
+    if source is not None and isinstance(source.value, str) and source.value not in known:
+        told = f"unknown text source {source.value!r}"
+        faults.add(source, told, suggestion(source.value, known))
         return TextSpec()
-    spec = _corpus(node, entries, paths, also=("source",))
+    spec = _corpus(node, entries, faults)
     return TextSpec(spec.kind, spec) if spec is not None else TextSpec()

@@ -1,11 +1,14 @@
-"""Collecting every fault of a grid file, with the nearest right name where one is near."""
+"""The values of a file with their lines, and every fault of them, with the nearest right name where
+one is near.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Protocol
+from pathlib import Path
+from typing import Any
 
 from raxalign.errors import Fault
 
@@ -13,57 +16,91 @@ _NEAR = 0.62
 _MANY = 24
 
 
-class Place(Protocol):
-    """Where a fault is: `line` (1-based), the dotted `key`, and the `name` that the key ends with.
-    Every value of a file has one.
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of the file. `value` is None, bool, int, float, str, a list of nodes or a dict of
+    nodes; `line` (1-based) is that of its key; `key` is the dotted path to it; `text` is a scalar
+    as it was written.
     """
 
+    value: Any
+    line: int
+    key: str
+    text: str = ""
+
     @property
-    def line(self) -> int: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The last part of the key."""
+        return self.key.rsplit(".", 1)[-1]
+
+    def plain(self) -> Any:
+        """Return the value without lines."""
+        if isinstance(self.value, dict):
+            return {name: node.plain() for name, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+    def shown(self) -> str:
+        """Return the value as messages name it."""
+        if isinstance(self.value, dict):
+            return "a mapping"
+        if isinstance(self.value, list):
+            return "a list"
+        if self.value is None:
+            return "an empty value"
+        return repr(shortened(self.value)) if isinstance(self.value, str) else self.text
+
+    def entries(self, faults: Faults, remedy: str = "write {name: value, ...}") -> dict[str, Node]:
+        """Return the entries of a mapping; an empty value has none, and anything else is a fault
+        with this remedy.
+        """
+        if isinstance(self.value, dict):
+            return self.value
+        if self.value is not None:
+            faults.add(self, f"{self.shown()} is not a mapping", remedy)
+        return {}
+
+    def items(self) -> list[Node]:
+        """Return the items of a list; a single value is a list of one."""
+        return self.value if isinstance(self.value, list) else [self]
 
 
 @dataclass
 class Faults:
     """The faults found so far. One that is found twice (through two points of an axis, for example)
-    is reported once.
+    is reported once. Paths of the file are relative to `folder`; without one they stay as they are.
     """
 
+    folder: Path | None = None
     found: dict[Fault, None] = field(default_factory=dict)
 
-    def add(self, place: Place, problem: str, remedy: str = "") -> None:
-        """Record a fault of the value at a place."""
+    def add(self, place: Node, problem: str, remedy: str = "") -> None:
+        """Record a fault of a value."""
         self.found[Fault(place.line, place.key or "grid", problem, remedy)] = None
-
-    def unknown(self, place: Place, noun: str, known: Iterable[str]) -> None:
-        """Record a name that is not among the known ones."""
-        self.add(place, f"unknown {noun}", suggestion(place.name, known))
-
-    def __bool__(self) -> bool:
-        return bool(self.found)
 
     def __len__(self) -> int:
         return len(self.found)
+
+
+def shortened(text: str) -> str:
+    """Return a text as a message quotes it: not longer than 80 characters."""
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most like another, or whose words begin with its letters
     (``lr``), or None where none is similar. Case and ``-``/``_`` do not count.
     """
-    known = list(known)
 
     def plain(text: str) -> str:
         return text.lower().replace("-", "_")
 
-    abbreviated = [
-        entry for entry in known if plain(name) == "".join(w[:1] for w in plain(entry).split("_"))
-    ]
+    known, name = list(known), plain(name)
+    abbreviated = [e for e in known if name == "".join(w[:1] for w in plain(e).split("_"))]
     if len(abbreviated) == 1 and len(name) > 1:
         return abbreviated[0]
-    scores = {entry: SequenceMatcher(None, plain(name), plain(entry)).ratio() for entry in known}
+    scores = {entry: SequenceMatcher(None, name, plain(entry)).ratio() for entry in known}
     best = max(scores, key=lambda entry: scores[entry], default=None)
     return best if best is not None and scores[best] >= _NEAR else None
 

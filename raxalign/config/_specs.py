@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from raxalign.catalog import PluginFile
-from raxalign.config._spaces import SearchedMethod
+from raxalign.config._points import SearchedMethod
 from raxalign.config.params import BaseParams
 from raxalign.config.run import RunConfig
 from raxalign.config.search import Search

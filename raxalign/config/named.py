@@ -4,7 +4,7 @@ that completes a half-typed command.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,16 @@ def named(path: Path) -> dict[str, tuple[str, ...]]:
     Raises `GridError` for a file that is not one.
     """
     grid = read(path, Faults())[0].plain()
-    languages = grid.get("languages")
-    spoken = languages.values() if isinstance(languages, Mapping) else [languages]
+    languages, methods = grid.get("languages"), grid.get("methods")
+    groups = languages.values() if isinstance(languages, Mapping) else [languages]
     found = {
         "task": _texts(grid.get("tasks")),
-        Axis.METHOD.value: _texts(grid.get("methods")),
-        LANGUAGE: _texts([lang for part in spoken for lang in _listed(part)]),
+        Axis.METHOD.value: _texts(methods),
+        LANGUAGE: tuple(lang for group in groups for lang in _texts(group)),
         Axis.SENTENCES.value: _texts(grid.get("sentences")),
         Axis.SEED.value: _texts(grid.get("seeds")),
         Axis.ENCODER.value: _texts(grid.get("encoder")),
     }
-    methods = grid.get("methods")
     for params in methods.values() if isinstance(methods, Mapping) else ():
         for name, values in params.items() if isinstance(params, Mapping) else ():
             if isinstance(values, list):
@@ -40,15 +39,9 @@ def named(path: Path) -> dict[str, tuple[str, ...]]:
 
 def _texts(value: Any) -> tuple[str, ...]:
     """Return values as a command line has them: the keys of a mapping, what a list has, or one."""
-    entries = _listed(value)
+    entries = value if isinstance(value, list | Mapping) else [value]
     return tuple(
         str(entry).lower() if isinstance(entry, bool) else str(entry)
         for entry in entries
         if isinstance(entry, bool | int | float | str)
     )
-
-
-def _listed(value: Any) -> Iterable[Any]:
-    if isinstance(value, list | Mapping):
-        return value
-    return () if value is None else (value,)

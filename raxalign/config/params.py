@@ -1,4 +1,4 @@
-"""The base of every plug-in's options."""
+"""The base of every plug-in's options, and options that several corpora have."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from raxalign.config.sources import PathMarker
+from raxalign.config.sources import DataPrefix, PathMarker
 
 
 class Later:
@@ -38,6 +38,7 @@ class BaseParams(BaseModel):
         populate_by_name=True,
         allow_inf_nan=True,
         str_strip_whitespace=True,
+        coerce_numbers_to_str=True,
     )
 
     def identity(self) -> dict[str, Any]:
@@ -96,3 +97,24 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from models_in(part)
+
+
+class Parts(BaseParams):
+    """Training, dev and test text as files of their own, as published splits have them; read with
+    ``split: files``.
+
+    Paths may hold ``{lang}`` and ``{pivot}``, and are completed as a single path is.
+    """
+
+    train: DataPrefix = Field(description="Path of the training text.")
+    dev: DataPrefix | None = Field(
+        None, description="Path of the dev text (none: there is no dev set)."
+    )
+    test: DataPrefix = Field(description="Path of the test text.")
+
+    def paths(self) -> dict[str, str]:
+        """Return the paths by part, in the order in which the parts make up the corpus: training,
+        dev, test.
+        """
+        paths = {"train": self.train, "dev": self.dev, "test": self.test}
+        return {name: path for name, path in paths.items() if path is not None}

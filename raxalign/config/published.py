@@ -26,10 +26,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from raxalign.config._faults import Faults, suggestion
-from raxalign.config._paths import Paths, absolute
+from raxalign.config._faults import Faults, Node, suggestion
 from raxalign.config._validate import validate
-from raxalign.config.yaml_file import Node
+from raxalign.config.sources import absolute
 from raxalign.config.yaml_file import read as read_yaml
 from raxalign.errors import DataError, GridError
 
@@ -41,7 +40,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
 
 class Rule(_Frozen):
@@ -261,27 +260,27 @@ def _entry_points() -> Mapping[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def read_published(node: Node, paths: Paths) -> tuple[str, ...]:
+def read_published(node: Node, faults: Faults) -> tuple[str, ...]:
     """Read the names of publications, and absolute paths of the user's own. Each is read once."""
     found: dict[str, str] = {}
     for item in node.items():
         name, remedy = item.value, f"known: {', '.join(names())}; or a path to a file"
         if not isinstance(name, str) or not name.strip():
-            paths.faults.add(item, f"{item.shown()} is not the name of a table", remedy)
+            faults.add(item, f"{item.shown()} is not the name of a table", remedy)
             continue
         if Path(name).suffix in SUFFIXES:
-            name = absolute(name.strip(), paths.folder)
+            name = absolute(name.strip(), faults.folder or Path())
         elif name not in names():
             remedy = suggestion(name, names())
-            paths.faults.add(item, f"unknown publication {name!r}", remedy)
+            faults.add(item, f"unknown publication {name!r}", remedy)
             continue
         short = short_name(name)
         own = name != short and short in names()
         if own or found.get(short, name) != name:
             other = "a publication of raxalign" if own else found[short]
-            paths.faults.add(item, f"the name {short!r} is taken by {other}", "rename the file")
+            faults.add(item, f"the name {short!r} is taken by {other}", "rename the file")
             continue
-        _check_publication(item, name, paths.faults)
+        _check_publication(item, name, faults)
         found[short] = name
     return tuple(found.values())
 

@@ -13,8 +13,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator
 
-from raxalign.config._paths import absolute
 from raxalign.config.params import BaseParams
+from raxalign.config.sources import absolute
 from raxalign.errors import RaxalignError
 
 DEFAULT_STORAGE = ".raxalign"

@@ -7,9 +7,17 @@ absolute against the grid file's folder when the grid is read; they may hold ``{
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+
+from pydantic import ValidationInfo
+from pydantic_core import CoreSchema, core_schema
+
+_PLACEHOLDERS = ("{lang}", "{pivot}", "{LANG}", "{PIVOT}")
+_SIDE = "{side}"  # of a path that stands for the files of both sides
+_PATH_STARTS = ("/", "./", "../", "~")
 
 
 @dataclass(frozen=True)
@@ -20,10 +28,39 @@ class PathMarker:
 
     is_prefix: bool = False
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        """Make paths absolute where the context of the validation names a folder."""
+        return core_schema.with_info_after_validator_function(self._in_folder, handler(source))
+
+    def _in_folder(self, path: str, info: ValidationInfo) -> str:
+        folder = (info.context or {}).get("folder")
+        return path if folder is None else self.resolve(path, folder)
+
+    def resolve(self, path: str, folder: Path) -> str:
+        """Return a path made absolute; templates and URLs are kept. Raises `ValueError` with what
+        is wrong and what would be right.
+        """
+        left = path
+        if not left.strip():
+            raise ValueError("an empty path", "name a file, or leave it out")
+        for placeholder in (*_PLACEHOLDERS, *((_SIDE,) if self.is_prefix else ())):
+            left = left.replace(placeholder, "")
+        if "{" in left or "}" in left:
+            remedy = "paths may hold {lang} and {pivot}; {LANG} and {PIVOT} are in capitals"
+            raise ValueError(f"unknown placeholder in {path!r}", remedy)
+        return absolute(path, folder)
+
 
 @dataclass(frozen=True)
 class EncoderMarker(PathMarker):
     """Marks a string param as the name of an encoder: a folder, a hub name or a kind of encoder."""
+
+    def resolve(self, path: str, folder: Path) -> str:
+        """Return the name, made an absolute path where it is a folder: it looks like a path, or it
+        exists in `folder`.
+        """
+        is_folder = path.startswith(_PATH_STARTS) or (path.strip() and (folder / path).is_dir())
+        return absolute(path, folder) if is_folder else path
 
 
 DataPath = Annotated[str, PathMarker()]
@@ -66,3 +103,10 @@ def expand_path(template: str, *, lang: str, pivot: str) -> Path:
 def differs_by_language(template: str) -> bool:
     """Check whether a template names another file for each language."""
     return "{lang}" in template or "{LANG}" in template
+
+
+def absolute(path: str, folder: Path) -> str:
+    """Return a path made absolute against a folder; ``~`` is the home folder, URLs are kept."""
+    if "://" in path:
+        return path
+    return os.path.normpath(folder / Path(path).expanduser())

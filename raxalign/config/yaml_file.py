@@ -2,8 +2,6 @@
 
 Nothing is constructed from tags: a value is null, a truth value, a number, a text, a list or a
 mapping. Keys are texts as they are written, so that `no` stays the code of Norwegian.
-
-Places in a grid's text, for faults that only the plan finds.
 """
 
 from __future__ import annotations
@@ -20,62 +18,13 @@ from ruamel.yaml.composer import ComposerError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from raxalign.config._faults import Faults
+from raxalign.config._faults import Faults, Node, shortened
 from raxalign.errors import Fault, GridError
 
 _TAG = "tag:yaml.org,2002:"
 _DEEPEST = 50
+_BASES = {"0x", "0o", "0b"}
 _MOST_NODES = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A value of the file. `value` is None, bool, int, float, str, a list of nodes or a dict of
-    nodes; `line` (1-based) is that of its key; `key` is the dotted path to it; `text` is a scalar
-    as it was written.
-    """
-
-    value: Any
-    line: int
-    key: str
-    text: str = ""
-
-    @property
-    def name(self) -> str:
-        """The last part of the key."""
-        return self.key.rsplit(".", 1)[-1]
-
-    def plain(self) -> Any:
-        """Return the value without lines."""
-        if isinstance(self.value, dict):
-            return {name: node.plain() for name, node in self.value.items()}
-        if isinstance(self.value, list):
-            return [node.plain() for node in self.value]
-        return self.value
-
-    def shown(self) -> str:
-        """Return the value as messages name it."""
-        if isinstance(self.value, dict):
-            return "a mapping"
-        if isinstance(self.value, list):
-            return "a list"
-        if self.value is None:
-            return "an empty value"
-        return repr(_shortened(self.value)) if isinstance(self.value, str) else self.text
-
-    def entries(self, faults: Faults, remedy: str = "write {name: value, ...}") -> dict[str, Node]:
-        """Return the entries of a mapping; an empty value has none, and anything else is a fault
-        with this remedy.
-        """
-        if isinstance(self.value, dict):
-            return self.value
-        if self.value is not None:
-            faults.add(self, f"{self.shown()} is not a mapping", remedy)
-        return {}
-
-    def items(self) -> list[Node]:
-        """Return the items of a list; a single value is a list of one."""
-        return self.value if isinstance(self.value, list) else [self]
 
 
 def read(path: Path, faults: Faults) -> tuple[Node, str]:
@@ -132,7 +81,7 @@ def _composed(path: Path | str, text: str, faults: Faults) -> Node:
         if composed is None:
             remedy = "it needs at least name, encoder, languages, corpus, methods, tasks"
             raise GridError(path, [Fault(None, "grid", "the file is empty", remedy)])
-        return _Builder(faults).build(composed, 1, "", 0)
+        return Builder(faults).build(composed, 1, "")
     except MarkedYAMLError as error:
         raise GridError(path, [_syntax_fault(error, text)]) from error
     except RecursionError as error:
@@ -145,47 +94,33 @@ def _composed(path: Path | str, text: str, faults: Faults) -> Node:
 def _read_text(path: Path) -> str:
     try:
         data = path.read_bytes()
+    except FileNotFoundError as error:
+        fault = Fault(None, "grid", "there is no such file", "name a YAML file")
+        raise GridError(path, [fault]) from error
     except OSError as error:
-        reason = (
-            "there is no such file"
-            if isinstance(error, FileNotFoundError)
-            else (error.strerror or str(error)).lower()
-        )
+        reason = (error.strerror or str(error)).lower()
         raise GridError(path, [Fault(None, "grid", reason, "name a YAML file")]) from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise GridError(
-            path,
-            [
-                Fault(
-                    line,
-                    "YAML",
-                    f"invalid UTF-8 (byte 0x{data[error.start]:02x})",
-                    "save the file as UTF-8",
-                )
-            ],
-        ) from error
+        problem = f"invalid UTF-8 (byte 0x{data[error.start]:02x})"
+        raise GridError(path, [Fault(line, "YAML", problem, "save the file as UTF-8")]) from error
 
 
 def _syntax_fault(error: MarkedYAMLError, text: str) -> Fault:
     mark = error.problem_mark or error.context_mark
-    problem = (error.problem or error.context or "not YAML").strip()
+    context, problem = error.context or "", (error.problem or error.context or "not YAML").strip()
     if "expected ':'" in problem and error.context_mark is not None:
         mark = error.context_mark  # where the key is; the problem is seen after it
-    if isinstance(error, ComposerError) and "single document" in (error.context or ""):
+    if isinstance(error, ComposerError) and "single document" in context:
         problem = "a second document begins; a grid file holds one"
+    elif context and error.context_mark and not isinstance(error, ComposerError):
+        problem = f"{context.strip()}: {problem}"
+    lines = text.splitlines()
     line = min(mark.line + 1, text.count("\n") + 1) if mark is not None else None
-    context = (
-        f"{error.context.strip()}: "
-        if error.context and error.context_mark and not isinstance(error, ComposerError)
-        else ""
-    )
-    written = (
-        text.splitlines()[line - 1] if line is not None and line <= len(text.splitlines()) else ""
-    )
-    return Fault(line, "YAML", context + problem, _syntax_remedy(problem, written))
+    written = lines[line - 1] if line is not None and line <= len(lines) else ""
+    return Fault(line, "YAML", problem, _syntax_remedy(problem, written))
 
 
 def _syntax_remedy(problem: str, written: str) -> str:
@@ -195,15 +130,10 @@ def _syntax_remedy(problem: str, written: str) -> str:
     if "\\t" in problem:
         return "the line has a tab; indent with blanks"
     if "expected ':'" in problem and ":" in written:
-        return f"put a blank after the colon of {_shortened(written.strip())!r}"
+        return f"put a blank after the colon of {shortened(written.strip())!r}"
     if "expected <block end>" in problem:
         return "indent the keys of one mapping by the same number of blanks"
     return "check indentation, brackets and quotes"
-
-
-def _shortened(text: str) -> str:
-    """A text as a message quotes it: not longer than 80 characters."""
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _line_of(error: Exception, text: str) -> int | None:
@@ -213,26 +143,22 @@ def _line_of(error: Exception, text: str) -> int | None:
 
 
 @dataclass
-class _Builder:
+class Builder:
     """Composed nodes to ours."""
 
     faults: Faults
     count: int = 0
     open: list[int] = field(default_factory=list)
 
-    def build(self, node: Any, line: int, key: str, depth: int) -> Node:
+    def build(self, node: Any, line: int, key: str, depth: int = 0) -> Node:
         """Return the tree of a composed node; `line` is that of its key."""
         self.count += 1
         here = Node(None, line, key)
-        if id(node) in self.open or depth > _DEEPEST or self.count > _MOST_NODES:
-            self.faults.add(
-                here,
-                (
-                    "an alias within its own anchor"
-                    if id(node) in self.open
-                    else "nested too deeply, or aliases upon aliases"
-                ),
-            )
+        if id(node) in self.open:
+            self.faults.add(here, "an alias within its own anchor")
+            return here
+        if depth > _DEEPEST or self.count > _MOST_NODES:
+            self.faults.add(here, "nested too deeply, or aliases upon aliases")
             return here
         self.open.append(id(node))
         try:
@@ -254,27 +180,20 @@ class _Builder:
         for name, value in node.value:
             line = name.start_mark.line + 1
             if not isinstance(name, ScalarNode):
-                self.faults.add(
-                    Node(None, line, key),
-                    "a key that is a list or a mapping",
-                    "keys are plain names; quote a text that holds { or [",
-                )
+                remedy = "keys are plain names; quote a text that holds { or ["
+                at = Node(None, line, key)
+                self.faults.add(at, "a key that is a list or a mapping", remedy)
                 continue
-            at = f"{key}.{name.value}" if key else str(name.value)
+            at = Node(None, line, f"{key}.{name.value}" if key else str(name.value))
             if str(name.tag) == f"{_TAG}merge":
                 for part in value.value if isinstance(value, SequenceNode) else [value]:
-                    merged = {
-                        **self.build(part, line, key, depth + 1).entries(self.faults),
-                        **merged,
-                    }
+                    built = self.build(part, line, key, depth + 1)
+                    merged = {**built.entries(self.faults), **merged}
             elif name.value in entries:
-                self.faults.add(
-                    Node(None, line, at),
-                    "given twice",
-                    f"it is also on line {entries[name.value].line}; keep one",
-                )
+                remedy = f"it is also on line {entries[name.value].line}; keep one"
+                self.faults.add(at, "given twice", remedy)
             else:
-                entries[name.value] = self.build(value, line, at, depth + 1)
+                entries[name.value] = self.build(value, line, at.key, depth + 1)
         return {**merged, **entries}
 
     def _scalar(self, node: ScalarNode, here: Node) -> Any:
@@ -295,18 +214,11 @@ def _number(text: str, tag: str) -> int | float | str:
     """A number of YAML 1.2 (a base is marked by 0x, 0o or 0b); a text that only looks like one
     stays a text.
     """
-    digits = text.replace("_", "")
-    unsigned = digits.lstrip("+-").lower()
+    digits = text.replace("_", "").lower()
     try:
         if tag == "int":
-            return int(digits, 0) if unsigned[:2] in {"0x", "0o", "0b"} else int(digits)
-        return float(
-            digits.replace(".inf", "inf")
-            .replace(".Inf", "inf")
-            .replace(".INF", "inf")
-            .replace(".nan", "nan")
-            .replace(".NaN", "nan")
-        )
+            return int(digits, 0) if digits.lstrip("+-")[:2] in _BASES else int(digits)
+        return float(digits.replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError:
         return text
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from raxalign.config.parts import Parts
+from raxalign.config.params import Parts
 from raxalign.config.sources import DataPrefix, LocalFile, Source
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.readers.files import FileCorpus, source_name

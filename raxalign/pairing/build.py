@@ -20,9 +20,15 @@ from raxalign.corpora.text.sentences import text_columns
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.filters import OneToOne, thin
 from raxalign.pairing.pharaoh import write_links
-from raxalign.pairing.schema import full_schema, link_columns, links_of, read_pairs
+from raxalign.pairing.schema import (
+    full_schema,
+    link_columns,
+    linked_types,
+    links_of,
+    read_pairs,
+    write_types,
+)
 from raxalign.pairing.symmetrize import symmetrize_links
-from raxalign.pairing.types import linked_types, write_types
 from raxalign.pairing.words import Words
 from raxalign.store.key import Json
 

@@ -1,4 +1,6 @@
-"""Links made by hand, as the shared tasks publish them, in Pharaoh or NAACL format."""
+"""Links made by hand, as the shared tasks publish them, in Pharaoh or NAACL format, and how good
+links are by them.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from raxalign.arrays import offsets_of
+from raxalign.arrays import Bools, Ints, offsets_of
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
+from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.pharaoh import PharaohBlock, read_blocks
 
 GoldFormat = Literal["pharaoh", "naacl"]
-Ints = npt.NDArray[np.int64]
 _NAACL = re.compile(
     r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
     r"(?:\s+(?:([SP])(?:\s+[\d.eE+-]+)?|[\d.eE+-]+(?:\s+([SP]))?))?"
@@ -38,7 +37,7 @@ class GoldLinks:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def keep(self, chosen: npt.NDArray[np.bool_]) -> GoldLinks:
+    def keep(self, chosen: Bools) -> GoldLinks:
         """Those of some of the annotated sentence pairs."""
         at = np.flatnonzero(chosen)
         return GoldLinks(self.path, self.rows[at], self.sure.take(at), self.possible.take(at))
@@ -159,3 +158,67 @@ def _read_naacl(path: Path) -> GoldLinks:
 
 def _swapped(links: Links) -> Links:
     return Links(links.offsets, links.tgt, links.src)
+
+
+@dataclass(frozen=True)
+class LinkCounts:
+    """Numbers of links of each sentence pair, int64 (n,): `found`, those of them that are possible
+    (`right`) and sure (`right_sure`), and `sure`.
+    """
+
+    found: Ints
+    right: Ints
+    right_sure: Ints
+    sure: Ints
+
+    @property
+    def wrong(self) -> Ints:
+        """The numerator of the alignment error rate, whose denominator is `found` and `sure`
+        together.
+        """
+        return self.found + self.sure - self.right - self.right_sure
+
+    def scores(self) -> dict[str, float]:
+        """Return the scores over all sentence pairs together, from 0 to 1 (Och & Ney 2003,
+        section 5): `f1`, precision against the possible links, recall of the sure ones, and error
+        rate ``1 - (|A & S| + |A & P|) / (|A| + |S|)``.
+
+        Nothing found where nothing was to be found has error rate 0.
+        """
+        found, right, right_sure, sure = (
+            int(part.sum()) for part in (self.found, self.right, self.right_sure, self.sure)
+        )
+        precision = right / found if found else 1.0
+        recall = right_sure / sure if sure else 1.0
+        both, total = precision + recall, found + sure
+        return {
+            "f1": 2 * precision * recall / both if both else 0.0,
+            "precision": precision,
+            "recall": recall,
+            "alignment_error_rate": 1 - (right_sure + right) / total if total else 0.0,
+        }
+
+
+def count_links(links: Links, sure: Links, possible: Links | None = None) -> LinkCounts:
+    """Count by sentence pair. Sure links count as possible ones too, whether or not `possible`
+    repeats them.
+
+    Raises `ValueError` where the three are of different numbers of sentence pairs.
+
+    >>> found, sure, possible = (Links.of([p]) for p in ({(0, 0), (1, 1)}, {(0, 0)}, {(1, 1)}))
+    >>> count_links(found, sure, possible).scores()["alignment_error_rate"]
+    0.0
+    """
+    found, certain = np.unique(links.codes()), np.unique(sure.codes())
+    allowed = certain if possible is None else np.union1d(certain, possible.codes())
+    if not len(links) == len(sure) == (len(sure) if possible is None else len(possible)):
+        raise ValueError(
+            "links, sure links and possible links are of different numbers of sentence pairs"
+        )
+    right_sure = np.intersect1d(found, certain, assume_unique=True)
+    right = np.intersect1d(found, allowed, assume_unique=True)
+    counted = (
+        np.diff(Links.from_codes(codes, len(links)).offsets)
+        for codes in (found, right, right_sure, certain)
+    )
+    return LinkCounts(*counted)

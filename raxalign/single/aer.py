@@ -13,8 +13,7 @@ from raxalign.corpora.text.cleaning import OWN_WORDS, WORDS
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.error_rate import count_links
-from raxalign.pairing.gold import GoldFormat, GoldLinks, read_gold
+from raxalign.pairing.gold import GoldFormat, GoldLinks, count_links, read_gold
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.schema import links_of, read_pairs
 from raxalign.pairing.words import Words
@@ -67,10 +66,10 @@ def error_rate(
     counts = count_links(links, gold.sure, gold.possible)
     scores = counts.scores()
     return {
-        "precision": scores.precision,
-        "recall": scores.recall,
-        "f1": scores.f1,
-        "aer": scores.error_rate,
+        "precision": scores["precision"],
+        "recall": scores["recall"],
+        "f1": scores["f1"],
+        "aer": scores["alignment_error_rate"],
         "sentences": len(gold),
         "links": int(counts.found.sum()),
         "sure": int(counts.sure.sum()),

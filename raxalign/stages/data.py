@@ -147,7 +147,7 @@ def make_pieces(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
 def make_seen(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Collect the word types that were linked in training; return the notes."""
     from raxalign.corpora.readers.dictionary import read_dictionary
-    from raxalign.pairing.types import build_seen
+    from raxalign.pairing.schema import build_seen
 
     run = bench.ensure(stage.inputs["run"]) / "linked_types.arrow"
     pairs = list(bench.datasets(stage, "pairs").values())

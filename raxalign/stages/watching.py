@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from raxalign.analysis.pruning import prunes
 from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
-from raxalign.train.watch import Moment
+from raxalign.train.runtime import Moment
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan

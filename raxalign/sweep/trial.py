@@ -28,8 +28,7 @@ from raxalign.sweep.messages import leave_notice
 from raxalign.sweep.said import passed_on
 from raxalign.sweep.usage import used
 from raxalign.train.group import lost_peer
-from raxalign.train.runtime import TOKENS
-from raxalign.train.watch import Pruned
+from raxalign.train.runtime import TOKENS, Pruned
 
 BETWEEN = 2.0
 TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it

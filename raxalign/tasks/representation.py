@@ -5,32 +5,32 @@ point one way, and where words lie.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
-import pyarrow as pa
 from pydantic import Field, field_validator
 
+from raxalign.arrays import Ints
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
 from raxalign.measured import Measured, Role, share
-from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
-from raxalign.tasks.transfer.outcome import means
-from raxalign.tasks.vectors import wording
-from raxalign.tasks.vectors.linked_words import LinkedWords, Words, read_linked_words
-from raxalign.tasks.vectors.projection import (
+from raxalign.sample import Array
+from raxalign.tasks.base import Reads, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.vectors import frame
+from raxalign.tasks.vectors.frame import VectorTask
+from raxalign.tasks.vectors.geometry import (
     PLANE,
-    LayeredVectors,
     LinkedVectors,
-    Plane,
-    projected_words,
+    anisotropy,
+    frequent_types,
+    occurrences,
+    points,
+    probe_accuracy,
 )
+from raxalign.tasks.vectors.pairs import LinkedWords, SideWords, read_linked_words
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.runtime import Runtime
 
 _PROBE = (
     "Accuracy of a logistic regression that tells the vectors of the language and the pivot apart."
@@ -52,7 +52,7 @@ def _cosine(name: str, about: str, role: Role = "score") -> Measured:
 
 
 @final
-class Representation(Task):
+class Representation(VectorTask):
     """Language identity and anisotropy of every layer, and a projection of words, over the held-out
     test side of the grid's own corpus.
 
@@ -70,7 +70,6 @@ class Representation(Task):
 
     VERSION = 1
     papers = ("ethayarajh2019",)
-    accepts = frozenset({"transformer", "static"})
     metrics = (
         share("language_probe", _PROBE, "neither"),
         _cosine("anisotropy", "Mean cosine of different vectors of the language."),
@@ -79,13 +78,14 @@ class Representation(Task):
         _cosine("layer{l}_{anisotropy|anisotropy_pivot}", "The cosine at one layer.", "part"),
     )
     main_metric = "language_probe"
+    columns = PLANE
     predicts = frozenset()  # rows are points of a drawing: no metric over them
 
     class Params(Task.Params):
         """One evaluation examines all layers."""
 
         layers: str = Field("all", description=_LAYERS)
-        pooling: Pooling = Field("mean", description=wording.WORD_POOLING)
+        pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
         unit: Literal["words", "sentences"] = Field("words", description=_UNIT)
         max_sentences: int | None = Field(300, ge=2, description=_MAX_SENTENCES)
         projection: Literal["none", "pca", "tsne"] = Field("pca", description=_PROJECTION)
@@ -111,79 +111,55 @@ class Representation(Task):
         return Reads(frozenset(self._layers(n_layers)))
 
     def _layers(self, n_layers: int) -> tuple[int, ...]:
-        return parse_layers(
-            f"0-{n_layers}" if self.params.layers == "all" else self.params.layers, n_layers
-        )
+        layers = self.params.layers
+        return parse_layers(f"0-{n_layers}" if layers == "all" else layers, n_layers)
 
-    def canonical(self) -> dict[str, object]:
-        """Return the params without the numbers of points where none are placed."""
-        idle = {"occurrences", "types"} if self.params.projection == "none" else set()
-        return {name: value for name, value in self.params.identity().items() if name not in idle}
+    def idle(self) -> set[str]:
+        """Return the numbers of points where none are placed."""
+        return {"occurrences", "types"} if self.params.projection == "none" else set()
 
-    def evaluate(
-        self,
-        aligned: AlignedEncoder,
-        languages: tuple[str, ...],
-        inputs: TaskInputs,
-        runtime: Runtime,  # noqa: ARG002
-        trained: Path | None,  # noqa: ARG002
-    ) -> Outcome:
-        """Evaluate the test side of every language."""
-        layers = self._layers(aligned.n_layers)
-        scores: list[Score] = []
-        tables: list[pa.Table] = []
-        notes: dict[str, object] = {}
-        for lang in languages:
-            linked = self._linked(aligned.toward(lang), lang, inputs, layers)
-            values = self._metrics(linked, layers)
-            scores += [Score(linked.label, metric, "test", value) for metric, value in values]
-            if self.params.projection != "none":
-                tables.append(projected_words(linked, (layers[0], layers[-1]), self._plane()))
-            notes[linked.label] = {
-                "sentences": len(linked.pairs.ids),
-                "words_src": int(linked.src.read_N.sum()),
-                "words_tgt": int(linked.tgt.read_N.sum()),
-            }
-        if len(languages) > 1:
-            scores += means(scores, [f"{lang}-{inputs.pivot}" for lang in languages])
-        return Outcome(scores, pa.concat_tables(tables) if tables else PLANE.empty_table(), notes)
-
-    def _plane(self) -> Plane:
-        params = self.params
-        return Plane(params.projection, params.occurrences, params.types, params.draw)
-
-    def _linked(
-        self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs, layers: tuple[int, ...]
-    ) -> LinkedVectors:
-        """The linked words of a language and the pivot, with their vectors."""
+    def compare(
+        self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
+    ) -> Iterator[tuple[str, frame.Compared]]:
+        """Examine the test side."""
+        params, layers = self.params, self._layers(aligned.n_layers)
         pairs = read_linked_words(inputs.heldout[lang] / "data")
-        if self.params.max_sentences is not None:
-            pairs = _first(pairs, self.params.max_sentences)
-        src, tgt = (
-            self._vectors(aligned, side, code, layers)
+        if params.max_sentences is not None:
+            pairs = _first(pairs, params.max_sentences)
+        read = [
+            aligned.words(
+                side.sentences, code, layers=f"{layers[0]}-{layers[-1]}", pooling=params.pooling
+            )
             for side, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot))
+        ]
+        linked = LinkedVectors(
+            pairs,
+            [side.vectors_NLH.float().cpu().numpy() for side in read],
+            [side.present_N.cpu().numpy().astype(np.bool_) for side in read],
         )
-        return LinkedVectors(f"{lang}-{inputs.pivot}", pairs, src, tgt)
-
-    def _vectors(
-        self, aligned: AlignedEncoder, words: Words, lang: str, layers: tuple[int, ...]
-    ) -> LayeredVectors:
-        found = aligned.words(
-            words.sentences, lang, layers=f"{layers[0]}-{layers[-1]}", pooling=self.params.pooling
-        )
-        return LayeredVectors(
-            found.vectors_NLH.float().cpu().numpy(),
-            found.present_N.cpu().numpy().astype(np.bool_),
-        )
+        tables = []
+        if params.projection != "none":
+            both, how, seed = linked.both_read(), params.projection, params.draw
+            of_types = frequent_types(both, params.types, inputs.pivot)
+            tables = [
+                points("occurrence", layers[-1], occurrences(both, params.occurrences), how, seed),
+                points("type", layers[0], of_types, how, seed),
+            ]
+        words = {
+            f"words_{name}": int(side.sum())
+            for name, side in zip(("src", "tgt"), linked.read, strict=True)
+        }
+        values = dict(self._metrics(linked, layers))
+        yield "test", frame.Compared(values, tables, {"sentences": len(pairs.ids), **words})
 
     def _metrics(
         self, linked: LinkedVectors, layers: tuple[int, ...]
     ) -> Iterator[tuple[str, float]]:
-        from raxalign.tasks.vectors.probe import anisotropy, probe_accuracy
-
         sides = [
-            (side.vectors_NLH[side.read_N], words.row[side.read_N])
-            for side, words in ((linked.src, linked.pairs.src), (linked.tgt, linked.pairs.tgt))
+            (vectors_NLH[read_N], words.row[read_N])
+            for vectors_NLH, read_N, (words, _) in zip(
+                linked.vectors, linked.read, linked.pairs.sides(), strict=True
+            )
         ]
         if self.params.unit == "sentences":
             sides = [_sentence_means(vectors, rows) for vectors, rows in sides]
@@ -206,13 +182,11 @@ class Representation(Task):
 def _first(pairs: LinkedWords, most: int) -> LinkedWords:
     """Return the first sentence pairs, with their links."""
     kept = pairs.keep(pairs.row < most)
-    src, tgt = (Words(side.sentences[:most]) for side in (pairs.src, pairs.tgt))
-    return LinkedWords(pairs.ids[:most], src, tgt, kept.row, kept.src_word, kept.tgt_word)
+    src, tgt = (SideWords(side.sentences[:most]) for side in (pairs.src, pairs.tgt))
+    return replace(kept, ids=pairs.ids[:most], src=src, tgt=tgt)
 
 
-def _sentence_means(
-    vectors_NLH: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+def _sentence_means(vectors_NLH: Array, rows: Ints) -> tuple[Array, Ints]:
     """Return the means (S, L, H) of each sentence's words, and the sentences (S,)."""
     sentences, owners = np.unique(rows, return_inverse=True)
     sums = np.zeros((len(sentences), *vectors_NLH.shape[1:]), np.float64)

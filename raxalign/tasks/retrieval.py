@@ -4,49 +4,40 @@ in the same sentence pair (Cao et al. 2020, §4).
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field, model_validator
 
-from raxalign import lazy
-from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
+from raxalign.arrays import Bools
+from raxalign.encoders.models.vectors import Layers, Pooling
+from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
-from raxalign.similarity import Measure, uses_neighbors
-from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
+from raxalign.similarity import Measure
+from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.fingerprints import unit
-from raxalign.tasks.transfer.outcome import means
-from raxalign.tasks.vectors import wording
-from raxalign.tasks.vectors.linked_words import (
-    Bools,
-    Ints,
+from raxalign.tasks.vectors import frame
+from raxalign.tasks.vectors.directions import DIRECTIONS
+from raxalign.tasks.vectors.pairs import (
     LinkedWords,
     SeenTypes,
-    Words,
+    SideWords,
     read_linked_words,
 )
 from raxalign.tasks.vectors.retrieved_words import (
     ACCURACIES,
+    COLUMNS,
     MEASURED,
     Answers,
-    Found,
+    FoundWords,
     first_occurrences,
-    predictions_schema,
+    marked,
     search,
+    word_pairs,
 )
-from raxalign.tasks.vectors.samples import word_pairs
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    import torch
-
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.runtime import Runtime
-else:
-    np = lazy.load("numpy")
-    pa = lazy.load("pyarrow")
-    torch = lazy.load("torch")
 
 _AUGMENTATION = (
     "Whether a word's vector is followed by the mean, the largest and the smallest value of each"
@@ -65,7 +56,7 @@ _UNSEEN_IN = (
 
 
 @final
-class Retrieval(Task):
+class Retrieval(frame.VectorTask):
     """Contextual and non-contextual word retrieval between each language and the pivot, dev and
     test side, both directions.
 
@@ -90,20 +81,21 @@ class Retrieval(Task):
     predicts = frozenset(
         {"correct", "correct_first", "direction", "id", "identical", "src", "tgt", "unit", "unseen"}
     )
-    accepts = frozenset({"transformer", "static"})
     metrics = MEASURED
     main_metric = "contextual_accuracy"
+    columns = COLUMNS
+    averaged = tuple(name for name, _, _ in ACCURACIES)
 
     class Params(Task.Params):
         """The defaults are those of Cao et al. (2020). `candidates: linked` and `specials: include`
         are what circulating code does.
         """
 
-        layers: Layers = Field("last", description=wording.LAYERS)
-        pooling: Pooling = Field("last", description=wording.WORD_POOLING)
+        layers: Layers = Field("last", description=frame.LAYERS)
+        pooling: Pooling = Field("last", description=frame.WORD_POOLING)
         augmentation: Literal["none", "sentence"] = Field("none", description=_AUGMENTATION)
-        measure: Measure = Field("csls", description=wording.WORD_MEASURE)
-        k: int = Field(10, ge=1, description=wording.NEIGHBORS)
+        measure: Measure = Field("csls", description=frame.WORD_MEASURE)
+        k: int = Field(10, ge=1, description=frame.NEIGHBORS)
         candidates: Literal["all", "linked"] = Field("all", description=_CANDIDATES)
         specials: Literal["include", "exclude"] = Field("exclude", description=_SPECIALS)
         noncontextual: Literal["corpus", "queries"] = Field("corpus", description=_NONCONTEXTUAL)
@@ -124,60 +116,28 @@ class Retrieval(Task):
         """Return held-out word pairs and the word types seen in training."""
         return TaskNeeds(heldout=True, seen=True, unseen_in=self.params.unseen_in)
 
-    def reads(self, n_layers: int) -> Reads:
-        """Return `layers`."""
-        return Reads(frozenset(parse_layers(self.params.layers, n_layers)))
-
-    def canonical(self) -> dict[str, object]:
-        """Return the params without `unseen_in`, which is in the identity of the pairs, and without
-        `k` where the measure has no neighbourhoods.
-        """
-        idle = {"unseen_in"} if uses_neighbors(self.params.measure) else {"unseen_in", "k"}
-        return {name: value for name, value in self.params.identity().items() if name not in idle}
+    def idle(self) -> set[str]:
+        """Return `unseen_in` too, which is in the identity of the pairs."""
+        return {"unseen_in"} | super().idle()
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
         """Return the sample of an accuracy: one part per direction, one unit per pivot sentence."""
         return word_pairs(rows, metric)
 
-    def evaluate(
-        self,
-        aligned: AlignedEncoder,
-        languages: tuple[str, ...],
-        inputs: TaskInputs,
-        runtime: Runtime,  # noqa: ARG002
-        trained: Path | None,  # noqa: ARG002
-    ) -> Outcome:
-        """Retrieve on the dev and the test side of every language."""
-        scores: list[Score] = []
-        tables: list[pa.Table] = []
-        notes: dict[str, dict[str, object]] = {}
-        for lang in languages:
-            label, seen = f"{lang}-{inputs.pivot}", SeenTypes(inputs.seen[lang])
-            for split, folder in (
-                ("dev", inputs.heldout[lang] / "dev"),
-                ("test", inputs.heldout[lang] / "data"),
-            ):
-                if not folder.is_dir():
-                    continue
-                answers, counts = self._answer(
-                    aligned.toward(lang), read_linked_words(folder), lang, inputs.pivot, seen
-                )
-                values, absent = answers.metrics()
-                scores += [Score(label, metric, split, value) for metric, value in values.items()]
-                tables.append(answers.table(label, split))
-                notes.setdefault(label, {})[split] = {
-                    **counts,
-                    **({"absent": absent} if absent else {}),
-                }
-        if len(languages) > 1:
-            labels = [f"{lang}-{inputs.pivot}" for lang in languages]
-            scores += means(scores, labels, metrics=[name for name, _, _ in ACCURACIES])
-        return Outcome(
-            scores,
-            pa.concat_tables(tables) if tables else predictions_schema().empty_table(),
-            notes,
-        )
+    def compare(
+        self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
+    ) -> Iterator[tuple[str, frame.Compared]]:
+        """Retrieve on the dev and the test side."""
+        seen = SeenTypes(inputs.seen[lang])
+        for split, folder in frame.heldout_splits(inputs.heldout[lang]):
+            pairs = read_linked_words(folder)
+            answers, notes = self._answer(aligned, pairs, lang, inputs.pivot, seen)
+            values, absent = answers.metrics()
+            if absent:
+                notes["absent"] = absent
+            tables = [answers.predictions(direction) for direction in DIRECTIONS]
+            yield split, frame.Compared(values, tables, {split: notes})
 
     def _answer(
         self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: SeenTypes
@@ -185,19 +145,20 @@ class Retrieval(Task):
         """Search among all words and among first occurrences; return the answers for linked words,
         and counts.
         """
-        src_vectors, src_read = self._vectors(aligned, pairs.src, lang)
-        tgt_vectors, tgt_read = self._vectors(aligned, pairs.tgt, pivot)
+        (src, src_read), (tgt, tgt_read) = (
+            self._vectors(aligned, words, code)
+            for words, code in ((pairs.src, lang), (pairs.tgt, pivot))
+        )
         units = np.array([unit(sentence) for sentence in pairs.tgt.sentences], dtype=np.int64)
         words = len(pairs)  # pairs of special pieces follow these
         if self.params.specials == "include":
-            from raxalign.tasks.vectors.special_words import link_specials
-
-            pairs = link_specials(pairs)
+            pairs = pairs.with_specials()
         read = src_read[pairs.src_word] & tgt_read[pairs.tgt_word]
-        kept = pairs.keep(read)
-        identical, unseen = _filters(kept, int(read[:words].sum()), seen)
-        vectors, thinned = (src_vectors, tgt_vectors), None
-        contextual, sizes = self._search(kept, vectors, (src_read, tgt_read))
+        kept, types = pairs.keep(read), pairs.keep(read).types()
+        identical = np.array([a == b for a, b in types], dtype=np.bool_)
+        identical[int(read[:words].sum()) :] = False  # special pieces have the same name
+        unseen = np.array([pair not in seen for pair in types], dtype=np.bool_)
+        contextual, sizes = self._search(kept, (src, tgt), (src_read, tgt_read))
         counts: dict[str, object] = {
             "sentences": len(pairs.ids),
             "pairs": len(pairs),
@@ -207,10 +168,11 @@ class Retrieval(Task):
             "candidates_src": sizes[0],
             "candidates_tgt": sizes[1],
         }
+        thinned = None
         if self.params.noncontextual == "corpus":
             first = first_occurrences(kept.src, src_read), first_occurrences(kept.tgt, tgt_read)
-            thinned, sizes = self._search(kept, vectors, first)
-            pairs_first = int(thinned.asked.sum())
+            thinned, sizes = self._search(kept, (src, tgt), first)
+            pairs_first = int((thinned["to_pivot"] >= 0).sum())
             counts |= {"pairs_first": pairs_first, "first_src": sizes[0], "first_tgt": sizes[1]}
         return Answers(kept, units, contextual, thinned, identical, unseen), counts
 
@@ -219,53 +181,36 @@ class Retrieval(Task):
         pairs: LinkedWords,
         vectors: tuple[torch.Tensor, torch.Tensor],
         words: tuple[Bools, Bools],
-    ) -> tuple[Found, tuple[int, int]]:
-        """What is found for the pairs among some words of both sides, and how many candidates both
-        sides have.
+    ) -> tuple[FoundWords, tuple[int, int]]:
+        """What is found for the pairs among some words of both sides, or among those of them that
+        are linked with each other; and how many candidates both sides have.
         """
-        pools = self._pools(pairs, *words)
-        found = search(pairs, vectors, pools, measure=self.params.measure, k=self.params.k)
-        return found, (int(pools[0].sum()), int(pools[1].sum()))
-
-    def _pools(self, pairs: LinkedWords, src: Bools, tgt: Bools) -> tuple[Bools, Bools]:
-        """The candidates among some words of both sides: all of them, or those that are linked with
-        each other.
-        """
-        if self.params.candidates == "all":
-            return src, tgt
-        both = src[pairs.src_word] & tgt[pairs.tgt_word]
-        return _only(src, pairs.src_word[both]), _only(tgt, pairs.tgt_word[both])
+        src, tgt = words
+        if self.params.candidates == "linked":
+            both = src[pairs.src_word] & tgt[pairs.tgt_word]
+            src = src & marked(len(src), pairs.src_word[both])
+            tgt = tgt & marked(len(tgt), pairs.tgt_word[both])
+        found = search(pairs, vectors, (src, tgt), measure=self.params.measure, k=self.params.k)
+        return found, (int(src.sum()), int(tgt.sum()))
 
     def _vectors(
-        self, aligned: AlignedEncoder, words: Words, lang: str
+        self, aligned: AlignedEncoder, words: SideWords, lang: str
     ) -> tuple[torch.Tensor, Bools]:
         """Vectors (words, hidden), the layers added up, and which words have one."""
-        found = aligned.words(
-            words.sentences, lang, layers=self.params.layers, pooling=self.params.pooling
-        )
+        layers = self.params.layers
+        found = aligned.words(words.sentences, lang, layers=layers, pooling=self.params.pooling)
         vectors_NH = found.vectors_NLH.sum(1)
         if self.params.augmentation == "sentence":
+            sentence_N = torch.from_numpy(words.row).to(vectors_NH.device)
             vectors_NH = with_sentence(
-                vectors_NH,
-                torch.from_numpy(words.row).to(vectors_NH.device),
-                found.present_N.to(vectors_NH.device),
+                vectors_NH, sentence_N, found.present_N.to(vectors_NH.device)
             )
         read = found.present_N.cpu().numpy().astype(np.bool_)
         if self.params.specials == "exclude":
             return vectors_NH, read
-        from raxalign.tasks.vectors.special_words import add_specials
+        from raxalign.tasks.vectors.sentences import add_specials
 
-        return add_specials(aligned, words, lang, vectors_NH, read, self.params.layers)
-
-
-def _filters(pairs: LinkedWords, words: int, seen: SeenTypes) -> tuple[Bools, Bools]:
-    """Which pairs are of one surface form, special pieces (behind the pairs of `words`) never; and
-    which are unseen.
-    """
-    types = pairs.types()
-    identical = np.array([a == b for a, b in types], dtype=np.bool_)
-    identical[words:] = False
-    return identical, np.array([pair not in seen for pair in types], dtype=np.bool_)
+        return add_specials(aligned, words, lang, vectors_NH, read, layers)
 
 
 def with_sentence(
@@ -295,9 +240,3 @@ def with_sentence(
     wide_NW = vectors_NH.new_zeros(len(vectors_NH), 4 * vectors_NH.shape[1])
     wide_NW[present_N] = torch.cat(parts, dim=1)
     return wide_NW
-
-
-def _only(present: Bools, words: Ints) -> Bools:
-    chosen = np.zeros_like(present)
-    chosen[words] = True
-    return present & chosen

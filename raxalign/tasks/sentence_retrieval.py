@@ -4,33 +4,32 @@ neighbour of a sentence is its translation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
-import numpy as np
-import pyarrow as pa
 from pydantic import Field
 
+from raxalign.arrays import Bools, Ints
 from raxalign.encoders.models.sentence_config import SentencePooling
-from raxalign.encoders.models.vectors import Layers, parse_layers
+from raxalign.encoders.models.vectors import Layers
+from raxalign.lazy import np, pa
+from raxalign.measured import count, share, standard_error
 from raxalign.sample import Sample
-from raxalign.similarity import Measure, nearest_neighbors, uses_neighbors
-from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
-from raxalign.tasks.transfer.outcome import means
-from raxalign.tasks.vectors import wording
-from raxalign.tasks.vectors.accuracy import SearchDirection
-from raxalign.tasks.vectors.found_sentences import (
-    MEASURED,
-    FoundSentences,
-    SentencePairs,
-    predictions_schema,
+from raxalign.similarity import Measure, nearest_neighbors
+from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
+from raxalign.tasks.vectors import frame
+from raxalign.tasks.vectors.directions import (
+    DIRECTIONS,
+    SearchDirection,
+    directed,
+    mean_accuracy,
+    with_directions,
 )
-from raxalign.tasks.vectors.samples import directed
+from raxalign.tasks.vectors.frame import VectorTask
+from raxalign.tasks.vectors.pairs import SentencePairs
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.runtime import Runtime
 
 Queries = Literal["both", "pivot", "other"]
 
@@ -68,7 +67,7 @@ _QUERIES = (
 
 
 @final
-class SentenceRetrieval(Task):
+class SentenceRetrieval(VectorTask):
     """Retrieval of translations among the held-out sentence pairs of the grid's own corpus, dev and
     test side, both directions.
 
@@ -87,21 +86,36 @@ class SentenceRetrieval(Task):
     VERSION = 2
     papers = ("hu2020", "artetxe2019tatoeba", "measure=csls conneau2018csls")
     profiles = _PROFILES
-    accepts = frozenset({"transformer", "static"})
-    metrics = MEASURED
+    metrics = (
+        *with_directions(
+            share(
+                "accuracy",
+                "Share of sentences whose nearest neighbour is their translation, the mean of the"
+                " directions that `queries` names.",
+            )
+        ),
+        count("accuracy_pairs", "Number of sentence pairs."),
+        standard_error("accuracy_stderr", "Standard error of the accuracy, by sentence pair."),
+    )
     main_metric = "accuracy"
+    averaged = ("accuracy",)
+    columns: ClassVar = {
+        "direction": "string",
+        **dict.fromkeys(("id", "unit", "found_id"), "int64"),
+        "correct": "bool",
+    }
     predicts = frozenset({"correct", "direction", "found_id", "id", "unit"})
 
     class Params(Task.Params):
         """Options left at `none` take the profile's value."""
 
         profile: Literal["none", "xtreme"] = Field("none", description=_PROFILE)
-        layers: Layers | None = Field(None, description=wording.LAYERS)
+        layers: Layers | None = Field(None, description=frame.LAYERS)
         pooling: SentencePooling | Literal["own"] | None = Field(None, description=_POOLING)
         specials: Literal["include", "exclude"] | None = Field(None, description=_SPECIALS)
-        measure: Measure | None = Field(None, description=wording.SENTENCE_MEASURE)
+        measure: Measure | None = Field(None, description=frame.SENTENCE_MEASURE)
         queries: Queries | None = Field(None, description=_QUERIES)
-        k: int = Field(10, ge=1, description=wording.NEIGHBORS)
+        k: int = Field(10, ge=1, description=frame.NEIGHBORS)
 
     params: Params
 
@@ -117,88 +131,78 @@ class SentenceRetrieval(Task):
         profile = _PROFILES[given.pop("profile")]
         return {name: profile[name] if value is None else value for name, value in given.items()}
 
-    def reads(self, n_layers: int) -> Reads:
-        """Return `layers`."""
-        return Reads(frozenset(parse_layers(self.resolved()["layers"], n_layers)))
-
-    def canonical(self) -> dict[str, object]:
-        """Return the resolved params without `k` where the measure has no neighbourhoods, and
-        without `specials` where there is no mean for them.
-        """
-        resolved = self.resolved()
-        idle = (set() if uses_neighbors(resolved["measure"]) else {"k"}) | (
-            set() if resolved["pooling"] in ("mean", "weighted") else {"specials"}
-        )
-        return {name: value for name, value in resolved.items() if name not in idle}
+    def idle(self) -> set[str]:
+        """Return `specials` too where there is no mean for them."""
+        with_mean = self.resolved()["pooling"] in ("mean", "weighted")
+        return super().idle() | (set() if with_mean else {"specials"})
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
         """Return the sample of an accuracy: one part per direction."""
         return directed(rows, metric)
 
-    def evaluate(
-        self,
-        aligned: AlignedEncoder,
-        languages: tuple[str, ...],
-        inputs: TaskInputs,
-        runtime: Runtime,  # noqa: ARG002
-        trained: Path | None,  # noqa: ARG002
-    ) -> Outcome:
-        """Retrieve on the dev and the test side of every language."""
-        scores: list[Score] = []
-        tables: list[pa.Table] = []
-        notes: dict[str, dict[str, object]] = {}
-        for lang in languages:
-            label = f"{lang}-{inputs.pivot}"
-            for split, folder in (
-                ("dev", inputs.bitext[lang] / "dev"),
-                ("test", inputs.bitext[lang] / "data"),
-            ):
-                if not folder.is_dir():
-                    continue
-                answers, counts = self._answer(
-                    aligned.toward(lang), SentencePairs.read(folder), lang, inputs.pivot
-                )
-                scores += [
-                    Score(label, metric, split, value)
-                    for metric, value in answers.metrics().items()
-                ]
-                tables.append(answers.table(label, split))
-                notes.setdefault(label, {})[split] = counts
-        if len(languages) > 1:
-            labels = [f"{lang}-{inputs.pivot}" for lang in languages]
-            scores += means(scores, labels, metrics=["accuracy"])
-        return Outcome(
-            scores,
-            pa.concat_tables(tables) if tables else predictions_schema().empty_table(),
-            notes,
-        )
-
-    def _answer(
-        self, aligned: AlignedEncoder, pairs: SentencePairs, lang: str, pivot: str
-    ) -> tuple[FoundSentences, dict[str, object]]:
+    def compare(
+        self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
+    ) -> Iterator[tuple[str, frame.Compared]]:
+        """Retrieve on the dev and the test side."""
         from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
         params = self.resolved()
         how = SentenceReading(
             params["layers"], params["pooling"], specials=params["specials"] == "include"
         )
-        (src, src_read), (tgt, tgt_read) = (
-            sentence_vectors(aligned, sentences, code, how)
-            for sentences, code in ((pairs.src, lang), (pairs.tgt, pivot))
-        )
-        ahead = back = np.zeros(0, np.int64)
-        if len(pairs.ids):
-            ahead, back = (
-                found.cpu().numpy()
-                for found in nearest_neighbors(src, tgt, measure=params["measure"], k=params["k"])
+        for split, folder in frame.heldout_splits(inputs.bitext[lang]):
+            pairs = SentencePairs.read(folder)
+            (src, src_read), (tgt, tgt_read) = (
+                sentence_vectors(aligned, sentences, code, how)
+                for sentences, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot))
             )
-        counts: dict[str, object] = {
-            "sentences": len(pairs.ids),
-            "unread_src": int((~src_read).sum()),
-            "unread_tgt": int((~tgt_read).sum()),
-        }
-        return (
-            FoundSentences(pairs, ahead, back, src_read & tgt_read, _SEARCHES[params["queries"]]),
-            counts,
-        )
+            notes = {
+                "sentences": len(pairs.ids),
+                "unread_src": int((~src_read).sum()),
+                "unread_tgt": int((~tgt_read).sum()),
+            }
+            values, tables = {}, []
+            if len(pairs.ids):
+                nearest = nearest_neighbors(src, tgt, measure=params["measure"], k=params["k"])
+                found = dict(zip(DIRECTIONS, (side.cpu().numpy() for side in nearest), strict=True))
+                asked = {way: found[way] for way in _SEARCHES[params["queries"]]}
+                tables = [
+                    _predictions(pairs, way, rows, src_read & tgt_read)
+                    for way, rows in asked.items()
+                ]
+                values = _values(tables)
+            yield split, frame.Compared(values, tables, {split: notes})
+
+
+def _predictions(
+    pairs: SentencePairs, direction: SearchDirection, found: Ints, read: Bools
+) -> dict[str, Any]:
+    """Return one row per sentence pair; `unit` is the same wherever the pivot's sentence is.
+
+    Args:
+        pairs: the sentence pairs (S,).
+        direction: the direction of the search.
+        found: the row that was found for each row (S,).
+        read: the pairs both of whose sentences have vectors (S,).
+    """
+    side = pairs.tgt if direction == "to_pivot" else pairs.src
+    right = [place == row or side[place] == side[row] for row, place in enumerate(found.tolist())]
+    return {
+        "direction": [direction] * len(found),
+        "id": pairs.ids,
+        "unit": pairs.units,
+        "found_id": pairs.ids[found],
+        "correct": np.array(right, dtype=np.bool_) & read,
+    }
+
+
+def _values(directions: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return values by metric of the predictions of each direction."""
+    rows = np.arange(len(directions[0]["id"]))
+    value, error = mean_accuracy([(found["correct"], rows) for found in directions])
+    values = {"accuracy": value}
+    for found in directions:
+        values[f"accuracy_{found['direction'][0]}"] = float(found["correct"].mean())
+    values["accuracy_pairs"] = float(len(rows))
+    return values if error is None else {**values, "accuracy_stderr": error}

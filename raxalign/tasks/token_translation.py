@@ -20,18 +20,17 @@ from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNee
 from raxalign.tasks.classification.scheme import XNLI
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.transfer.task import DATASET, REVISION
-from raxalign.tasks.translation.counts import MEASURED, SCHEMA
-from raxalign.tasks.translation.samples import shift_sample
+from raxalign.tasks.translation.counts import MEASURED, SCHEMA, shift_sample
 from raxalign.tasks.translation.sentences import XnliFiles, XnliSentences
+from raxalign.tasks.vectors.frame import heldout_splits
+from raxalign.tasks.vectors.pairs import SentencePairs
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.token_means import TokenMeans
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.tasks.translation.sentences import SentencePairs, Split
-    from raxalign.tasks.translation.sides import Side
-    from raxalign.tasks.translation.sweep import Sweep
+    from raxalign.tasks.translation.sweep import ShiftSweep
     from raxalign.train.runtime import Runtime
 
 _LAYERS = (
@@ -201,91 +200,75 @@ class TokenTranslation(Task):
         trained: Path | None,  # noqa: ARG002
     ) -> Outcome:
         """Translate every split both ways by every shift; dev compares those of a direction."""
-        from raxalign.tasks.translation.counts import Vocabularies
         from raxalign.tasks.translation.shifts import stream_of
 
         scores: list[Score] = []
         tables: list[pa.Table] = []
         notes: dict[str, object] = {}
-        vocabularies = Vocabularies(_transformer(aligned))
+        vocabularies: dict[tuple[str, str], frozenset[int]] = {}  # by language and split
         for lang in languages:
-            stream = stream_of(aligned.toward(lang))
-            for sweep, language_means in self._sweeps(stream, inputs, lang):
-                scores += sweep.scores(_transformer(stream))
-                tables += sweep.tables(_transformer(stream), self.params.samples)
+            for sweep, language_means in self._sweeps(
+                stream_of(aligned.toward(lang)), inputs, lang
+            ):
+                scores += sweep.scores()
+                tables += sweep.tables(self.params.samples)
                 notes[sweep.label] = sweep.notes(language_means)
-                vocabularies.add(sweep.ways)
+                special = frozenset(sweep.encoder.tokenizer.all_special_ids)
+                for split, way in sweep.ways.items():
+                    for side in way:
+                        known = vocabularies.get((side.lang, split), frozenset())
+                        vocabularies[side.lang, split] = known | (side.vocabulary - special)
         if self.params.data != "corpus":
-            scores += vocabularies.scores(inputs.pivot)
+            scores += _vocabulary_scores(vocabularies, inputs.pivot)
         scores += means(scores, metrics=("convert_rate", "bleu1", "bleu1_sacrebleu"))
         return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
 
     def _sweeps(
         self, stream: AlignedEncoder, inputs: TaskInputs, lang: str
-    ) -> Iterator[tuple[Sweep, Mapping[str, TokenMeans]]]:
+    ) -> Iterator[tuple[ShiftSweep, Mapping[str, TokenMeans]]]:
         """Yield both directions of a language and the pivot, with the means behind the shifts."""
-        from raxalign.tasks.translation.sides import Way
-        from raxalign.tasks.translation.sweep import Sweep
+        from raxalign.tasks.translation.shifts import Shift
+        from raxalign.tasks.translation.sweep import ShiftSweep, read_sides
 
+        encoder = _transformer(stream)
         layers = parse_blocks(self.params.layers, stream.n_layers)
-        sides = self._sides(stream, inputs, lang)
+        limits = {"dev": self.params.dev_sentences, "test": self.params.max_sentences}
+        sides = {
+            split: read_sides(encoder, pairs, (lang, inputs.pivot), limits[split])
+            for split, pairs in self._pairs(inputs, lang)
+            if len(pairs.ids)
+        }
         found = {code: self._means(stream, inputs, code, layers) for code in (lang, inputs.pivot)}
         for source, target in ((lang, inputs.pivot), (inputs.pivot, lang)):
-            ways = {
-                split: Way(*(both if source == lang else both[::-1]))
-                for split, both in sides.items()
-            }
-            steps = {
-                layer: found[target].means_LH[k] - found[source].means_LH[k]
+            ways = {split: both if source == lang else both[::-1] for split, both in sides.items()}
+            shifts = {
+                Shift(layer, alpha): alpha * (found[target].means_LH[k] - found[source].means_LH[k])
                 for k, layer in enumerate(layers)
+                for alpha in self.params.alpha
             }
-            yield Sweep.run(stream, f"{source}-{target}", ways, steps, self.params.alpha), found
+            yield ShiftSweep.run(stream, f"{source}-{target}", ways, shifts), found
 
-    def _sides(
-        self, stream: AlignedEncoder, inputs: TaskInputs, lang: str
-    ) -> dict[str, tuple[Side, Side]]:
-        """The sides of every split that has sentences."""
-        from raxalign.tasks.translation.sides import read_sides
-
-        limits = {"dev": self.params.dev_sentences, "test": self.params.max_sentences}
-        found: dict[str, tuple[Side, Side]] = {}
-        for split, pairs in self._pairs(inputs, lang):
-            both = read_sides(stream, pairs, (lang, inputs.pivot), limits[split])
-            if len(both[0].ids):
-                found[split] = both
-        return found
-
-    def _pairs(self, inputs: TaskInputs, lang: str) -> Iterator[tuple[Split, SentencePairs]]:
+    def _pairs(self, inputs: TaskInputs, lang: str) -> Iterator[tuple[str, SentencePairs]]:
         """The sentence pairs of every split that there is."""
-        from raxalign.tasks.translation.sentences import corpus_pairs
-
         if self.params.data != "corpus":
             xnli = self._xnli()
             yield from ((split, xnli.read(split, lang, inputs)) for split in xnli.splits())
             return
-        folders: tuple[tuple[Split, str], ...] = (("dev", "dev"), ("test", "data"))
-        for split, name in folders:
-            if (folder := inputs.bitext[lang] / name).is_dir():
-                yield split, corpus_pairs(folder)
+        for split, folder in heldout_splits(inputs.bitext[lang]):
+            yield split, SentencePairs.read(folder)
 
     def _means(
         self, stream: AlignedEncoder, inputs: TaskInputs, lang: str, layers: tuple[int, ...]
     ) -> TokenMeans:
         from raxalign.encoders.models.token_means import Reading, token_means
-        from raxalign.tasks.vectors.word_means import sentences_of
+        from raxalign.tasks.vectors.dictionary_words import sentences_of
 
         params = self.params
         reading = Reading(
             params.rows, params.block_size, params.max_blocks, params.weighting, params.specials
         )
-        found = token_means(
-            _transformer(stream),
-            sentences_of(inputs.text[lang]),
-            lang,
-            layers,
-            reading,
-            stream.edits(),
-        )
+        text, edits = sentences_of(inputs.text[lang]), stream.edits()
+        found = token_means(_transformer(stream), text, lang, layers, reading, edits)
         if found is None:
             raise RaxalignError(
                 f"token_translation: the text of {lang} has no word that the encoder reads: look at"
@@ -299,3 +282,15 @@ def _transformer(stream: AlignedEncoder) -> TransformerEncoder:
 
     assert isinstance(stream.encoder, TransformerEncoder)
     return stream.encoder
+
+
+def _vocabulary_scores(
+    vocabularies: Mapping[tuple[str, str], frozenset[int]], pivot: str
+) -> Iterator[Score]:
+    """Yield the number of pieces of each language, and of those that the pivot has in its sentences
+    of all language pairs too (Liu et al. 2020, Table 3).
+    """
+    for (lang, split), pieces in vocabularies.items():
+        yield Score(lang, "vocabulary_count", split, float(len(pieces)))
+        shared = pieces & vocabularies[pivot, split]
+        yield Score(lang, "shared_count", split, float(len(shared)))

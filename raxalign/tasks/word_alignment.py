@@ -8,44 +8,31 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 
 import pyarrow as pa
 from pydantic import Field
 
-from raxalign import lazy
 from raxalign.config.params import LATER, BaseParams
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.text.words import given_words
-from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
+from raxalign.encoders.models.vectors import Layers, Pooling
+from raxalign.lazy import np, torch
+from raxalign.measured import share
 from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.error_rate import count_links
-from raxalign.pairing.gold import GoldFormat
+from raxalign.pairing.gold import GoldFormat, count_links
 from raxalign.running import Spacing, spaced_out
 from raxalign.sample import Sample
 from raxalign.similarity import Measure, mutual_nearest, uses_neighbors
-from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
-from raxalign.tasks.transfer.outcome import means
-from raxalign.tasks.vectors import wording
-from raxalign.tasks.vectors.gold_links import (
-    MEASURED,
-    GoldPairs,
-    GoldReading,
-    link_metrics,
-    link_sample,
-    link_table,
-    predictions_schema,
-)
+from raxalign.tasks.base import Task, TaskInputs
+from raxalign.tasks.vectors import frame
+from raxalign.tasks.vectors.frame import VectorTask
+from raxalign.tasks.vectors.gold_links import GoldPairs, link_sample
 
 if TYPE_CHECKING:
-    import torch
-
     from raxalign.corpora.readers.inspection import FileRead, Report, Translations
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import WordVectors
-    from raxalign.train.runtime import Runtime
-else:
-    torch = lazy.load("torch")
 
 _TEXT = (
     "Text with one sentence pair per line: the words of the other language, ``|||``, and those of"
@@ -85,15 +72,11 @@ class GoldData(BaseParams):
 
     def splits(self) -> dict[str, GoldFiles]:
         """Return those that are given, by name."""
-        return {
-            name: files
-            for name, files in (("dev", self.dev), ("test", self.test))
-            if files is not None
-        }
+        return {name: files for name, files in (("dev", self.dev), ("test", self.test)) if files}
 
 
 @final
-class WordAlignment(Task):
+class WordAlignment(VectorTask):
     """Links between words whose vectors in context are similar, scored against links made by
     hand.
 
@@ -117,9 +100,23 @@ class WordAlignment(Task):
         "measure=csls conneau2018csls",
     )
     predicts = frozenset({"id", "links", "n_gold", "n_predicted", "n_right", "n_wrong"})
-    accepts = frozenset({"transformer", "static"})
-    metrics = MEASURED
+    metrics = (
+        share("f1", "Harmonic mean of precision and recall."),
+        share("precision", "Share of the links found that are possible links, |A & P| / |A|."),
+        share("recall", "Share of the sure links that are found, |A & S| / |S|."),
+        share(
+            "alignment_error_rate",
+            "Error rate of the links found, 1 - (|A & S| + |A & P|) / (|A| + |S|).",
+            "lower",
+        ),
+    )
     main_metric = "f1"
+    columns: ClassVar = {
+        **dict.fromkeys(
+            ("id", "n_right", "n_right_sure", "n_gold", "n_predicted", "n_wrong"), "int64"
+        ),
+        "links": "string",
+    }
 
     class Params(Task.Params):
         """`measure` and `k` are those of `extraction: intersection`."""
@@ -128,45 +125,32 @@ class WordAlignment(Task):
         format: GoldFormat = Field("pharaoh", description=_FORMAT)
         first: Literal[0, 1] = Field(0, description="Number of the first word in `pharaoh` links.")
         swap: bool = Field(False, description=_SWAP)
-        layers: Layers = Field("last", description=wording.LAYERS)
-        pooling: Pooling = Field("mean", description=wording.WORD_POOLING)
+        layers: Layers = Field("last", description=frame.LAYERS)
+        pooling: Pooling = Field("mean", description=frame.WORD_POOLING)
         extraction: Literal["intersection", "softmax"] = Field(
             "intersection", description=_EXTRACTION
         )
-        measure: Annotated[Measure, LATER] = Field("cosine", description=wording.WORD_MEASURE)
-        k: Annotated[int, LATER] = Field(10, ge=1, description=wording.NEIGHBORS)
+        measure: Annotated[Measure, LATER] = Field("cosine", description=frame.WORD_MEASURE)
+        k: Annotated[int, LATER] = Field(10, ge=1, description=frame.NEIGHBORS)
         threshold: float = Field(0.001, ge=0, lt=1, description=_THRESHOLD)
         spacing: Annotated[Spacing, LATER] = Field("language", description=_SPACING)
 
     params: Params
 
-    @property
-    def _gold(self) -> GoldReading:
-        return GoldReading(self.params.format, self.params.first, self.params.swap)
-
-    def reads(self, n_layers: int) -> Reads:
-        """Return `layers`."""
-        return Reads(frozenset(parse_layers(self.params.layers, n_layers)))
-
-    def canonical(self) -> dict[str, object]:
-        """Return the params without the options of the other extraction, `k` where the measure has
-        no neighbourhoods, and `first` where the format fixes it.
+    def idle(self) -> set[str]:
+        """Return the options of the other extraction, `k` where the measure has no neighbourhoods,
+        and `first` where the format fixes it.
         """
         idle = {"first"} if self.params.format == "naacl" else set()
         idle |= {"threshold"} if self.params.extraction == "intersection" else {"measure", "k"}
-        idle |= set() if uses_neighbors(self.params.measure) else {"k"}
-        return {name: value for name, value in self.params.identity().items() if name not in idle}
+        return idle | (set() if uses_neighbors(self.params.measure) else {"k"})
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return text and links of a language."""
-        named = {
-            f"{split}_{kind}": getattr(files, kind)
+        return {
+            f"{split}_{kind}": LocalFile(expand_path(getattr(files, kind), lang=lang, pivot=pivot))
             for split, files in self.params.data.splits().items()
             for kind in ("text", "links")
-        }
-        return {
-            name: LocalFile(expand_path(path, lang=lang, pivot=pivot))
-            for name, path in named.items()
         }
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:  # noqa: ARG002
@@ -174,23 +158,15 @@ class WordAlignment(Task):
         splits = self.params.data.splits()
         if not splits:
             return ["data has neither dev nor test: there is nothing to evaluate"]
-        one = [
-            f"data.{split}.{kind}"
+        return [
+            f"data.{split}.{kind} is one file for several languages: write {{lang}} in its path"
             for split, files in splits.items()
             for kind in ("text", "links")
-            if "{lang}" not in getattr(files, kind)
+            if len(languages) > 1 and "{lang}" not in getattr(files, kind)
         ]
-        return (
-            [
-                f"{name} is one file for several languages: write {{lang}} in its path"
-                for name in one
-            ]
-            if len(languages) > 1
-            else []
-        )
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
-        """Read text and links of every language and split, as `evaluate` does."""
+        """Read text and links of every language and split, as `compare` does."""
         from raxalign.corpora.readers.inspection import Translations, read_through
 
         for lang in languages:
@@ -204,52 +180,50 @@ class WordAlignment(Task):
 
     def _annotated(self, text: Path, links: Path, found: Translations, _: Report) -> int:
         """The number of sentence pairs that have links; `found` gets their texts."""
-        gold = GoldPairs.read(text, links, self._gold)
+        gold = self._read(text, links)
         found.pairs.extend(zip(map(" ".join, gold.src), map(" ".join, gold.tgt), strict=True))
         return len(gold.src)
+
+    def _read(self, text: Path, links: Path) -> GoldPairs:
+        params = self.params
+        return GoldPairs.read(text, links, params.format, params.first, swap=params.swap)
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
         """Return the sample of a metric, with a unit per sentence pair."""
         return link_sample(rows, metric)
 
-    def evaluate(
-        self,
-        aligned: AlignedEncoder,
-        languages: tuple[str, ...],
-        inputs: TaskInputs,
-        runtime: Runtime,  # noqa: ARG002
-        trained: Path | None,  # noqa: ARG002
-    ) -> Outcome:
-        """Find and score the links of every language and split."""
-        scores: list[Score] = []
-        tables: list[pa.Table] = []
-        notes: dict[str, dict[str, object]] = {}
-        for lang in languages:
-            label = f"{lang}-{inputs.pivot}"
-            for split in self.params.data.splits():
-                text, links_file = (
-                    inputs.files[f"{split}_{kind}"][lang] for kind in ("text", "links")
-                )
-                gold = GoldPairs.read(text, links_file, self._gold)
-                links, unread = self._links(aligned.toward(lang), gold, lang, inputs.pivot)
-                counts = count_links(links, gold.links.sure, gold.links.possible)
-                values = link_metrics(counts)
-                scores += [Score(label, metric, split, value) for metric, value in values.items()]
-                tables.append(link_table(label, split, gold.links.rows, links, counts))
-                notes.setdefault(label, {})[split] = {
-                    "sentences": len(links),
-                    "links": int(counts.found.sum()),
-                    **gold.facts(),
-                    "words_unread": unread,
-                }
-        if len(languages) > 1:
-            scores += means(scores, [f"{lang}-{inputs.pivot}" for lang in languages])
-        return Outcome(
-            scores,
-            pa.concat_tables(tables) if tables else predictions_schema().empty_table(),
-            notes,
-        )
+    def compare(
+        self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
+    ) -> Iterator[tuple[str, frame.Compared]]:
+        """Find and score the links of every split."""
+        for split in self.params.data.splits():
+            gold = self._read(
+                *(inputs.files[f"{split}_{kind}"][lang] for kind in ("text", "links"))
+            )
+            links, unread = self._links(aligned, gold, lang, inputs.pivot)
+            sure, possible = gold.links.sure, gold.links.possible
+            counts = count_links(links, sure, possible)
+            table = {
+                "id": gold.links.rows,
+                "n_right": counts.right,
+                "n_right_sure": counts.right_sure,
+                "n_gold": counts.sure,
+                "n_predicted": counts.found,
+                "n_wrong": counts.wrong,
+                "links": [
+                    " ".join(f"{i}-{j}" for i, j in sorted(links.pair(row)))
+                    for row in range(len(links))
+                ],
+            }
+            notes = {
+                "sentences": len(links),
+                "links": int(counts.found.sum()),
+                "sure": len(np.unique(sure.codes())),
+                "possible": len(np.unique(possible.codes())),
+                "words_unread": unread,
+            }
+            yield split, frame.Compared(counts.scores(), [table], {split: notes})
 
     def _links(
         self, aligned: AlignedEncoder, gold: GoldPairs, lang: str, pivot: str
@@ -267,7 +241,7 @@ class WordAlignment(Task):
         )
         found = []
         for row in range(len(gold.src)):
-            (s, s_at), (t, t_at) = (_read(side, row) for side in (src, tgt))
+            (s, s_at), (t, t_at) = (_vectors(side, row) for side in (src, tgt))
             linked = (
                 mutual_nearest(s, t, measure=params.measure, k=params.k)
                 if params.extraction == "intersection"
@@ -290,7 +264,7 @@ def softmax_links(
     return [(int(i), int(j)) for i, j in kept.nonzero().tolist()]
 
 
-def _read(side: WordVectors, row: int) -> tuple[torch.Tensor, list[int]]:
+def _vectors(side: WordVectors, row: int) -> tuple[torch.Tensor, list[int]]:
     """The vectors (words, H) of a sentence's words that were read, layers added up, and where they
     stand in it.
     """

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from raxalign import lazy
 from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError
-from raxalign.train._gradients import GradientSum
-from raxalign.train._optimizer import is_out_of_memory
 from raxalign.train._progress import Progress
 from raxalign.train.chance import DROPOUT, mix, seed_generators
 from raxalign.train.objective import Objective, Step
@@ -30,19 +28,9 @@ class MicroBatches:
     activations, and then halves the micro-batches; later steps begin with what was found.
     """
 
-    def __init__(
-        self, objective: Objective, gradients: GradientSum, runtime: Runtime, name: str
-    ) -> None:
-        """Make one.
-
-        Args:
-            objective: What is minimised.
-            gradients: Sums the gradients of all workers.
-            runtime: The device, the precision, and how memory may be saved.
-            name: The name of the training in messages.
-        """
-        self._objective, self._sum = objective, gradients
-        self._runtime, self._name = runtime, name
+    def __init__(self, objective: Objective, runtime: Runtime, name: str) -> None:
+        """Make one. `runtime` says how memory may be saved, and `name` is for messages."""
+        self._objective, self._runtime, self._name = objective, runtime, name
         self._blocks = () if runtime.checkpointing == "never" else objective.blocks()
         self._ahead = Ahead(objective, runtime.device, works=runtime.prepares_ahead)
 
@@ -99,8 +87,8 @@ class MicroBatches:
     def _accumulate(
         self, step: Step, step_of: Callable[[int], Step | None], progress: Progress
     ) -> torch.Tensor:
-        """Return the loss (a scalar) and the gradients of all micro-batches of this worker,
-        summed.
+        """Return the loss (a scalar) of all micro-batches of this worker; the sum of their
+        gradients is in the parameters.
         """
         self._seed(step, step.rank)
         # autocast is the encoder's own; TF32 must hold in the backward pass too
@@ -116,16 +104,19 @@ class MicroBatches:
                 loss = self._objective.loss(step, positions)
                 if i == 0:
                     # now, because a backward pass leaves the interpreter to other threads
-                    self._ask(step_of(step.number + 1))
+                    self._ahead.ask(step_of(step.number + 1))
                 if loss.requires_grad:  # a micro-batch may have nothing in it that is counted
-                    with self._sum.backward(last=i == len(parts) - 1):
-                        loss.backward()  # type: ignore[no-untyped-call]
+                    loss.backward()  # type: ignore[no-untyped-call]
                 total = total + loss.detach()
         return total
 
     def _seed(self, step: Step, share: int) -> None:
         seed_generators(mix(self._runtime.seed, step.number, share, DROPOUT))
 
-    def _ask(self, step: Step | None) -> None:
-        if step is not None:
-            self._ahead.ask(step)
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out: CUDA has an exception for it, and the CPU's allocator raises a
+    plain RuntimeError.
+    """
+    full = "DefaultCPUAllocator: can't allocate memory"
+    return isinstance(error, torch.OutOfMemoryError) or full in str(error)

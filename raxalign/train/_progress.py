@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import copy
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign import lazy
-from raxalign.train._gradients import share_state
-from raxalign.train._writer import Writer
 from raxalign.train.checkpoint import (
+    Checkpoint,
     Tensors,
+    copied,
     module_state,
-    optimizer_state,
     read_checkpoint,
     restore_module,
-    restore_optimizer,
-    with_prefix,
-    without_prefix,
+    restore_training,
+    training_state,
+    write_checkpoint,
 )
-from raxalign.train.group import share_value
+from raxalign.train.group import share_state, share_value
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
     import torch
-else:
-    torch = lazy.load("torch")
 
 
 @dataclass
@@ -48,27 +45,21 @@ class Progress:
 
     def record(self, fingerprint: str) -> dict[str, Any]:
         """Return the plain data of a checkpoint, which do not change with the training."""
-        names = ("step", "micro", "recomputes", "losses", "scores", "selected")
-        now = {name: copy.copy(getattr(self, name)) for name in names}
-        return {"fingerprint": fingerprint, **now}
+        plain = {name: copy.copy(value) for name, value in vars(self).items() if name != "best"}
+        return {"fingerprint": fingerprint, **plain}
 
     @classmethod
     def of(cls, record: Any, best: Tensors | None) -> Progress:
-        """Return the progress that `record` wrote down."""
+        """Return the progress that `record` wrote down. Earlier versions had no `recomputes`."""
+        given = {name: record[name] for name in vars(cls()) if name in record}
         scores = [(int(step), float(score)) for step, score in record["scores"]]
-        return cls(
-            record["step"],
-            record["micro"],
-            record.get("recomputes", False),  # earlier versions had no such state
-            list(record["losses"]),
-            scores,
-            record["selected"],
-            best,
-        )
+        return cls(**{**given, "scores": scores, "best": best})
 
 
-class Keeper:
-    """Saves and restores one training."""
+class Saver:
+    """Saves and restores one training. A thread writes the checkpoints, one at a time, from copies
+    of the tensors, while the training goes on.
+    """
 
     def __init__(
         self,
@@ -78,7 +69,7 @@ class Keeper:
         folder: Path | None,
         fingerprint: str,
     ) -> None:
-        """Make the keeper of a training that has not begun.
+        """Make those of a training that has not begun.
 
         Args:
             module: What is trained.
@@ -89,62 +80,75 @@ class Keeper:
         """
         self.module, self.optimizer, self.runtime = module, optimizer, runtime
         self.folder, self.fingerprint = folder, fingerprint
-        writes = folder is not None and runtime.rank == 0
-        self.writer = Writer(folder, runtime.saved) if writes and folder is not None else None
-        self.saved_at = time.monotonic()
+        self._thread = ThreadPoolExecutor(1, "raxalign-checkpoint")
+        self._written: Future[None] | None = None
+        self._saved_at = time.monotonic()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a checkpoint is being written."""
+        return self._written is not None and not self._written.done()
 
     def due(self, step: int) -> bool:
         """Return whether this worker saves after a step. By the clock nothing is due while the
         checkpoint before is being written, so that no step waits for it.
         """
-        if self.writer is None:
+        if self.folder is None or self.runtime.rank != 0:
             return False
         if self.runtime.checkpoint_every is not None:
             return step % self.runtime.checkpoint_every == 0
-        late = time.monotonic() - self.saved_at >= self.runtime.checkpoint_seconds
-        return late and not self.writer.busy
+        late = time.monotonic() - self._saved_at >= self.runtime.checkpoint_seconds
+        return late and not self.busy
 
     def save(self, progress: Progress, *, now: bool = False) -> None:
         """Begin a checkpoint, on the first worker. One of a given step, and one that must be there
-        `now`, is waited for.
+        `now`, is waited for. Raises what writing the one before raised.
         """
-        if self.writer is None:
+        if self.folder is None or self.runtime.rank != 0:
             return
-        tensors = {
-            **with_prefix("module", module_state(self.module)),
-            **with_prefix("optimizer", optimizer_state(self.optimizer)),
-        }
-        record = progress.record(self.fingerprint)
-        self.writer.begin(progress.step, record, tensors, progress.best)
-        self.saved_at = time.monotonic()
+        self.wait()
+        tensors = copied(training_state(self.module, self.optimizer))
+        checkpoint = Checkpoint(progress.record(self.fingerprint), tensors, progress.best)
+        self._written = self._thread.submit(self._write, self.folder, progress.step, checkpoint)
+        self._saved_at = time.monotonic()
         if now or self.runtime.checkpoint_every is not None:
-            self.writer.wait()
+            self.wait()
+
+    def _write(self, folder: Path, step: int, checkpoint: Checkpoint) -> None:
+        write_checkpoint(folder, step, checkpoint)
+        self.runtime.saved()
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is written. Raises what writing it raised, once."""
+        written, self._written = self._written, None
+        if written is not None:
+            written.result()
 
     def close(self) -> None:
-        """Wait until the last checkpoint is written. Raises what writing it raised."""
-        if self.writer is not None:
-            self.writer.wait()
+        """Likewise, and end the thread."""
+        try:
+            self.wait()
+        finally:
+            self._thread.shutdown()
 
     def resume(self) -> Progress | None:
         """Go back to the last checkpoint, which the first worker reads; None where there is none,
         and then all workers start from the first one's weights.
         """
-        several, found = self.runtime.world_size > 1, None
+        found = None
         if self.folder is not None and self.runtime.rank == 0:
             found = read_checkpoint(self.folder, self.fingerprint)
-        record: Any = found.record if found else None
-        if several:
-            record = share_value(record)
-        if record is None:
-            if several:
+        best = found.best if found else None
+        shared: Any = (found.record, found.tensors) if found else None
+        if self.runtime.world_size > 1:
+            shared = share_value(shared)
+            if shared is None:
                 share_state(module_state(self.module).values())
+        if shared is None:
             return None
-        tensors = found.tensors if found else {}
-        if several:
-            tensors = _on_every_worker(tensors, self.runtime.device)
-        restore_module(self.module, without_prefix("module", tensors))
-        restore_optimizer(self.optimizer, without_prefix("optimizer", tensors))
-        return Progress.of(record, found.best if found else None)
+        record, tensors = shared
+        restore_training(self.module, self.optimizer, tensors)
+        return Progress.of(record, best)
 
     def finish(self, progress: Progress, *, selected: bool) -> None:
         """Put the best weights into the module, on every worker, where some were `selected`."""
@@ -156,20 +160,3 @@ class Keeper:
         progress.best = None
         self.optimizer.zero_grad(set_to_none=True)
         self.module.eval()
-
-
-def _on_every_worker(tensors: Tensors, device: str) -> Tensors:
-    """The first worker's tensors on every worker, on its device."""
-    described: Any = share_value(
-        [(key, tuple(t.shape), str(t.dtype).removeprefix("torch.")) for key, t in tensors.items()]
-    )
-    whole = {
-        key: (
-            tensors[key].to(device)
-            if tensors
-            else torch.empty(shape, dtype=getattr(torch, kind), device=device)
-        )
-        for key, shape, kind in described
-    }
-    share_state(whole.values())
-    return whole

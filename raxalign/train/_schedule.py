@@ -53,38 +53,32 @@ class TrainSettings:
 
 
 @dataclass(frozen=True)
-class Order:
-    """The rows of every step, by seed."""
+class RowOrder:
+    """The rows of every step of a training on `n_rows` rows, by seed. Raises `RaxalignError` where
+    there are none.
+    """
 
     n_rows: int
-    batch_size: int
+    settings: TrainSettings
     seed: int
-    shuffle: bool
+
+    def __post_init__(self) -> None:
+        if self.n_rows < 1:
+            raise RaxalignError("there is nothing to train on: the training set has no rows")
 
     @property
     def steps_per_epoch(self) -> int:
         """Batches in one pass over the rows."""
-        return -(-self.n_rows // self.batch_size)
+        return -(-self.n_rows // self.settings.batch_size)
 
     def rows(self, step: int) -> tuple[int, np.ndarray]:
         """Return (epoch, rows of the global batch) of a step."""
         epoch, batch = divmod(step, self.steps_per_epoch)
-        start = batch * self.batch_size
-        stop = min(start + self.batch_size, self.n_rows)
-        if not self.shuffle:
+        start = batch * self.settings.batch_size
+        stop = min(start + self.settings.batch_size, self.n_rows)
+        if not self.settings.shuffle:
             return epoch, np.arange(start, stop)
         return epoch, _permutation(self.n_rows, mix(self.seed, epoch, ORDER))[start:stop]
-
-
-def make_order(n_rows: int, settings: TrainSettings, seed: int) -> Order:
-    """Return the order of a training. Raises `RaxalignError` where there are no rows, or where a
-    batch would be empty.
-    """
-    if n_rows < 1:
-        raise RaxalignError("there is nothing to train on: the training set has no rows")
-    if settings.batch_size < 1:
-        raise RaxalignError(f"batch_size is {settings.batch_size}; it must be at least 1")
-    return Order(n_rows, settings.batch_size, seed, settings.shuffle)
 
 
 @lru_cache(maxsize=2)

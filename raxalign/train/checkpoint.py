@@ -9,8 +9,6 @@ another training is passed over; a damaged one too, with a warning. Nothing is u
 Two processes may write the checkpoints of one training: one that was silent for so long that
 another took over, and does not know it yet. Both write the same states, and none removes what is
 further than its own, so that the furthest checkpoint stays.
-
-How far trainings are, as the names of their checkpoints show it.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ _RECORD, _STATE, _BEST = "state.json", "state.safetensors", "best.safetensors"
 @dataclass(frozen=True)
 class Checkpoint:
     """`record` is plain data, `tensors` the state of module and optimiser, `best` the module's best
-    state so far, where one is kept.
+    state so far, where one is kept. All tensors are on the CPU.
     """
 
     record: Mapping[str, Any]
@@ -83,11 +81,9 @@ def module_state(module: nn.Module) -> Tensors:
     }
 
 
-def copy_state(module: nn.Module) -> Tensors:
-    """Return a copy of `module_state` on the CPU."""
-    return {
-        name: tensor.detach().to("cpu", copy=True) for name, tensor in module_state(module).items()
-    }
+def copied(tensors: Tensors) -> Tensors:
+    """Return copies on the CPU."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
 
 def restore_module(module: nn.Module, tensors: Tensors) -> None:
@@ -97,39 +93,33 @@ def restore_module(module: nn.Module, tensors: Tensors) -> None:
             tensor.copy_(tensors[name])
 
 
-def optimizer_state(optimizer: torch.optim.Optimizer) -> Tensors:
-    """Return the optimiser's tensors, named by the number of their parameter."""
+def training_state(module: nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
+    """Return the state of a module (``module/NAME``) and of its optimiser
+    (``optimizer/NUMBER.NAME``, by the number of the parameter); the tensors themselves.
+    """
+    own = {f"module/{name}": tensor for name, tensor in module_state(module).items()}
     state = optimizer.state_dict()["state"]
-    return {
-        f"{number}.{name}": value
+    return own | {
+        f"optimizer/{number}.{name}": value
         for number, entry in state.items()
         for name, value in entry.items()
     }
 
 
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> None:
-    """Put an optimiser's tensors back; its options stay as they are."""
+def restore_training(module: nn.Module, optimizer: torch.optim.Optimizer, tensors: Tensors) -> None:
+    """Put back what `training_state` gave; the options of the optimiser stay as they are."""
+    own: Tensors = {}
     state: dict[int, Tensors] = {}
     for key, tensor in tensors.items():
-        number, _, name = key.partition(".")
-        state.setdefault(int(number), {})[name] = tensor
-    optimizer.load_state_dict(
-        {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
-    )
-
-
-def with_prefix(prefix: str, tensors: Tensors) -> Tensors:
-    """Return the tensors under longer names."""
-    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
-
-
-def without_prefix(prefix: str, tensors: Tensors) -> Tensors:
-    """Return the tensors of one prefix, under their own names."""
-    return {
-        name.removeprefix(f"{prefix}/"): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(f"{prefix}/")
-    }
+        part, _, name = key.partition("/")
+        if part == "module":
+            own[name] = tensor
+        else:
+            number, _, name = name.partition(".")
+            state.setdefault(int(number), {})[name] = tensor
+    restore_module(module, own)
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
 def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
@@ -142,9 +132,9 @@ def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
         if left == aside or process_of(left.name[1 : -len(".part")]) is False:
             shutil.rmtree(left, ignore_errors=True)
     aside.mkdir()
-    save_file(_plain(checkpoint.tensors), aside / _STATE)
-    if checkpoint.best is not None:
-        save_file(_plain(checkpoint.best), aside / _BEST)
+    for name, tensors in ((_STATE, checkpoint.tensors), (_BEST, checkpoint.best)):
+        if tensors is not None:
+            save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, aside / name)
     as_umask_says(aside)
     files = {path.name: file_digest(path) for path in sorted(aside.iterdir())}
     (aside / _RECORD).write_bytes(seal({**checkpoint.record, "files": files}))
@@ -159,7 +149,6 @@ def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
 
 
 def _is_of(path: Path, fingerprint: str) -> bool:
-    """Return whether the record of a checkpoint names the training with this fingerprint."""
     try:
         return bool(unseal((path / _RECORD).read_bytes())["fingerprint"] == fingerprint)
     except (OSError, ValueError, KeyError, TypeError):
@@ -229,10 +218,6 @@ def _tensors(path: Path, files: Mapping[str, str]) -> tuple[Tensors, Tensors | N
 def _steps(folder: Path) -> list[Path]:
     """Checkpoints, the newest first."""
     return sorted(folder.glob("step-*"), reverse=True)
-
-
-def _plain(tensors: Tensors) -> Tensors:
-    return {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
 
 
 def _sync(path: Path) -> None:

@@ -7,7 +7,7 @@ worker that fails because another one did can be told from a worker that fails b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,11 @@ else:
     torch = lazy.load("torch")
 
 ValueT = TypeVar("ValueT")
+
+BUCKET = 25 * 2**20
+"""The most bytes of gradients that are summed in one call, as in PyTorch's own reducer. A larger
+gradient is summed alone.
+"""
 
 
 def agree(value: bool) -> bool:
@@ -40,24 +45,51 @@ def add_up(tensor: torch.Tensor) -> None:
         torch.distributed.all_reduce(tensor)
 
 
-def add_up_later(tensor: torch.Tensor) -> Callable[[], None]:
-    """Begin what `add_up` does; return the function that waits until it is done. All workers begin
-    their sums in the same order.
+def sum_gradients(parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor) -> torch.Tensor:
+    """Put the sum over all workers into the gradients of a step; return the sum of the loss.
+
+    A worker without a gradient takes part with zeros. A parameter that no worker has a gradient for
+    keeps none, so that an optimiser treats it as with one worker.
+
+    PyTorch's `DistributedDataParallel` cannot be used: it waits without an end for a worker that
+    has no rows in a step, does not survive a backward that is repeated, and wraps one forward.
     """
-    with _together():
-        work = torch.distributed.all_reduce(tensor, async_op=True)
+    used = [parameter.grad is not None for parameter in parameters]
+    sums = torch.cat([loss.detach().reshape(1), loss.new_tensor(used, dtype=loss.dtype)])
+    add_up(sums)
+    # with all gradients here there is nothing to ask the device for
+    has = used if all(used) else [count > 0 for count in sums[1:].tolist()]
+    for bucket in _buckets(p for p, known in zip(parameters, has, strict=True) if known):
+        parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in bucket]
+        flat = torch.cat([p.reshape(-1) for p in parts]) if len(parts) > 1 else parts[0].reshape(-1)
+        del parts
+        sizes = [parameter.numel() for parameter in bucket]
+        for parameter in bucket:
+            parameter.grad = None
+        add_up(flat)
+        for parameter, part in zip(bucket, torch.split(flat, sizes), strict=True):
+            parameter.grad = part.view_as(parameter)
+    return sums[0]
 
-    def wait() -> None:
-        with _together():
-            work.wait()
 
-    return wait
+def _buckets(parameters: Iterable[torch.nn.Parameter]) -> Iterator[list[torch.nn.Parameter]]:
+    """Group adjacent parameters of one type whose gradients have at most `BUCKET` bytes in all."""
+    bucket: list[torch.nn.Parameter] = []
+    for parameter in parameters:
+        size = sum(p.numel() * p.element_size() for p in [*bucket, parameter])
+        if bucket and (size > BUCKET or parameter.dtype != bucket[0].dtype):
+            yield bucket
+            bucket = []
+        bucket.append(parameter)
+    if bucket:
+        yield bucket
 
 
-def share_tensor(tensor: torch.Tensor) -> None:
-    """Put the first worker's values into a tensor, in place."""
-    with _together():
-        torch.distributed.broadcast(tensor, src=0)
+def share_state(tensors: Iterable[torch.Tensor]) -> None:
+    """Give every worker the first one's values, in place."""
+    with torch.no_grad(), _together():
+        for tensor in tensors:
+            torch.distributed.broadcast(tensor, src=0)
 
 
 def share_value(value: object) -> object:

@@ -13,18 +13,15 @@ from raxalign.caveats import listener
 from raxalign.errors import TrainingDiverged
 from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
-from raxalign.train._gradients import GradientSum
 from raxalign.train._micro_batches import MicroBatches
-from raxalign.train._optimizer import adam
-from raxalign.train._progress import Keeper, Progress
-from raxalign.train._schedule import Order, Schedule, TrainSettings, make_order, rate_at
-from raxalign.train.checkpoint import copy_state, module_state
-from raxalign.train.group import agree, gather_values
+from raxalign.train._progress import Progress, Saver
+from raxalign.train._schedule import RowOrder, Schedule, TrainSettings, rate_at
+from raxalign.train.checkpoint import copied, module_state
+from raxalign.train.group import agree, gather_values, sum_gradients
 from raxalign.train.objective import Objective, Step
 from raxalign.train.reading import Reading
-from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Moment, Pruned, Runtime, Watch
 from raxalign.train.sharing import sharing
-from raxalign.train.watch import Moment, Pruned, Watch
 
 if TYPE_CHECKING:
     import torch
@@ -110,6 +107,20 @@ def fit(
         return fitted
 
 
+def adam(parameters: list[torch.nn.Parameter], settings: TrainSettings) -> torch.optim.AdamW:
+    """Adam with decoupled weight decay on matrices alone: biases and norms are vectors, and do not
+    decay. Without decay it is plain Adam.
+    """
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": settings.weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    return torch.optim.AdamW(
+        groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.eps, fused=True
+    )
+
+
 class _Loop:
     """One training."""
 
@@ -124,16 +135,13 @@ class _Loop:
     ) -> None:
         self.objective, self.settings, self.runtime = objective, settings, runtime
         self.name, self.keep = name, keep
-        self.order: Order = make_order(n_rows, settings, runtime.seed)
+        self.order = RowOrder(n_rows, settings, runtime.seed)
         self.total = settings.total(n_rows)
         self.module = objective.module
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
-        self.sum = GradientSum(self.parameters, runtime.world_size)
         self.optimizer = adam(self.parameters, settings)
-        shapes: Json = [
-            [key, list(tensor.shape)] for key, tensor in module_state(self.module).items()
-        ]
-        self.keeper = Keeper(
+        shapes: Json = [[key, list(t.shape)] for key, t in module_state(self.module).items()]
+        self.saver = Saver(
             self.module,
             self.optimizer,
             runtime,
@@ -144,7 +152,7 @@ class _Loop:
         self.shares = (runtime.shares if settings.dropout else 0) or runtime.world_size
         self.micro = max(1, -(-settings.batch_size // self.shares))
         self.progress = Progress(micro=self.micro)
-        self.micro_batches = MicroBatches(objective, self.sum, runtime, name)
+        self.micro_batches = MicroBatches(objective, runtime, name)
         self.reading = Reading(objective, settings, self.total, runtime, name)
 
     def close(self, error: BaseException | None) -> None:
@@ -154,7 +162,7 @@ class _Loop:
         self.micro_batches.close()
         self.reading.close()
         try:
-            self.keeper.close()
+            self.saver.close()
         except Exception as lost:
             if error is None:
                 raise
@@ -162,22 +170,22 @@ class _Loop:
 
     def run(self) -> Fitted:
         """Return all steps that are left."""
-        self.progress = self.keeper.resume() or self.progress
+        self.progress = self.saver.resume() or self.progress
         self.maybe_end()  # it may have died between its checkpoint and its end
         while self.progress.step < self.total:
             self.runtime.owned()
             self.advance()
             # after the last step there is nothing to resume
-            saves = self.progress.step < self.total and self.keeper.due(self.progress.step)
+            saves = self.progress.step < self.total and self.saver.due(self.progress.step)
             is_last = self.progress.step == self.total
             if saves or is_last or self.selects() or self.reading.due():
                 self.reading.read(self.progress.losses)
             self.maybe_select()
             if saves:
-                self.keeper.save(self.progress)
+                self.saver.save(self.progress)
             self.maybe_end()
         progress = self.progress
-        self.keeper.finish(progress, selected=self.keep is not None)
+        self.saver.finish(progress, selected=self.keep is not None)
         sums = [parameter.detach().sum() for parameter in self.parameters]
         if sums and not bool(torch.isfinite(torch.stack(sums)).all()):
             # the last step, after a loss that was good
@@ -210,7 +218,8 @@ class _Loop:
             group["lr"] = rate
         self.module.train(self.settings.dropout)
         step, total = self.micro_batches.compute(self.progress.step, self.step_of, self.progress)
-        total = self.sum.finish(total)
+        if self.runtime.world_size > 1:
+            total = sum_gradients(self.parameters, total)
         norm = torch.zeros_like(total)
         if self.settings.clip is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip).to(total)
@@ -225,18 +234,9 @@ class _Loop:
         """Return the step of a number; None after the last one."""
         if number >= self.total:
             return None
-        runtime = self.runtime
-        epoch, rows = self.order.rows(number)
-        return Step(
-            number,
-            epoch,
-            rows,
-            runtime.seed,
-            runtime.rank,
-            runtime.world_size,
-            self.progress.micro,
-            self.shares,
-        )
+        where = self.runtime
+        drawn = (*self.order.rows(number), where.seed, where.rank, where.world_size)
+        return Step(number, *drawn, self.progress.micro, self.shares)
 
     def maybe_select(self) -> None:
         """Score the module, and keep its weights if they are the best so far."""
@@ -254,7 +254,7 @@ class _Loop:
         self.runtime.report(curve, step)
         self.runtime.scored(curve, step)
         if progress.selected is None or sign * score > sign * best[progress.selected]:
-            progress.selected, progress.best = step, copy_state(self.module)
+            progress.selected, progress.best = step, copied(module_state(self.module))
 
     def selects(self) -> bool:
         """Return whether the module is scored at this step."""
@@ -283,5 +283,5 @@ class _Loop:
         if self.runtime.world_size > 1:
             ends = agree(ends)
         if ends:
-            self.keeper.save(self.progress, now=True)
+            self.saver.save(self.progress, now=True)
             raise Pruned(self.name, at)

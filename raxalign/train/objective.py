@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from raxalign import lazy
 from raxalign.train.chance import BATCH, mix
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 else:
     np = lazy.load("numpy")
     torch = lazy.load("torch")
+
+BatchT = TypeVar("BatchT")
+PartT = TypeVar("PartT")
 
 
 @dataclass(frozen=True)
@@ -127,3 +130,56 @@ class Objective(ABC):
         """After the optimiser's step, in training mode and without gradients: for averages and
         queues.
         """
+
+
+class HostSided(Objective, Generic[BatchT, PartT]):
+    """An objective whose work on the host is apart from that on the device, so that a thread can do
+    the former for the next step while the device computes. `host_batch` and `host_part` make arrays
+    on the host: pieces, their layout, indices, weights. `device_loss` computes the loss of them.
+
+    The first half depends on the step alone. It reads nothing that training changes, changes
+    nothing, draws from generators of its own (`train.chance`) and gives the device no work, so
+    that its result is the same in whichever thread and before whichever step it runs.
+    """
+
+    host: BatchT
+    """What `host_batch` returned for the step that has begun."""
+
+    @abstractmethod
+    def host_batch(self, step: Step) -> BatchT:
+        """Return what the micro-batches of a step share: draws, weights, normalisers."""
+
+    @abstractmethod
+    def host_part(self, step: Step, batch: BatchT, positions: np.ndarray) -> PartT:
+        """Return what the device is given for one micro-batch.
+
+        Args:
+            step: The step.
+            batch: What `host_batch` returned for it.
+            positions: The rows of the micro-batch, as positions in ``step.rows``.
+        """
+
+    @abstractmethod
+    def device_loss(self, step: Step, part: PartT) -> torch.Tensor:
+        """Return the contribution of a micro-batch, as `Objective.loss` does."""
+
+    def prepare(self, step: Step) -> Prepared | None:
+        """Return the first half of a step, for all micro-batches of this worker."""
+        batch = self.host_batch(step)
+        parts = {
+            int(positions[0]): self.host_part(step, batch, positions)
+            for positions in step.micro_batches()
+        }
+        return Prepared(batch, parts)
+
+    def begin(self, step: Step) -> None:
+        """Take what was prepared for the global batch, or make it now."""
+        self.host = self.host_batch(step) if step.prepared is None else step.prepared.batch
+
+    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        """Return the contribution of a micro-batch, from what was prepared for it or is made
+        now.
+        """
+        if step.prepared is None:
+            return self.device_loss(step, self.host_part(step, self.host, positions))
+        return self.device_loss(step, step.prepared.parts[int(positions[0])])

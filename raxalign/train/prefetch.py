@@ -67,11 +67,11 @@ class Ahead:
         self._next: tuple[Step, Future[_Made]] | None = None
         self._is_first = True
 
-    def ask(self, step: Step) -> None:
-        """Have a step prepared by the thread. What was asked for before and not taken is
-        dropped.
+    def ask(self, step: Step | None) -> None:
+        """Have a step prepared by the thread (None: there is none). What was asked for before and
+        not taken is dropped.
         """
-        if not self._works:
+        if not self._works or step is None:
             return
         self._drop()
         if self._pool is None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from raxalign.analysis.runs import Runs, mean_of
 from raxalign.analysis.significance import compare, interval
-from raxalign.pairing.error_rate import LinkCounts
+from raxalign.pairing.gold import LinkCounts
 from raxalign.tasks.classification.metrics import macro_f1
 from raxalign.tasks.classification.task import ClassificationTask
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
@@ -16,7 +16,6 @@ from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.representation import Representation
 from raxalign.tasks.retrieval import Retrieval
-from raxalign.tasks.vectors.gold_links import link_metrics
 from raxalign.tasks.word_alignment import WordAlignment
 from raxalign.tasks.xnli import Xnli
 
@@ -184,7 +183,7 @@ def counted(*rows):
 @example(counted((2, 0, 0, 1), (1, 0, 0, 2)))  # nothing is right
 def test_the_sample_of_a_link_score_is_of_that_score(counts):
     """Its influence is the derivative of the score by the weight of a sentence pair."""
-    values, predictions = link_metrics(counts), links_table(counts)
+    values, predictions = counts.scores(), links_table(counts)
     for metric, value in values.items():
         found = sample(WordAlignment, predictions, "de", metric, "test")
         assert found.value == pytest.approx(value), metric

@@ -5,12 +5,11 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from raxalign.config._faults import Faults, nearest
-from raxalign.config._paths import Paths
+from raxalign.config._faults import Faults, Node, nearest
 from raxalign.config._validate import validate
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath
-from raxalign.config.yaml_file import Node, read
+from raxalign.config.yaml_file import read
 
 
 class Files(BaseParams):
@@ -122,30 +121,23 @@ def test_rules_of_the_options_themselves_keep_their_words(tmp_path: Path) -> Non
 
 
 def test_paths_are_made_absolute_wherever_they_are(tmp_path: Path) -> None:
-    faults = Faults()
+    faults = Faults(Path("/grids/deep"))
     node = node_of(
         tmp_path,
         "where: ../a/{lang}.txt\ndata: {train: b, dev: /c}\nplaces: {x: s3://d/e, y:"
         " ./f}\nlayers: ./g",
     )
-    resolved = Paths(Path("/grids/deep"), faults).entries(Options, node.value)
-    built = validate(Options, node, faults, values=resolved)
+    built = validate(Options, node, faults)
     assert built is not None
     assert (built.where, built.layers) == ("/grids/a/{lang}.txt", "./g")
     assert built.data == Files(train="/grids/deep/b", dev="/c")
     assert built.places == {"x": "s3://d/e", "y": "/grids/deep/f"}
 
 
-def test_a_literal_beside_a_path_is_no_path(tmp_path: Path) -> None:
-    faults = Faults()
-    resolved = Paths(tmp_path, faults).entries(Options, node_of(tmp_path, "data: hub").value)
-    assert resolved["data"].value == "hub"
-
-
 def test_unknown_placeholders_are_faults(tmp_path: Path) -> None:
-    faults = Faults()
-    Paths(tmp_path, faults).entries(
-        Options, node_of(tmp_path, "data: {train: 'a/{lang}-{other}', dev: '{pivot}'}").value
+    faults = Faults(tmp_path)
+    validate(
+        Options, node_of(tmp_path, "data: {train: 'a/{lang}-{other}', dev: '{pivot}'}"), faults
     )
     assert [str(fault) for fault in faults.found] == [
         "line 1: data.train: unknown placeholder in 'a/{lang}-{other}' (paths may hold {lang} and"

@@ -20,14 +20,14 @@ from raxalign.pairing.build import (
 )
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.schema import (
+    build_seen,
     check,
     full_schema,
     links_of,
-    links_type,
     pairs_schema,
     read_pairs,
+    read_types,
 )
-from raxalign.pairing.types import build_seen, read_types
 from raxalign.pairing.words import Words, words_type
 
 PAIRS = [
@@ -47,8 +47,8 @@ def write_bitext(folder, pairs, first_id=0, gold=None, **metadata):
         "tgt": [t for _, t in pairs],
     }
     if gold is not None:
-        schema = schema.append(pa.field("src_links", links_type())).append(
-            pa.field("tgt_links", links_type())
+        schema = schema.append(pa.field("src_links", pa.list_(pa.int32()))).append(
+            pa.field("tgt_links", pa.list_(pa.int32()))
         )
         columns |= {
             "src_links": [[s for s, _ in row] for row in gold],

@@ -11,8 +11,9 @@ import pytest
 
 from raxalign.catalog import FOLDERS, catalog
 from raxalign.config._corpora import CorpusSettings
-from raxalign.config._fields import key_names
-from raxalign.config.grid import KEYS, PairsSettings, load
+from raxalign.config._plugins import PairsSettings
+from raxalign.config._validate import key_names
+from raxalign.config.grid import KEYS, load
 from raxalign.config.run import RunConfig
 from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError

@@ -38,7 +38,7 @@ from raxalign.report.render import (
 from raxalign.report.sections.gains import gain_panels
 from raxalign.report.sections.learning_curves import size_panels
 from raxalign.report.sections.transfer import transfer_panels, transfer_table
-from raxalign.tasks.translation.samples import shift_point
+from raxalign.tasks.translation.counts import shift_point
 from tests.report.compiled import ENGINES, faults
 from tests.report.material import judge_of, own_table, part, published
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError
 from raxalign.tasks.base import Outcome, TaskInputs, TaskNeeds
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
-from raxalign.tasks.vectors.word_means import WordReading, mean_vectors
+from raxalign.tasks.vectors.dictionary_words import mean_vectors
 from raxalign.train.runtime import Runtime
 
 SPACES = {
@@ -229,7 +230,7 @@ def test_vectors_are_means_over_occurrences_in_any_casing(tmp_path: Path) -> Non
         AlignedEncoder(encoder),
         folder,
         ["a", "?", "nowhere"],
-        WordReading("de", layers="last", pooling="mean"),
+        partial(AlignedEncoder(encoder).words, lang="de", layers="last", pooling="mean"),
         max_contexts=9,
     )
     assert counts.tolist() == [4, 0, 0]
@@ -244,7 +245,7 @@ def test_no_more_sentences_are_read_than_words_need(tmp_path: Path) -> None:
         AlignedEncoder(encoder),
         folder,
         ["a", "b"],
-        WordReading("de", layers="last", pooling="mean"),
+        partial(AlignedEncoder(encoder).words, lang="de", layers="last", pooling="mean"),
         max_contexts=2,
     )
     assert encoder.read == [["a"], ["a", "x"], ["a", "b"], ["b", "b"]]
@@ -258,7 +259,7 @@ def test_without_a_limit_every_occurrence_counts(tmp_path: Path) -> None:
         AlignedEncoder(encoder),
         folder,
         ["a"],
-        WordReading("de", layers="last", pooling="mean"),
+        partial(AlignedEncoder(encoder).words, lang="de", layers="last", pooling="mean"),
         max_contexts=None,
     )
     assert counts.tolist() == [31]

@@ -1,8 +1,7 @@
 """What counts as seen."""
 
-from raxalign.pairing.schema import types_schema
-from raxalign.pairing.types import build_seen, write_types
-from raxalign.tasks.vectors.linked_words import SeenTypes
+from raxalign.pairing.schema import build_seen, types_schema, write_types
+from raxalign.tasks.vectors.pairs import SeenTypes
 
 
 def test_linked_types_count_as_written_and_dictionary_entries_in_any_case(tmp_path):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.tasks.vectors import ranks as _ranks
-from raxalign.tasks.vectors.ranks import best_gold_ranks
+from raxalign.tasks.vectors import dictionary_words as _ranks
+from raxalign.tasks.vectors.dictionary_words import best_gold_ranks
 
 
 def angle(*degrees: float) -> torch.Tensor:

@@ -14,7 +14,7 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.representation import Representation
-from raxalign.tasks.vectors.probe import anisotropy, probe_accuracy, project
+from raxalign.tasks.vectors.geometry import anisotropy, probe_accuracy, project
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import WORDS, toy_encoder, toy_rows, write_pairs
 

@@ -19,8 +19,8 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.retrieval import Retrieval, with_sentence
 from raxalign.tasks.transfer.fingerprints import unit
-from raxalign.tasks.vectors.linked_words import Words
-from raxalign.tasks.vectors.special_words import add_specials
+from raxalign.tasks.vectors.pairs import SideWords
+from raxalign.tasks.vectors.sentences import add_specials
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 
@@ -575,7 +575,7 @@ def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path):
         ("[SEP]", 2, 2, "[SEP]", 2),
     ]
     hidden = AlignedEncoder(encoder).hidden(encoder.collate(encoder.pieces([["bellt"]], "de")))
-    words = Words([["der", "Hund"], ["bellt"]])
+    words = SideWords([["der", "Hund"], ["bellt"]])
     wide, read = add_specials(
         AlignedEncoder(encoder), words, "de", torch.zeros(3, 32), np.array([True, False, True]), "2"
     )

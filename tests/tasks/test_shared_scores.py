@@ -20,9 +20,8 @@ from raxalign.tasks.spans.model import SpanModel
 from raxalign.tasks.spans.rows import Answer, Question, Questions
 from raxalign.tasks.spans.windows import WindowSizes, make_windows
 from raxalign.tasks.tagging.models import BilstmCrf, LinearTagger, make_tagger
-from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Moment, Runtime
 from raxalign.train.sharing import sharing
-from raxalign.train.watch import Moment
 from tests.tasks import test_mlqa, test_ner, word_nli
 from tests.tiny import tiny_bert
 from tests.train.workers import run_workers

@@ -8,8 +8,8 @@ import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.tasks.vectors.linked_words import LinkedWords, Words
-from raxalign.tasks.vectors.special_words import add_specials, link_specials
+from raxalign.tasks.vectors.pairs import LinkedWords, SideWords
+from raxalign.tasks.vectors.sentences import add_specials
 from tests.tiny import tiny_bert
 
 SENTENCES = [["der", "Hund"], ["bellt"]]
@@ -27,11 +27,11 @@ def test_specials_come_behind_the_words_of_their_sentence_and_are_linked_across(
     """Words 0 1 | 2 on the one side and 0 | 1 2 on the other; Hund (1) is linked with dog (0), and
     bellt (2) with barks (2).
     """
-    src, tgt = Words(SENTENCES), Words([["dog"], ["it", "barks"]])
+    src, tgt = SideWords(SENTENCES), SideWords([["dog"], ["it", "barks"]])
     pairs = LinkedWords(
         np.array([7, 9]), src, tgt, np.array([0, 1]), np.array([1, 2]), np.array([0, 2])
     )
-    found = link_specials(pairs)
+    found = pairs.with_specials()
     assert found.src.sentences == [["der", "Hund", "[CLS]", "[SEP]"], ["bellt", "[CLS]", "[SEP]"]]
     assert found.tgt.sentences == [["dog", "[CLS]", "[SEP]"], ["it", "barks", "[CLS]", "[SEP]"]]
     assert found.ids.tolist() == [7, 9]
@@ -50,7 +50,7 @@ def test_each_sentence_gets_the_vectors_of_its_own_first_and_last_piece(
     monkeypatch.setattr(encoder, "batch_tokens", batch_tokens)
     vectors = torch.arange(1.0, 4.0)[:, None].expand(3, encoder.hidden_size)
     read = np.array([True, False, True])
-    wide, wide_read = add_specials(aligned, Words(SENTENCES), "de", vectors, read, "1-2")
+    wide, wide_read = add_specials(aligned, SideWords(SENTENCES), "de", vectors, read, "1-2")
     assert wide.shape == (7, encoder.hidden_size)
     assert wide_read.tolist() == [True, False, True, True, True, True, True]
     assert wide[[0, 1, 4], 0].tolist() == [1, 2, 3]

@@ -20,7 +20,7 @@ from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.token_translation import TokenTranslation
 from raxalign.tasks.transfer.fingerprints import unit
-from raxalign.tasks.translation.counts import Counts, count, sacrebleu1
+from raxalign.tasks.translation.counts import TokenCounts, count, sacrebleu1
 from raxalign.tasks.translation.shifts import Shift, stream_of, translate
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import write_text
@@ -39,7 +39,7 @@ def test_convert_rate_and_bleu_by_hand() -> None:
     reference.
     """
     found = count(ids([4, 4, 3, 9], [1, 5]), ids([4, 3, 5, 5, 5], [5, 4, 4]), {1, 2, 3}, {3, 4, 5})
-    rows = {name: values.tolist() for name, values in found.columns()}
+    rows = {name: values.tolist() for name, values in found.columns().items()}
     assert rows == {
         "tokens": [4, 2],
         "reference": [5, 3],
@@ -56,7 +56,7 @@ def test_nothing_that_could_convert_is_no_rate() -> None:
     assert found.convert_rate() is None
     assert found.bleu1() == 0.5
     assert count(ids([]), ids([3]), {1}, {3}).bleu1() == 0
-    assert isinstance(count([], [], {1}, {2}), Counts)
+    assert isinstance(count([], [], {1}, {2}), TokenCounts)
 
 
 @pytest.mark.parametrize("seed", range(4))

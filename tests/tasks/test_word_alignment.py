@@ -13,12 +13,11 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.pairing.error_rate import score_links
-from raxalign.pairing.gold import read_gold
+from raxalign.pairing.gold import count_links, read_gold
 from raxalign.pairing.pharaoh import read_links
 from raxalign.similarity import mutual_nearest
 from raxalign.tasks.base import Outcome, TaskInputs
-from raxalign.tasks.vectors.gold_links import GoldPairs, GoldReading
+from raxalign.tasks.vectors.gold_links import GoldPairs
 from raxalign.tasks.word_alignment import WordAlignment, softmax_links
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
@@ -119,7 +118,9 @@ def test_the_links_that_were_found_score_the_same_as_a_file(tmp_path: Path) -> N
     )
     gold = read_gold(tmp_path / "links", "pharaoh")
     assert (
-        score_links(read_links(tmp_path / "found"), gold.sure, gold.possible).error_rate
+        count_links(read_links(tmp_path / "found"), gold.sure, gold.possible).scores()[
+            "alignment_error_rate"
+        ]
         == values(outcome)["alignment_error_rate"]
     )
 
@@ -278,9 +279,7 @@ def test_only_blanks_and_tabs_divide_the_words_of_the_gold_text_as_links_count_t
     """
     (tmp_path / "text").write_text("il a 10\u00a0000 amis ||| \u3000 A\tB\n", encoding="utf-8")
     (tmp_path / "links").write_text("0-1 1-0 2-2 3-2\n", encoding="utf-8")
-    gold = GoldPairs.read(
-        tmp_path / "text", tmp_path / "links", GoldReading("pharaoh", first=0, swap=False)
-    )
+    gold = GoldPairs.read(tmp_path / "text", tmp_path / "links", "pharaoh", swap=False)
     assert gold.src == [("il", "a", "10\u00a0000", "amis")]
     assert gold.tgt == [("\u3000", "A", "B")]
     linked = {(gold.src[0][i], gold.tgt[0][j]) for i, j in gold.links.sure.pair(0)}

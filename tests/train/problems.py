@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from raxalign.train.host_side import HostSided
-from raxalign.train.objective import Objective, Step
+from raxalign.train.objective import HostSided, Objective, Step
 
 
 class Regression(Objective):

@@ -8,7 +8,7 @@ import torch
 
 from raxalign.encoders.training.masking import chance_of
 from raxalign.train import chance
-from raxalign.train._schedule import TrainSettings, make_order
+from raxalign.train._schedule import RowOrder, TrainSettings
 from raxalign.train.objective import Step
 
 MIXED = (6355185125837863469, 2530781778362038830, 8711250018134922203)
@@ -48,7 +48,7 @@ def test_mixed_seeds_are_those_of_stored_results() -> None:
 
 def test_the_first_draws_of_each_stream_are_those_of_stored_results() -> None:
     step = Step(number=2, epoch=0, rows=np.arange(4), seed=7)
-    assert make_order(6, TrainSettings(1.0, 6), seed=7).rows(0)[1].tolist() == DRAWN["order"]
+    assert RowOrder(6, TrainSettings(1.0, 6), 7).rows(0)[1].tolist() == DRAWN["order"]
     assert torch.randint(100, (3,), generator=step.generator()).tolist() == DRAWN["batch"]
     for name in ("MASKING", "MIXING"):
         drawn = chance_of(step, getattr(chance, name)).integers(100, size=3)

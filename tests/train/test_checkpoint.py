@@ -1,15 +1,26 @@
-"""Checkpoints that two processes write: one that was overtaken, and does not know it yet."""
+"""Saver: those that two processes write, one of which was overtaken and does not know it yet,
+and those that a thread writes by the clock.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from raxalign.train import _progress
+from raxalign.train._progress import Progress, Saver
 from raxalign.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.runtime import Runtime
+from tests.train.problems import Regression, weights
+
+SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=20)
 
 
 def write(folder: Path, step: int, fingerprint: str = "x", value: float = 1.0) -> None:
@@ -81,3 +92,130 @@ def test_what_a_dead_process_was_writing_goes_and_what_a_living_one_writes_stays
     (tmp_path / ".0badcafe-1-1.part").mkdir()
     write(tmp_path, 10)
     assert there(tmp_path) == [".0badcafe-1-1.part", "step-00000010"]
+
+
+def of_a_layer(folder: Path) -> tuple[torch.nn.Linear, Saver]:
+    """A layer of weight 1, and what saves it."""
+    layer = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.ones_(layer.weight)
+    optimizer = torch.optim.SGD(layer.parameters())
+    return layer, Saver(layer, optimizer, Runtime(), folder, "x")
+
+
+def test_what_is_written_is_the_state_at_the_call_whatever_changes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes = threading.Event()
+
+    def slow(*given: object) -> None:
+        assert goes.wait(30)
+        write_checkpoint(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_progress, "write_checkpoint", slow)
+    layer, checkpoints = of_a_layer(tmp_path)
+    checkpoints.save(Progress(4))
+    torch.nn.init.zeros_(layer.weight)
+    assert checkpoints.busy
+    assert read_checkpoint(tmp_path, "x") is None
+    goes.set()
+    checkpoints.close()
+    found = read_checkpoint(tmp_path, "x")
+    assert found is not None
+    assert found.tensors["module/weight"].tolist() == [[1.0]]
+
+
+def test_a_death_in_the_middle_of_writing_leaves_the_checkpoint_before_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, checkpoints = of_a_layer(tmp_path)
+    checkpoints.save(Progress(4), now=True)
+
+    def dies(data: object) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("raxalign.train.checkpoint.seal", dies)
+    torch.nn.init.zeros_(layer.weight)
+    checkpoints.save(Progress(8))
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.close()
+    found = read_checkpoint(tmp_path, "x")
+    assert found is not None
+    assert found.record["step"] == 4
+    assert found.tensors["module/weight"].tolist() == [[1.0]]
+
+
+def test_what_went_wrong_in_the_thread_ends_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_progress, "write_checkpoint", full)
+    with pytest.raises(OSError, match="No space left"):
+        fit(Regression(), 22, SETTINGS, Runtime(checkpoints=tmp_path, checkpoint_seconds=0))
+
+
+def test_it_is_a_note_on_what_else_ended_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes = threading.Event()
+
+    def full(*_: object) -> None:
+        assert goes.wait(30)
+        raise OSError(28, "No space left on device")
+
+    def report(_: object, step: int) -> None:
+        if step == 7:
+            goes.set()
+            raise ValueError("seven")
+
+    monkeypatch.setattr(_progress, "write_checkpoint", full)
+    runtime = Runtime(checkpoints=tmp_path, checkpoint_seconds=0, report=report)
+    with pytest.raises(ValueError, match="seven") as caught:
+        fit(Regression(), 22, SETTINGS, runtime)
+    assert caught.value.__notes__ == [
+        "the last checkpoint could not be written: [Errno 28] No space left on device"
+    ]
+
+
+def test_checkpoints_are_due_by_the_clock_and_none_waits_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, steps, save = [0.0], list[int](), Saver.save
+
+    def saved(self: Saver, progress: Progress) -> None:
+        steps.append(progress.step)
+        save(self, progress, now=True)
+
+    def tick() -> float:
+        return now[0]
+
+    class Timed(Regression):
+        def end(self, step: object) -> None:
+            now[0] += 30.0
+
+    monkeypatch.setattr(Saver, "save", saved)
+    monkeypatch.setattr(_progress.time, "monotonic", tick)
+    runtime = Runtime(checkpoints=tmp_path, checkpoint_seconds=120.0)
+    fit(Timed(), 22, SETTINGS, runtime)
+    assert steps == [4, 8, 12, 16]
+    monkeypatch.setattr(Saver, "busy", True)
+    fit(Timed(), 22, replace(SETTINGS, learning_rate=0.1), runtime)
+    assert steps == [4, 8, 12, 16]
+
+
+def test_a_training_that_was_saved_by_the_clock_is_resumed_bit_for_bit(tmp_path: Path) -> None:
+    whole = Regression(dropout=0.3)
+    fit(whole, 22, SETTINGS, Runtime())
+
+    def report(_: object, step: int) -> None:
+        if step == 13:
+            raise ValueError("thirteen")
+
+    runtime = Runtime(checkpoints=tmp_path, checkpoint_seconds=0)
+    with pytest.raises(ValueError, match="thirteen"):
+        fit(Regression(dropout=0.3), 22, SETTINGS, replace(runtime, report=report))
+    resumed = Regression(dropout=0.3)
+    fit(resumed, 22, SETTINGS, runtime)
+    assert 0 < resumed.seen[0][0] < 13
+    assert torch.equal(weights(resumed), weights(whole))

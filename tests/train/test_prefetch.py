@@ -17,8 +17,7 @@ from raxalign.train.devices import on_device, pinned
 from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.prefetch import Ahead, HostTime, timing
-from raxalign.train.runtime import Runtime
-from raxalign.train.watch import Pruned
+from raxalign.train.runtime import Pruned, Runtime
 from tests.train.problems import Regression, Stacked, weights
 
 SETTINGS = TrainSettings(learning_rate=0.01, batch_size=8, epochs=3)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from raxalign.train._schedule import TrainSettings, make_order, rate_at
+from raxalign.train._schedule import RowOrder, TrainSettings, rate_at
 
 
 def rates(total: int = 10, **options: object) -> list[float]:
@@ -29,7 +29,7 @@ def test_no_warmup_begins_at_the_peak() -> None:
 
 
 def test_the_last_batch_of_an_epoch_may_be_smaller() -> None:
-    order = make_order(10, TrainSettings(1.0, 4, shuffle=False), seed=0)
+    order = RowOrder(10, TrainSettings(1.0, 4, shuffle=False), 0)
     assert [(epoch, rows.tolist()) for epoch, rows in map(order.rows, range(4))] == [
         (0, [0, 1, 2, 3]),
         (0, [4, 5, 6, 7]),

@@ -1,18 +1,21 @@
-"""Measurements that the workers of a training share."""
+"""Measurements in the middle of a training: the dev loss, and how workers share them."""
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from raxalign.train.dev import DevLoss
-from raxalign.train.loop import KeepBest, TrainSettings, fit
-from raxalign.train.objective import Step
+from raxalign.errors import TrainingDiverged
+from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
+from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
-from raxalign.train.sharing import shared, sharing
+from raxalign.train.sharing import DevLoss, shared, sharing
 from tests.train.problems import Regression
 from tests.train.workers import run_workers
 
@@ -87,3 +90,80 @@ def test_two_workers_share_the_dev_loss_and_have_it_bit_for_bit_as_one_has_it(
     assert first["alone"] == second["alone"] == [score for _, score in first["scores"]]
     assert [step for step, _ in first["scores"]] == [5, 10]
     assert first["selected"] in (5, 10)
+
+
+class Distance(Objective):
+    """The mean over rows of (w - target)², for one weight that starts at 0."""
+
+    def __init__(self, targets: list[float]) -> None:
+        self.module = nn.Linear(1, 1, bias=False)
+        nn.init.zeros_(self.module.weight)
+        self.targets = torch.tensor(targets)
+
+    def on(self, targets: list[float]) -> Distance:
+        other = copy.copy(self)
+        other.targets = torch.tensor(targets)
+        return other
+
+    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        rows = torch.from_numpy(step.rows[positions])
+        return (self.module.weight - self.targets[rows]).pow(2).sum() / len(step.rows)
+
+
+# β of 0: every step is 0.1 towards the training target, 0.1, 0.2 ... 1.0
+TOWARDS_ONE = TrainSettings(0.1, 2, epochs=10, betas=(0.0, 0.0), shuffle=False)
+
+
+def run(every: int | None = None, start: int = 0) -> tuple[float, Fitted]:
+    """Trains towards 1 with 0.42 as the best weight on the dev rows."""
+    objective = Distance([1.0, 1.0])
+    loss = DevLoss(objective.on([0.42, 0.42, 0.42]), 3, 2, seed=0)
+    keep = KeepBest(lambda _: loss.measure(), every, lowest=True, start=start, curve="dev_loss")
+    fitted = fit(objective, 2, TOWARDS_ONE, Runtime(), keep=keep)
+    return float(objective.module.weight.detach()), fitted
+
+
+def test_a_dev_loss_that_rises_after_step_n_keeps_the_weights_of_step_n() -> None:
+    weight, fitted = run()
+    assert weight == pytest.approx(0.4)
+    assert fitted.selected == 4
+    assert [step for step, _ in fitted.scores] == list(range(1, 11))
+    assert [loss for _, loss in fitted.scores[2:5]] == pytest.approx(
+        [0.0144, 0.0004, 0.0064], abs=1e-6
+    )
+
+
+def test_the_loss_is_measured_every_so_many_steps_and_at_the_end() -> None:
+    weight, fitted = run(every=3)
+    assert [step for step, _ in fitted.scores] == [3, 6, 9, 10]
+    assert (weight, fitted.selected) == (pytest.approx(0.3), 3)
+
+
+def test_steps_whose_loss_lacks_a_part_are_not_measured() -> None:
+    weight, fitted = run(start=7)
+    assert [step for step, _ in fitted.scores] == [7, 8, 9, 10]
+    assert (weight, fitted.selected) == (pytest.approx(0.7), 7)
+
+
+def test_the_training_is_the_same_whether_it_is_watched_or_not() -> None:
+    objective = Distance([1.0, 1.0])
+    assert fit(objective, 2, TOWARDS_ONE, Runtime()).losses == run()[1].losses
+
+
+def test_batches_count_by_their_rows_and_chance_is_the_same_each_time() -> None:
+    class Drawing(Distance):
+        def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+            drawn.append(float(torch.rand((), generator=step.generator())))
+            return super().loss(step, positions)
+
+    drawn: list[float] = []
+    loss = DevLoss(Drawing([1.0, 1.0, 4.0]), 3, 2, seed=3)
+    assert loss.measure() == pytest.approx((1 + 1 + 16) / 3)
+    assert loss.measure() == pytest.approx(6.0)
+    assert drawn[:2] == drawn[2:]
+    assert drawn[0] != drawn[1]
+
+
+def test_a_dev_loss_that_is_not_finite_ends_the_training() -> None:
+    with pytest.raises(TrainingDiverged, match="the loss on the dev part is nan"):
+        DevLoss(Distance([float("nan")]), 1, 1, seed=0).measure()

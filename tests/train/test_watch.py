@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
-from raxalign.train.runtime import Runtime
-from raxalign.train.watch import Moment, Pruned, Watch
+from raxalign.train.runtime import Moment, Pruned, Runtime, Watch
 from tests.train.problems import Regression, weights
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, epochs=4, warmup=0.1)

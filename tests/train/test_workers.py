@@ -8,17 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from raxalign.train import _gradients
-from raxalign.train._gradients import GradientSum
-from raxalign.train.group import add_up
+from raxalign.train import group
 from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Step
-from raxalign.train.runtime import Runtime
-from raxalign.train.watch import Moment, Pruned
+from raxalign.train.runtime import Moment, Pruned, Runtime
 from tests.train.problems import Regression, Stacked, weights
 from tests.train.workers import run_workers
 
@@ -154,7 +150,7 @@ class Deep(Regression):
     def loss(self, step: Step, positions: Any) -> torch.Tensor:
         rows = torch.from_numpy(step.rows[positions])
         hidden = self.body[1](self.body[0](self.x[rows]))
-        if step.number > 0:  # the first step shows the order of the gradients
+        if step.number > 0:
             hidden = RunsOut.apply(hidden)
         self.micros.append(len(positions))
         return (self.body[3](hidden) - self.y[rows]).pow(2).sum() / len(step.rows)
@@ -162,7 +158,7 @@ class Deep(Regression):
 
 def repeated(rank: int, folder: Path) -> None:
     """One of two workers, of which the first one, with three of five rows, repeats a backward."""
-    _gradients.BUCKET = 64
+    group.BUCKET = 64
     objective = Deep(n=21)
     runtime = Runtime(rank=rank, world_size=2)
     losses = fit(objective, 21, SETTINGS, runtime).losses
@@ -170,7 +166,7 @@ def repeated(rank: int, folder: Path) -> None:
     (folder / f"{rank}.json").write_text(json.dumps(result))
 
 
-def test_memory_that_runs_out_in_one_worker_after_sums_began_changes_no_result(
+def test_memory_that_runs_out_in_the_backward_of_one_worker_changes_no_result(
     tmp_path: Path,
 ) -> None:
     run_workers(repeated, 2, tmp_path)
@@ -186,40 +182,11 @@ def test_memory_that_runs_out_in_one_worker_after_sums_began_changes_no_result(
     assert found[0]["weights"] == found[1]["weights"]
 
 
-def exact(rank: int, folder: Path) -> None:
-    """One of two workers: sums in buckets against a sum of each gradient by itself."""
-    _gradients.BUCKET = 64
-    objective = Regression(n=21)
-    parameters = list(objective.module.parameters())
-    sums, step = GradientSum(parameters, 2), Step(0, 0, np.arange(21), 0, rank, 2, 30)
-    for _ in range(3):
-        objective.module.zero_grad(set_to_none=True)
-        objective.loss(step, step.micro_batches()[0]).backward()
-        plain = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in parameters]
-        for gradient in plain:
-            add_up(gradient)
-        objective.module.zero_grad(set_to_none=True)
-        with sums.backward(last=True):
-            loss = objective.loss(step, step.micro_batches()[0])
-            loss.backward()
-        sums.finish(loss)
-        for parameter, gradient in zip(parameters[:-2], plain, strict=False):
-            assert parameter.grad is not None
-            assert torch.equal(parameter.grad, gradient)
-        assert [p.grad for p in parameters[-2:]] == [None, None], "nobody uses the idle layer"
-    (folder / f"{rank}").touch()
-
-
-def test_sums_in_buckets_are_bit_for_bit_those_of_single_gradients(tmp_path: Path) -> None:
-    run_workers(exact, 2, tmp_path)
-    assert (tmp_path / "0").exists()
-
-
 def recomputing(rank: int, folder: Path) -> None:
     """One of two workers whose backward passes compute activations again, step by step prepared
     ahead; memory runs out on the first worker alone.
     """
-    _gradients.BUCKET = 512
+    group.BUCKET = 512
     objective = Stacked(n=21, limit=None if rank else 3000)
     for part in objective.parts:
         part[2].p = 0.0  # what is dropped depends on the worker

@@ -12,8 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from raxalign.config.params import LATER
-from raxalign.config.parts import Parts
+from raxalign.config.params import LATER, Parts
 from raxalign.config.sources import DataPath, expand_path
 from raxalign.corpora.base import PRETOKENIZED, Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import ListName, own_code

@@ -16,8 +16,7 @@ from raxalign.encoders.models.packing import Packed, can_pack, flat_states
 from raxalign.encoders.training.masking import FlatRows, MaskRule, Masks, chance_of, choose_masks
 from raxalign.train.chance import MASKING
 from raxalign.train.devices import on_device
-from raxalign.train.host_side import HostSided
-from raxalign.train.objective import Step
+from raxalign.train.objective import HostSided, Step
 
 if TYPE_CHECKING:
     import torch

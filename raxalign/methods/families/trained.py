@@ -18,9 +18,9 @@ from raxalign.errors import RaxalignError
 from raxalign.extras import require
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs
 from raxalign.train.chance import ADAPTERS, mix
-from raxalign.train.dev import DevLoss
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.options import LoopOptions
+from raxalign.train.sharing import DevLoss
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead

@@ -20,8 +20,7 @@ from raxalign.methods.objectives.rounding import real_gap
 from raxalign.methods.rows.linked_words import LinkedRows, PieceSide
 from raxalign.methods.rows.states import Layout, Spans, lay_out, states_of
 from raxalign.train.devices import on_device
-from raxalign.train.host_side import HostSided
-from raxalign.train.objective import Step
+from raxalign.train.objective import HostSided, Step
 
 if TYPE_CHECKING:
     import numpy as np

@@ -29,8 +29,7 @@ from raxalign.methods.rows.tokenised import Bitexts
 from raxalign.train.chance import MASKING, MIXING, NEW_WEIGHTS, mix
 from raxalign.train.devices import on_device
 from raxalign.train.group import add_up
-from raxalign.train.host_side import HostSided
-from raxalign.train.objective import Step
+from raxalign.train.objective import HostSided, Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from raxalign.analysis.cells import Cell
 from raxalign.languages import pair_of
 from raxalign.report.document import Entry, Line, Table
-from raxalign.tasks.translation.samples import shift_point
+from raxalign.tasks.translation.counts import shift_point
 
 if TYPE_CHECKING:
     import pyarrow as pa

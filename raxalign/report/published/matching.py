@@ -16,7 +16,7 @@ from raxalign.languages import respelled
 from raxalign.report.cells import per_language
 from raxalign.report.cells.results import Results
 from raxalign.report.cells.untouched import why
-from raxalign.tasks.translation.samples import shift_point
+from raxalign.tasks.translation.counts import shift_point
 
 _FILES = "local files"
 

@@ -20,7 +20,7 @@ from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.panels import Curve, Heat, Panel
 from raxalign.report.predictions.translations import sample_tables
 from raxalign.report.sections.base import Section
-from raxalign.tasks.translation.samples import shift_point
+from raxalign.tasks.translation.counts import shift_point
 
 Points = Mapping[tuple[int, float], float]
 """(layer, weight) -> value."""

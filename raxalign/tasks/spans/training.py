@@ -39,14 +39,12 @@ from raxalign.tasks.transfer.trained import (
 )
 from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.devices import on_device
-from raxalign.train.host_side import HostSided
-from raxalign.train.objective import Step
+from raxalign.train.objective import HostSided, Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.spans.params import SpanParams
-    from raxalign.train.runtime import Runtime
-    from raxalign.train.watch import Watch
+    from raxalign.train.runtime import Runtime, Watch
 
 
 def sizes_of(params: SpanParams) -> WindowSizes:

@@ -25,9 +25,8 @@ from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
 from raxalign.tasks.transfer.trained import Trained, TrainingRun, train_models, watched_sets
 from raxalign.tasks.transfer.tuning import settings_of
-from raxalign.train.host_side import HostSided
 from raxalign.train.loop import KeepBest, fit
-from raxalign.train.objective import Step
+from raxalign.train.objective import HostSided, Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from raxalign.tasks.tagging.models import BilstmCrf
     from raxalign.tasks.tagging.params import TaggingSettings
     from raxalign.tasks.tagging.sentences import Sentences
-    from raxalign.train.runtime import Runtime
-    from raxalign.train.watch import Watch
+    from raxalign.train.runtime import Runtime, Watch
 
 
 def train(

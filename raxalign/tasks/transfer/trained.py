@@ -24,8 +24,7 @@ from raxalign.tasks.transfer.model import TaskModel
 from raxalign.tasks.transfer.selection import Selection, best_epoch, kept
 from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Objective
-from raxalign.train.runtime import Runtime
-from raxalign.train.watch import Watch
+from raxalign.train.runtime import Runtime, Watch
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder

@@ -1,99 +1,60 @@
-"""How translated tokens are counted against a reference: convert rate, BLEU of unigrams, and the
-table of counts.
-
-How many pieces each language has in the sentences that are translated (Liu et al. 2020,
-Table 3).
+"""How translated tokens are counted against a reference: convert rate, BLEU of unigrams, the table
+of counts, and samples of a shift: a named one, or that which the dev side chooses in the same
+direction.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from raxalign.measured import Measured, share
-from raxalign.tasks.base import Score
+from raxalign import measured
+from raxalign.arrays import Ints
+from raxalign.sample import Sample
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.tasks.translation.sides import Way
-
-
-@dataclass(frozen=True)
-class Vocabularies:
-    """The pieces of every language by (language, split), special ones left out.
-
-    Attributes:
-        encoder: the encoder whose tokenizer has the pieces.
-        found: the pieces; those of the pivot are of its sentences in all language pairs.
-    """
-
-    encoder: TransformerEncoder
-    found: dict[tuple[str, str], frozenset[int]] = field(default_factory=dict)
-
-    def add(self, ways: Mapping[str, Way]) -> None:
-        """Add the sides of a direction, by split."""
-        special = frozenset(self.encoder.tokenizer.all_special_ids)
-        for split, way in ways.items():
-            for side in (way.source, way.target):
-                known = self.found.get((side.lang, split), frozenset())
-                self.found[side.lang, split] = known | (side.vocabulary - special)
-
-    def scores(self, pivot: str) -> Iterator[Score]:
-        """Yield the number of pieces of each language, and of those that the pivot has too."""
-        for (lang, split), pieces in self.found.items():
-            yield Score(lang, "vocabulary_count", split, float(len(pieces)))
-            shared = pieces & self.found[pivot, split]
-            yield Score(lang, "shared_count", split, float(len(shared)))
-
-
-Ints = npt.NDArray[np.int64]
 
 COUNTS = ("tokens", "reference", "matches", "converted", "shared")
+_SHIFT = re.compile(
+    r"layer(?P<layer>\d+)_alpha(?P<alpha>-?[0-9.]+(?:e[-+]?[0-9]+)?)_(?P<stem>[A-Za-z].*)"
+)
 
 MEASURED = (
-    share(
+    measured.share(
         "bleu1",
         "Clipped unigram precision on pieces with the brevity penalty, of the shift that has the"
         " best value on dev in the same direction.",
     ),
-    share(
+    measured.share(
         "convert_rate",
         "Of the pieces that not both languages have, the share that the target language has; of"
         " the same shift.",
     ),
-    share(
+    measured.share(
         "bleu1_sacrebleu",
         "The same precision by sacrebleu, on words that are put together from pieces; of the same"
         " shift.",
     ),
-    share(
+    measured.share(
         "layer{l}_alpha{a}_{convert_rate|bleu1}",
         "Convert rate or precision of one shift, by its layer and weight.",
         role="part",
     ),
-    Measured(
+    measured.count(
         "vocabulary_count",
         "Of a language, the distinct pieces in its sentences without special ones; not for `data:"
         " corpus`.",
-        "neither",
-        "count",
-        "count",
     ),
-    Measured(
-        "shared_count",
-        "Of these pieces, those that the pivot's sentences have too.",
-        "neither",
-        "count",
-        "count",
-    ),
+    measured.count("shared_count", "Of these pieces, those that the pivot's sentences have too."),
 )
 """What token translation reports."""
 
@@ -108,12 +69,9 @@ SCHEMA = pa.schema(
 )
 """The columns of all predictions."""
 
-PREMISE = pa.field("premise", pa.int64())
-"""The column of XNLI's sentences by which they are not independent."""
-
 
 @dataclass(frozen=True)
-class Counts:
+class TokenCounts:
     """What an output is scored by, for each sentence (S,): its `tokens`, those of the `reference`,
     `matches` (each piece at most as often as the reference has it), how many tokens only the target
     language has (`converted`), and how many both languages have (`shared`).
@@ -149,10 +107,9 @@ class Counts:
             yield "convert_rate", rate
         yield "bleu1", self.bleu1()
 
-    def columns(self) -> Iterator[tuple[str, Ints]]:
-        """Yield the counts by name."""
-        for name in COUNTS:
-            yield name, getattr(self, name)
+    def columns(self) -> dict[str, Ints]:
+        """Return the counts by name."""
+        return dict(zip(COUNTS, astuple(self), strict=True))
 
 
 def count(
@@ -160,7 +117,7 @@ def count(
     references: Sequence[Ints],
     source: AbstractSet[int],
     target: AbstractSet[int],
-) -> Counts:
+) -> TokenCounts:
     """Count an output.
 
     Args:
@@ -174,16 +131,9 @@ def count(
     for made, wanted in zip(output, references, strict=True):
         pieces = made.tolist()
         matches = sum((Counter(pieces) & Counter(wanted.tolist())).values())
-        rows.append(
-            (
-                len(pieces),
-                len(wanted),
-                matches,
-                sum(piece in only for piece in pieces),
-                sum(piece in both for piece in pieces),
-            )
-        )
-    return Counts(*np.array(rows, dtype=np.int64).reshape(-1, len(COUNTS)).T)
+        converted, shared = (sum(piece in some for piece in pieces) for some in (only, both))
+        rows.append((len(pieces), len(wanted), matches, converted, shared))
+    return TokenCounts(*np.array(rows, dtype=np.int64).reshape(-1, len(COUNTS)).T)
 
 
 def sacrebleu1(
@@ -215,3 +165,75 @@ def sacrebleu1(
         .score
     )
     return float(score) / 100
+
+
+def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None:
+    """Return convert rate or BLEU-1 of a direction over its sentences, or None where the table has
+    none.
+
+    Args:
+        table: the predictions of all directions and splits, whose dev rows choose the shift.
+        lang: the direction.
+        metric: the metric, with or without a shift's layer and weight.
+        split: the split.
+    """
+    asked = shift_point(metric)
+    stem = metric if asked is None else asked[2]
+    if stem not in ("convert_rate", "bleu1"):
+        return None
+    table = _rows(table, lang=lang)
+    shift = asked[:2] if asked is not None else _chosen(table)
+    if shift is None:
+        return None
+    part = _rows(table, layer=shift[0], alpha=shift[1], split=split)
+    return _sample(part, stem) if len(part) else None
+
+
+def _rows(table: pa.Table, **values: object) -> pa.Table:
+    """The rows whose columns have these values."""
+    import pyarrow.compute as pc
+
+    for name, value in values.items():
+        table = table.filter(pc.equal(table[name], value))
+    return table
+
+
+def _sample(part: pa.Table, stem: str) -> Sample:
+    """The sums over each sentence, or over those of each premise, which are not independent."""
+    unit = "premise" if "premise" in part.column_names else "id"
+    units, place = np.unique(part[unit].to_numpy(), return_inverse=True)
+    tokens, reference, matches, converted, shared = (
+        np.bincount(place, part[name].to_numpy(), len(units)).astype(np.float64)[None]
+        for name in COUNTS
+    )
+    return (
+        Sample(units, matches, tokens, reference)
+        if stem == "bleu1"
+        else Sample(units, converted, tokens - shared)
+    )
+
+
+def _chosen(table: pa.Table) -> tuple[int, float] | None:
+    """Return the shift (layer, weight) with the best BLEU-1 on dev, the first of equals, as the
+    task chooses it; without dev rows the only one.
+    """
+    shifts = list(
+        dict.fromkeys(zip(table["layer"].to_pylist(), table["alpha"].to_pylist(), strict=True))
+    )
+    dev = _rows(table, split="dev")
+    if not len(dev):
+        return shifts[0] if len(shifts) == 1 else None
+    values = [
+        _sample(_rows(dev, layer=layer, alpha=alpha), "bleu1").value for layer, alpha in shifts
+    ]
+    return shifts[int(np.argmax(values))]
+
+
+def shift_point(metric: str) -> tuple[int, float, str] | None:
+    """Return (layer, weight, metric) of a score of one shift, or None for another score.
+
+    >>> shift_point("layer10_alpha2.5_convert_rate"), shift_point("accuracy")
+    ((10, 2.5, 'convert_rate'), None)
+    """
+    found = _SHIFT.fullmatch(metric)
+    return (int(found["layer"]), float(found["alpha"]), found["stem"]) if found else None

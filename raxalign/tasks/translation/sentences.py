@@ -1,4 +1,4 @@
-"""Held-out sentence pairs that are translated: of the grid's own corpus, or of XNLI."""
+"""XNLI's sentences as sentence pairs that are translated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
@@ -16,8 +15,6 @@ from raxalign.config.sources import DataPath, LocalFile, Source, differs_by_lang
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
-from raxalign.corpora.text.dataset import read_table
-from raxalign.corpora.text.sentences import read_sentences
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.classification.files import ExampleFile
@@ -25,6 +22,7 @@ from raxalign.tasks.classification.hub import read_hub
 from raxalign.tasks.classification.scheme import SCHEME
 from raxalign.tasks.transfer.fingerprints import unit
 from raxalign.tasks.transfer.task import HubSet, path_of
+from raxalign.tasks.vectors.pairs import SentencePairs
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
@@ -44,34 +42,6 @@ class XnliFiles(BaseParams):
         None, description="Development file of each language (none: nothing is chosen on dev)."
     )
     test: DataPath = Field(description="Test file of each language.")
-
-
-@dataclass(frozen=True)
-class SentencePairs:
-    """The sentence pairs of one language and the pivot in one split.
-
-    Attributes:
-        ids: the number of each pair (S,).
-        units: the hash of each pair's pivot sentence (S,).
-        src: the words of the language's sentences.
-        tgt: the words of the pivot's sentences.
-        premises: the hash of each pair's premise in the pivot (S,), by which pairs are not
-            independent; None where they are.
-    """
-
-    ids: npt.NDArray[np.int64]
-    units: npt.NDArray[np.int64]
-    src: Sequence[Sequence[str]]
-    tgt: Sequence[Sequence[str]]
-    premises: npt.NDArray[np.int64] | None = None
-
-
-def corpus_pairs(folder: Path) -> SentencePairs:
-    """Read a dataset of sentence pairs."""
-    table = read_table(folder)
-    src, tgt = (read_sentences(table, side) for side in ("src", "tgt"))
-    units = np.array([unit(words) for words in tgt], dtype=np.int64)
-    return SentencePairs(np.asarray(table["id"], dtype=np.int64), units, src, tgt)
 
 
 @dataclass(frozen=True)
@@ -132,14 +102,10 @@ class XnliSentences:
         own = self._rows(split, "", lang, lang, inputs)
         pivot = self._rows(split, PIVOT, lang, inputs.pivot, inputs)
         _require_parallel(f"xnli/{lang}:{split}", own, pivot)
-        tgt = [_words(row) for row in pivot]
-        return SentencePairs(
-            np.array([row.line for row in pivot], dtype=np.int64),
-            np.array([unit(words) for words in tgt], dtype=np.int64),
-            [_words(row) for row in own],
-            tgt,
-            np.array([unit(row.first.split()) for row in pivot], dtype=np.int64),
-        )
+        src, tgt = ([_words(row) for row in rows] for rows in (own, pivot))
+        lines = np.array([row.line for row in pivot], dtype=np.int64)
+        premises = np.array([unit(row.first.split()) for row in pivot], dtype=np.int64)
+        return SentencePairs(lines, src, tgt, premises)
 
     def read_files(self, languages: Sequence[str], pivot: str) -> Iterator[FileRead]:
         """Read all local files, the pivot's first; those that are not parallel to it are

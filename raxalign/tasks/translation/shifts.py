@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from raxalign.arrays import Ints
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import PieceRow, Template, read_template, token_batches
 from raxalign.encoders.models.replay import recorded, replayable, replayed
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _HEAD_ROWS = 1024
 """Positions that the masked-LM head reads at once: its scores are as wide as the vocabulary."""
-
-Ints = npt.NDArray[np.int64]
 
 
 class Shift(NamedTuple):

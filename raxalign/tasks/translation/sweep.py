@@ -1,76 +1,116 @@
-"""All shifts of one direction: outputs, the best one by the dev side, scores and predictions.
-
-The first translations as text, for people to read: what was translated, the output, and the
-reference.
+"""All shifts of one direction: the sides that are translated, outputs, the best shift by the dev
+side, scores and predictions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import torch
 
+from raxalign.arrays import Ints
+from raxalign.encoders.models.pieces import PieceRow, bulk_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.languages import language
 from raxalign.tasks.base import Score
-from raxalign.tasks.translation.counts import PREMISE, SCHEMA, Counts, Ints, count, sacrebleu1
+from raxalign.tasks.translation.counts import SCHEMA, TokenCounts, count, sacrebleu1
 from raxalign.tasks.translation.shifts import Shift, translate
-from raxalign.tasks.translation.sides import Side, Way
+from raxalign.tasks.vectors.pairs import SentencePairs
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.token_means import TokenMeans
 
-
-COLUMNS = ("source_text", "output_text", "reference_text")
-FIELDS = tuple(pa.field(name, pa.string()) for name in COLUMNS)
-"""The columns of the predictions that hold text; sentences that are not kept have none."""
-
-
-def kept_texts(
-    encoder: TransformerEncoder, way: Way, output: Sequence[Ints], most: int
-) -> Mapping[str, list[str | None]]:
-    """Return the texts of the first sentences by column, and None for all others.
-
-    Args:
-        encoder: the encoder whose tokenizer has the pieces.
-        way: the side that is translated, and the one that is its reference.
-        output: the translated pieces of each sentence.
-        most: the number of sentences whose texts are kept.
-    """
-    rest: list[str | None] = [None] * max(len(output) - most, 0)
-    made = [encoder.tokenizer.decode(ids.tolist()) for ids in output[:most]]
-    return {
-        "source_text": [*_texts(way.source, most), *rest],
-        "output_text": [*made, *rest],
-        "reference_text": [*_texts(way.target, most), *rest],
-    }
-
-
-def _texts(side: Side, most: int) -> list[str]:
-    """Join the words of the first sentences, by nothing in scripts without spaces."""
-    space = " " if language(side.lang).spaced else ""
-    return [space.join(words) for words in side.words[:most]]
+_PREMISE = pa.field("premise", pa.int64())
+_TEXTS = [pa.field(f"{what}_text", pa.string()) for what in ("source", "output", "reference")]
 
 
 @dataclass(frozen=True)
-class Sweep:
+class TranslatedSide:
+    """The sentences of one language that are translated.
+
+    Attributes:
+        lang: the language.
+        pairs: the sentence pairs that are translated (S,).
+        words: the sentences in words.
+        rows: the sentences as the encoder reads them.
+        pieces: the sentences whole and without special pieces.
+        vocabulary: the pieces of all sentences of the side, translated or not; special pieces count
+            as every language's.
+        truncated: the number of rows that are cut.
+    """
+
+    lang: str
+    pairs: SentencePairs
+    words: Sequence[Sequence[str]]
+    rows: Sequence[PieceRow]
+    pieces: Sequence[Ints]
+    vocabulary: frozenset[int]
+    truncated: int
+
+    def texts(self, most: int) -> list[str]:
+        """Return the first sentences as text: words joined by blanks, in scripts without spaces by
+        nothing.
+        """
+        space = " " if language(self.lang).spaced else ""
+        return [space.join(words) for words in self.words[:most]]
+
+
+Way = tuple[TranslatedSide, TranslatedSide]
+"""One direction of translation in one split: the side that is translated, and its reference."""
+
+
+def read_sides(
+    encoder: TransformerEncoder,
+    pairs: SentencePairs,
+    languages: tuple[str, str],
+    limit: int | None = None,
+) -> Way:
+    """Make both sides of sentence pairs, the other language's and the pivot's.
+
+    Args:
+        encoder: the encoder.
+        pairs: the sentence pairs.
+        languages: the other language and the pivot.
+        limit: the number of sentences to translate, from the first on (None: all).
+    """
+    first = pairs.first(limit)
+    around = len(encoder.pieces([[]], languages[0])[0])
+    special = frozenset(encoder.tokenizer.all_special_ids)
+    sides = []
+    for lang, sentences in zip(languages, (pairs.src, pairs.tgt), strict=True):
+        whole = [
+            found.ids.astype(np.int64) for found in bulk_pieces(encoder.tokenizer, sentences, lang)
+        ]
+        used = frozenset(np.unique(np.concatenate(whole)).tolist() if whole else ())
+        words, pieces = sentences[:limit], whole[:limit]
+        rows = encoder.pieces(words, lang)
+        cut = sum(len(row) - around < len(own) for row, own in zip(rows, pieces, strict=True))
+        sides.append(TranslatedSide(lang, first, words, rows, pieces, used | special, cut))
+    return sides[0], sides[1]
+
+
+@dataclass(frozen=True)
+class ShiftSweep:
     """The outputs of all shifts in one direction, and their counts, by split.
 
     Attributes:
         label: the direction as scores name it (``de-en`` is from German).
+        encoder: the encoder whose tokenizer has the pieces.
         ways: the sides of each split.
         outputs: the translated pieces of each sentence.
         counts: what the outputs are scored by.
     """
 
     label: str
+    encoder: TransformerEncoder
     ways: Mapping[str, Way]
     outputs: Mapping[str, Mapping[Shift, Sequence[Ints]]]
-    counts: Mapping[str, Mapping[Shift, Counts]]
+    counts: Mapping[str, Mapping[Shift, TokenCounts]]
 
     @classmethod
     def run(
@@ -78,40 +118,25 @@ class Sweep:
         stream: AlignedEncoder,
         label: str,
         ways: Mapping[str, Way],
-        steps: Mapping[int, torch.Tensor],
-        alphas: Sequence[float],
-    ) -> Sweep:
+        shifts: Mapping[Shift, torch.Tensor],
+    ) -> ShiftSweep:
         """Translate the source side of every split by every shift.
 
         Args:
             stream: the encoder, with inside transforms alone.
             label: the direction.
             ways: the sides of each split.
-            steps: the difference of the language means (H,) at each layer.
-            alphas: the weights.
+            shifts: what is added to the stream (H,).
         """
-        shifts = {
-            Shift(layer, alpha): alpha * step_H
-            for layer, step_H in steps.items()
-            for alpha in alphas
-        }
-        outputs = {
-            split: translate(stream, way.source.rows, way.source.lang, shifts)
-            for split, way in ways.items()
-        }
-        counts = {
-            split: {
-                shift: count(
-                    output,
-                    ways[split].target.pieces,
-                    ways[split].source.vocabulary,
-                    ways[split].target.vocabulary,
-                )
-                for shift, output in by_shift.items()
+        assert isinstance(stream.encoder, TransformerEncoder)
+        outputs, counts = {}, {}
+        for split, (source, target) in ways.items():
+            outputs[split] = translate(stream, source.rows, source.lang, shifts)
+            counts[split] = {
+                shift: count(output, target.pieces, source.vocabulary, target.vocabulary)
+                for shift, output in outputs[split].items()
             }
-            for split, by_shift in outputs.items()
-        }
-        return cls(label, ways, outputs, counts)
+        return cls(label, stream.encoder, ways, outputs, counts)
 
     def best(self) -> Shift | None:
         """Return the shift with the best BLEU-1 on dev (the first of equals), or the only one; None
@@ -123,7 +148,7 @@ class Sweep:
             return next(iter(only)) if len(only) == 1 else None
         return max(on_dev, key=lambda shift: on_dev[shift].bleu1())
 
-    def scores(self, encoder: TransformerEncoder) -> Iterator[Score]:
+    def scores(self) -> Iterator[Score]:
         """Yield the metrics of every shift, and those of the best one without its name."""
         for split, by_shift in self.counts.items():
             for shift, counts in by_shift.items():
@@ -132,44 +157,46 @@ class Sweep:
         best = self.best()
         if best is None:
             return
-        for split, way in self.ways.items():
+        for split, (_, target) in self.ways.items():
             for metric, value in self.counts[split][best].scores():
                 yield Score(self.label, metric, split, value)
-            words = sacrebleu1(
-                encoder, self.outputs[split][best], way.target.pieces, way.target.lang
-            )
+            words = sacrebleu1(self.encoder, self.outputs[split][best], target.pieces, target.lang)
             yield Score(self.label, "bleu1_sacrebleu", split, words)
 
-    def tables(self, encoder: TransformerEncoder, samples: int) -> Iterator[pa.Table]:
-        """Make one row per sentence and shift; `unit` is the same wherever the pivot's sentence
-        is.
-
-        Args:
-            encoder: the encoder whose tokenizer has the pieces.
-            samples: the number of test sentences whose texts are kept.
+    def tables(self, samples: int) -> Iterator[pa.Table]:
+        """Make one row per sentence and shift; `unit` is the same wherever the pivot's sentence is.
+        The first `samples` test sentences keep their texts.
         """
         for split, by_shift in self.counts.items():
-            source = self.ways[split].source
-            n = len(source.ids)
+            source, target = self.ways[split]
+            n, schema = len(source.pairs.ids), SCHEMA
+            fixed: dict[str, Any] = {
+                "lang": [self.label] * n,
+                "split": [split] * n,
+                "id": source.pairs.ids,
+                "unit": source.pairs.units,
+            }
+            if source.pairs.premises is not None:
+                schema = schema.append(_PREMISE)
+                fixed["premise"] = source.pairs.premises
+            if samples:
+                schema = pa.schema([*schema, *_TEXTS])
+            kept = samples if split == "test" else 0
             for shift, counts in by_shift.items():
-                fixed = {
-                    "lang": [self.label] * n,
-                    "split": [split] * n,
+                columns = {
+                    **fixed,
                     "layer": [shift.layer] * n,
                     "alpha": [shift.alpha] * n,
-                    "id": source.ids,
-                    "unit": source.units,
+                    **counts.columns(),
                 }
-                columns: dict[str, object] = {**fixed, **dict(counts.columns())}
-                schema = SCHEMA
-                if source.premises is not None:
-                    schema = schema.append(PREMISE)
-                    columns["premise"] = source.premises
                 if samples:
-                    schema = pa.schema([*schema, *FIELDS])
-                    kept = samples if split == "test" else 0
-                    output = self.outputs[split][shift]
-                    columns |= kept_texts(encoder, self.ways[split], output, kept)
+                    made = [
+                        self.encoder.tokenizer.decode(ids.tolist())
+                        for ids in self.outputs[split][shift][:kept]
+                    ]
+                    texts = source.texts(kept), made, target.texts(kept)
+                    for field, found in zip(_TEXTS, texts, strict=True):
+                        columns[field.name] = [*found, *[None] * (n - len(found))]
                 yield pa.table(columns, schema=schema)
 
     def notes(self, means: Mapping[str, TokenMeans]) -> dict[str, object]:
@@ -183,11 +210,11 @@ class Sweep:
                 lang: {"rows": mean.rows, "tokens": mean.tokens} for lang, mean in means.items()
             },
         }
-        for split, way in self.ways.items():
+        for split, (source, target) in self.ways.items():
             found[split] = {
-                "sentences": len(way.source.ids),
-                "truncated": way.source.truncated,
-                "vocabulary": [len(way.source.vocabulary), len(way.target.vocabulary)],
-                "shared": len(way.source.vocabulary & way.target.vocabulary),
+                "sentences": len(source.pairs.ids),
+                "truncated": source.truncated,
+                "vocabulary": [len(source.vocabulary), len(target.vocabulary)],
+                "shared": len(source.vocabulary & target.vocabulary),
             }
         return found

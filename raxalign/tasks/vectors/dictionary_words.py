@@ -1,23 +1,37 @@
-"""The words of a bilingual dictionary as queries and candidates: entries, ranks, predictions and
-metrics.
+"""The words of a bilingual dictionary as queries and candidates: entries, vectors of words outside
+sentences, ranks with ties, predictions and metrics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
+from raxalign.arrays import Bools, Floats, Ints
 from raxalign.corpora.readers.dictionary import read_dictionary
+from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.lazy import torch
 from raxalign.measured import count, share
-from raxalign.tasks.vectors.accuracy import SearchDirection, with_directions
-from raxalign.tasks.vectors.linked_words import Bools
-from raxalign.tasks.vectors.ranks import Floats, Ints, Ranks
+from raxalign.similarity import Measure, scaled, scored
+from raxalign.tasks.vectors.directions import DIRECTIONS, SearchDirection, with_directions
 
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.vectors import WordVectors
+
+CHUNK = 1024
+"""Sentences whose word vectors are in memory together."""
+ROWS = 1024
+"""Queries whose similarities are in memory together."""
 _CUTS = (1, 5, 10)
+
+ReadWords = Callable[[Sequence[Sequence[str]]], "WordVectors"]
+"""Gives the vectors of the words of some sentences, layers not yet added up."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +47,14 @@ class Entries:
     @classmethod
     def read(cls, path: Path, *, swap: bool) -> Entries:
         """Read a dictionary file; `swap` where the pivot's word comes first."""
-        entries = list(
-            dict.fromkeys(
-                (src.lower(), tgt.lower()) for src, tgt in read_dictionary(path, swap=swap)
-            )
-        )
+        found = read_dictionary(path, swap=swap)
+        entries = list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in found))
         numbers = [
             {word: i for i, word in enumerate(dict.fromkeys(entry[side] for entry in entries))}
             for side in (0, 1)
         ]
-        pairs = np.array(
-            [[numbers[0][src], numbers[1][tgt]] for src, tgt in entries], dtype=np.int64
-        )
-        return cls(list(numbers[0]), list(numbers[1]), pairs)
+        pairs = [[numbers[0][src], numbers[1][tgt]] for src, tgt in entries]
+        return cls(list(numbers[0]), list(numbers[1]), np.array(pairs, dtype=np.int64))
 
     def both_among(self, src_known: Bools, tgt_known: Bools) -> Bools:
         """Return which entries (E,) have both words among the known ones of each side."""
@@ -62,44 +71,160 @@ class Entries:
         return Entries(src, tgt, np.stack([numbers[i][pairs[:, i]] for i in (0, 1)], axis=1))
 
 
+def sentences_of(folder: Path) -> Iterator[list[list[str]]]:
+    """Yield the sentences of a text dataset, `CHUNK` at a time."""
+    yield from sentence_chunks(read_table(folder), "words", CHUNK)
+
+
+def mean_vectors(
+    aligned: AlignedEncoder,
+    folder: Path,
+    words: Sequence[str],
+    read: ReadWords,
+    max_contexts: int | None,
+) -> tuple[torch.Tensor, Ints]:
+    """Return the means of the vectors of words over their occurrences in a text.
+
+    Words are met in any casing. Sentences are read in their order; one is encoded where it holds a
+    word that was met less than `max_contexts` times before it, and then all its words count.
+
+    Args:
+        aligned: the encoder.
+        folder: the text, a dataset with a column ``words``.
+        words: V words, lower-cased and all different.
+        read: how words become vectors.
+        max_contexts: the most occurrences of a word that are searched (None: all of them).
+
+    Returns:
+        (means (V, H), zero for a word that does not occur; occurrences that were counted (V,)).
+    """
+    numbers, met = {word: i for i, word in enumerate(words)}, np.zeros(len(words), np.int64)
+    shape, device = (len(words), aligned.hidden_size), aligned.device
+    sums_VH = torch.zeros(shape, dtype=torch.float64, device=device)
+    counts_V = torch.zeros(len(words), dtype=torch.int64, device=device)
+    for chunk in sentences_of(folder):
+        places = [[numbers.get(word.lower(), -1) for word in sentence] for sentence in chunk]
+        chosen = list(_wanted(places, met, max_contexts))
+        if not chosen:
+            continue
+        vectors = read([chunk[i] for i in chosen])
+        numbers_N = torch.tensor([n for i in chosen for n in places[i]], device=device)
+        kept_N = (numbers_N >= 0) & vectors.present_N
+        sums_VH.index_add_(0, numbers_N[kept_N], vectors.vectors_NLH[kept_N].sum(1).double())
+        counts_V += torch.bincount(numbers_N[kept_N], minlength=len(words))
+    return (sums_VH / counts_V.clamp(min=1)[:, None]).float(), counts_V.cpu().numpy()
+
+
+def _wanted(places: Sequence[Sequence[int]], met: Ints, most: int | None) -> Iterator[int]:
+    """Yield the sentences with a word that was not met often enough, and count what they hold into
+    `met`.
+    """
+    for i, row in enumerate(places):
+        held = {number for number in row if number >= 0}
+        if any(most is None or met[number] < most for number in held):
+            met[list(held)] += 1
+            yield i
+
+
+def lone_vectors(words: Sequence[str], read: ReadWords) -> tuple[torch.Tensor, Bools]:
+    """Return (vectors (V, H), whether each word has one (V,)) of words that each are a sentence of
+    their own.
+    """
+    found = read([[word] for word in words])
+    return found.vectors_NLH.sum(1).float(), found.present_N.cpu().numpy().astype(np.bool_)
+
+
 @dataclass(frozen=True)
-class RankedWords:
-    """The ranks of one direction, with the words that they are about."""
+class Ranks:
+    """For every query (Q,): the `rank` of its best gold candidate (NaN for a query without one),
+    that candidate (-1 without one), and the nearest of all.
+    """
 
-    direction: SearchDirection
-    queries: Sequence[str]
-    candidates: Sequence[str]
-    ranks: Ranks
-
-    def table(self, label: str) -> pa.Table:
-        """Make one row per query that has a translation among the candidates."""
-        asked = np.flatnonzero(~np.isnan(self.ranks.rank))
-        rank = self.ranks.rank[asked]
-        columns = {
-            "lang": [label] * len(asked),
-            "split": ["test"] * len(asked),
-            "direction": [self.direction] * len(asked),
-            "query": [self.queries[i] for i in asked.tolist()],
-            "gold": [self.candidates[i] for i in self.ranks.gold[asked].tolist()],
-            "found": [self.candidates[i] for i in self.ranks.found[asked].tolist()],
-            "rank": rank,
-            "correct": rank <= 1,
-        }
-        return pa.table(columns, schema=predictions_schema())
+    rank: Floats
+    gold: Ints
+    found: Ints
 
 
-_STRINGS = ("lang", "split", "direction", "query", "gold", "found")
+def best_gold_ranks(
+    queries_QH: torch.Tensor,
+    candidates_CH: torch.Tensor,
+    gold_P2: Ints,
+    *,
+    measure: Measure,
+    k: int = 10,
+) -> Ranks:
+    """Rank the best gold candidate of each query, 1 for the nearest.
 
+    Among g nearer candidates and E of the best gold one's own similarity, m of them gold, the rank
+    is g + (E + 1) / (m + 1): the mean over all orders of the tied ones, which with one gold
+    candidate is their average rank. Candidates of identical vectors always tie. Neighbourhoods of
+    hubness terms are all queries, those without a gold pair included.
 
-def predictions_schema() -> pa.Schema:
-    """Return the columns of the predictions."""
-    return pa.schema(
-        [
-            *((name, pa.string()) for name in _STRINGS),
-            ("rank", pa.float64()),
-            ("correct", pa.bool_()),
-        ]
+    Args:
+        queries_QH: float (Q, H).
+        candidates_CH: float (C, H).
+        gold_P2: pairs (P, 2) of a query's number and that of a candidate which is right for it.
+        measure: the measure of similarity.
+        k: the number of nearest vectors in a hubness term.
+    """
+    sides = scaled(queries_QH.float(), candidates_CH.float(), measure)
+    candidates, kind = torch.unique(sides.candidates, dim=0, return_inverse=True)
+    many = torch.bincount(kind, minlength=len(candidates)).double()
+    first = torch.full((len(candidates),), len(kind), device=kind.device).scatter_reduce_(
+        0, kind, torch.arange(len(kind), device=kind.device), "amin"
     )
+    penalties = sides.penalties(candidates, k)
+    gold_P2 = gold_P2[np.argsort(gold_P2[:, 0], kind="stable")]
+    parts = []
+    for start in range(0, len(queries_QH), ROWS):
+        scores = scored(sides.queries[start : start + ROWS], candidates, penalties)
+        here = slice(*np.searchsorted(gold_P2[:, 0], [start, start + len(scores)]))
+        ranks = _ranked(scores, many, kind, gold_P2[here, 0] - start, gold_P2[here, 1])
+        parts.append((*ranks, first[scores.argmax(1)].cpu().numpy()))
+    return Ranks(*(np.concatenate(found) for found in zip(*parts, strict=True)))
+
+
+def _ranked(
+    scores: torch.Tensor, many: torch.Tensor, kind: torch.Tensor, rows: Ints, gold: Ints
+) -> tuple[Floats, Ints]:
+    """Return (ranks, best gold candidates) of the queries of some rows of scores over distinct
+    vectors.
+    """
+    device = scores.device
+    rows_P, gold_P = (torch.from_numpy(part.astype(np.int64)).to(device) for part in (rows, gold))
+    worth_P = scores[rows_P, kind[gold_P]]
+    best = scores.new_full((len(scores),), -torch.inf).scatter_reduce_(0, rows_P, worth_P, "amax")
+    winners = worth_P == best[rows_P]
+    nearer = (scores > best[:, None]).double() @ many
+    equal = (scores == best[:, None]).double() @ many
+    right = torch.zeros(len(scores), dtype=torch.float64, device=device).index_add_(
+        0, rows_P, winners.double()
+    )
+    ranks = nearer + (equal + 1) / (right + 1)
+    chosen = torch.full((len(scores),), len(kind), device=device).scatter_reduce_(
+        0, rows_P[winners], gold_P[winners], "amin"
+    )
+    asked = torch.isfinite(best)
+    return (
+        torch.where(asked, ranks, torch.nan).cpu().numpy(),
+        torch.where(asked, chosen, -1).cpu().numpy(),
+    )
+
+
+def rank_predictions(
+    direction: SearchDirection, queries: Sequence[str], candidates: Sequence[str], ranks: Ranks
+) -> dict[str, Any]:
+    """Return one row per query that has a translation among the candidates."""
+    asked = np.flatnonzero(~np.isnan(ranks.rank))
+    rank = ranks.rank[asked]
+    return {
+        "direction": [direction] * len(asked),
+        "query": [queries[i] for i in asked.tolist()],
+        "gold": [candidates[i] for i in ranks.gold[asked].tolist()],
+        "found": [candidates[i] for i in ranks.found[asked].tolist()],
+        "rank": rank,
+        "correct": rank <= 1,
+    }
 
 
 MEASURED = (
@@ -121,22 +246,13 @@ MEANS = ("mrr", *(f"precision_at_{cut}" for cut in _CUTS))
 
 
 def rank_metrics(ranks: Sequence[Floats]) -> dict[str, float]:
-    """Return values by metric, of the ranks to and from the pivot.
-
-    Queries without a gold candidate (NaN) are left out.
-    """
-    if not ranks:
-        return {}
-    asked = [part[~np.isnan(part)] for part in ranks]
-    both = {"mrr": [float((1 / part).mean()) for part in asked]}
+    """Return values by metric of the ranks of the queries to and from the pivot."""
+    both = {"mrr": [float((1 / part).mean()) for part in ranks]}
     both |= {
-        f"precision_at_{cut}": [float((part <= cut).mean()) for part in asked] for cut in _CUTS
+        f"precision_at_{cut}": [float((part <= cut).mean()) for part in ranks] for cut in _CUTS
     }
     values: dict[str, float] = {}
-    for name, (to_pivot, from_pivot) in both.items():
-        values |= {
-            name: (to_pivot + from_pivot) / 2,
-            f"{name}_to_pivot": to_pivot,
-            f"{name}_from_pivot": from_pivot,
-        }
-    return {**values, "mrr_pairs": float(sum(len(part) for part in asked))}
+    for name, found in both.items():
+        values[name] = sum(found) / 2
+        values |= {f"{name}_{way}": value for way, value in zip(DIRECTIONS, found, strict=True)}
+    return {**values, "mrr_pairs": float(sum(map(len, ranks)))}

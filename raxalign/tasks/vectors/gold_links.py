@@ -1,4 +1,4 @@
-"""Sentence pairs whose word links were made by hand, and the table of links that were found in
+"""Sentence pairs whose word links were made by hand, and samples of the links that were found in
 them.
 """
 
@@ -12,94 +12,65 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from raxalign.corpora.readers.lines import read_lines
 from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
-from raxalign.measured import share
-from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.error_rate import LinkCounts
 from raxalign.pairing.gold import GoldFormat, GoldLinks, read_gold
 from raxalign.sample import Ratios, Sample, of_influence, of_ratio
-from raxalign.tasks.vectors.linked_words import Ints
-
-Sentence = Sequence[str]
 
 _DIVIDER = "|||"
-
-
-@dataclass(frozen=True)
-class GoldReading:
-    """How a file of links is read: its format, the number of the first word, and whether the
-    pivot's side comes first in text and links.
-    """
-
-    format: GoldFormat
-    first: Literal[0, 1]
-    swap: bool
 
 
 @dataclass(frozen=True)
 class GoldPairs:
     """The annotated sentence pairs and their links."""
 
-    src: Sequence[Sentence]
-    tgt: Sequence[Sentence]
+    src: Sequence[Sequence[str]]
+    tgt: Sequence[Sequence[str]]
     links: GoldLinks
 
     @classmethod
-    def read(cls, text: Path, links: Path, reading: GoldReading) -> GoldPairs:
-        """Read a text and its links. Raises `DataError` where they do not fit together."""
-        gold = read_gold(links, reading.format, first=reading.first, swap=reading.swap)
+    def read(
+        cls, text: Path, links: Path, written: GoldFormat, first: Literal[0, 1] = 0, *, swap: bool
+    ) -> GoldPairs:
+        """Read a text and its links. Raises `DataError` where they do not fit together.
+
+        Args:
+            text: the file of the words.
+            links: the file of the links.
+            written: the format of the links.
+            first: the number of the first word.
+            swap: whether the pivot's side comes first in text and links.
+        """
+        gold = read_gold(links, written, first=first, swap=swap)
         sides = list(_sides(text))
         needed = int(gold.rows[-1]) + 1
-        if len(sides) < needed or (reading.format == "pharaoh" and len(sides) != needed):
+        if len(sides) < needed or (written == "pharaoh" and len(sides) != needed):
             raise DataError(
                 text,
                 f"has {len(sides)} lines, but {links} is about {needed} sentence pairs",
                 remedy="Write one line per sentence pair",
             )
-        chosen = [sides[row][::-1] if reading.swap else sides[row] for row in gold.rows.tolist()]
+        chosen = [sides[row][::-1] if swap else sides[row] for row in gold.rows.tolist()]
         src, tgt = [pair[0] for pair in chosen], [pair[1] for pair in chosen]
-        gold.require_inside(
-            *(np.array([len(sentence) for sentence in side]) for side in (src, tgt))
-        )
+        gold.require_inside(*(np.array([len(words) for words in side]) for side in (src, tgt)))
         return cls(src, tgt, gold)
 
-    def facts(self) -> dict[str, object]:
-        """Return how many different sure and possible links there are."""
-        named = {"sure": self.links.sure, "possible": self.links.possible}
-        return {name: len(np.unique(part.codes())) for name, part in named.items()}
 
-
-def _sides(path: Path) -> Iterator[tuple[Sentence, Sentence]]:
+def _sides(path: Path) -> Iterator[list[tuple[str, ...]]]:
     """Yield the words of both sides of every line, divided as their links count them."""
-    from raxalign.corpora.readers.lines import read_lines
-
     try:
         with path.open("rb") as file:
             for number, line in enumerate(read_lines(file, path), 1):
                 sides = [divide_at_blanks(side) for side in line.split(_DIVIDER)]
                 if len(sides) != 2 or not all(sides):
-                    raise DataError(
-                        path,
-                        f"a line must be words, {_DIVIDER} and words, both divided by blanks",
-                        line=number,
-                    )
-                yield sides[0], sides[1]
+                    problem = f"a line must be words, {_DIVIDER} and words, both divided by blanks"
+                    raise DataError(path, problem, line=number)
+                yield sides
     except OSError as error:
         raise DataError(path, f"cannot be read ({error.strerror})") from error
 
 
-MEASURED = (
-    share("f1", "Harmonic mean of precision and recall."),
-    share("precision", "Share of the links found that are possible links, |A & P| / |A|."),
-    share("recall", "Share of the sure links that are found, |A & S| / |S|."),
-    share(
-        "alignment_error_rate",
-        "Error rate of the links found, 1 - (|A & S| + |A & P|) / (|A| + |S|).",
-        "lower",
-    ),
-)
-"""What word alignment reports."""
 _RATIOS: Ratios = {
     "precision": (("n_right",), ("n_predicted",)),
     "recall": (("n_right_sure",), ("n_gold",)),
@@ -125,48 +96,3 @@ def link_sample(rows: pa.Table, metric: str) -> Sample | None:
     total = p + r or 1.0
     slopes = 2 * (r**2 * precision.influence() + p**2 * recall.influence()) / total**2
     return of_influence(precision.units, 2 * p * r / total, slopes)
-
-
-def link_metrics(counts: LinkCounts) -> dict[str, float]:
-    """Return values by metric over all sentence pairs."""
-    scores = counts.scores()
-    return {
-        "f1": scores.f1,
-        "precision": scores.precision,
-        "recall": scores.recall,
-        "alignment_error_rate": scores.error_rate,
-    }
-
-
-_COUNTS = ("id", "n_right", "n_right_sure", "n_gold", "n_predicted", "n_wrong")
-
-
-def predictions_schema() -> pa.Schema:
-    """Return the columns of the predictions."""
-    return pa.schema(
-        [
-            ("lang", pa.string()),
-            ("split", pa.string()),
-            *((name, pa.int64()) for name in _COUNTS),
-            ("links", pa.string()),
-        ]
-    )
-
-
-def link_table(label: str, split: str, rows: Ints, links: Links, counts: LinkCounts) -> pa.Table:
-    """Make one row per sentence pair.
-
-    Args:
-        label: the language pair.
-        split: ``dev`` or ``test``.
-        rows: the line of each pair in the text (pairs,).
-        links: the links that were found, written as ``i-j``.
-        counts: how many of them are right; `n_right` counts possible links.
-    """
-    shown = [" ".join(f"{i}-{j}" for i, j in sorted(links.pair(k))) for k in range(len(links))]
-    numbers = (rows, counts.right, counts.right_sure, counts.sure, counts.found, counts.wrong)
-    fixed = {"lang": [label] * len(rows), "split": [split] * len(rows)}
-    return pa.table(
-        {**fixed, **dict(zip(_COUNTS, numbers, strict=True)), "links": shown},
-        schema=predictions_schema(),
-    )

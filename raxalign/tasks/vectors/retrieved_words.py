@@ -4,45 +4,27 @@ the metrics over them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
-from raxalign import lazy
+from raxalign.arrays import Bools, Ints
+from raxalign.lazy import np, pa, torch
 from raxalign.measured import count, share, standard_error
+from raxalign.sample import Sample, column, summed, units_of
 from raxalign.similarity import Measure, nearest_neighbors
-from raxalign.tasks.vectors.accuracy import DIRECTIONS, SearchDirection, accuracy, mean_accuracy
-from raxalign.tasks.vectors.linked_words import Bools, Ints, LinkedWords, Words
+from raxalign.tasks.vectors.directions import (
+    DIRECTIONS,
+    SearchDirection,
+    direction_of,
+    mean_accuracy,
+)
+from raxalign.tasks.vectors.pairs import LinkedWords, SideWords
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    import torch
-else:
-    np = lazy.load("numpy")
-    pa = lazy.load("pyarrow")
-    torch = lazy.load("torch")
-
-
-@dataclass(frozen=True)
-class Found:
-    """The words that one search found for the pairs (pairs,): `to_pivot` are numbers of target
-    words, `from_pivot` of source words.
-
-    Pairs that were not part of the search have -1.
-    """
-
-    to_pivot: Ints
-    from_pivot: Ints
-
-    def toward(self, direction: SearchDirection) -> Ints:
-        """Return the words found in one direction."""
-        return self.to_pivot if direction == "to_pivot" else self.from_pivot
-
-    @property
-    def asked(self) -> Bools:
-        """The pairs that were part of the search (pairs,)."""
-        return self.to_pivot >= 0
+FoundWords = Mapping[SearchDirection, Ints]
+"""The word that a search found for each pair (pairs,), by direction: numbers of target words to the
+pivot, of source words from it. Pairs that were not part of the search have -1.
+"""
 
 
 def search(
@@ -52,7 +34,7 @@ def search(
     *,
     measure: Measure,
     k: int,
-) -> Found:
+) -> FoundWords:
     """Find the nearest neighbour of every word of two pools in the other pool.
 
     Args:
@@ -66,33 +48,38 @@ def search(
         the answers for the pairs whose words are both in their pools.
     """
     asked = pools[0][pairs.src_word] & pools[1][pairs.tgt_word]
-    found = Found(*(np.full(len(pairs), -1, np.int64) for _ in DIRECTIONS))
+    found = {direction: np.full(len(pairs), -1, np.int64) for direction in DIRECTIONS}
     if asked.any():
-        src_words, tgt_words = (np.flatnonzero(pool) for pool in pools)
+        words = [np.flatnonzero(pool) for pool in pools]
         src, tgt = (
-            v[torch.from_numpy(w).to(v.device)]
-            for v, w in zip(vectors, (src_words, tgt_words), strict=True)
+            side[torch.from_numpy(numbers).to(side.device)]
+            for side, numbers in zip(vectors, words, strict=True)
         )
-        ahead, back = nearest_neighbors(src, tgt, measure=measure, k=k)
-        found.to_pivot[asked] = tgt_words[ahead.cpu().numpy()][
-            np.searchsorted(src_words, pairs.src_word[asked])
-        ]
-        found.from_pivot[asked] = src_words[back.cpu().numpy()][
-            np.searchsorted(tgt_words, pairs.tgt_word[asked])
-        ]
+        nearest = nearest_neighbors(src, tgt, measure=measure, k=k)
+        queries = (pairs.src_word, *words), (pairs.tgt_word, *words[::-1])
+        for direction, answers, (linked, own, others) in zip(
+            DIRECTIONS, nearest, queries, strict=True
+        ):
+            places = np.searchsorted(own, linked[asked])
+            found[direction][asked] = others[answers.cpu().numpy()][places]
     return found
 
 
-def first_occurrences(words: Words, read: Bools) -> Bools:
+def first_occurrences(words: SideWords, read: Bools) -> Bools:
     """Mark the first occurrence of every surface form, in the order of the text, among the words
     that were read.
     """
     first: dict[str, int] = {}
     for word in np.flatnonzero(read).tolist():
         first.setdefault(words.forms[word], word)
-    chosen = np.zeros_like(read)
-    chosen[list(first.values())] = True
-    return chosen
+    return marked(len(read), list(first.values()))
+
+
+def marked(size: int, chosen: list[int] | Ints) -> Bools:
+    """Return flags (size,) that are true at the chosen places alone."""
+    flags = np.zeros(size, dtype=np.bool_)
+    flags[chosen] = True
+    return flags
 
 
 @dataclass(frozen=True)
@@ -106,38 +93,39 @@ class Answers:
 
     pairs: LinkedWords
     units: Ints
-    contextual: Found
-    thinned: Found | None
+    contextual: FoundWords
+    thinned: FoundWords | None
     identical: Bools
     unseen: Bools
 
-    def found(self, *, contextual: bool) -> Found:
-        """Return the answers that a metric is computed from."""
-        return self.contextual if contextual or self.thinned is None else self.thinned
+    def found(self, direction: SearchDirection, *, contextual: bool) -> Ints:
+        """Return the words that a metric is computed from."""
+        return (self.contextual if contextual else self.thinned or self.contextual)[direction]
 
     def correct(self, direction: SearchDirection, *, contextual: bool) -> Bools:
         """Return which pairs were found."""
-        linked = self.pairs.tgt_word if direction == "to_pivot" else self.pairs.src_word
-        return np.equal(self.found(contextual=contextual).toward(direction), linked)
+        _, (_, linked) = self._oriented(direction)
+        return np.equal(self.found(direction, contextual=contextual), linked)
+
+    def _oriented(
+        self, direction: SearchDirection
+    ) -> tuple[tuple[SideWords, Ints], tuple[SideWords, Ints]]:
+        """The words of the queries' side with the query of each pair, and those of the answers."""
+        src, tgt = self.pairs.sides()
+        return (src, tgt) if direction == "to_pivot" else (tgt, src)
 
     def first(self, direction: SearchDirection, passed: Bools) -> Bools:
         """Return the non-contextual ones of some pairs: those of first occurrences, or the first of
         the query's type among those that passed.
         """
         if self.thinned is not None:
-            return passed & self.thinned.asked
-        words, side = (
-            (self.pairs.src_word, self.pairs.src)
-            if direction == "to_pivot"
-            else (self.pairs.tgt_word, self.pairs.tgt)
-        )
+            return passed & (self.thinned[direction] >= 0)
+        (side, words), _ = self._oriented(direction)
         first: dict[str, int] = {}
         for pair in np.argsort(words, kind="stable").tolist():
             if passed[pair]:
                 first.setdefault(side.forms[words[pair]], pair)
-        chosen = np.zeros(len(passed), dtype=np.bool_)
-        chosen[list(first.values())] = True
-        return chosen
+        return marked(len(passed), list(first.values()))
 
     def chosen(self, direction: SearchDirection, *, contextual: bool, with_seen: bool) -> Bools:
         """Return the pairs that a metric is over."""
@@ -149,31 +137,28 @@ class Answers:
         values: dict[str, float] = {}
         absent: list[str] = []
         for name, contextual, with_seen in ACCURACIES:
-            picked = {
-                d: self.chosen(d, contextual=contextual, with_seen=with_seen) for d in DIRECTIONS
-            }
-            either = np.logical_or.reduce(list(picked.values()))
+            picked = [
+                self.chosen(d, contextual=contextual, with_seen=with_seen) for d in DIRECTIONS
+            ]
+            either = np.logical_or.reduce(picked)
             if not either.any():
-                absent.append(
-                    f"{name}: no {'' if with_seen else 'unseen '}pairs of different surface forms"
-                )
+                unseen = "" if with_seen else "unseen "
+                absent.append(f"{name}: no {unseen}pairs of different surface forms")
                 continue
             parts = [
-                (self.correct(d, contextual=contextual)[picked[d]], self.pairs.row[picked[d]])
-                for d in DIRECTIONS
+                (self.correct(d, contextual=contextual)[pick], self.pairs.row[pick])
+                for d, pick in zip(DIRECTIONS, picked, strict=True)
             ]
             values[name], error = mean_accuracy(parts)
-            values |= {
-                f"{name}_{d}": accuracy(right)
-                for d, (right, _) in zip(DIRECTIONS, parts, strict=True)
-            }
+            for direction, (right, _) in zip(DIRECTIONS, parts, strict=True):
+                values[f"{name}_{direction}"] = float(right.mean())
             values[f"{name}_pairs"] = float(either.sum())
             if error is not None:
                 values[f"{name}_stderr"] = error
         return values, absent
 
-    def table(self, label: str, split: str) -> pa.Table:
-        """Make one row per pair and direction, from which all metrics can be computed again.
+    def predictions(self, direction: SearchDirection) -> dict[str, Any]:
+        """Return one row per pair, from which all metrics can be computed again.
 
         `correct` is that of the contextual search, `correct_first` that of the non-contextual one,
         whose columns are null for pairs that were not part of it. `first` marks the pairs of
@@ -181,38 +166,65 @@ class Answers:
         `first_any` those of `first` and the pairs of one surface form that would be. `unit` is the
         same wherever the pivot's sentence is.
         """
-        tables = [
-            pa.table(dict(self._columns(label, split, direction)), schema=predictions_schema())
-            for direction in DIRECTIONS
-        ]
-        return pa.concat_tables(tables)
-
-    def _columns(
-        self, label: str, split: str, direction: SearchDirection
-    ) -> Iterator[tuple[str, Sequence[object] | Bools | Ints | pa.Array]]:
         pairs, n = self.pairs, len(self.pairs)
-        side, types = pairs.tgt if direction == "to_pivot" else pairs.src, pairs.types()
-        yield from (("lang", [label] * n), ("split", [split] * n), ("direction", [direction] * n))
-        yield from (("id", pairs.ids[pairs.row]), ("unit", self.units[pairs.row]))
-        yield from (
-            ("src_position", pairs.src.position[pairs.src_word]),
-            ("tgt_position", pairs.tgt.position[pairs.tgt_word]),
-        )
-        yield from (("src", [a for a, _ in types]), ("tgt", [b for _, b in types]))
-        for contextual, name in ((True, "found"), (False, "found_first")):
-            words = self.found(contextual=contextual).toward(direction)
-            missing = words < 0
-            yield f"{name}_id", pa.array(pairs.ids[side.row[words]], mask=missing)
-            yield f"{name}_position", pa.array(side.position[words], mask=missing)
-            yield name, [side.forms[w] if w >= 0 else None for w in words.tolist()]
-            yield (
-                name.replace("found", "correct"),
-                pa.array(self.correct(direction, contextual=contextual), mask=missing),
-            )
-        yield from (("identical", self.identical), ("unseen", self.unseen))
-        yield "first_any", self.first(direction, np.ones(n, dtype=np.bool_))
-        yield "first", self.chosen(direction, contextual=False, with_seen=True)
-        yield "first_unseen", self.chosen(direction, contextual=False, with_seen=False)
+        types, (_, (side, _)) = pairs.types(), self._oriented(direction)
+        searched: dict[str, Any] = {}
+        for name, right, contextual in (
+            ("found", "correct", True),
+            ("found_first", "correct_first", False),
+        ):
+            words = self.found(direction, contextual=contextual)
+            missing, correct = words < 0, self.correct(direction, contextual=contextual)
+            searched |= {
+                f"{name}_id": pa.array(pairs.ids[side.row[words]], mask=missing),
+                f"{name}_position": pa.array(side.position[words], mask=missing),
+                name: [side.forms[w] if w >= 0 else None for w in words.tolist()],
+                right: pa.array(correct, mask=missing),
+            }
+        return {
+            "direction": [direction] * n,
+            "id": pairs.ids[pairs.row],
+            "unit": self.units[pairs.row],
+            "src_position": pairs.src.position[pairs.src_word],
+            "tgt_position": pairs.tgt.position[pairs.tgt_word],
+            "src": [a for a, _ in types],
+            "tgt": [b for _, b in types],
+            **searched,
+            "identical": self.identical,
+            "unseen": self.unseen,
+            "first_any": self.first(direction, np.ones(n, dtype=np.bool_)),
+            "first": self.chosen(direction, contextual=False, with_seen=True),
+            "first_unseen": self.chosen(direction, contextual=False, with_seen=False),
+        }
+
+
+def word_pairs(table: pa.Table, metric: str) -> Sample | None:
+    """Return the sample of an accuracy of retrieval, from the flags of its predictions: one part
+    per direction.
+    """
+    name, direction = direction_of(metric)
+    with_seen, family = name.endswith("_all"), name.removesuffix("_all")
+    contextual = family == "contextual_accuracy"
+    correct = "correct" if contextual else "correct_first"
+    if family not in ("contextual_accuracy", "noncontextual_accuracy") or (
+        correct not in table.column_names
+    ):
+        return None
+
+    def flags(name: str) -> Bools:
+        return column(table, name).astype(bool)
+
+    if contextual:
+        chosen = ~flags("identical") if with_seen else ~flags("identical") & flags("unseen")
+    else:
+        chosen = flags("first" if with_seen else "first_unseen")
+    directions = column(table, "direction")
+    if direction:
+        chosen &= directions == direction
+    if not chosen.any():
+        return None
+    gains = flags(correct)[chosen].astype(float)
+    return summed(units_of(table)[chosen], directions[chosen], gains, np.ones(len(gains)))
 
 
 ACCURACIES = (
@@ -248,37 +260,17 @@ MEASURED = (
     ),
 )
 """What retrieval reports."""
-_STRINGS = ("lang", "split", "direction", "src", "tgt", "found", "found_first")
-_FLAGS = ("correct", "correct_first", "identical", "unseen", "first_any", "first", "first_unseen")
-_PLACES = (
-    "found_id",
-    "found_position",
-    "found",
-    "found_first_id",
-    "found_first_position",
-    "found_first",
-)
-_ORDER = (
-    *_STRINGS[:3],
-    "id",
-    "unit",
-    "src_position",
-    "tgt_position",
-    "src",
-    "tgt",
-    *_PLACES,
-    *_FLAGS,
-)
-
-
-def predictions_schema() -> pa.Schema:
-    """Return the columns of the predictions."""
-    return pa.schema(
-        [
-            (
-                name,
-                pa.string() if name in _STRINGS else pa.bool_() if name in _FLAGS else pa.int64(),
-            )
-            for name in _ORDER
-        ]
-    )
+COLUMNS = {
+    "direction": "string",
+    **dict.fromkeys(("id", "unit", "src_position", "tgt_position"), "int64"),
+    **dict.fromkeys(("src", "tgt"), "string"),
+    "found_id": "int64",
+    "found_position": "int64",
+    "found": "string",
+    "found_first_id": "int64",
+    "found_first_position": "int64",
+    "found_first": "string",
+    **dict.fromkeys(("correct", "correct_first", "identical", "unseen"), "bool"),
+    **dict.fromkeys(("first_any", "first", "first_unseen"), "bool"),
+}
+"""The columns of the predictions."""

@@ -1,10 +1,12 @@
-"""One vector per sentence: of one of its pieces, a mean of its pieces, or the mean of its static
-word vectors.
+"""Vectors of pieces: one per sentence, and those of special pieces, which count as words.
+
+The vector of a sentence is that of one of its pieces, a mean of its pieces, or the mean of its
+static word vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,20 +14,22 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from raxalign.arrays import Bools
 from raxalign.encoders.models.decoders import is_bidirectional, is_decoder
-from raxalign.encoders.models.pieces import token_batches
+from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.pooling import refuse_infinite
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.running import Sentence, in_text
+from raxalign.tasks.vectors.pairs import SideWords
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Batch
 
-Vectors = tuple[torch.Tensor, "np.ndarray"]
+Vectors = tuple[torch.Tensor, Bools]
 
 
 @dataclass(frozen=True)
@@ -110,15 +114,25 @@ def sentence_vectors(
     rows = encoder.pieces(sentences, lang)
     vectors_SH = torch.zeros(len(rows), encoder.hidden_size, device=encoder.device)
     read = np.array([bool((row.words >= n_prompt).any()) for row in rows], dtype=np.bool_)
+    for part, batch, states_BTH in _states(aligned, encoder, rows, chosen):
+        vectors_SH[part] = _pooled(states_BTH, batch, how, n_prompt)
+    refuse_infinite(vectors_SH, lang)
+    return vectors_SH, read
+
+
+def _states(
+    aligned: AlignedEncoder,
+    encoder: TransformerEncoder,
+    rows: Sequence[PieceRow],
+    layers: Sequence[int],
+) -> Iterator[tuple[torch.Tensor, Batch, torch.Tensor]]:
+    """Yield numbers of rows (B,) with their batch and its states (B, T, H), layers added up."""
     with evaluating(encoder.model):
         for part in token_batches([len(row) for row in rows], encoder.batch_tokens):
             batch = encoder.collate([rows[i] for i in part])
             states = aligned.hidden(batch)
-            states_BTH = torch.stack([states[layer] for layer in chosen]).sum(0)
-            pooled_BH = _pooled(states_BTH, batch, how, n_prompt)
-            vectors_SH[torch.from_numpy(part).to(encoder.device)] = pooled_BH
-    refuse_infinite(vectors_SH, lang)
-    return vectors_SH, read
+            states_BTH = torch.stack([states[layer] for layer in layers]).sum(0)
+            yield torch.from_numpy(part).to(encoder.device), batch, states_BTH
 
 
 def _pooled(states_BTH: torch.Tensor, batch: Batch, how: _Reading, n_prompt: int) -> torch.Tensor:
@@ -164,3 +178,40 @@ def _mean_of_words(
     )
     counts_S = torch.bincount(owners[found.present_N], minlength=len(sentences))
     return sums_SH / counts_S.clamp(min=1)[:, None], (counts_S > 0).cpu().numpy()
+
+
+@torch.no_grad()
+def add_specials(
+    aligned: AlignedEncoder,
+    words: SideWords,
+    lang: str,
+    vectors_NH: torch.Tensor,
+    read: Bools,
+    layers: str,
+) -> tuple[torch.Tensor, Bools]:
+    """Add the vectors of the first and the last piece, of `layers` added up, after those of each
+    sentence's words.
+
+    `vectors_NH` are those of `words`, and `read` (N,) marks the words that have one. Returns both
+    as `LinkedWords.with_specials` numbers the words. Raises `RaxalignError` for an encoder without
+    special pieces.
+    """
+    encoder, device = aligned.encoder, vectors_NH.device
+    if not isinstance(encoder, TransformerEncoder):
+        raise RaxalignError(
+            "retrieval: `specials: include` requires a transformer encoder; static vectors have no"
+            " special pieces"
+        )
+    count = len(words.sentences)
+    moved = np.arange(len(vectors_NH)) + 2 * words.row
+    wide_MH = vectors_NH.new_zeros(len(vectors_NH) + 2 * count, vectors_NH.shape[1])
+    wide_MH[torch.from_numpy(moved).to(device)] = vectors_NH
+    first = torch.from_numpy(words.offsets[1:] + 2 * np.arange(count)).to(device)
+    rows, chosen = encoder.pieces(words.sentences, lang), parse_layers(layers, aligned.n_layers)
+    for part, batch, states_BTH in _states(aligned, encoder, rows, chosen):
+        last_B = batch.mask_BT.sum(1) - 1
+        wide_MH[first[part]] = states_BTH[:, 0]
+        wide_MH[first[part] + 1] = states_BTH[torch.arange(len(part), device=device), last_B]
+    wide_read = np.ones(len(wide_MH), dtype=np.bool_)
+    wide_read[moved] = read
+    return wide_MH, wide_read

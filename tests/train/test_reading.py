@@ -1,4 +1,4 @@
-"""When the losses of a training are read, and what holds by then."""
+"""When the losses of a training are read, what holds by then, and tokens per second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from raxalign.train import reading
 from raxalign.train.loop import KeepBest, TrainingDiverged, TrainSettings, fit
 from raxalign.train.objective import Step
-from raxalign.train.reading import EVERY, Reading
+from raxalign.train.reading import EVERY, Reading, TokenRate
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression
 
@@ -96,3 +96,43 @@ def test_in_a_group_the_clock_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch)
         read.add(one, one)
     assert alone.due()
     assert not together.due()
+
+
+class Encoder(torch.nn.Module):
+    """Words and positions, as in BERT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embeddings = torch.nn.ModuleDict(
+            {"word": torch.nn.Embedding(50, 4), "position": torch.nn.Embedding(8, 4)}
+        )
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(ids.shape[1])
+        return self.embeddings["word"](ids) + self.embeddings["position"](places)
+
+
+def test_tokens_are_counted_once_and_per_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10.0]
+    monkeypatch.setattr(reading.time, "monotonic", lambda: clock[0])
+    module = torch.nn.ModuleDict({"trained": Encoder(), "head": torch.nn.Linear(4, 2)})
+    rate = TokenRate(module)
+    for _ in range(3):
+        module["trained"](torch.zeros(2, 5, dtype=torch.long))
+    clock[0] += 2.0
+    assert rate.take() == 3 * 2 * 5 / 2.0
+    clock[0] += 1.0
+    assert rate.take() is None
+
+
+def test_a_closed_rate_counts_no_more() -> None:
+    module = Encoder()
+    rate = TokenRate(module)
+    rate.close()
+    module(torch.zeros(2, 5, dtype=torch.long))
+    assert rate.take() is None
+    assert not module.embeddings["word"]._forward_pre_hooks
+
+
+def test_a_module_without_embeddings_has_no_rate() -> None:
+    assert TokenRate(torch.nn.Linear(2, 2)).take() is None

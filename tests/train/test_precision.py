@@ -1,12 +1,13 @@
-"""The precision of products."""
+"""The precision of products, and what torch.compile needs on a machine."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from raxalign.errors import ResourceError
-from raxalign.train.precision import arithmetic, check_precision
+from raxalign.errors import DependencyError, ResourceError
+from raxalign.train import precision
+from raxalign.train.precision import arithmetic, check_compiler, check_precision
 
 
 def test_bf16_rounds_products_and_leaves_the_weights_alone() -> None:
@@ -32,3 +33,21 @@ def test_tf32_is_refused_where_nothing_computes_in_it() -> None:
         check_precision("tf32", "cpu")
     check_precision("bf16", "cpu")
     check_precision("fp32", "cpu")
+
+
+def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(DependencyError, match=r"C\+\+ compiler \(no-such-compiler\)"):
+        check_compiler("cpu")
+
+
+def test_a_compiler_that_is_there_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "sh")
+    check_compiler("cpu")
+
+
+def test_a_card_requires_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "sh")
+    monkeypatch.setattr(precision, "find_spec", lambda name: None)
+    with pytest.raises(DependencyError, match="package triton"):
+        check_compiler("cuda:0")

@@ -1,0 +1,203 @@
+"""The sections `exclude` and `search`, which refer to what other sections declare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from raxalign.catalog import catalog
+from raxalign.config._faults import Faults, Node, suggestion
+from raxalign.config._specs import EncoderSpec, MethodSpec, TaskSpec
+from raxalign.config._validate import validate
+from raxalign.config.axes import LANGUAGE, Axis
+from raxalign.config.params import BaseParams, path_fields
+from raxalign.config.search import Search
+from raxalign.printing import with_article
+
+_COMMON = (*Axis, LANGUAGE)
+_MEANS = ("avg", "avg_zero_shot")
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What the points of a grid are the product of, and the tasks that are run at each; a section
+    with faults lacks what has them.
+    """
+
+    pivot: str
+    together: bool
+    languages: tuple[str, ...]
+    encoders: tuple[EncoderSpec, ...]
+    sentences: tuple[int, ...]
+    seeds: tuple[int, ...]
+    methods: tuple[MethodSpec, ...]
+    tasks: tuple[TaskSpec, ...]
+
+
+def read_exclude(
+    node: Node, axes: Axes, written: Mapping[str, Node], faults: Faults
+) -> tuple[dict[str, Any], ...]:
+    """Read the excluded points, with the values of the grid that each entry means.
+
+    Args:
+        node: The section.
+        axes: What the grid declares.
+        written: The other sections, for the names of methods that have faults, and the encoders as
+            they are written.
+        faults: Receives the faults.
+    """
+    if not isinstance(node.value, list):
+        remedy = "write [{method: name, sentences: 1000}, ...]"
+        faults.add(node, f"{node.shown()} is not a list", remedy)
+        return ()
+    methods = written["methods"].value if "methods" in written else None
+    names = list(methods) if isinstance(methods, dict) else []
+    encoders = {spec.label: spec.label for spec in axes.encoders}
+    items = written["encoder"].items() if "encoder" in written else []
+    if len(items) == len(axes.encoders):
+        labels = zip(items, axes.encoders, strict=True)
+        encoders |= {item.value: spec.label for item, spec in labels if isinstance(item.value, str)}
+    entries = []
+    for item in node.value:
+        conditions = item.entries(faults)
+        if not conditions:
+            told = "an entry without conditions would exclude everything"
+            faults.add(item, told, "write {method: name, ...}")
+        entries.append(_entry(conditions, axes, names, encoders, faults))
+    return tuple(entries)
+
+
+def _entry(
+    conditions: dict[str, Node],
+    axes: Axes,
+    names: list[str],
+    encoders: Mapping[str, str],
+    faults: Faults,
+) -> dict[str, Any]:
+    asked = conditions[Axis.METHOD].items() if Axis.METHOD in conditions else []
+    named = [value.value for value in asked if value.value in names]
+    methods = [spec for spec in axes.methods if spec.name in named or not named]
+    whole = len(methods) == len(set(named) or set(names)) > 0
+    choices: dict[str, list[Any]] = {}
+    for spec in methods:
+        for name, values in _param_values(spec).items():
+            choices.setdefault(name, []).extend(values)
+    choices |= {
+        Axis.METHOD: names,
+        LANGUAGE: list(axes.languages),
+        Axis.LANGUAGES: list(axes.languages),
+        Axis.SENTENCES: list(axes.sentences),
+        Axis.SEED: list(axes.seeds),
+        Axis.ENCODER: list(encoders),
+    }
+    chosen: dict[str, Any] = {}
+    for name, node in conditions.items():
+        if name not in choices:
+            if whole:
+                faults.add(node, "unknown key", suggestion(name, choices))
+            continue
+        found = [_choice(item, name, choices[name], faults) for item in node.items()]
+        if name == Axis.ENCODER:
+            found = [encoders.get(str(value), value) for value in found]
+        chosen[name] = found if isinstance(node.value, list) else found[0]
+    return chosen
+
+
+def _param_values(spec: MethodSpec) -> dict[str, list[Any]]:
+    """Return the values that each option takes in the points of a method. A path is shown as the
+    name of its file, as in plans.
+    """
+    values: dict[str, list[Any]] = {}
+    for point in spec.points:
+        paths = path_fields(type(point))
+        for name, field in type(point).model_fields.items():
+            value = getattr(point, name)
+            shown = value.rsplit("/", 1)[-1] if name in paths and isinstance(value, str) else value
+            shown = shown.identity() if isinstance(shown, BaseParams) else shown
+            seen = values.setdefault(field.alias or name, [])
+            if not any(_same(shown, other) for other in seen):
+                seen.append(shown)
+    return values
+
+
+def _same(one: Any, other: Any) -> bool:
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
+    """Return the grid's own value that a condition means: `9` for the text ``9``, a mapping for a
+    part of it. A value that the grid does not have is a fault.
+    """
+    value, texts = node.plain(), {node.text, node.text.rsplit("/", 1)[-1]}
+    for choice in choices:
+        within = isinstance(choice, dict) and isinstance(value, dict) and value
+        if within and value.items() <= choice.items():
+            return choice
+        if _same(choice, value) or (isinstance(choice, str) and choice in texts):
+            return choice
+    if choices:
+        noun = with_article(name if name in _COMMON else f"value of {name}")
+        listed = [str(one).lower() if isinstance(one, bool) else str(one) for one in choices]
+        remedy = suggestion(node.text, listed, listed="it has")
+        faults.add(node, f"{node.shown()} is not {noun} of this grid", remedy)
+    return value
+
+
+def read_search(node: Node, axes: Axes, faults: Faults) -> Search | None:
+    """Read the section, and check it against the methods, of which one has to have a space, and the
+    tasks, one of which the metric names.
+    """
+    written = dict(node.entries(faults))
+    split, pruner = written.get("split"), written.get("pruner")
+    if split is not None and split.value != "dev":
+        remedy = (
+            "what is chosen by test values is luck, and its test value means nothing: dev is the"
+            " only split"
+        )
+        faults.add(written.pop("split"), f"{split.shown()} is not permitted", remedy)
+    if pruner is not None and isinstance(pruner.value, str):  # only named: its other options stay
+        written["pruner"] = replace(pruner, value={"name": pruner})
+    search = validate(Search, node, faults, values=written)
+    metrics = written["metric"].items() if "metric" in written else []
+    for item in metrics:
+        if isinstance(item.value, str):
+            _check_metric(item, axes, faults)
+    if len({item.value for item in metrics if isinstance(item.value, str)}) < len(metrics):
+        faults.add(written["metric"], "the same metric twice", "give one, or two different ones")
+    if search is not None and search.pruner.prunes and len(search.metric) > 1:
+        told = "a search by two metrics cannot be pruned: a trial may be ahead by one of them"
+        faults.add(written["pruner"], told, "leave `pruner` out, or name one metric")
+    if not faults and axes.methods and not any(spec.searched for spec in axes.methods):
+        remedy = "write for example lambda: {log_uniform: [0.01, 10]}, or leave `search` out"
+        faults.add(node, "no param of a method has a space to search", remedy)
+    return search
+
+
+def _check_metric(item: Node, axes: Axes, faults: Faults) -> None:
+    """Check task/lang/metric against what the tasks of the grid declare."""
+    parts = item.value.split("/")
+    if len(parts) != 3 or not all(parts):
+        remedy = "for example xnli/avg_zero_shot/accuracy"
+        faults.add(item, f"{item.shown()} is not task/lang/metric", remedy)
+        return
+    name, lang, metric = parts
+    tasks = {spec.name: spec for spec in axes.tasks}
+    if name not in tasks:
+        if tasks:
+            faults.add(item, f"unknown task {name!r}", suggestion(name, tasks))
+        return
+    known = [*axes.languages, axes.pivot]
+    spoken = [] if lang in known else lang.split("-")
+    if axes.languages and lang not in _MEANS and {*spoken} - {*known, "{lang}", "{pivot}"}:
+        faults.add(item, f"{lang!r} is not a language here", suggestion(lang, [*_MEANS, *known]))
+    declared = catalog("tasks")[tasks[name].kind].metrics
+    added = [entry.name for entry in tasks[name].metrics]
+    found = next((entry for entry in declared if entry.names(metric)), None)
+    if metric in added:
+        return
+    if found is None:
+        every = [*(entry.name for entry in declared if entry.role == "score"), *added]
+        faults.add(item, f"{name} has no metric {metric!r}", suggestion(metric, every))
+    elif found.better == "neither":
+        faults.add(item, f"{metric} has no better direction", "choose a metric that has one")

@@ -1,0 +1,169 @@
+"""Held-out pairs as tasks read them: sentences, and linked words as flat arrays over all words of
+the sentences of one side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from raxalign.arrays import Bools, Ints
+from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import read_sentences
+from raxalign.errors import DataError
+from raxalign.lazy import np
+from raxalign.pairing.schema import links_of, read_types
+from raxalign.tasks.transfer.fingerprints import unit
+
+SPECIALS = ("[CLS]", "[SEP]")
+"""The names of the first and the last piece, whatever the encoder calls them."""
+
+
+@dataclass(frozen=True)
+class SentencePairs:
+    """The sentence pairs of a language and the pivot, as words; `ids` (S,) are their numbers.
+
+    `premises` (S,) are hashes by which pairs are not independent (None: they are).
+    """
+
+    ids: Ints
+    src: Sequence[Sequence[str]]
+    tgt: Sequence[Sequence[str]]
+    premises: Ints | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> SentencePairs:
+        """Read a dataset of sentence pairs."""
+        table = read_table(folder)
+        src, tgt = (read_sentences(table, side) for side in ("src", "tgt"))
+        return cls(np.asarray(table["id"], dtype=np.int64), src, tgt)
+
+    def first(self, limit: int | None) -> SentencePairs:
+        """Return the first pairs (None: all)."""
+        premises = None if self.premises is None else self.premises[:limit]
+        return SentencePairs(self.ids[:limit], self.src[:limit], self.tgt[:limit], premises)
+
+    @cached_property
+    def units(self) -> Ints:
+        """The hash of each pivot sentence (S,)."""
+        return np.array([unit(words) for words in self.tgt], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class SideWords:
+    """All words of the sentences of one language, numbered consecutively; word w is at
+    `position[w]` of the sentence in row `row[w]`.
+    """
+
+    sentences: Sequence[Sequence[str]]
+
+    @cached_property
+    def offsets(self) -> Ints:
+        """The number of each sentence's first word, and of all words."""
+        return np.cumsum([0, *map(len, self.sentences)], dtype=np.int64)
+
+    @cached_property
+    def row(self) -> Ints:
+        """The sentence of every word."""
+        return np.repeat(np.arange(len(self.sentences)), np.diff(self.offsets))
+
+    @cached_property
+    def position(self) -> Ints:
+        """The place of every word in its sentence."""
+        return np.arange(self.offsets[-1]) - self.offsets[self.row]
+
+    @cached_property
+    def forms(self) -> list[str]:
+        """The surface form of every word."""
+        return [word for sentence in self.sentences for word in sentence]
+
+
+@dataclass(frozen=True)
+class LinkedWords:
+    """Sentence pairs with their links: link p joins the source word numbered `src_word[p]` with the
+    target word `tgt_word[p]`.
+    """
+
+    ids: Ints
+    src: SideWords
+    tgt: SideWords
+    row: Ints
+    src_word: Ints
+    tgt_word: Ints
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def sides(self) -> tuple[tuple[SideWords, Ints], tuple[SideWords, Ints]]:
+        """Return the words of each side, and the word of every link."""
+        return (self.src, self.src_word), (self.tgt, self.tgt_word)
+
+    def keep(self, chosen: Bools) -> LinkedWords:
+        """Return some of the links alone, with all words."""
+        return replace(
+            self,
+            row=self.row[chosen],
+            src_word=self.src_word[chosen],
+            tgt_word=self.tgt_word[chosen],
+        )
+
+    def types(self) -> list[tuple[str, str]]:
+        """Return the surface forms that each link joins."""
+        src, tgt = ([side.forms[word] for word in words.tolist()] for side, words in self.sides())
+        return list(zip(src, tgt, strict=True))
+
+    def with_specials(self) -> LinkedWords:
+        """Return the pairs with both special pieces after the words of every sentence, each linked
+        to its counterpart on the other side.
+        """
+        rows = np.arange(len(self.ids))
+        (src, src_word), (tgt, tgt_word) = (_with_specials(*side) for side in self.sides())
+        row = np.concatenate([self.row, rows, rows])
+        return LinkedWords(self.ids, src, tgt, row, src_word, tgt_word)
+
+
+def _with_specials(side: SideWords, linked: Ints) -> tuple[SideWords, Ints]:
+    """The words with both special pieces after each sentence, and their links."""
+    wide = SideWords([[*sentence, *SPECIALS] for sentence in side.sentences])
+    moved = linked + len(SPECIALS) * side.row[linked]
+    return wide, np.concatenate([moved, wide.offsets[1:] - 2, wide.offsets[1:] - 1])
+
+
+def read_linked_words(folder: Path) -> LinkedWords:
+    """Read a dataset of word pairs. Raises `DataError` for links that point beyond their
+    sentence.
+    """
+    table = read_table(folder)
+    src, tgt = (SideWords(read_sentences(table, side)) for side in ("src", "tgt"))
+    links = links_of(table)
+    row, words = links.rows(), []
+    for side, place in ((src, links.src), (tgt, links.tgt)):
+        lengths = np.diff(side.offsets)[row]
+        outside = np.flatnonzero((place < 0) | (place >= lengths))
+        if len(outside):
+            worst = outside[0]
+            problem = f"link to word {place[worst]} of a sentence of {lengths[worst]} words"
+            raise DataError(folder, problem, line=int(row[worst]) + 1)
+        words.append(side.offsets[row] + place)
+    return LinkedWords(np.asarray(table["id"], dtype=np.int64), src, tgt, row, *words)
+
+
+class SeenTypes:
+    """The pairs of word types that count as seen: those linked in training, as they are written,
+    and dictionary entries in any case.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._linked = _pairs(folder / "types.arrow")
+        dictionary = folder / "dictionary.arrow"
+        self._dictionary = _pairs(dictionary) if dictionary.exists() else set()
+
+    def __contains__(self, pair: tuple[str, str]) -> bool:
+        return pair in self._linked or (pair[0].lower(), pair[1].lower()) in self._dictionary
+
+
+def _pairs(file: Path) -> set[tuple[str, str]]:
+    table = read_types(file)
+    return set(zip(table["src"].to_pylist(), table["tgt"].to_pylist(), strict=True))
