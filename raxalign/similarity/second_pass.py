@@ -36,7 +36,7 @@ def best_candidates(
     double = 2 * queries.query_factors()
     best = _Best(queries, candidates, penalties)
     best.start(nearest, double)
-    bounds_GN = torch.minimum(nearest.peaks, nearest.values[:, -1]).mul_(double)
+    bounds_GN = torch.minimum(nearest.peaks, nearest.values.amin(1)).mul_(double)
     bounds_GN -= _least_of_groups(penalties, nearest.group)[:, None]
     # A product may round one similarity differently from another product.
     lowest, highest = bounds_GN.aminmax()
