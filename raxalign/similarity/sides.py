@@ -143,7 +143,8 @@ def first_twin(vectors: torch.Tensor) -> torch.Tensor:
     hashes = torch.cat([_hashes(vectors[some]) for some in torch.split(alike, _HASHED)])
     _, inverse = torch.unique(hashes, return_inverse=True)
     firsts = torch.full_like(alike, len(index)).scatter_reduce_(0, inverse, alike, "amin")[inverse]
-    for some, first in zip(alike.split(_HASHED), firsts.split(_HASHED), strict=True):
+    parts = (torch.split(part, _HASHED) for part in (alike, firsts))
+    for some, first in zip(*parts, strict=True):
         same = (vectors[some] == vectors[first]).all(1)  # and not by their hashes alone
         index[some[same]] = first[same]
     return index

@@ -13,6 +13,7 @@ from raxalign.methods.objectives.all_words import WordContrast, hidden_words, wo
 from raxalign.methods.objectives.word_contrast import ContrastOptions, contrastive_loss, sharing
 from raxalign.methods.rows.typed import read_word_rows
 from raxalign.methods.strong_contrastive import StrongContrastive
+from raxalign.pairing.schema import read_pairs
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
@@ -124,9 +125,7 @@ def made(
     length: int = 64,
 ) -> WordContrast:
     folders = [write_pairs(folder / "pairs", columns)]
-    corpus = read_word_rows(
-        encoder, folders, length, drop_identical=True, all_types=options.mask_same_type
-    )
+    corpus = read_word_rows(encoder, folders, length, drop_identical=True)
     torch.manual_seed(0)
     return WordContrast(encoder, corpus, options)
 
@@ -255,27 +254,28 @@ def test_a_batch_without_links_has_no_contrast(encoder: TransformerEncoder, tmp_
         assert loss.item() == 0
 
 
-def test_all_types_number_a_word_and_its_links_alike(
+def test_types_number_a_word_and_its_links_alike(
     encoder: TransformerEncoder, tmp_path: Path
 ) -> None:
     inputs = toy_inputs(tmp_path, 9, ("de", "nl"))
     folders = [inputs.pairs["de"], inputs.pairs["nl"]]
-    plain, rows = (
-        read_word_rows(encoder, folders, 64, drop_identical=True, all_types=all_types)
-        for all_types in (False, True)
-    )
-    assert (plain.word_types, rows.word_types is not None) == (None, True)
+    rows = read_word_rows(encoder, folders, 64, drop_identical=True)
     owners = np.repeat(np.arange(len(rows)), np.diff(rows.link_offsets))
     sides = (
-        (rows.src, rows.link_src, rows.src_types, plain.src_types),
-        (rows.tgt, rows.link_tgt, rows.tgt_types, plain.tgt_types),
+        (rows.src, rows.link_src, rows.src_types, "src"),
+        (rows.tgt, rows.link_tgt, rows.tgt_types, "tgt"),
     )
-    for types, (side, words, of_links, as_before) in zip(rows.word_types, sides, strict=True):  # type: ignore[arg-type]
-        assert len(types) == side.word_offsets[-1]
+    for types, (side, words, of_links, name) in zip(rows.word_types, sides, strict=True):
         assert types[side.word_offsets[owners] + words].tolist() == of_links.tolist()
-        assert (of_links[:, None] == of_links).tolist() == (
-            as_before[:, None] == as_before
-        ).tolist()
+        spelt = [
+            (lang * (name == "src"), word)
+            for lang, folder in enumerate(folders)
+            for sentence in read_pairs(folder).column(name).to_pylist()
+            for word in sentence
+        ]
+        assert len(types) == side.word_offsets[-1] == len(spelt)
+        assert len(set(zip(types.tolist(), spelt, strict=True))) == len(set(spelt))
+        assert len(set(types.tolist())) == len(set(spelt))
 
 
 def test_all_words_make_the_first_loss_larger_and_train(tmp_path: Path) -> None:

@@ -168,7 +168,6 @@ class ContrastMethod(TrainedMethod):
                 [pairs[lang] for lang in inputs.languages],
                 resolved["max_length"],
                 drop_identical=self.params.identical_pairs == "drop",
-                all_types=every_word and options.mask_same_type,
             )
 
         def dev() -> tuple[Contrast, int]:

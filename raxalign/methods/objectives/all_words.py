@@ -209,7 +209,6 @@ class WordContrast(Contrast):
         n_words: int,
     ) -> torch.Tensor:
         """Which words share a type with which link, through their own links too."""
-        assert self.corpus.word_types is not None, "the types of all words are read with the rows"
         device, types_W = links[0].device, []
         for which, types in enumerate(self.corpus.word_types):
             words, owners = self.sides[which].words(rows)
