@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.linear import Linear, least_squares
-from raxalign.methods.statistics.pair_moments import Moments
+from raxalign.methods.statistics.moments import Moments
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, applied, normal, planted_inputs
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
@@ -24,7 +24,7 @@ def fitted(source: torch.Tensor, target: torch.Tensor, *, center: bool) -> torch
         inner.add(source[part, None], source[part, None])
         pairs.add(source[part, None], target[part, None])
     weight = least_squares(inner.cross(0, center=center), pairs.cross(0, center=center))
-    from_mean, to_mean = pairs.means(0)
+    (from_mean,), (to_mean,) = pairs.means()
     return (source - from_mean) @ weight + to_mean if center else source @ weight
 
 

@@ -13,7 +13,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.mean_shift import MeanShift
-from raxalign.methods.statistics.pair_moments import sentences_of
+from raxalign.methods.statistics.moments import sentences_of
 from raxalign.tasks.classification.model import SentenceClassifier
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import normal, write_text

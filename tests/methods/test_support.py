@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from raxalign.methods.statistics.support import numerical_rank, support
+from raxalign.methods.statistics.procrustes import numerical_rank, support
 
 
 def diagonal(*values: float) -> torch.Tensor:

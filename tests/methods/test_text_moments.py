@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.encoders.models.aligned import Affine, Unit
-from raxalign.methods.statistics.text_moments import TextMoments, WordReading, text_moments
+from raxalign.methods.statistics.moments import TextMoments, WordReading, text_moments
 from tests.methods.planted import TableEncoder, normal, planted_inputs
 
 
