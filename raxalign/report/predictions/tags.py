@@ -14,6 +14,7 @@ from raxalign.analysis.retrieval_bins import (
     tags_of_types,
 )
 from raxalign.errors import DependencyError
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +26,7 @@ Tagger = Callable[["pa.Table"], Sequence[str | None]]
 """Predictions of one language to a part of speech for each row, of the pivot's word."""
 
 
-def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
+def pivot_tags(plan: Plan, storage: Storage) -> tuple[str, Tagger] | None:
     """Return how the pivot's words are tagged, in words, and the tagger: the phrasebook's own tags,
     or of each form the most frequent one in the treebank files of the grid's tagging task, or
     spaCy's where it is installed with its small model of the pivot; None where there is none.
@@ -39,12 +40,12 @@ def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
         return "the phrasebook's own", _of_phrasebook(books[0], plan.pivot)
     files = _treebanks(plan)
     if not files:
-        return _of_spacy(plan, root)
-    from raxalign.tasks.tagging.columns import read_conllu
+        return _of_spacy(plan, storage)
+    from raxalign.tasks.tagging.reading import read_tagged
+    from raxalign.tasks.tagging.scheme import UNIVERSAL
 
-    lexicon = majority_tags(
-        (row.words, row.tags) for file in files for row in read_conllu(file).rows
-    )
+    rows = (row for file in files for row in read_tagged(file, scheme=UNIVERSAL).rows)
+    lexicon = majority_tags((row.words, row.tags) for row in rows)
     names = " and ".join(file.name for file in files)
     return f"the most frequent one of each form in {names}", lambda table: tags_of_types(
         table, "tgt", lexicon
@@ -65,33 +66,25 @@ def _of_phrasebook(stage: Stage, pivot: str) -> Tagger:
     return tags
 
 
-def _of_spacy(plan: Plan, root: str) -> tuple[str, Tagger] | None:
+def _of_spacy(plan: Plan, storage: Storage) -> tuple[str, Tagger] | None:
     """By spaCy, in their sentences, which are the held-out ones in the storage; every language pair
     may have others.
     """
     if find_spec("spacy") is None:
         return None
     from raxalign.corpora.text.dataset import read_table
-    from raxalign.store.artifacts import ArtifactStore
 
-    store, model = (
-        ArtifactStore(root),
-        f"{plan.pivot}_core_{'web' if plan.pivot in ('en', 'zh') else 'news'}_sm",
-    )
+    store = storage.artifacts
+    model = f"{plan.pivot}_core_{'web' if plan.pivot in ('en', 'zh') else 'news'}_sm"
     tagged: dict[str, dict[int, list[str]]] = {}
     for key, stage in plan.stages.items():
-        if (
-            stage.kind == "pairs"
-            and stage.params.get("part") == "heldout"
-            and store.has("pairs", key)
-        ):
+        heldout = stage.kind == "pairs" and stage.params.get("part") == "heldout"
+        if heldout and store.has("pairs", key):
             table = read_table(store.open("pairs", key) / "data")
             sentences = dict(zip(table["id"].to_pylist(), table["tgt"].to_pylist(), strict=True))
             try:
                 tagged[f"{stage.params['lang']}-{plan.pivot}"] = spacy_tags(sentences, model)
-            except (
-                DependencyError
-            ):  # spaCy without its model of the pivot: the table is for who has it
+            except DependencyError:  # no model of the pivot: the table is for who has it
                 return None
     if not tagged:
         return None
@@ -102,13 +95,11 @@ def _of_spacy(plan: Plan, root: str) -> tuple[str, Tagger] | None:
 
 def _treebanks(plan: Plan) -> list[Path]:
     """The CoNLL-U files of the pivot that a tagging task of the plan names."""
-    files: dict[Path, None] = {}
-    for stage in plan.stages.values():
-        if stage.kind == "evaluation":
-            places = [
-                place
-                for name, place in stage.locations.items()
-                if name.rpartition("/")[2] == plan.pivot and str(place).endswith(".conllu")
-            ]
-            files |= {Path(place): None for place in places if Path(place).is_file()}
-    return list(files)
+    files = [
+        Path(place)
+        for stage in plan.stages.values()
+        if stage.kind == "evaluation"
+        for name, place in stage.locations.items()
+        if name.rpartition("/")[2] == plan.pivot and str(place).endswith(".conllu")
+    ]
+    return [file for file in dict.fromkeys(files) if file.is_file()]
