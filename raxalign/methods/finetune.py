@@ -500,7 +500,8 @@ class Alignment(HostSided[_Weights, _Read]):
         )
         if not options.reg_weight:
             none = np.zeros(0, np.int64)
-            return pairs, targets, *[WeightedWords(none, none, np.zeros(0))] * 2
+            nothing = WeightedWords(none, none, np.zeros(0))
+            return pairs, targets, nothing, nothing
         number, owners = ranges(held.word_offsets, rows)
         read = held.count_W[number] > 0
         place, owners = (number - held.word_offsets[rows][owners])[read], owners[read]

@@ -193,8 +193,11 @@ class _Rotations:
         ends = self._centroids(lang, unit, moments)
         if self.params.direction == "to-other":
             ends = ends[::-1]
-        src, tgt = ([(Unit(), Affine(mean), Unit()) for mean in side_LH] for side_LH in ends)
-        return src, tgt
+        src, tgt = ends
+        return (
+            [(Unit(), Affine(mean), Unit()) for mean in src],
+            [(Unit(), Affine(mean), Unit()) for mean in tgt],
+        )
 
     def _moments(self, lang: str, steps: tuple[Chains, Chains]) -> Moments:
         """Return sums over the pairs of one language after the steps of both sides, the side first

@@ -37,7 +37,7 @@ def joint(bitexts: Bitexts, step: Step) -> Rows:
     return joint_rows(bitexts.sentences, bitexts.src_P[step.rows], bitexts.tgt_P[step.rows])
 
 
-def objective(encoder: TransformerEncoder, bitexts: Bitexts) -> MaskedLM:
+def objective(encoder: TransformerEncoder, bitexts: Bitexts) -> MaskedLM[Bitexts]:
     return MaskedLM(encoder, bitexts, joint, 0.15)
 
 

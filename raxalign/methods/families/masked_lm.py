@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Generic, Self
 
 from pydantic import Field
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from raxalign.train.runtime import Runtime
 
 
-class MaskedLM(MaskedWords[Rows]):
+class MaskedLM(MaskedWords[Rows], Generic[RowsT]):
     """Predicts the masked pieces of the batches that `batch_of(rows, step)` makes, row r of them
     from ``step.rows[r]``.
     """
@@ -85,7 +85,7 @@ class MaskedLMMethod(TrainedMethod[RowsT]):
         encoder: TransformerEncoder,
         rows: RowsT,
         runtime: Runtime,  # noqa: ARG002
-    ) -> MaskedLM:
+    ) -> MaskedLM[RowsT]:
         """Return the prediction of masked pieces."""
         return MaskedLM(encoder, rows, self.batch_of, self.params.mask_share)
 

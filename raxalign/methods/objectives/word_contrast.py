@@ -294,7 +294,8 @@ class WordContrast(Contrast):
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """Return the number of words of each row that were read, of both sides, (rows,)."""
-        return self._counts(0, rows) + self._counts(1, rows)
+        counts: np.ndarray = self._counts(0, rows) + self._counts(1, rows)
+        return counts
 
     def _word_items(
         self, rows: np.ndarray, which: int, words: np.ndarray, owners: np.ndarray
