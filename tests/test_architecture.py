@@ -68,7 +68,7 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 79_720, 551, 64_027
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Answer Asked Block Compared Contrast Crowd Ended Entry Found Job Match Measured
+    Alignment Answer Asked Block Compared Contrast Ended Entry Found Job Match Measured
     Needs Note Notes Objective Outcome Part Phrasebook PhrasebookSizes Predicted Predictions
     Progress Published Reading Recipe Runs Sample Score Searched Sentence Sentences Space Spoken
     Step Tally Texts TokenTranslation Training Unit Word
