@@ -154,11 +154,16 @@ def _of_adam(event: Any) -> bool:
 
 
 def measure(
-    part: Part, loaded: Callable[[], TransformerEncoder], options: Any
+    part: Part,
+    loaded: Callable[[], TransformerEncoder],
+    options: Any,
+    profiled: Part | None = None,
 ) -> dict[str, object]:
     """Run a part once for its speed and once for its waits, each time with an encoder as it is
-    loaded, in its precision. Padding counts neither as tokens nor as operations.
+    loaded, in its precision. Padding counts neither as tokens nor as operations. `profiled` is what
+    is run for the waits, where that is less: a profile of many steps takes minutes to read.
     """
+    seen_part = profiled or part
     encoder = loaded()
     runtime = Runtime(device=options.device, precision=encoder.precision)
     pad, tokens, done = encoder.tokenizer.pad_token_id, [0], [0]
@@ -180,23 +185,23 @@ def measure(
         torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     with timing() as spent:
-        part.run(loaded(), replace(runtime, prefetch=True))
+        seen_part.run(loaded(), replace(runtime, prefetch=True))
     activities, encoder = [ProfilerActivity.CPU], loaded()
     hook = register_optimizer_step_post_hook(lambda *_: _mark())
     with profile(activities=[*activities, *([ProfilerActivity.CUDA] if on_card else [])]) as seen:
-        part.run(encoder, runtime)
+        seen_part.run(encoder, runtime)
     hook.remove()
     steps, events = _within_steps(seen.events() or [])
     waits = [event for event in events if event.name in WAITS and not _of_adam(event)]
     whole = sum(event.self_cpu_time_total for event in events)
     found: dict[str, object] = {
         "tokens_per_second": round(int(tokens[0]) / seconds),
-        "waits_per_step": len(waits) / (steps or part.steps),
+        "waits_per_step": len(waits) / (steps or seen_part.steps),
         "wait_share": sum(event.self_cpu_time_total for event in waits) / whole,
     }
     if spent.made:
         found["hidden_share"] = spent.hidden
-        found["preparation_per_step"] = spent.made / (part.steps - 1)
+        found["preparation_per_step"] = spent.made / (seen_part.steps - 1)
     if on_card:
         blocks = find_blocks(encoder.model.base_model).parts
         weights = sum(p.numel() for block in blocks for p in block.parameters())

@@ -65,13 +65,12 @@ KNOWN_CIRCLES: set[tuple[str, str]] = (
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 79_720, 551, 64_027
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 78_531, 536, 64_041
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Answer Asked Block Compared Contrast Ended Entry Found Job Match Measured
-    Needs Note Notes Objective Outcome Part Phrasebook PhrasebookSizes Predicted Predictions
-    Progress Published Reading Recipe Runs Sample Score Searched Sentence Sentences Space Spoken
-    Step Tally Texts TokenTranslation Training Unit Word
+    Alignment Compared Contrast Ended Entry Found Job Needs Note Objective Outcome Part
+    Phrasebook PhrasebookSizes Predicted Predictions Progress Reading Recipe Runs Sample Score
+    Searched Sentence Sentences Space Spoken Step Texts Training Unit Word
 """
 KNOWN_NAMESAKES = set(NAMESAKES.split())
 PRIVATE_OF_OTHERS = {  # private modules of Ray and MLflow that are imported; nothing is added

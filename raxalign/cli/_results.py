@@ -170,8 +170,8 @@ def _print_short(
     results = Results.of(rows, plan)
     if selection.narrows:
         results = replace(results, cells=selection.cells(results.cells))
-    leading = [results.leading(task) for task in results.tasks]
-    asked = [entry for entry in results.tables if selection.metrics or entry in leading]
+    leading = results.leading_tables()
+    asked = [table for table in results.tables if selection.metrics or table in leading]
     tested = comparisons(results.cells, plan, Ledger(opened.root), baseline=baseline, tables=asked)
     found = short_tables(
         results, Judge(tested), asked, lambda lang: selection.takes_lang(lang, plan.pivot)
@@ -218,7 +218,7 @@ def _print_comparisons(
     if format is Format.json:
         print_out(tables.as_json(compared.comparison_rows(found, plan)))
     elif format is Format.csv:
-        print_out(compared.comparisons_csv(compared.comparison_rows(found, plan)))
+        print_out(tables.as_csv(compared.comparison_rows(found, plan), compared.FIELDS))
     else:
         text = compared.as_text(found, plan, width=width())
         lines = [] if selection.narrows else paragraph(answer(found, results), width())

@@ -1,36 +1,34 @@
-"""Comparisons with a baseline as rows for programs, as CSV, and as tables for people."""
+"""Comparisons with a baseline as rows for programs, and as tables for people."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.names import cell_name
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.report.cells.numbers import UNDECLARED, Unit, heading_of, unit_of
-from raxalign.report.terminal.fit import Texts, fitted, paragraph
+from raxalign.report.cells.results import TableKey, table_of
+from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
 FIELDS = (
     *("cell", "method", "params", "encoder", "sentences", "task", "lang", "metric", "split"),
-    *("better", "unit"),
-    *("value", "low", "high", "runs", "examples"),
-    *(
-        "baseline",
-        "baseline_value",
-        "baseline_runs",
-        "difference",
-        "difference_low",
-        "difference_high",
-    ),
-    *("p", "p_adjusted", "paired", "verdict", "reason", "at_chance"),
-    *("falls_far", "outdated"),
+    *("better", "unit", "value", "low", "high", "runs", "examples"),
+    *("baseline", "baseline_value", "baseline_runs"),
+    *("difference", "difference_low", "difference_high", "p", "p_adjusted", "paired"),
+    *("verdict", "reason", "at_chance", "falls_far", "outdated"),
+)
+_HEADS = ("method", "sentences", "lang")
+_COLUMNS = ("value", "difference", "p (Holm)", "runs", "examples", "verdict")
+_WORDS = frozenset({"method", "lang", "verdict"})
+_LEGEND = (
+    "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's"
+    f" correction over all comparisons of a table; better and worse at 0.05. {ONE_BY_ONE} Runs: of"
+    " the value / of the baseline."
 )
 
 
@@ -44,14 +42,9 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
 
 
 def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
-    cell, found, around, against = (
-        entry.cell,
-        entry.comparison,
-        entry.interval,
-        entry.baseline_value,
-    )
+    cell, found, around = entry.cell, entry.comparison, entry.interval
     assert entry.baseline is not None
-    assert against is not None
+    assert entry.baseline_value is not None
     return {
         "cell": cell_name(cell, plan),
         "method": cell.method,
@@ -59,15 +52,16 @@ def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
         "encoder": cell.encoder,
         "sentences": cell.sentences,
         **dict(zip(("task", "lang", "metric", "split"), entry.name, strict=True)),
-        **{name: getattr(entry.measured, name) for name in ("better", "unit")},
+        "better": entry.measured.better,
+        "unit": entry.measured.unit,
         "value": entry.value.mean,
         "low": around and around.low,
         "high": around and around.high,
         "runs": entry.value.n,
         "examples": found.examples if found else around and around.examples,
         "baseline": cell_name(entry.baseline, plan),
-        "baseline_value": against.mean,
-        "baseline_runs": against.n,
+        "baseline_value": entry.baseline_value.mean,
+        "baseline_runs": entry.baseline_value.n,
         "difference": entry.difference,
         "difference_low": found and found.low,
         "difference_high": found and found.high,
@@ -82,43 +76,22 @@ def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
     }
 
 
-def comparisons_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """CSV with a header; params as JSON, absent values empty."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(FIELDS)
-    for row in rows:
-        writer.writerow(
-            [
-                (
-                    json.dumps(row[name], ensure_ascii=False)
-                    if isinstance(row[name], dict)
-                    else row[name]
-                )
-                for name in FIELDS
-            ]
-        )
-    return text.getvalue()
-
-
 def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = None) -> str:
     """Return one table per task and metric for a terminal: one line per cell and language, the
     baselines too. `width` are the columns of the terminal; None leaves a table as wide as it is.
     """
-    tables: dict[tuple[str, str, str], list[Compared]] = defaultdict(list)
+    tables: dict[TableKey, list[Compared]] = defaultdict(list)
     for entry in compared:
-        tables[entry.name[0], entry.name[2], entry.name[3]].append(entry)
+        tables[table_of(entry.name)].append(entry)
     several = len({entry.cell.encoder for entry in compared}) > 1
     found: list[str] = []
-    for name, entries in tables.items():
+    for table, entries in tables.items():
         unit = unit_of(entries[0].measured, (entry.value.mean for entry in entries))
-        lines = [
-            _line(entry, plan, unit, several=several)
-            for entry in sorted(entries, key=lambda entry: entry.name[1].startswith("avg"))
-        ]
+        means_last = sorted(entries, key=lambda entry: entry.name[1].startswith("avg"))
+        lines = tuple(_line(entry, plan, unit, several=several) for entry in means_last)
         found += [
-            *paragraph(_heading(name, entries, plan), width),
-            *fitted(Texts(_HEADS, _COLUMNS, tuple(lines), _WORDS), width),
+            *paragraph(_heading(table, entries, plan), width),
+            *fitted(TextTable(_HEADS, _COLUMNS, lines, _WORDS), width),
             "",
         ]
     return "\n".join([*found, *paragraph(_LEGEND, width)]) + "\n"
@@ -134,22 +107,22 @@ def fallen_text(entries: Sequence[Compared], plan: Plan) -> list[str]:
         size = f" with {entry.cell.sentences:,} pairs" if entry.cell.sentences else ""
         cell = f"{cell_name(entry.cell, plan)}{size}"
         tables[f"{task} ({metric}, {split})", cell, entry.cell.encoder].append(entry)
-    return [
-        f"{cell} falls far below its baseline in {table}: "
-        + ", ".join(
+    told = []
+    for (table, cell, _), of_table in tables.items():
+        unit = unit_of(of_table[0].measured, (entry.value.mean for entry in of_table))
+        values = (
             f"{entry.name[1]} {unit.show(entry.value.mean)} against"
             f" {unit.show(entry.baseline_value.mean)}"
             for entry in of_table
             if entry.baseline_value is not None
         )
-        for (table, cell, _), of_table in tables.items()
-        for unit in [unit_of(of_table[0].measured, (entry.value.mean for entry in of_table))]
-    ]
+        told.append(f"{cell} falls far below its baseline in {table}: {', '.join(values)}")
+    return told
 
 
-def _heading(name: tuple[str, str, str], entries: Sequence[Compared], plan: Plan) -> str:
+def _heading(table: TableKey, entries: Sequence[Compared], plan: Plan) -> str:
     """What a table is of, and against which baselines."""
-    (task, metric, split), measured = name, entries[0].measured
+    (task, metric, split), measured = table, entries[0].measured
     bases = (entry.baseline for entry in entries if entry.baseline is not None)
     against = list(dict.fromkeys(cell_name(base, plan) for base in bases))
     title = f"{task}: {metric} ({split}){heading_of(measured)}"
@@ -162,45 +135,25 @@ def _heading(name: tuple[str, str, str], entries: Sequence[Compared], plan: Plan
     return f"{title}, against {' and '.join(against)}"
 
 
-_HEADS = ("method", "sentences", "lang")
-_COLUMNS = ("value", "difference", "p (Holm)", "runs", "examples", "verdict")
-_WORDS = frozenset({"method", "lang", "verdict"})
-_LEGEND = (
-    "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's"
-    f" correction over all comparisons of a table; better and worse at 0.05. {ONE_BY_ONE} Runs: of"
-    " the value / of the baseline."
-)
-
-
 def _line(entry: Compared, plan: Plan, unit: Unit, *, several: bool) -> tuple[str, ...]:
-    cell, found, around, against = (
-        entry.cell,
-        entry.comparison,
-        entry.interval,
-        entry.baseline_value,
-    )
+    cell, found, around = entry.cell, entry.comparison, entry.interval
     name = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
     size = f"{cell.sentences:,}" if cell.sentences is not None else ""
     value = unit.show(entry.value.mean)
     value += f" {unit.show_interval(around.low, around.high)}" if around else ""
-    difference = "" if entry.difference is None else unit.show_difference(entry.difference)
-    if found is not None and found.low is not None and found.high is not None:
-        bounds = (unit.show_difference(bound) for bound in (found.low, found.high))
-        difference += f" [{', '.join(bounds)}]"
     runs, examples = f"{entry.value.n}", f"{around.examples:,}" if around else ""
-    if against is not None:
-        runs, examples = f"{runs} / {against.n}", f"{found.examples:,}" if found else ""
-    known = (name, size, entry.name[1], value, difference if against is not None else "")
-    return (*known, _p(entry) if against is not None else "", runs, examples, _verdict(entry))
-
-
-def _p(entry: Compared) -> str:
-    if entry.p_adjusted is None:
-        return ""
-    return f"{entry.p_adjusted:.4f}" if entry.p_adjusted >= 0.0001 else "<0.0001"
-
-
-def _verdict(entry: Compared) -> str:
+    difference = p = ""
+    if entry.baseline_value is not None:
+        runs, examples = (
+            f"{runs} / {entry.baseline_value.n}",
+            f"{found.examples:,}" if found else "",
+        )
+        difference = "" if entry.difference is None else unit.show_difference(entry.difference)
+        if found is not None and found.low is not None and found.high is not None:
+            bounds = (unit.show_difference(bound) for bound in (found.low, found.high))
+            difference += f" [{', '.join(bounds)}]"
+        if entry.p_adjusted is not None:
+            p = f"{entry.p_adjusted:.4f}" if entry.p_adjusted >= 0.0001 else "<0.0001"
     facts = [
         entry.verdict or "",
         f"({entry.untested})" if entry.untested else "",
@@ -208,4 +161,5 @@ def _verdict(entry: Compared) -> str:
         "(falls far below)" if entry.falls_far else "",
         "(outdated readouts)" if entry.outdated else "",
     ]
-    return " ".join(fact for fact in facts if fact)
+    verdict = " ".join(fact for fact in facts if fact)
+    return (name, size, entry.name[1], value, difference, p, runs, examples, verdict)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,14 @@ from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
 from raxalign.plugin_files import load_files, visible
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.compared import comparison_rows, comparisons_csv
-from raxalign.report.document import Document, Part, Share, Table, identifier
+from raxalign.report.compared import FIELDS as COMPARISON_FIELDS
+from raxalign.report.compared import comparison_rows
+from raxalign.report.document import Document, Part, Table, identifier
 from raxalign.report.paper.references import references
 from raxalign.report.paper.short_tables import short_tables
-from raxalign.report.published.fill import Measure
 from raxalign.report.render import as_html, as_latex, as_markdown, short_latex, short_markdown
-from raxalign.report.sections.base import Material, Section
-from raxalign.report.tables import as_json, csv_parts, json_parts
+from raxalign.report.sections.base import Material, Measure, Section
+from raxalign.report.tables import csv_parts, json_parts
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -55,9 +56,6 @@ LEGEND = (
 )
 
 
-_NOTHING: Mapping[str, str] = {}
-
-
 @dataclass(frozen=True)
 class Composed:
     """The report as a value, the files of its sections (name -> text), the comparisons that its
@@ -77,51 +75,44 @@ def compose(
     *,
     ledger: Ledger | None = None,
     published: Sequence[str] = (),
-    sources: Mapping[str, str] = _NOTHING,
+    sources: Mapping[str, str] | None = None,
 ) -> Composed:
     """Make the report of result rows as a value.
 
     Args:
         rows: result rows of the plan (`plan.results.rows`).
-        plan: the plan of the grid; the sections among its plug-in files are shown too.
+        plan: the plan; sections among its plug-in files are shown too.
         figures: the folder that figures are drawn into.
         ledger: the stored predictions (None: nothing is tested, and there are no analyses).
         published: the papers whose tables are shown (`config.published`).
         sources: the texts that the grid is made of, by their file names.
-
-    Returns:
-        The document, the files of its sections, the comparisons, and the short tables.
     """
     results = Results.of(rows, plan)
-    compared = comparisons(results.cells, plan, ledger)
+    judge = Judge(comparisons(results.cells, plan, ledger))
     made: list[Section] = []
     material = Material(
-        results,
-        Judge(compared),
-        figures,
-        ledger,
-        published,
-        lambda name: _measure(made, name),
-        sources,
+        results, judge, figures, ledger, published, partial(_measure, made), sources or {}
     )
     made += [section(material) for section in section_kinds(plan)]
     shares = [share for section in made if (share := section.share()) is not None]
-    files = {name: text for share in shares for name, text in share.files.items()}
-    short = {entry[0]: table for entry, table in short_tables(results, material.judge)}
-    return Composed(_document(plan, shares), files, compared, short)
-
-
-def _document(plan: Plan, shares: Sequence[Share]) -> Document:
-    """The report of all sections' shares."""
-    return Document(
+    document = Document(
         plan.name,
         "Cross-lingual alignment, measured",
         tuple(fact for share in shares for fact in share.facts),
-        tuple(_joined(shares)),
+        tuple(_joined(part for share in shares for part in share.parts)),
         LEGEND,
         next((share.headline for share in shares if share.headline is not None), None),
         tuple(listing for share in shares for listing in share.listings),
     )
+    files = {name: text for share in shares for name, text in share.files.items()}
+    short = {key[0]: table for key, table in short_tables(results, judge)}
+    return Composed(document, files, judge.compared, short)
+
+
+def _measure(sections: Sequence[Section], name: str) -> Measure | None:
+    """What the first section that measures something of a name measures it with."""
+    found = (section.measures().get(name) for section in sections)
+    return next((measure for measure in found if measure is not None), None)
 
 
 def section_kinds(plan: Plan) -> list[type[Section]]:
@@ -132,32 +123,21 @@ def section_kinds(plan: Plan) -> list[type[Section]]:
     sections = catalog("sections")
     with visible(plan.plugins):
         found: list[type[Section]] = [kind for _, kind in sections.items()]
-    package = sections.package
-    return sorted(found, key=lambda kind: (not _inside(kind, package), kind.place))
+    own = f"{sections.package}."
+    return sorted(found, key=lambda kind: (not kind.__module__.startswith(own), kind.place))
 
 
-def _inside(kind: type[Section], package: str) -> bool:
-    return kind.__module__.startswith(f"{package}.")
-
-
-def _measure(sections: Iterable[Section], name: str) -> Measure | None:
-    """What the first section that measures something of a name measures it with."""
-    found = (section.measures().get(name) for section in sections)
-    return next((measure for measure in found if measure is not None), None)
-
-
-def _joined(shares: Iterable[Share]) -> Iterator[Part]:
+def _joined(shared: Iterable[Part]) -> Iterator[Part]:
     """The parts in the order of their first shares, those of one anchor joined; tables without an
     anchor are numbered.
     """
     parts: dict[str, Part] = {}
     number = 0
-    for part in (part for share in shares for part in share.parts):
+    for part in shared:
         tables: list[Table] = []
         for table in part.tables:
             number += not table.anchor
-            anchor = table.anchor or f"analysis-{number}"
-            tables.append(replace(table, anchor=anchor))
+            tables.append(replace(table, anchor=table.anchor or f"analysis-{number}"))
         before = parts.get(part.anchor, replace(part, tables=(), figures=(), remarks=()))
         parts[part.anchor] = replace(
             before,
@@ -175,64 +155,36 @@ def write_report(
     *,
     ledger: Ledger | None = None,
     published: Sequence[str] = (),
-    sources: Mapping[str, str] = _NOTHING,
+    sources: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Write the report of result rows into a folder.
-
-    Args:
-        rows: result rows of the plan (`plan.results.rows`).
-        plan: the plan of the grid; the sections among its plug-in files are shown too.
-        folder: where the report is written; it is made where it is not there.
-        ledger: the predictions that differences are tested on and analyses are made of (None:
-            neither is done).
-        published: the papers whose tables are shown (`config.published`).
-        sources: the texts that the grid is made of, by their file names.
-
-    Returns:
-        The paths of all files, the page first.
+    """Write the report of result rows into a folder, which is made where it is not there; the other
+    arguments are those of `compose`. Returns the paths of all files, the page first.
     """
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
-    (folder / "tables").mkdir(exist_ok=True)
-    composed = compose(
-        rows, plan, folder / "figures", ledger=ledger, published=published, sources=sources
-    )
-    texts = {
-        **_texts(composed),
-        "results.csv": csv_parts(rows),
-        "results.json": json_parts(rows),
-        "references.bib": [references(plan, published)],
-        **_comparisons(composed, plan),
-    }
-    _write(texts, folder)
-    drawn = (figure.name for part in composed.document.parts for figure in part.figures)
-    figures = [f"figures/{name}.{kind}" for name in drawn for kind in ("svg", "pdf", "png")]
-    return [folder / name for name in (*texts, *figures)]
-
-
-def _write(texts: Mapping[str, Iterable[str]], folder: Path) -> None:
-    """Write texts, each in parts, under their names."""
-    for name, parts in texts.items():
-        with (folder / name).open("w", encoding="utf-8") as file:
-            file.writelines(parts)
-
-
-def _texts(composed: Composed) -> dict[str, Iterable[str]]:
-    """The page in three languages, the files of its sections, and the short tables."""
+    for place in ("figures", "tables"):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+    given = {"ledger": ledger, "published": published, "sources": sources}
+    composed = compose(rows, plan, folder / "figures", **given)  # type: ignore[arg-type]
     document, short = composed.document, composed.short.items()
-    return {
+    compared = comparison_rows(composed.compared, plan)
+    texts: dict[str, Iterable[str]] = {
         "report.html": [as_html(document)],
         "report.md": [as_markdown(document)],
         "report.tex": [as_latex(document)],
         **{name: [text] for name, text in composed.files.items()},
         **{f"tables/{identifier(task)}.tex": [short_latex(table)] for task, table in short},
         **{f"tables/{identifier(task)}.md": [short_markdown(table)] for task, table in short},
+        "results.csv": csv_parts(rows),
+        "results.json": json_parts(rows),
+        "references.bib": [references(plan, published)],
+        "comparisons.csv": csv_parts(compared, COMPARISON_FIELDS),
+        "comparisons.json": json_parts(compared),
     }
-
-
-def _comparisons(composed: Composed, plan: Plan) -> dict[str, Iterable[str]]:
-    """The comparisons for programs."""
-    found = comparison_rows(composed.compared, plan)
-    return {"comparisons.csv": [comparisons_csv(found)], "comparisons.json": [as_json(found)]}
+    for name, parts in texts.items():
+        with (folder / name).open("w", encoding="utf-8") as file:
+            file.writelines(parts)
+    figures = (figure.name for part in document.parts for figure in part.figures)
+    drawn = (f"figures/{name}.{kind}" for name in figures for kind in ("svg", "pdf", "png"))
+    return [folder / name for name in (*texts, *drawn)]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ LaTeX.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -42,6 +42,10 @@ class Entry:
     notes: tuple[int, ...] = ()
     state: State = "value"
     worse: bool | None = None
+
+
+EMPTY = Entry("–", state="empty")
+"""A cell that nothing fills."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,10 @@ class Part:
     figures: tuple[Figure, ...] = ()
     remarks: tuple[str, ...] = ()
 
+    def alone(self) -> Share | None:
+        """Return the share of this part; None where it has neither tables nor figures."""
+        return Share((self,)) if self.tables or self.figures else None
+
 
 @dataclass(frozen=True)
 class Headline:
@@ -175,53 +183,8 @@ class Document:
         return tuple(value for name, value in self.facts if name == "note")
 
 
-def renumbered(table: Table) -> Table:
-    """Return the table without notes that nothing refers to; the others are numbered in the order
-    of reading.
-    """
-    order: dict[int, int] = {}
-    for line in table.lines:
-        for number in (*line.notes, *(number for entry in line.entries for number in entry.notes)):
-            order.setdefault(number, len(order) + 1)
-    lines = tuple(
-        replace(
-            line,
-            notes=tuple(sorted(order[n] for n in line.notes)),
-            entries=tuple(
-                replace(entry, notes=tuple(sorted(order[n] for n in entry.notes)))
-                for entry in line.entries
-            ),
-        )
-        for line in table.lines
-    )
-    return replace(table, lines=lines, notes=tuple(table.notes[number - 1] for number in order))
-
-
-def lifted(lines: Sequence[Line], measured: Sequence[Entry]) -> tuple[list[int], list[Line]]:
-    """Return the notes that hold for every measured cell, or every measured line, and the lines
-    without them.
-    """
-    rows = [line.notes for line in lines if any(entry.state == "value" for entry in line.entries)]
-    shared = set.intersection(*(set(notes) for notes in rows)) if len(rows) > 1 else set()
-    shared |= (
-        set.intersection(*(set(entry.notes) for entry in measured)) if len(measured) > 1 else set()
-    )
-    kept = [
-        replace(
-            line,
-            notes=tuple(n for n in line.notes if n not in shared),
-            entries=tuple(
-                replace(entry, notes=tuple(n for n in entry.notes if n not in shared))
-                for entry in line.entries
-            ),
-        )
-        for line in lines
-    ]
-    return sorted(shared), kept
-
-
 @dataclass
-class Notes:
+class TableNotes:
     """The notes of a table while it is made: the same text has one number."""
 
     texts: list[str] = field(default_factory=list)
@@ -232,6 +195,44 @@ class Notes:
             self.texts.append(text)
         return self.texts.index(text) + 1
 
-    def numbers(self, texts: Sequence[str]) -> tuple[int, ...]:
+    def numbers(self, texts: Iterable[str]) -> tuple[int, ...]:
         """Return the numbers of several, ascending."""
         return tuple(sorted({self.number(text) for text in texts}))
+
+
+def with_notes(table: Table, texts: Sequence[str]) -> Table:
+    """Return a table with its notes, numbered in the order of reading.
+
+    Notes that hold for every measured cell, or every measured line, stand once in the caption.
+    Notes that nothing refers to are left out.
+
+    Args:
+        table: The table; lines and cells have numbers of texts, from 1.
+        texts: The texts of all notes.
+    """
+    cells = [entry for line in table.lines for entry in line.entries if entry.state == "value"]
+    rows = [line for line in table.lines if any(entry.state == "value" for entry in line.entries)]
+    everywhere: set[int] = set()
+    for noted in (rows, cells):
+        if len(noted) > 1:
+            everywhere |= set.intersection(*(set(one.notes) for one in noted))
+    caption = " ".join([table.caption, *(texts[number - 1] for number in sorted(everywhere))])
+    order: dict[int, int] = {}
+    for line in table.lines:
+        for number in (*line.notes, *(number for entry in line.entries for number in entry.notes)):
+            if number not in everywhere:
+                order.setdefault(number, len(order) + 1)
+
+    def own(notes: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(order[number] for number in notes if number not in everywhere))
+
+    lines = tuple(
+        replace(
+            line,
+            notes=own(line.notes),
+            entries=tuple(replace(entry, notes=own(entry.notes)) for entry in line.entries),
+        )
+        for line in table.lines
+    )
+    notes = tuple(texts[number - 1] for number in order)
+    return replace(table, lines=lines, caption=caption, notes=notes)

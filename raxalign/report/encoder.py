@@ -1,10 +1,10 @@
-"""What an encoder is, how its tokenizer reads languages, and which methods and tasks take it.
-
-Which methods and tasks, of a grid or of the catalogue, take an encoder.
+"""What an encoder is, how its tokenizer reads languages, and which methods and tasks, of a grid or
+of the catalogue, take it.
 """
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,88 +24,8 @@ from raxalign.errors import RaxalignError
 from raxalign.running import Sentence, in_text
 
 if TYPE_CHECKING:
-    from raxalign.config.grid import Grid
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.plan.load import Opened
-
-
-@dataclass(frozen=True)
-class Suitable:
-    """Names of what takes an encoder, and name -> why of what does not."""
-
-    names: Sequence[str]
-    refused: Mapping[str, str]
-
-    def told(self) -> str:
-        """Describe both in words."""
-        reasons: dict[str, list[str]] = {}
-        for name, reason in self.refused.items():
-            reasons.setdefault(reason, []).append(name)
-        without = [f"not {', '.join(names)}: {reason}" for reason, names in reasons.items()]
-        return "; ".join([", ".join(self.names) or "none", *without])
-
-
-def suitable(
-    grid: Grid | None, encoder: TransformerEncoder, *, head: bool
-) -> tuple[Suitable, Suitable]:
-    """Return the methods and the tasks that take an encoder.
-
-    Args:
-        grid: the grid whose methods and tasks are asked (None: the catalogue's, at their defaults).
-        encoder: the encoder.
-        head: whether it has a masked-LM head.
-    """
-    found = []
-    for folder, plugins in (
-        ("methods", _methods(grid) if grid else _defaults("methods")),
-        ("tasks", _tasks(grid) if grid else _defaults("tasks")),
-    ):
-        names, refused = [], {}
-        for name, plugin in plugins:
-            reason = _refusal(folder, plugin, encoder, head=head, given=grid is not None)
-            if reason:
-                refused[name] = reason
-            elif name not in names:
-                names.append(name)
-        found.append(Suitable([name for name in names if name not in refused], refused))
-    return found[0], found[1]
-
-
-def _methods(grid: Grid) -> Iterator[tuple[str, Any]]:
-    """The methods of a grid, once for each value of their params."""
-    for spec in grid.methods:
-        for params in spec.points:
-            yield spec.name, catalog("methods")[spec.kind](params)
-
-
-def _tasks(grid: Grid) -> Iterator[tuple[str, Any]]:
-    """The tasks of a grid."""
-    for spec in grid.tasks:
-        yield spec.name, catalog("tasks")[spec.kind](spec.params)
-
-
-def _defaults(folder: str) -> Iterator[tuple[str, Any]]:
-    """Everything in the catalogue at its defaults; options without one are left out."""
-    for kind in catalog(folder):
-        plugin = catalog(folder)[kind]
-        yield kind, plugin(plugin.Params.model_construct())
-
-
-def _refusal(
-    folder: str, plugin: Any, encoder: TransformerEncoder, *, head: bool, given: bool
-) -> str:
-    """Why a method or a task does not take an encoder; empty where it does."""
-    if encoder.family not in plugin.accepts:
-        return f"does not take {encoder.family} encoders"
-    if plugin.needs().head and not head:
-        return "needs a masked-LM head"
-    if given:
-        try:
-            (plugin.acts if folder == "methods" else plugin.reads)(encoder.n_layers)
-        except RaxalignError as error:
-            return str(error)
-    return ""
-
 
 _WIDTH, _INDENT = 80, 14
 _NOTABLE = 0.001
@@ -116,32 +36,30 @@ HEALTHY, DIFFERENT, BROKEN = 0, 1, 2
 """Exit codes: the encoder can be used as it was trained; its pieces are not those of running text,
 or a method or a task of the grid does not take it; it cannot be used.
 """
-
-
 Published = tuple[Sentence, str]
 """A sentence, and its text as it was published."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was found on one language's sentences.
+class LanguagePieces:
+    """How an encoder reads one language's sentences.
 
     Attributes:
         words: how many words they have.
         pieces: how many pieces, without special ones.
-        unknown: how many of the pieces are the unknown one.
+        unknown: the share of the pieces that are the unknown one.
+        composed: that share where the text is composed (Unicode's form C); None where it is
+            composed as it was published.
         sentences: how many there are.
-        composed: the share of unknown pieces where the text is composed (Unicode's form C); None
-            where it is composed as it was published.
         differing: how many have other pieces than their running text.
         difference: the first such sentence and its two lists of pieces (None: there is none).
     """
 
     words: int
     pieces: int
-    unknown: int
-    sentences: int
+    unknown: float
     composed: float | None
+    sentences: int
     differing: int
     difference: tuple[str, list[str], list[str]] | None
 
@@ -160,24 +78,70 @@ def examine_encoder(name: str, opened: Opened | None = None) -> tuple[list[str],
     try:
         encoder = _load(name)
         texts, origin = sample_texts(opened)
-        by_language = {lang: _found(encoder, lang, texts[lang]) for lang in texts}
+        readings = {lang: _pieces_of(encoder, lang, texts[lang]) for lang in texts}
     except RaxalignError as error:
         return [*_row("broken", str(error))], BROKEN
-    head = has_head(encoder)
-    methods, tasks = suitable(opened.grid if opened else None, encoder, head=head)
-    lines = [*_row("encoder", name), *_model(encoder, head=head), *_tokenizer(encoder)]
-    lines += [*_row("methods", methods.told()), *_row("tasks", tasks.told())]
-    lines += [*_row("sentences", origin), *_running_text(by_language), "", *_table(by_language)]
-    fine = not any(found.differing for found in by_language.values())
-    refused = opened is not None and (methods.refused or tasks.refused)
-    return lines, HEALTHY if fine and not refused else DIFFERENT
+    head = _has_head(encoder)
+    lines, refused = [*_row("encoder", name), *_model(encoder, head=head)], False
+    for folder in ("methods", "tasks"):
+        names, reasons = _suitable(folder, opened, encoder, head=head)
+        without = (f"not {', '.join(own)}: {reason}" for reason, own in reasons.items())
+        lines += _row(folder, "; ".join([", ".join(names) or "none", *without]))
+        refused |= bool(reasons)
+    lines += [*_row("sentences", origin), *_running_text(readings), "", *_table(readings)]
+    fine = not any(found.differing for found in readings.values())
+    return lines, HEALTHY if fine and not (refused and opened) else DIFFERENT
+
+
+def _suitable(
+    folder: str, opened: Opened | None, encoder: TransformerEncoder, *, head: bool
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The plug-ins of a folder that take an encoder, and reason -> those that do not."""
+    names, refused, reasons = list[str](), set[str](), dict[str, list[str]]()
+    for name, plugin in _plugins(folder, opened):
+        reason = _refusal(folder, plugin, encoder, head=head, given=opened is not None)
+        names.append(name)
+        if reason:
+            refused.add(name)
+            own = reasons.setdefault(reason, [])
+            own += [name] if name not in own else []
+    return [name for name in dict.fromkeys(names) if name not in refused], reasons
+
+
+def _plugins(folder: str, opened: Opened | None) -> Iterator[tuple[str, Any]]:
+    """Those of a grid, a method once for each value of its params; without a grid those of the
+    catalogue at their defaults, where options without one are left out.
+    """
+    known = catalog(folder)
+    if opened is None:
+        yield from ((kind, known[kind](known[kind].Params.model_construct())) for kind in known)
+    elif folder == "tasks":
+        yield from ((spec.name, known[spec.kind](spec.params)) for spec in opened.grid.tasks)
+    else:
+        for method in opened.grid.methods:
+            yield from ((method.name, known[method.kind](point)) for point in method.points)
+
+
+def _refusal(
+    folder: str, plugin: Any, encoder: TransformerEncoder, *, head: bool, given: bool
+) -> str:
+    """Why a method or a task does not take an encoder; empty where it does."""
+    if encoder.family not in plugin.accepts:
+        return f"does not take {encoder.family} encoders"
+    if plugin.needs().head and not head:
+        return "needs a masked-LM head"
+    if given:
+        try:
+            (plugin.acts if folder == "methods" else plugin.reads)(encoder.n_layers)
+        except RaxalignError as error:
+            return str(error)
+    return ""
 
 
 def _load(name: str) -> TransformerEncoder:
     """Load an encoder as `raxalign align` does. Raises `RaxalignError` where that cannot be."""
-    kind = catalog("encoders")["transformer"](
-        read_options("encoders", "transformer", [f"name={name}"], Path.cwd())
-    )
+    options = read_options("encoders", "transformer", [f"name={name}"], Path.cwd())
+    kind = catalog("encoders")["transformer"](options)
     for fault in kind.check():
         raise RaxalignError(fault)
     kind.sources()
@@ -185,8 +149,8 @@ def _load(name: str) -> TransformerEncoder:
     return encoder
 
 
-def has_head(encoder: TransformerEncoder) -> bool:
-    """Return whether the encoder has a masked-LM head that gives a number per piece."""
+def _has_head(encoder: TransformerEncoder) -> bool:
+    """Whether the encoder has a masked-LM head that gives a number per piece."""
     import torch
 
     try:
@@ -204,24 +168,19 @@ def sample_texts(opened: Opened | None) -> tuple[dict[str, list[Published]], str
     if opened is None:
         return {lang: _sentences(lang, TEXTS[lang]) for lang in TEXTS}, "built in"
     languages = (opened.plan.pivot, *opened.grid.languages)
-    texts, built_in = dict(_of_corpus(opened)), []
-    for lang in languages:
-        if lang not in texts and lang in TEXTS:
-            texts[lang] = _sentences(lang, TEXTS[lang])
-            built_in.append(lang)
+    own = dict(_of_corpus(opened))
+    built_in = [lang for lang in languages if lang not in own and lang in TEXTS]
+    texts = {**own, **{lang: _sentences(lang, TEXTS[lang]) for lang in built_in}}
     if not texts:
         raise RaxalignError(
             f"{opened.grid.path}: its corpus is not on this machine, and there are built-in"
             f" sentences in {', '.join(TEXTS)} alone"
         )
     without = [lang for lang in languages if lang not in texts]
-    parts = [
-        "the first of the grid's corpus" if len(texts) > len(built_in) else "",
-        f"built in for {', '.join(built_in)}" if built_in else "",
-        f"none for {', '.join(without)}" if without else "",
-    ]
-    in_order = {lang: texts[lang] for lang in languages if lang in texts}
-    return in_order, "; ".join(part for part in parts if part)
+    parts = ["the first of the grid's corpus"] if own else []
+    parts += [f"built in for {', '.join(built_in)}"] if built_in else []
+    parts += [f"none for {', '.join(without)}"] if without else []
+    return {lang: texts[lang] for lang in languages if lang in texts}, "; ".join(parts)
 
 
 def _of_corpus(opened: Opened) -> Iterator[tuple[str, list[Published]]]:
@@ -263,16 +222,15 @@ def _sentences(
     return [(sentence, published) for sentence, published in found if sentence]
 
 
-def _found(encoder: TransformerEncoder, lang: str, texts: list[Published]) -> Found:
+def _pieces_of(encoder: TransformerEncoder, lang: str, texts: list[Published]) -> LanguagePieces:
     """Read sentences of one language as words, and as they were published."""
-    sentences = [sentence for sentence, _ in texts]
-    rows = encoder.pieces(sentences, lang)
-    special = set(encoder.tokenizer.all_special_ids) - {encoder.tokenizer.unk_token_id}
-    name, unknown = encoder.tokenizer.convert_ids_to_tokens, encoder.tokenizer.unk_token_id
+    tokenizer, sentences = encoder.tokenizer, [sentence for sentence, _ in texts]
+    unknown, name = tokenizer.unk_token_id, tokenizer.convert_ids_to_tokens
+    special = set(tokenizer.all_special_ids) - {unknown}
     differing, difference, pieces, unknowns = 0, None, 0, 0
-    for row, (_, published) in zip(rows, texts, strict=True):
+    for row, (_, published) in zip(encoder.pieces(sentences, lang), texts, strict=True):
         ours = row.ids.tolist()
-        whole = encoder.tokenizer(published, verbose=False)["input_ids"]  # however long it is
+        whole = tokenizer(published, verbose=False)["input_ids"]  # however long it is
         theirs = list(whole)[: encoder.max_positions]
         # What is cut off at the last position is not compared.
         if ours != theirs and len(ours) < encoder.max_positions:
@@ -281,70 +239,60 @@ def _found(encoder: TransformerEncoder, lang: str, texts: list[Published]) -> Fo
         own = [piece for piece in ours if piece not in special]
         pieces += len(own)
         unknowns += own.count(unknown)
-    words = sum(map(len, sentences))
-    composed = _composed(encoder, [published for _, published in texts])
-    return Found(words, pieces, unknowns, len(sentences), composed, differing, difference)
-
-
-def _composed(encoder: TransformerEncoder, texts: list[str]) -> float | None:
-    """Return the share of unknown pieces of composed texts; None where all are composed."""
-    composed = [unicodedata.normalize("NFC", text) for text in texts]
-    if composed == texts:
-        return None
-    ids_P = encode_texts(encoder.tokenizer, composed, None).ids_P
-    return float((ids_P == encoder.tokenizer.unk_token_id).mean())
+    composed, texts_ = None, [published for _, published in texts]
+    in_form = [unicodedata.normalize("NFC", text) for text in texts_]
+    if in_form != texts_:
+        composed = float((encode_texts(tokenizer, in_form, None).ids_P == unknown).mean())
+    words, share = sum(map(len, sentences)), unknowns / max(pieces, 1)
+    return LanguagePieces(words, pieces, share, composed, len(sentences), differing, difference)
 
 
 def _model(encoder: TransformerEncoder, *, head: bool) -> Iterator[str]:
-    """Lines about the model."""
+    """Lines about the model and its tokenizer."""
     from raxalign.encoders.models.packing import can_pack
 
     model, config = encoder.model, encoder.model.config
     weights = list(model.parameters())
-    count, size = (
-        sum(w.numel() for w in weights),
-        sum(w.numel() * w.element_size() for w in weights),
-    )
-    yield from _row("architecture", f"{type(model).__name__} ({config.model_type})")
-    yield from _row("layers", f"{encoder.n_layers} of {encoder.hidden_size} dimensions")
-    yield from _row("parameters", f"{count:,}, {_bytes(size)} in memory")
-    yield from _row("positions", f"{encoder.max_positions} pieces per row, special ones included")
-    yield from _row("attention", str(getattr(config, "_attn_implementation", None) or "its own"))
+    count = sum(weight.numel() for weight in weights)
+    size = sum(weight.numel() * weight.element_size() for weight in weights)
     packed = "several sentences share a row in training" if can_pack(encoder) else "padded"
-    yield from _row("rows", packed)
-    yield from _row("masked LM", "has a head" if head else "has no head")
-
-
-def _tokenizer(encoder: TransformerEncoder) -> Iterator[str]:
-    """Lines about the tokenizer."""
-    kind = piece_kind(encoder.tokenizer)
-    yield from _row("tokenizer", f"{kind} of {len(encoder.tokenizer):,} pieces")
+    pieces = f"{piece_kind(encoder.tokenizer)} of {len(encoder.tokenizer):,} pieces"
+    facts = {
+        "architecture": f"{type(model).__name__} ({config.model_type})",
+        "layers": f"{encoder.n_layers} of {encoder.hidden_size} dimensions",
+        "parameters": f"{count:,}, {_bytes(size)} in memory",
+        "positions": f"{encoder.max_positions} pieces per row, special ones included",
+        "attention": str(getattr(config, "_attn_implementation", None) or "its own"),
+        "rows": packed,
+        "masked LM": "has a head" if head else "has no head",
+        "tokenizer": pieces,
+    }
+    for label, text in facts.items():
+        yield from _row(label, text)
 
 
 def piece_kind(tokenizer: Any) -> str:
     """Return which kind of pieces a tokenizer makes: ``WordPiece``, ``Unigram``, ``byte-level
     BPE``, ``BPE with byte fallback`` or the name of its model.
     """
-    import json
-
     record = json.loads(tokenizer.backend_tokenizer.to_str())
     model = record["model"]
     kind = str(model.get("type") or "Unigram")
     if kind != "BPE":
         return kind
-    steps = record["pre_tokenizer"] or {}
-    if any(step["type"] == "ByteLevel" for step in steps.get("pretokenizers", [steps]) if step):
+    before = record["pre_tokenizer"] or {}
+    if any(one["type"] == "ByteLevel" for one in before.get("pretokenizers", [before]) if one):
         return "byte-level BPE"
     return "BPE with byte fallback" if model.get("byte_fallback") else "BPE"
 
 
-def _running_text(by_language: Mapping[str, Found]) -> Iterator[str]:
+def _running_text(readings: Mapping[str, LanguagePieces]) -> Iterator[str]:
     """Lines on whether pieces are those of running text, with the first difference."""
-    total = sum(found.sentences for found in by_language.values())
-    differing = sum(found.differing for found in by_language.values())
+    total = sum(found.sentences for found in readings.values())
+    differing = sum(found.differing for found in readings.values())
     same = f"{total - differing} of {total} sentences have the pieces of running text"
     yield from _row("running text", same)
-    for lang, found in by_language.items():
+    for lang, found in readings.items():
         if found.difference:
             text, ours, theirs = found.difference
             at = next((k for k, (a, b) in enumerate(zip(ours, theirs)) if a != b), 0)  # noqa: B905
@@ -355,21 +303,18 @@ def _running_text(by_language: Mapping[str, Found]) -> Iterator[str]:
             return
 
 
-def _table(by_language: Mapping[str, Found]) -> Iterator[str]:
-    """A line per language."""
+def _table(readings: Mapping[str, LanguagePieces]) -> Iterator[str]:
+    """A line per language, and what composed text would change."""
     yield f"{'language':{_INDENT}}pieces per word  unknown  other than running text"
-    for lang, found in by_language.items():
-        unknown = 100 * found.unknown / max(found.pieces, 1)
-        yield (
-            f"{lang:{_INDENT}}{found.pieces / max(found.words, 1):15.2f}{unknown:7.1f} %"
-            f"{found.differing:12d} of {found.sentences}"
-        )
-    for lang, found in by_language.items():
-        published = found.unknown / max(found.pieces, 1)
-        if found.composed is not None and abs(found.composed - published) > _NOTABLE:
+    for lang, found in readings.items():
+        per_word, unknown = found.pieces / max(found.words, 1), 100 * found.unknown
+        other = f"{found.differing:12d} of {found.sentences}"
+        yield f"{lang:{_INDENT}}{per_word:15.2f}{unknown:7.1f} %{other}"
+    for lang, found in readings.items():
+        if found.composed is not None and abs(found.composed - found.unknown) > _NOTABLE:
             yield from _row(
                 "form",
-                f"{lang}: {100 * published:.1f} % of the pieces are unknown as the text was"
+                f"{lang}: {100 * found.unknown:.1f} % of the pieces are unknown as the text was"
                 f" published, and {100 * found.composed:.1f} % where it is composed, as `normalize:"
                 " nfc` under `encoder` reads it",
             )
@@ -385,12 +330,12 @@ def _bytes(size: int) -> str:
 
 
 def _row(label: str, text: str) -> Iterable[str]:
-    """A label and a text, wrapped within the width of a terminal."""
+    """A label and a text, wrapped within the width of a terminal; paths stay whole."""
     return wrap(
         text,
         _WIDTH,
         initial_indent=f"{label:{_INDENT}}",
         subsequent_indent=" " * _INDENT,
         break_on_hyphens=False,
-        break_long_words=False,  # paths stay whole
+        break_long_words=False,
     ) or [label]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from raxalign.plan.values.comparisons import ONE_BY_ONE
 from raxalign.report.document import Document, Entry, Table
-from raxalign.report.paper.latex import tex
-from raxalign.report.paper.scripts import isolated, runs_left
+from raxalign.report.paper.latex import isolated, runs_left, tex
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -21,40 +20,55 @@ MARKS = {"better": "▲", "worse": "▼"}
 SIGNS = {**MARKS, "not after correction": "○", "cannot tell": "○", "baseline": ""}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
 _LINE = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)", re.MULTILINE)
+_ANGLES = {
+    "variable_start_string": "<<",
+    "variable_end_string": ">>",
+    "block_start_string": "<%",
+    "block_end_string": "%>",
+    "comment_start_string": "<#",
+    "comment_end_string": "#>",
+}
+"""How code stands in templates of LaTeX, which is full of braces."""
 
 
 def as_html(document: Document) -> str:
     """Return one self-contained page: its style, its script and its drawings are in it, and nothing
     is fetched.
     """
-    return re.sub(r"\n+", "\n", _rendered("report.html.j2", document=document))
+    text = _environment().get_template("report.html.j2").render(document=document)
+    return re.sub(r"\n+", "\n", text)
 
 
 def as_markdown(document: Document) -> str:
     """Return the same tables in Markdown; figures are links to their files."""
-    return re.sub(r"\n{3,}", "\n\n", _rendered("report.md.j2", document=document)).strip() + "\n"
+    return _rendered("report.md.j2", document=document)
 
 
 def as_latex(document: Document) -> str:
     """Return the tables with booktabs, in a document that compiles by itself (each table can be
     copied out).
     """
-    text = _rendered("report.tex.j2", document=document, angles=True)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    return _rendered("report.tex.j2", document=document)
 
 
 def short_latex(table: Table) -> str:
     r"""Return one table with booktabs, to be read into a paper by ``\input``."""
-    return _rendered("table.tex.j2", table=table, angles=True).strip() + "\n"
+    return _rendered("table.tex.j2", table=table)
 
 
 def short_markdown(table: Table) -> str:
     """Return one table in Markdown."""
-    return re.sub(r"\n{3,}", "\n\n", _rendered("table.md.j2", table=table)).strip() + "\n"
+    return _rendered("table.md.j2", table=table)
+
+
+def _rendered(template: str, **values: Document | Table) -> str:
+    environment = _environment(angles=template.endswith(".tex.j2"))
+    text = environment.get_template(template).render(values)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 def markdown(text: object) -> str:
-    """Text for Markdown in one line, in a table or outside of one."""
+    """Return text for Markdown in one line, in a table or outside of one."""
     return _LINE.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", " ".join(str(text).split())))
 
 
@@ -92,13 +106,11 @@ def markdown_cell(entry: Entry) -> str:
 def tex_cell(entry: Entry) -> str:
     """Return the upper line of a cell."""
     text = tex(entry.text, sentence=True)
+    notes = rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else ""
     if entry.state == "absent":
-        return rf"\textit{{\scriptsize {text}}}" + (
-            rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else ""
-        )
+        return rf"\textit{{\scriptsize {text}}}{notes}"
     text = rf"\textbf{{{text}}}" if entry.mark == "better" else text
-    text += tex(MARKS[entry.mark]) if entry.mark else ""
-    text += rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else ""
+    text += (tex(MARKS[entry.mark]) if entry.mark else "") + notes
     return text + (rf" {{\scriptsize {tex(entry.spread)}}}" if entry.spread else "")
 
 
@@ -113,17 +125,14 @@ def tex_below(entry: Entry) -> str:
     """Return the lower line of a cell: the published figure with the difference to it, or the
     difference to the baseline.
     """
-    inner = (
-        f"{entry.below} ({entry.delta})"
-        if entry.below and entry.delta
-        else entry.below or entry.delta
-    )
+    both = f"{entry.below} ({entry.delta})" if entry.below and entry.delta else ""
+    inner = both or entry.below or entry.delta
     return rf"{{\scriptsize {tex(inner)}}}" if inner else ""
 
 
 def breakable(text: str) -> str:
-    """Text of a page that may also break after an underscore, a slash, or a comma that is not in a
-    number; words from right to left are isolated.
+    """Return text of a page that may also break after an underscore, a slash, or a comma that is
+    not in a number; words from right to left are isolated.
     """
     from markupsafe import Markup
 
@@ -132,22 +141,22 @@ def breakable(text: str) -> str:
 
 
 def directed(text: str) -> str:
-    """Text of a cell; a sentence from right to left is isolated as a whole."""
+    """Return text of a cell; a sentence from right to left is isolated as a whole."""
     from markupsafe import Markup
 
     return Markup("<bdi>{}</bdi>").format(text) if runs_left(text) else isolated(text)
 
 
 def kept(text: str) -> str:
-    """Text of a page whose line breaks are kept, empty lines too."""
+    """Return text of a page whose line breaks are kept, empty lines too."""
     from markupsafe import Markup
 
     return Markup("&#10;").join(text.split("\n"))
 
 
 def fenced(text: str) -> str:
-    """Text for Markdown as it stands, between fences that are longer than any of its own."""
-    fence = "`" * max(3, *(len(found) + 1 for found in re.findall(r"`+", text)), 3)
+    """Return text for Markdown as it stands, between fences that are longer than any of its own."""
+    fence = "`" * max([3, *(len(found) + 1 for found in re.findall(r"`+", text))])
     return f"{fence}\n{text.rstrip()}\n{fence}"
 
 
@@ -161,41 +170,22 @@ def classes(names: Sequence[object]) -> str:
 
 @cache
 def _environment(*, angles: bool = False) -> Environment:
-    """Templates; with `angles`, code stands in << >> and <% %>, since LaTeX is full of braces."""
+    """Return the templates' environment; with `angles`, code stands in << >> and <% %>."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-    own = (
-        {
-            "variable_start_string": "<<",
-            "variable_end_string": ">>",
-            "block_start_string": "<%",
-            "block_end_string": "%>",
-            "comment_start_string": "<#",
-            "comment_end_string": "#>",
-        }
-        if angles
-        else {}
-    )
     environment = Environment(
         loader=PackageLoader("raxalign.report", "templates"),
         autoescape=select_autoescape(["html.j2"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        **own,
-    )
-    filters = (
-        *(tex, letters, tex_cell, tex_short, tex_below, breakable, directed, isolated, classes),
-        *(kept, fenced),
+        **(_ANGLES if angles else {}),
     )
     environment.globals |= {"marks": MARKS, "signs": SIGNS, "one_by_one": ONE_BY_ONE}
+    filters = (tex, letters, tex_cell, tex_short, tex_below, breakable, directed, isolated)
     environment.filters |= {
         "md": markdown,
         "md_cell": markdown_cell,
-        **{function.__name__: function for function in filters},
+        **{function.__name__: function for function in (*filters, classes, kept, fenced)},
     }
     return environment
-
-
-def _rendered(template: str, *, angles: bool = False, **values: Document | Table) -> str:
-    return str(_environment(angles=angles).get_template(template).render(values))

@@ -64,26 +64,24 @@ def _time(study: Study, record: StudyRecord) -> str:
 
 def as_json(plan: Plan, root: str) -> list[dict[str, Any]]:
     """Return the searches of a plan as `plan --format json` prints them."""
-    found = []
-    for study in plan.studies:
-        record = read_record(root, study)
-        found.append(
-            {
-                "name": study.name,
-                "method": study.method,
-                "encoder": study.encoder,
-                "languages": list(study.languages),
-                "sentences": study.sentences,
-                "metrics": [objective.name for objective in study.objectives],
-                "at_most": study.most,
-                "seconds": study.seconds,
-                "tried": len(record.tried),
-                "pruned": len(record.pruned),
-                "pruner": {**study.pruner.model_dump(), "cannot_act": study.unwatched or None},
-                "confirm": list(study.fresh_seeds),
-            }
-        )
-    return found
+    return [
+        {
+            "name": study.name,
+            "method": study.method,
+            "encoder": study.encoder,
+            "languages": list(study.languages),
+            "sentences": study.sentences,
+            "metrics": [objective.name for objective in study.objectives],
+            "at_most": study.most,
+            "seconds": study.seconds,
+            "tried": len(record.tried),
+            "pruned": len(record.pruned),
+            "pruner": {**study.pruner.model_dump(), "cannot_act": study.unwatched or None},
+            "confirm": list(study.fresh_seeds),
+        }
+        for study in plan.studies
+        for record in [read_record(root, study)]
+    ]
 
 
 def status_lines(plan: Plan, root: str) -> list[str]:
@@ -114,12 +112,8 @@ def _best_in_words(plan: Plan, study: Study, entry: Tried) -> str:
         f"{_shown(plan, objective, score)} on dev"
         for objective, score in zip(study.objectives, entry.scores, strict=True)
     ]
-    return f"{', '.join(scores)} ({values_in_words(entry.values)})"
-
-
-def values_in_words(values: Mapping[str, Any]) -> str:
-    """Write the values of a point: ``lambda=0.5 layers=last``."""
-    return " ".join(f"{name}={plain(value)}" for name, value in values.items())
+    values = " ".join(f"{name}={plain(value)}" for name, value in entry.values.items())
+    return f"{', '.join(scores)} ({values})"
 
 
 def best_lines(plan: Plan, root: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -13,28 +13,22 @@ from raxalign.analysis.cells import MEANS, Cell, Name, Value, cells, languages_o
 from raxalign.measured import Measured
 from raxalign.plan.names import cell_name, ordered
 from raxalign.report.cells.numbers import FEW, UNDECLARED, Unit, heading_of, unit_of
-from raxalign.report.cells.untouched import UNTOUCHED, idle_cells, why
-from raxalign.report.terminal.fit import Texts, fitted, paragraph
+from raxalign.report.cells.results import (
+    UNTOUCHED,
+    TableKey,
+    idle_cells,
+    table_of,
+    why_untouched,
+)
+from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 from raxalign.report.terminal.selection import Selection
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
 FIELDS = (
-    "trial",
-    "method",
-    "params",
-    "encoder",
-    "languages",
-    "sentences",
-    "seed",
-    "task",
-    "task_params",
-    "lang",
-    "metric",
-    "split",
-    "value",
-    "outdated",
+    *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),
+    *("task", "task_params", "lang", "metric", "split", "value", "outdated"),
 )
 
 
@@ -55,35 +49,30 @@ def json_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield "\n]" if before.startswith(",") else "[]"
 
 
-def as_csv(rows: Iterable[Mapping[str, Any]]) -> str:
-    """CSV with a header; mappings and lists as JSON, absent values empty."""
-    return "".join(csv_parts(rows))
+def as_csv(rows: Iterable[Mapping[str, Any]], fields: Sequence[str] = FIELDS) -> str:
+    """Return CSV with a header; mappings and lists as JSON, absent values empty."""
+    return "".join(csv_parts(rows, fields))
 
 
-def csv_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def csv_parts(rows: Iterable[Mapping[str, Any]], fields: Sequence[str] = FIELDS) -> Iterator[str]:
     """Yield the text of `as_csv` row by row."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(FIELDS)
+    writer.writerow(fields)
     for row in rows:
         yield text.getvalue()
         text.seek(0)
         text.truncate()
+        values = (row[name] for name in fields)
         writer.writerow(
-            [
-                (
-                    json.dumps(row[name], ensure_ascii=False)
-                    if isinstance(row[name], dict | list)
-                    else row[name]
-                )
-                for name in FIELDS
-            ]
+            json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+            for value in values
         )
     yield text.getvalue()
 
 
 @dataclass(frozen=True)
-class Block:
+class TextBlock:
     """One table: of a task, metric and split, with its columns of values and its lines (one text
     per head and language). `note` is the number of pairs behind it, where the task records that.
     `runs` are the numbers of runs that its values with a spread are the means of.
@@ -96,11 +85,6 @@ class Block:
     heads: tuple[str, ...] = ("method", "sentences")
     runs: frozenset[int] = frozenset()
 
-    @property
-    def texts(self) -> Texts:
-        """The table alone."""
-        return Texts(self.heads, self.langs, self.lines)
-
 
 def blocks(
     rows: Sequence[Mapping[str, Any]],
@@ -108,7 +92,7 @@ def blocks(
     selection: Selection = Selection(),  # noqa: B008 it is frozen
     *,
     per_seed: bool = False,
-) -> list[Block]:
+) -> list[TextBlock]:
     """Return one table per task and metric: one line per cell, one column per language (`ordered`),
     mean and standard deviation over runs.
 
@@ -122,22 +106,23 @@ def blocks(
     columns = selection.names((name for cell in lines for name in cell.values), plan)
     lines += idle_cells(plan)
     found = []
-    for entry in dict.fromkeys((task, metric, split) for task, _, metric, split in columns):
-        task, metric, split = entry
-        langs = ordered((lang for t, lang, m, s in columns if (t, m, s) == entry), plan)
-        title, (note, most) = f"{task}: {metric} ({split})", _over(plan, lines, entry, langs)
+    for key in dict.fromkeys(map(table_of, columns)):
+        task, metric, split = key
+        langs = ordered((name[1] for name in columns if table_of(name) == key), plan)
+        title, (note, most) = f"{task}: {metric} ({split})", _over(plan, lines, key, langs)
         if most is not None and most < FEW and not (selection.every or selection.metrics):
             few = f"{note}; too few for a result (`--all` shows the table)"
-            found.append(Block(title, (), (), few))
+            found.append(TextBlock(title, (), (), few))
             continue
         table = _Table(plan, lines, [(task, lang, metric, split) for lang in langs], per_seed)
         shown, reasons = table.lines()
-        unknown = [] if table.measured.declared else [UNDECLARED]
-        notes = [*([note] if note else []), *reasons, *table.uneven_means(), *unknown]
+        notes = [*([note] if note else []), *reasons, *table.uneven_means()]
+        notes += [] if table.measured.declared else [UNDECLARED]
         title += heading_of(table.measured)
         heads = ("method", "sentences", *(["seed"] if per_seed else []))
-        runs = frozenset() if per_seed else table.runs()
-        found.append(Block(title, tuple(langs), tuple(shown), "\n".join(notes), heads, runs))
+        runs = frozenset(value.n for value in table.values() if value.sd is not None)
+        runs = frozenset() if per_seed else runs
+        found.append(TextBlock(title, tuple(langs), tuple(shown), "\n".join(notes), heads, runs))
     return found
 
 
@@ -155,16 +140,13 @@ class _Table:
         """What is declared of the metric of all names."""
         return self.plan.measured(self.names[0][0], self.names[0][2])
 
-    @property
-    def unit(self) -> Unit:
-        return unit_of(self.measured, (value.mean for value in self._values()))
+    def values(self) -> list[Value]:
+        return [
+            cell.values[name] for cell in self.cells for name in self.names if name in cell.values
+        ]
 
-    def runs(self) -> frozenset[int]:
-        return frozenset(value.n for value in self._values() if value.sd is not None)
-
-    def uneven_means(self) -> list[str]:
-        """Return a note where the means of the lines are over different languages."""
-        found = []
+    def uneven_means(self) -> Iterator[str]:
+        """Yield a note where the means of the lines are over different languages."""
         for name in self.names:
             over = {
                 tuple(sorted(languages_of(cell, name, self.plan.pivot)))
@@ -172,67 +154,55 @@ class _Table:
                 if name[1] in MEANS and name in cell.values
             }
             if len(over) > 1:
-                found.append(
+                yield (
                     f"{name[1]}: not all lines have the same languages, so these means cannot be"
                     " compared"
                 )
-        return found
 
     def lines(self) -> tuple[list[tuple[str, ...]], list[str]]:
         """The lines of the cells that have a value of some of the names, or a reason why they have
         none; and these reasons.
         """
         several = len({cell.encoder for cell in self.cells}) > 1
-        unit, shown = self.unit, list[tuple[str, ...]]()
-        reasons: dict[str, None] = {}
+        unit = unit_of(self.measured, (value.mean for value in self.values()))
+        shown, reasons = list[tuple[str, ...]](), dict[str, None]()
         for cell in self.cells:
-            reason = why(self.plan, cell, self.names[0][0])
-            if reason is None and not any(name in cell.values for name in self.names):
-                continue
+            reason = why_untouched(self.plan, cell, self.names[0][0])
             method = cell_name(cell, self.plan) + (f" [{cell.encoder}]" if several else "")
             size = f"{cell.sentences:,}" if cell.sentences is not None else ""
             if reason is not None:
                 seed = [""] if self.per_seed else []
                 shown.append((method, size, *seed, *[UNTOUCHED] * len(self.names)))
-                reasons |= {reason: None}
-                continue
-            for seed, values in self._of_cell(cell):
-                shown.append((method, size, *seed, *(show(value, unit) for value in values)))
+                reasons[reason] = None
+            elif any(name in cell.values for name in self.names):
+                for seed, values in self._of_cell(cell):
+                    shown.append((method, size, *seed, *(_text(value, unit) for value in values)))
         return shown, list(reasons)
 
     def _of_cell(self, cell: Cell) -> list[tuple[list[str], list[Value | None]]]:
-        """Return what names the lines of a cell besides it, and their values."""
+        """What names the lines of a cell besides it, and their values."""
         if not self.per_seed:
             return [([], [cell.values.get(name) for name in self.names])]
         by_seed = [cell.by_seed.get(name, {}) for name in self.names]
-        seeds = sorted({seed for found in by_seed for seed in found}, key=str)
         return [
             (
                 ["any" if seed is None else str(seed)],
                 [over_runs([found[seed]]) if seed in found else None for found in by_seed],
             )
-            for seed in seeds
-        ]
-
-    def _values(self) -> list[Value]:
-        return [
-            cell.values[name] for cell in self.cells for name in self.names if name in cell.values
+            for seed in sorted({seed for found in by_seed for seed in found}, key=str)
         ]
 
 
 def _over(
-    plan: Plan, lines: Sequence[Cell], entry: tuple[str, str, str], langs: Sequence[str]
+    plan: Plan, lines: Sequence[Cell], table: TableKey, langs: Sequence[str]
 ) -> tuple[str, float | None]:
     """Return in words the number of pairs behind a metric in each language, and the largest of
     these numbers (None where the task does not report it).
     """
-    (task, metric, split), counts, most = entry, [], None
+    (task, metric, split), counts, most = table, [], None
     for lang in langs:
-        found = [
-            cell.values[name].mean
-            for cell in lines
-            if (name := (task, lang, plan.count_of(task, metric), split)) in cell.values
-        ]
+        name = (task, lang, plan.count_of(task, metric), split)
+        found = [cell.values[name].mean for cell in lines if name in cell.values]
         if found:
             low, high = f"{min(found):,.0f}", f"{max(found):,.0f}"
             counts.append(f"{lang} {low}" if low == high else f"{lang} {low} to {high}")
@@ -240,7 +210,7 @@ def _over(
     return (f"pairs: {', '.join(counts)}" if counts else ""), most
 
 
-def as_text(made: Sequence[Block], *, width: int | None = None, transpose: bool = False) -> str:
+def as_text(made: Sequence[TextBlock], *, width: int | None = None, transpose: bool = False) -> str:
     """Return tables for a terminal.
 
     Args:
@@ -252,27 +222,21 @@ def as_text(made: Sequence[Block], *, width: int | None = None, transpose: bool 
     for block in made:
         found += paragraph(block.title, width)
         if block.lines:
-            texts = block.texts.transposed("language") if transpose else block.texts
-            found += fitted(texts, width)
+            table = TextTable(block.heads, block.langs, block.lines)
+            found += fitted(table.transposed("language") if transpose else table, width)
         found += [*paragraph(block.note, width), ""]
-    if runs := frozenset[int]().union(*(block.runs for block in made)):
-        found += paragraph(_legend(runs), width)
+    if runs := sorted({run for block in made for run in block.runs}):
+        number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+        legend = (
+            f"±: standard deviation over {number} runs with different seeds, not an interval."
+            " Intervals and tests, which read the predictions: `--compare`."
+        )
+        found += paragraph(legend, width)
     return "\n".join(found).rstrip("\n") + "\n"
 
 
-def _legend(runs: frozenset[int]) -> str:
-    low, high = min(runs), max(runs)
-    number = f"{low}" if low == high else f"{low} to {high}"
-    return (
-        f"±: standard deviation over {number} runs with different seeds, not an interval. Intervals"
-        " and tests, which read the predictions: `--compare`."
-    )
-
-
-def show(value: Value | None, unit: Unit) -> str:
-    """Return a value for a table: mean, and the standard deviation over runs where there are
-    several.
-    """
+def _text(value: Value | None, unit: Unit) -> str:
+    """A value: its mean, and the standard deviation over runs where there are several."""
     if value is None:
         return ""
     mean = unit.show(value.mean)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from raxalign import lazy
 from raxalign.caveats import listener
-from raxalign.errors import TrainingDiverged
+from raxalign.errors import RaxalignError, TrainingDiverged
 from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
-from raxalign.train._micro_batches import MicroBatches
+from raxalign.train._micro_batches import MicroBatches, is_out_of_memory
 from raxalign.train._progress import Progress, Saver
 from raxalign.train._schedule import RowOrder, Schedule, TrainSettings, rate_at
 from raxalign.train.checkpoint import copied, module_state
@@ -224,11 +224,28 @@ class _Loop:
         if self.settings.clip is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip).to(total)
         self.reading.add(total, norm)
-        self.optimizer.step()
+        self.update()
         self.optimizer.zero_grad(set_to_none=True)
         with torch.no_grad():
             self.objective.end(step)
         self.progress.step += 1
+
+    def update(self) -> None:
+        """Let Adam change the weights. Raises `RaxalignError` where memory does not hold its
+        moments, which no smaller micro-batch would help.
+        """
+        try:
+            self.optimizer.step()
+        except (torch.OutOfMemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            needed = 16 * sum(parameter.numel() for parameter in self.parameters) / 2**30
+            raise RaxalignError(
+                f"{self.name}: memory ran out at step {self.progress.step + 1}, in Adam's step."
+                f" The trained weights, their gradients and Adam's moments take {needed:.2g} GiB,"
+                " whatever the batch. Train fewer weights (`lora`,"
+                " `freeze`), run fewer trials on the device at once, or use a larger one"
+            ) from error
 
     def step_of(self, number: int) -> Step | None:
         """Return the step of a number; None after the last one."""

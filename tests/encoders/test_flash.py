@@ -168,6 +168,19 @@ def test_sentences_longer_than_the_window_share_rows_by_runs_alone(
     assert can_pack(encoder)
 
 
+def test_the_probe_compares_with_float32_within_a_block_of_autocast_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder, seen = encoder_of(tmp_path, "bert"), []
+    encoder.precision = "bf16"
+    monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
+    block = encoder.model.base_model.encoder.layer[0].attention.self.query
+    block.register_forward_hook(lambda *made: seen.append(made[-1].dtype))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert attends_by_runs(encoder)
+    assert seen == [torch.float32, torch.bfloat16, torch.bfloat16]
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_states_and_gradients_are_those_under_the_mask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: Any

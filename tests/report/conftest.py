@@ -24,4 +24,4 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
             (folder / f"{name}.{suffix}").write_text("", encoding="utf-8")
         return "<svg></svg>"
 
-    monkeypatch.setattr("raxalign.report.figures.drawn.draw", draw)
+    monkeypatch.setattr("raxalign.report.figures.drawing.draw", draw)

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.catalog import catalog
-from raxalign.config.published import read
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share, Table
-from raxalign.report.published.fill import Measure
-from raxalign.report.sections.base import Material, Section
-from raxalign.report.sections.published import Paper
+from raxalign.report.sections.base import Material, Measure, Section
+from raxalign.report.sections.published import paper_part
 
 NOWHERE = Path("no such folder")
 
@@ -43,7 +41,7 @@ def published(
     results: Results, judge: Judge, names: Sequence[str], measures: Mapping[str, Measure] = {}
 ) -> tuple[list[Part], list[tuple[object, ...]]]:
     """The parts of papers, and the records of all of their figures."""
-    made = [Paper(name, read(name), measures.get).part(results, judge) for name in names]
+    made = [paper_part(results, judge, name, measures.get) for name in names]
     return [found for found, _ in made], [record for _, records in made for record in records]
 
 

@@ -421,12 +421,12 @@ def test_the_words_of_a_linked_pair_are_joined_and_those_of_occurrences_are_not(
     made: tuple[Opened, Ledger], tmp_path: Path
 ) -> None:
     from raxalign.report.figures.panels import Panel
-    from raxalign.report.predictions.read import Predictions
+    from raxalign.report.predictions.read import StoredPredictions
     from raxalign.report.sections.spaces import panels_of
 
     found = results(made)
     drawn: dict[str, list[Panel]] = {
-        kind: panels_of(found, Predictions(made[1]), kind) for kind in ("occurrence", "type")
+        kind: panels_of(found, StoredPredictions(made[1]), kind) for kind in ("occurrence", "type")
     }
     assert [panel.title for panel in drawn["type"]] == ["none, finetune"], "the points are the same"
     assert drawn["type"][0].links == [

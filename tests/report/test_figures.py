@@ -14,11 +14,10 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.figures.drawing import draw, opened_canvas
 from raxalign.report.figures.encoder_dots import encoder_panels, loss_panels
+from raxalign.report.figures.marks import colour_of, marker_of
 from raxalign.report.figures.panels import Curve, Dots, Heat, Panel, Points
-from raxalign.report.figures.style import colour_of, marker_of
-from raxalign.report.sections.axis_curves import axis_panels
-from raxalign.report.sections.learning_curves import size_panels
-from raxalign.report.sections.pivot_transfer import pareto_panels
+from raxalign.report.sections.curves import axis_panels, size_panels
+from raxalign.report.sections.transfer import pareto_panels
 
 
 def of_axis(method: str, score: float, split: str, **params: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from raxalign.report.cells.names import named
-from raxalign.report.sections.axis_curves import numeric_axes
+from raxalign.report.sections.curves import numeric_axes
 
 HELD = {"blocks": "1-2", "embeddings": False}
 

@@ -16,7 +16,7 @@ from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import difference_text, remarks
 from raxalign.report.cells.results import Results
-from raxalign.report.predictions.bins import PERCENT
+from raxalign.report.predictions.read import PERCENT
 from tests.ledgers import made_up
 from tests.report.material import judge_of, own_table, part
 

@@ -19,9 +19,9 @@ from raxalign.plan.values.comparisons import Compared
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Table
-from raxalign.report.published.fill import Fill
 from raxalign.report.published.matching import match_row
 from raxalign.report.published.table import RECORD
+from raxalign.report.sections.base import Fill
 from tests.report.material import published, share
 
 

@@ -35,9 +35,8 @@ from raxalign.report.render import (
     tex_below,
     tex_cell,
 )
-from raxalign.report.sections.gains import gain_panels
-from raxalign.report.sections.learning_curves import size_panels
-from raxalign.report.sections.transfer import transfer_panels, transfer_table
+from raxalign.report.sections.curves import size_panels
+from raxalign.report.sections.transfer import gain_panels, transfer_panels, transfer_table
 from raxalign.tasks.translation.counts import shift_point
 from tests.report.compiled import ENGINES, faults
 from tests.report.material import judge_of, own_table, part, published

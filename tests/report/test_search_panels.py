@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from raxalign.plan.tried import StudyRecord, Tried
 from raxalign.report.figures import search_panels as panels
 from raxalign.report.figures.drawing import draw, opened_canvas
 from raxalign.report.figures.labels import wrapped
-from raxalign.report.figures.seen_search import Seen
+from raxalign.report.figures.search_panels import Seen
 
 NO_PLAN = Plan("p", "en", 1, (), {}, {})
 SPACES = (
@@ -108,12 +107,6 @@ def test_a_short_logarithmic_space_has_ticks_at_its_ends() -> None:
     )
 
 
-def test_the_most_important_params_are_shown_once_they_are_known() -> None:
-    early = seen()
-    record = replace(early.record, importance={})
-    assert panels.contours([replace(early, record=record)]) == []
-
-
 def test_languages_share_the_panel_of_a_param_in_colours_of_their_own() -> None:
     shown = panels.slices([seen(lang="de"), seen(lang="tr")])
     assert len(shown) == len(SPACES)
@@ -121,23 +114,6 @@ def test_languages_share_the_panel_of_a_param_in_colours_of_their_own() -> None:
         ("de, 2,000 pairs", 0),
         ("tr, 2,000 pairs", 1),
     ]
-
-
-def test_a_contour_has_one_row_per_whole_number_and_the_mean_of_each_part() -> None:
-    (panel,) = panels.contours([seen()])
-    assert panel.heat is not None
-    assert panel.heat.rows == ["1", "2", "3"]
-    assert panel.heat.columns == ["2.5e-4", "1.6e-3", "0.01", "0.063", "0.4"]
-    assert panel.heat.values[0][0] == pytest.approx(20.0)
-    assert panel.heat.values[1][2] == pytest.approx(40.0)
-    assert panel.heat.values[2][3:] == pytest.approx([45.0, 5.0])
-    assert sum(math.isnan(value) for row in panel.heat.values for value in row) == 15 - 4
-    assert panel.heat.label == "xnli accuracy, zero-shot mean, dev (%)"
-
-
-def test_many_whole_numbers_share_parts_that_name_their_ends() -> None:
-    space = Space("epochs", "int", 1, 12)
-    assert panels._bin_names(space) == ["1-3", "4-5", "6-8", "9-10", "11-12"]
 
 
 def test_methods_are_compared_at_the_effort_that_both_have(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from raxalign.plan.load import Opened, reopened
 from raxalign.plan.tried import read_record
 from raxalign.plan.values.results import rows
 from raxalign.report.compose import compose
-from raxalign.report.figures.search_panels import expectations, history
-from raxalign.report.figures.seen_search import Seen
+from raxalign.report.figures.search_panels import Seen, expectations, history
 from raxalign.report.plans import as_text
 from raxalign.report.studies import best_lines, plan_lines, status_lines
 from raxalign.store.ledger import Ledger
@@ -52,7 +51,6 @@ def test_the_report_shows_what_was_chosen_and_how(searched: Opened, tmp_path: Pa
         "search-expected-best",
         "search-importance",
         "search-slices",
-        "search-contours",
     }
     for figure in part.figures:
         assert (tmp_path / f"{figure.name}.svg").exists()

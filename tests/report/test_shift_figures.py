@@ -14,8 +14,7 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.figures.drawing import draw, opened_canvas
 from raxalign.report.figures.encoder_dots import encoder_panels, loss_panels
-from raxalign.report.predictions.translations import sample_tables
-from raxalign.report.sections.token_translation import over_layers, over_weights
+from raxalign.report.sections.token_translation import over_layers, over_weights, sample_tables
 from raxalign.store.ledger import Ledger
 from tests.report.material import part
 from tests.report.test_published_tables import row

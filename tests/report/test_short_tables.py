@@ -92,7 +92,7 @@ def test_every_task_has_a_figure_of_its_methods_in_every_language(
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     judge, drawings = judge_of(results, ledger), dict[str, Any]()
     monkeypatch.setattr(
-        "raxalign.report.figures.drawn.draw",
+        "raxalign.report.figures.drawing.draw",
         lambda panels, _, name: drawings.update({name: panels}) or "<svg></svg>",
     )
     (part,) = share("languages", results, judge=judge, ledger=ledger, figures=tmp_path).parts

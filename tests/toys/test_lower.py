@@ -25,7 +25,7 @@ from raxalign.report.cells.results import Results
 from raxalign.report.compared import as_text
 from raxalign.report.compose import write_report
 from raxalign.report.figures.panels import Points
-from raxalign.report.sections.pivot_transfer import _front
+from raxalign.report.sections.transfer import _front
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks
 from raxalign.single.model_card import scores_of

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from raxalign.caveats import collecting
 from raxalign.errors import RaxalignError, TransientError
@@ -106,6 +107,18 @@ def test_dropout_draws_by_share_also_after_resuming(tmp_path: Path) -> None:
 def test_a_row_that_does_not_fit_is_an_error_that_says_so() -> None:
     with pytest.raises(RaxalignError, match="step 1 with a single row"):
         trained(limit=0)
+
+
+def test_memory_that_does_not_hold_the_moments_of_adam_is_an_error_that_says_so() -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 352.00 MiB")
+
+    hook = register_optimizer_step_pre_hook(full)
+    try:
+        with pytest.raises(RaxalignError, match=r"in Adam's step.* GiB, whatever the batch"):
+            fit(Regression(), 22, SETTINGS, Runtime())
+    finally:
+        hook.remove()
 
 
 def test_a_loss_that_is_no_number_names_the_step_and_is_not_retried() -> None:

@@ -78,11 +78,7 @@ def probe(encoder: TransformerEncoder) -> bool:
         return False
     if implementation(encoder.model) == PACKAGE:  # it takes no mask of pairs of pieces
         return False
-    with (
-        at_rest(encoder),
-        torch.no_grad(),
-        torch.autocast(torch.device(encoder.device).type, enabled=False),
-    ):
+    with at_rest(encoder), torch.no_grad():
         encoder.precision = "fp32"  # rounding would hide a difference
         try:
             together, apart = _both(encoder)
@@ -103,12 +99,14 @@ def keeps_positions(encoder: TransformerEncoder) -> bool:
 
 @contextmanager
 def at_rest(encoder: TransformerEncoder) -> Iterator[None]:
-    """The model in eval mode; afterwards its mode, the precision and the random state of the host
-    are what they were.
+    """The model in eval mode, outside of any autocast around the block, whose rounding would enter
+    what is compared with; afterwards its mode, the precision and the random state of the host are
+    what they were.
     """
     training, precision = encoder.model.training, encoder.precision
     encoder.model.eval()
-    with torch.random.fork_rng(devices=[]):
+    kind = torch.device(encoder.device).type
+    with torch.random.fork_rng(devices=[]), torch.autocast(kind, enabled=False):
         try:
             yield
         finally:

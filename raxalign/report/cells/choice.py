@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from raxalign.analysis.cells import MEANS, Cell, Value, mean_name
 from raxalign.plan.names import searched_mark
 from raxalign.plan.values.comparisons import baseline_cells
-from raxalign.report.cells.results import Results
+from raxalign.report.cells.results import Results, table_of
 
 
 def transfer_tasks(results: Results) -> Iterator[tuple[str, str]]:
-    """Tasks whose languages are single ones (not pairs) with their main metrics, on test."""
+    """Yield the tasks whose languages are single ones (not pairs) with their main metrics."""
     for task in results.tasks:
         metric = results.main_metric(task)
         langs = results.by_table.get((task, metric or "", results.split(task)), ())
@@ -24,12 +24,8 @@ def transfer_tasks(results: Results) -> Iterator[tuple[str, str]]:
 
 def single_languages(results: Results, task: str, metric: str, cell: Cell) -> list[str]:
     """Return the languages of a cell's scores, without the pivot and the means."""
-    shown = (task, metric, results.split(task))
-    return [
-        lang
-        for t, lang, m, s in cell.values
-        if (t, m, s) == shown and lang not in MEANS and lang != results.plan.pivot
-    ]
+    shown, left_out = (task, metric, results.split(task)), (*MEANS, results.plan.pivot)
+    return [n[1] for n in cell.values if table_of(n) == shown and n[1] not in left_out]
 
 
 def baseline(results: Results, task: str, metric: str) -> Cell | None:
@@ -39,16 +35,18 @@ def baseline(results: Results, task: str, metric: str) -> Cell | None:
     return next((cell for cell in cells if value_of(cell, task, metric, split) is not None), None)
 
 
+def measured_cells(results: Results, task: str, metric: str) -> list[Cell]:
+    """Return the cells that have a mean over languages by a metric, on the split that is shown."""
+    split = results.split(task)
+    return [c for c in results.cells if value_of(c, task, metric, split) is not None]
+
+
 def representatives(results: Results, task: str, metric: str) -> list[Cell]:
     """Return one cell per method: of its largest training set the one that dev chooses; the
     baseline first. All are of one encoder, that of the baseline.
     """
     base = baseline(results, task, metric)
-    there = [
-        cell
-        for cell in results.cells
-        if value_of(cell, task, metric, results.split(task)) is not None
-    ]
+    there = measured_cells(results, task, metric)
     there = [cell for cell in there if cell.encoder == (base or there[0]).encoder]
     chosen: dict[str, Cell] = {base.method: base} if base is not None else {}
     ranks = {id(cell): dev_of(results, cell, task, metric) for cell in there}

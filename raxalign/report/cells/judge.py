@@ -16,6 +16,12 @@ from raxalign.plan.values.comparisons import (
 )
 from raxalign.report.cells.numbers import Unit
 from raxalign.report.document import Mark
+from raxalign.report.figures.panels import Ends
+
+_WHY = {
+    ONE_RUN: " of something that depends on its seed",
+    NO_PREDICTIONS: " are stored from which the value could be computed",
+}
 
 
 class Judge:
@@ -32,13 +38,8 @@ class Judge:
     @property
     def baselines(self) -> list[Cell]:
         """The cells that others are compared with, each once."""
-        return list(
-            {
-                id(entry.baseline): entry.baseline
-                for entry in self._found.values()
-                if entry.baseline is not None
-            }.values()
-        )
+        bases = (entry.baseline for entry in self._found.values())
+        return list({id(base): base for base in bases if base is not None}.values())
 
     def of(self, cell: Cell, name: Name | None) -> Compared | None:
         """Return the comparison of a value; None for a value that is in no table of the grid."""
@@ -51,57 +52,47 @@ class Judge:
             return ""
         return found.verdict
 
-    def interval(self, cell: Cell, name: Name | None) -> tuple[float, float] | None:
+    def interval(self, cell: Cell, name: Name | None) -> Ends:
         """Return the 95 % interval of a value over runs and examples."""
         found = self.of(cell, name)
-        return (
-            (found.interval.low, found.interval.high)
-            if found is not None and found.interval is not None
-            else None
-        )
+        if found is None or found.interval is None:
+            return None
+        return found.interval.low, found.interval.high
 
+    def shown(self, cell: Cell, name: Name | None, unit: Unit) -> str:
+        """Return the interval of a value as tables show it, or nothing."""
+        return unit.show_interval(*(self.interval(cell, name) or (None, None)))
 
-def ends_of(judge: Judge, cell: Cell, name: Name, scale: float) -> tuple[float, float] | None:
-    """Return the ends of a value's interval for a figure, multiplied by a scale."""
-    around = judge.interval(cell, name)
-    return None if around is None else (scale * around[0], scale * around[1])
+    def ends(self, cell: Cell, name: Name | None, scale: float) -> Ends:
+        """Return the ends of a value's interval for a figure, multiplied by a scale."""
+        around = self.interval(cell, name)
+        return None if around is None else (scale * around[0], scale * around[1])
 
-
-def ends_of_mean(
-    judge: Judge, cell: Cell, entry: tuple[str, str, str], scale: float
-) -> tuple[float, float] | None:
-    """Return the ends of the interval of a cell's mean over languages by a (task, metric, split),
-    multiplied by a scale.
-    """
-    name = mean_name(cell, *entry)
-    return ends_of(judge, cell, name, scale) if name is not None else None
+    def ends_of_mean(self, cell: Cell, task: str, metric: str, split: str, *, scale: float) -> Ends:
+        """Return the ends of the interval of a cell's mean over languages, as `ends` does."""
+        return self.ends(cell, mean_name(cell, task, metric, split), scale)
 
 
 def difference_text(found: Compared, unit: Unit) -> str:
     """Return the difference to the baseline with its interval, or "cannot tell"; nothing for a
     value that is not compared.
     """
-    compared = found.comparison
+    test = found.comparison
     if found.difference is None:
         return "cannot tell" if found.verdict else ""
-    if compared is None or compared.low is None or compared.high is None:
+    if test is None or test.low is None or test.high is None:
         return f"{unit.show_difference(found.difference)}, cannot tell"
-    return (
-        f"{unit.show_difference(compared.difference)}"
-        f" {unit.show_interval(compared.low, compared.high)}"
-    )
+    return f"{unit.show_difference(test.difference)} {unit.show_interval(test.low, test.high)}"
 
 
 def remarks(found: Compared, unit: Unit) -> Iterator[str]:
     """Yield what must be said of a value under its table."""
-    if (
-        found.interval is None
-        and found.untested
-        and (found.baseline is not None or found.untested != NO_PREDICTIONS)
-    ):
-        yield f"No interval and no test: {found.untested}{_WHY.get(found.untested, '')}."
+    why = f"{found.untested}{_WHY.get(found.untested, '')}."
+    based = found.baseline is not None
+    if found.interval is None and found.untested and (based or found.untested != NO_PREDICTIONS):
+        yield f"No interval and no test: {why}"
     if found.interval is not None and found.untested in _WHY:
-        yield f"No test: for the baseline, {found.untested}{_WHY[found.untested]}."
+        yield f"No test: for the baseline, {why}"
     if found.verdict == "not after correction":
         yield f"Not after correction. {ONE_BY_ONE}"
     if found.untested == OTHER_LANGUAGES:
@@ -119,9 +110,3 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
             "Under readouts that were fitted before the task's training, which changes the encoder:"
             f" {found.outdated}."
         )
-
-
-_WHY = {
-    ONE_RUN: " of something that depends on its seed",
-    NO_PREDICTIONS: " are stored from which the value could be computed",
-}

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell
 from raxalign.plan.names import plain, searched_mark
-from raxalign.report.cells.results import Results
+from raxalign.report.cells.results import Results, TableKey, table_of
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
-
-_GREEK = {"lambda": "λ", "alpha": "α"}
 
 
 def symbol(axis: str) -> str:
@@ -21,7 +19,7 @@ def symbol(axis: str) -> str:
     >>> symbol("lambda"), symbol("strength")
     ('λ', 'strength')
     """
-    return _GREEK.get(axis, axis)
+    return {"lambda": "λ", "alpha": "α"}.get(axis, axis)
 
 
 def in_columns(lang: str) -> str:
@@ -46,12 +44,9 @@ def named(cell: Cell, plan: Plan) -> str:
     """Return the method of a cell with the params that vary, numbers without needless zeros:
     ``finetune λ=0.1``.
     """
-    axes = [
-        f"{symbol(axis)}={plain(cell.params[axis])}"
-        for axis in plan.axes.get(cell.method, ())
-        if axis in cell.params
-    ]
-    return " ".join([cell.method, *axes, *searched_mark(cell, plan)])
+    axes = [axis for axis in plan.axes.get(cell.method, ()) if axis in cell.params]
+    values = (f"{symbol(axis)}={plain(cell.params[axis])}" for axis in axes)
+    return " ".join([cell.method, *values, *searched_mark(cell, plan)])
 
 
 def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:
@@ -70,14 +65,13 @@ def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:
     return f"{named(replace(cell, params=rest), plan)}, {symbol(per_language)} per language{size}"
 
 
-def under(results: Results, cell: Cell, entry: tuple[str, str, str]) -> str:
+def under(results: Results, cell: Cell, table: TableKey) -> str:
     """Return the encoder where there are several, the size of the training set, and over how many
     seeds the values of a table are.
     """
     facts = [cell.encoder] if results.several_encoders else []
     facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
-    seeds = max(
-        (value.n for name, value in cell.values.items() if (name[0], name[2], name[3]) == entry),
-        default=0,
-    )
-    return ", ".join([*facts, *([f"{seeds} seeds" if seeds > 1 else "1 seed"] if seeds else [])])
+    counts = (value.n for name, value in cell.values.items() if table_of(name) == table)
+    if seeds := max(counts, default=0):
+        facts.append(f"{seeds} seeds" if seeds > 1 else "1 seed")
+    return ", ".join(facts)

@@ -15,21 +15,17 @@ UNDECLARED = (
     "nothing declares this metric (the task's plug-in is not here, or its `metrics` does not name"
     " it): its values are shown as they are, and not compared"
 )
-_UNITS: dict[
-    str | None, tuple[float, int]
-] = {  # what a stored value is multiplied by, and decimals
+_UNITS: dict[str | None, tuple[float, int]] = {
     "accuracy_percent": (100, 1),
     "f1_percent": (100, 1),
     "em_and_f1_percent": (100, 1),
     "bleu": (100, 2),
     "accuracy_fraction": (1, 2),
     "rate": (1, 3),
-    "layer": (1, 0),
     "weight": (1, 1),
-    "sentences": (1, 0),
-    "sentence_pairs": (1, 0),
-    "tokens": (1, 0),
+    **dict.fromkeys(("layer", "sentences", "sentence_pairs", "tokens"), (1, 0)),
 }
+"""What a stored value is multiplied by, and its decimals; other units are whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +54,11 @@ def published_unit(name: str | None, figures: Iterable[float] = ()) -> Unit:
     prints.
     """
     scale, decimals = _UNITS.get(name, (1.0, 0))
-    printed = max(
-        (
-            len(f"{figure!r}".partition(".")[2].rstrip("0"))
-            for figure in figures
-            if "e" not in f"{figure!r}"
-        ),
-        default=0,
-    )
-    return Unit(
-        scale,
-        max(decimals, printed) if decimals else (printed if name is None else 0),
-        "%" if scale == 100 else "",
-    )
+    texts = [f"{figure!r}" for figure in figures]
+    printed = [len(text.partition(".")[2].rstrip("0")) for text in texts if "e" not in text]
+    if decimals or name is None:
+        decimals = max([decimals, *printed])
+    return Unit(scale, decimals, "%" if scale == 100 else "")
 
 
 def unit_of(measured: Measured, values: Iterable[float]) -> Unit:

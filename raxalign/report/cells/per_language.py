@@ -1,14 +1,19 @@
-"""One value of a method's param for each language, chosen by the language's own development set."""
+"""One value of a method's param for each language, chosen by the language's own development set;
+and its table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from raxalign.analysis.cells import Cell, Name, Value
-
-if TYPE_CHECKING:
-    from raxalign.report.cells.results import Results
+from raxalign.analysis.cells import Cell, Name
+from raxalign.analysis.metrics import spoken
+from raxalign.catalog import catalog
+from raxalign.plan.names import plain
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.names import capitalized, measured, symbol
+from raxalign.report.cells.results import Results
+from raxalign.report.document import EMPTY, Entry, Line, Table
 
 WARNING = "so this is not a purely zero-shot result"
 """What must follow wherever a param is chosen on a target language's development set."""
@@ -18,29 +23,82 @@ def declared(results: Results, method: str) -> list[str]:
     """Return the params of a method of the grid that can be chosen per language, as its plug-in
     declares, and of which the grid has several values.
     """
-    from raxalign.catalog import catalog
-
     kind = results.kinds.get(method, method)
     params = catalog("methods")[kind].per_language if kind in catalog("methods") else ()
     return [param for param in params if param in results.plan.axes.get(method, ())]
 
 
 def best(results: Results, cells: Sequence[Cell], name: Name) -> Cell | None:
-    """Return the cell with the best value on the development set, the first of equals.
+    """Return the cell with the best value on the development set, the first of equals; None where
+    no candidate has a development value.
 
     Args:
         results: knows which values are better.
         cells: the candidates.
         name: a value of one language; its split is not looked at.
-
-    Returns:
-        the cell; None where no candidate has a development value.
     """
     dev, sign = (*name[:3], "dev"), results.plan.measured(name[0], name[2]).sign
     there = [cell for cell in cells if dev in cell.values]
     return max(there, key=lambda cell: sign * cell.values[dev].mean, default=None)
 
 
-def value(cell: Cell, name: Name, split: str) -> Value | None:
-    """Return the value of a cell on another split; None where it has none."""
-    return cell.values.get((*name[:3], split))
+def tables_per_language(results: Results, judge: Judge) -> Iterator[Table]:
+    """Yield a table per task, method and param that can be chosen per language, with a column per
+    language and rows for each encoder, training set and setting of the other params.
+    """
+    for method in results.plan.axes:
+        for param in declared(results, method):
+            for task in results.tasks:
+                yield from _table(results, judge, (method, param), task)
+
+
+def _table(results: Results, judge: Judge, axis: tuple[str, str], task: str) -> Iterator[Table]:
+    """The table of a (method, param) on a task, where there are dev and test values."""
+    method, param = axis
+    metric = results.main_metric(task) or ""
+    langs, lines = results.transferred((task, metric, "test")), list[Line]()
+    for cell in results.cells:
+        there = results.line(cell, param) if cell.method == method else []
+        if len(there) > 1 and there[0] is cell:
+            names: list[Name] = [(task, lang, metric, "test") for lang in langs]
+            lines += _lines(results, judge, param, there, names)
+    if lines:
+        percent = " in percent" if results.unit(task, metric).sign else ""
+        yield Table(
+            f"chosen-{task}-{method}-{param}",
+            f"{task}: {method}, {symbol(param)} per language",
+            tuple(langs),
+            tuple(lines),
+            f"{capitalized(spoken(metric))}{percent}. {symbol(param)} is chosen for each language"
+            f" on the language's own development set, {WARNING}; the first of equals is taken. No"
+            " choice looks at test values.",
+        )
+
+
+def _lines(
+    results: Results, judge: Judge, param: str, cells: Sequence[Cell], names: Sequence[Name]
+) -> Iterator[Line]:
+    """The value that each language's dev set chooses, and the dev and test values there; nothing
+    where no language has both.
+    """
+    chosen: list[tuple[Cell, Name] | None] = []
+    for name in names:
+        cell = best(results, cells, name)
+        chosen.append((cell, name) if cell is not None and name in cell.values else None)
+    first = next((found for found in chosen if found is not None), None)
+    if first is None:
+        return
+    unit = results.unit(first[1][0], first[1][2])
+    group = measured(first[0], results.plan, param)
+    group += f", {first[0].encoder}" if results.several_encoders else ""
+
+    def entry(label: str, cell: Cell, name: Name) -> Entry:
+        if label == "dev":
+            return Entry(unit.show(cell.values[(*name[:3], "dev")].mean))
+        if label == "test":
+            return Entry(unit.show(cell.values[name].mean), judge.shown(cell, name, unit))
+        return Entry(plain(cell.params[param]))
+
+    for label in (symbol(param), "dev", "test"):
+        entries = tuple(EMPTY if found is None else entry(label, *found) for found in chosen)
+        yield Line(label, entries, group=group)

@@ -8,13 +8,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from raxalign.analysis.cells import Cell, Name, cells, tables_of
+from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.plan.names import ordered
 from raxalign.report.cells.numbers import FEW, Unit, unit_of
-from raxalign.report.cells.untouched import idle_cells
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
+    from raxalign.plan.trial import Trial
+
+TableKey = tuple[str, str, str]
+"""(task, metric, split), which name a table."""
+UNTOUCHED = "untouched"
+"""What tables have in place of a number where the method changes nothing that the task reads."""
+
+
+def table_of(name: Name) -> TableKey:
+    """Return the (task, metric, split) of a value."""
+    return (name[0], name[2], name[3])
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,7 @@ class Results:
     task_params: Mapping[str, Mapping[str, Any]]
     planned: int = 0
     done: int = 0
-    seeds: tuple[int, ...] = field(default=())
+    seeds: tuple[int, ...] = ()
     _lines: dict[str, dict[str, list[Cell]]] = field(default_factory=dict, repr=False)
     _units: dict[tuple[str, str], Unit] = field(default_factory=dict, repr=False)
 
@@ -39,27 +49,21 @@ class Results:
         """Group result rows; kinds come from the plan, and a name that it does not have is a kind
         itself.
         """
-        kinds = {row["method"]: row["method"] for row in rows} | {
-            trial.method: trial.kind for trial in plan.trials
-        }
+        kinds = {row["method"]: row["method"] for row in rows}
+        kinds |= {trial.method: trial.kind for trial in plan.trials}
         params = {row["task"]: row["task_params"] or {} for row in rows}
         tasks = {name: name for name in params}
-        for trial in plan.trials:
-            for name, key in trial.evaluations.items():
-                if key in plan.stages:
-                    tasks[name] = plan.stages[key].maker
-        wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
-        seeds = tuple(sorted({trial.seed for trial in plan.trials if trial.seed is not None}))
-        found = [*cells(rows, plan.pivot, plan.measured), *(idle_cells(plan) if rows else ())]
+        wanted = [found for trial in plan.trials for found in trial.evaluations.items()]
+        tasks |= {name: plan.stages[key].maker for name, key in wanted if key in plan.stages}
         return cls(
             plan,
-            found,
+            [*cells(rows, plan.pivot, plan.measured), *(idle_cells(plan) if rows else ())],
             kinds,
             tasks,
             params,
-            len(wanted),
-            len({row["evaluation"] for row in rows}),
-            seeds,
+            planned=len({key for _, key in wanted}),
+            done=len({row["evaluation"] for row in rows}),
+            seeds=tuple(sorted({trial.seed for trial in plan.trials if trial.seed is not None})),
         )
 
     @cached_property
@@ -69,25 +73,33 @@ class Results:
 
     @cached_property
     def names(self) -> tuple[Name, ...]:
-        """Every (task, lang, metric, split) that some cell has, in the order of first
-        appearance.
-        """
+        """Every name that some cell has a value of, in the order of first appearance."""
         return tuple(dict.fromkeys(name for cell in self.cells for name in cell.values))
 
     @cached_property
-    def tables(self) -> tuple[tuple[str, str, str], ...]:
-        """(task, metric, split) of what is worth a table: no counts, errors, directions or points
-        of a sweep over layers and weights.
+    def tables(self) -> tuple[TableKey, ...]:
+        """What is worth a table: no counts, errors, directions or points of a sweep over layers
+        and weights.
         """
         return tuple(tables_of(self.names, self.plan.measured))
 
     @cached_property
-    def by_table(self) -> Mapping[tuple[str, str, str], tuple[str, ...]]:
+    def by_table(self) -> Mapping[TableKey, tuple[str, ...]]:
         """(task, metric, split) -> its languages as tables show them (`ordered`)."""
-        found: dict[tuple[str, str, str], dict[str, None]] = {}
-        for task, lang, metric, split in self.names:
-            found.setdefault((task, metric, split), {})[lang] = None
-        return {entry: tuple(ordered(langs, self.plan)) for entry, langs in found.items()}
+        found: dict[TableKey, dict[str, None]] = {}
+        for name in self.names:
+            found.setdefault(table_of(name), {})[name[1]] = None
+        return {table: tuple(ordered(langs, self.plan)) for table, langs in found.items()}
+
+    def names_of(self, table: TableKey) -> list[Name]:
+        """Return the names of the values of a table, one per language."""
+        task, metric, split = table
+        return [(task, lang, metric, split) for lang in self.by_table[table]]
+
+    def transferred(self, table: TableKey) -> list[str]:
+        """Return the languages of a table without the pivot and the means."""
+        langs = self.by_table.get(table, ())
+        return [lang for lang in langs if lang not in MEANS and lang != self.plan.pivot]
 
     def line(self, cell: Cell, param: str) -> list[Cell]:
         """Return the cells that differ from a cell in nothing but a param, itself included, in
@@ -130,28 +142,58 @@ class Results:
             self._units[task, metric] = unit_of(self.plan.measured(task, metric), values)
         return self._units[task, metric]
 
-    def few(self, entry: tuple[str, str, str]) -> bool:
-        """Return whether the accuracy of a (task, metric, split) is over fewer than `FEW` pairs in
-        every language, which is too few for a conclusion.
+    def few(self, table: TableKey) -> bool:
+        """Return whether the accuracy of a table is over fewer than `FEW` pairs in every language,
+        which is too few for a conclusion.
         """
-        task, metric, split = entry
+        task, metric, split = table
         counted = self.plan.count_of(task, metric)
-        names = [(task, lang, counted, split) for lang in self.by_table[entry]]
+        names = [(task, lang, counted, split) for lang in self.by_table[table]]
         counts = [
             cell.values[name].mean for cell in self.cells for name in names if name in cell.values
         ]
         return bool(counts) and max(counts) < FEW
 
-    def leading(self, task: str) -> tuple[str, str, str] | None:
-        """Return the (task, metric, split) that stands for a task: that of its main metric, or the
-        first one over enough pairs; None where every one is over too few.
+    def leading(self, task: str) -> TableKey | None:
+        """Return the table that stands for a task: that of its main metric, or the first one over
+        enough pairs; None where every one is over too few.
         """
-        enough = [entry for entry in self.tables if entry[0] == task and not self.few(entry)]
+        enough = [table for table in self.tables if table[0] == task and not self.few(table)]
         main = self.main_metric(task)
-        return next((entry for entry in enough if entry[1] == main), next(iter(enough), None))
+        return next((table for table in enough if table[1] == main), next(iter(enough), None))
+
+    def leading_tables(self) -> list[TableKey]:
+        """Return the table that stands for each task that has one, in the order of the grid."""
+        return [table for task in self.tasks if (table := self.leading(task)) is not None]
 
 
 def _rest(cell: Cell, param: str) -> str:
     """Return everything of a cell but a param, as text."""
     rest = {name: value for name, value in cell.params.items() if name != param}
     return json.dumps([cell.method, rest, cell.encoder, cell.sentences], sort_keys=True)
+
+
+def why_untouched(plan: Plan, cell: Cell, task: str) -> str | None:
+    """Return why a task was not run for a cell, as a sentence: the method changes nothing that the
+    task reads. None where it is the plan's to run.
+    """
+    trial = next((plan.by_key[key] for key in cell.trials if key in plan.by_key), None)
+    found = trial.untouched.get(task) if trial is not None else None
+    if found is None:
+        return None
+    told = found.told([cell.method], [task])
+    return f"Untouched: {told}; the result would be that of the encoder itself."
+
+
+def idle_cells(plan: Plan) -> list[Cell]:
+    """Return the cells of which nothing is run at all, so that no row of results has them."""
+    groups: dict[str, list[Trial]] = {}
+    for trial in plan.trials:
+        if trial.untouched and not trial.evaluations:
+            facts = [trial.method, trial.params, trial.encoder, trial.sentences]
+            groups.setdefault(json.dumps(facts, sort_keys=True), []).append(trial)
+    return [
+        Cell(one.method, one.params, one.encoder, one.sentences, tuple(t.key for t in trials), {})
+        for trials in groups.values()
+        for one in trials[:1]
+    ]

@@ -9,27 +9,43 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raxalign.report.document import Figure, identifier
 from raxalign.report.figures.labels import spread_labels, wrapped
-from raxalign.report.figures.marks import draw_cloud, draw_curve, draw_dots, draw_heat
+from raxalign.report.figures.marks import STYLE, draw_cloud, draw_curve, draw_dots, draw_heat
 from raxalign.report.figures.page import INK, for_page, unique
-from raxalign.report.figures.panels import Ends, Panel
-from raxalign.report.figures.style import STYLE
+from raxalign.report.figures.panels import Curve, Ends, Panel, Points, Sketch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
+MOST_PANELS = 12  # of a figure
 _FILES: dict[str, dict[str, Any]] = {
     "pdf": {"metadata": {"CreationDate": None, "Creator": None}},
     "png": {"dpi": 160, "facecolor": "white", "metadata": {"Software": None}},
 }
 _LABEL = 40  # letters of an axis's label in one line
+
+
+def drawn(sketches: Iterable[Sketch], folder: Path) -> tuple[Figure, ...]:
+    """Draw the sketches that have panels into a folder, at most `MOST_PANELS` panels of each; its
+    caption counts what is left out.
+    """
+    figures = []
+    for sketch in sketches:
+        if sketch.panels:
+            caption, name = sketch.caption, identifier(sketch.name)
+            if len(sketch.panels) > MOST_PANELS:
+                caption += f" The first {MOST_PANELS} of {len(sketch.panels)} panels."
+            svg = draw(sketch.panels[:MOST_PANELS], folder, name)
+            figures.append(Figure(f"figure-{name}", sketch.title, name, svg, caption))
+    return tuple(figures)
 
 
 def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
@@ -38,9 +54,8 @@ def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
     """
     with opened_canvas(panels) as figure:
         text = io.StringIO()
-        figure.savefig(
-            text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
-        )
+        nothing = {"Date": None, "Creator": None}
+        figure.savefig(text, format="svg", transparent=True, metadata=nothing)
         svg = unique(text.getvalue(), name)
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
         for ending, options in _FILES.items():  # whole, as matplotlib trips over a full disk
@@ -53,40 +68,28 @@ def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
 @contextmanager
 def opened_canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
     """Open a figure with the panels drawn and laid out, while the package's settings hold."""
-    with _canvas(panels) as figure:
-        _fill(figure, panels)
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    # three panels stand next to each other, or one of dots, which are wide
+    columns = 1 if any(panel.dots for panel in panels) else min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    dots = max(len(panel.dots) * len(panel.names) for panel in panels)
+    width = max(3.1 * columns, 4.2, min(0.13 * dots, 9.3))
+    labels = list(dict.fromkeys(label for panel in panels for label in panel.labels))
+    legend = 0.17 * (-(-len(labels) // _legend_columns(labels, width))) if labels else 0.0
+    with mpl.rc_context({**STYLE, "svg.hashsalt": "raxalign"}):
+        figure = Canvas(figsize=(width, 2.7 * rows + 0.3 + legend), layout="constrained")
+        FigureCanvasAgg(figure)
+        _fill(figure, figure.subplots(rows, columns, squeeze=False), panels)
         figure.draw_without_rendering()  # lays it out once for all files
         figure.set_layout_engine("none")
         spread_labels(figure)
         yield figure
 
 
-@contextmanager
-def _canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Canvas
-
-    columns = _columns(panels)
-    rows = -(-len(panels) // columns)
-    dots = max(len(panel.dots) * len(panel.names) for panel in panels)
-    width = max(3.1 * columns, 4.2, min(0.13 * dots, 9.3))
-    labels = _labels(panels)
-    legend = 0.17 * (-(-len(labels) // _legend_columns(labels, width))) if labels else 0.0
-    with mpl.rc_context({**STYLE, "svg.hashsalt": "raxalign"}):
-        figure = Canvas(figsize=(width, 2.7 * rows + 0.3 + legend), layout="constrained")
-        FigureCanvasAgg(figure)
-        yield figure
-
-
-def _columns(panels: Sequence[Panel]) -> int:
-    """The panels next to each other: three, or one of dots, which are wide."""
-    return 1 if any(panel.dots for panel in panels) else min(len(panels), 3)
-
-
-def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
-    columns = _columns(panels)
-    grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False)
+def _fill(figure: Canvas, grid: Any, panels: Sequence[Panel]) -> None:
     handles: dict[str, Any] = {}
     for axes, panel in zip(grid.flat, panels, strict=False):
         _panel(axes, panel)
@@ -95,22 +98,9 @@ def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_visible(False)
     if len(handles) > 1 or (handles and any(panel.curves or panel.dots for panel in panels)):
-        figure.legend(
-            list(handles.values()),
-            list(handles),
-            loc="outside lower center",
-            ncols=_legend_columns(list(handles), figure.get_size_inches()[0]),
-        )
-
-
-def _labels(panels: Sequence[Panel]) -> list[str]:
-    """The labels of all series, each once."""
-    found: list[str] = []
-    for panel in panels:
-        found += [curve.label for curve in panel.curves]
-        found += [cloud.label for cloud in panel.points]
-        found += [dots.label for dots in panel.dots]
-    return list(dict.fromkeys(found))
+        columns = _legend_columns(list(handles), figure.get_size_inches()[0])
+        place = {"loc": "outside lower center", "ncols": columns}
+        figure.legend(list(handles.values()), list(handles), **place)
 
 
 def _legend_columns(labels: Sequence[str], width: float) -> int:
@@ -156,13 +146,11 @@ def _panel(axes: Axes, panel: Panel) -> None:
         axes.set_xlim(*_around([*chain(*xs)], [*chain(*x_ends)], panel.x))
         axes.set_ylim(*_around([*chain(*ys)], [*chain(*y_ends)], panel.y))
     if panel.curves:
-        axes.set_ylim(*_reach(panel))
-
-
-def _grain(values: Sequence[float], label: str) -> float:
-    """What a point of percent is on an axis; of other units, a hundredth of the largest value."""
-    percent = "(%)" in label or "(points)" in label
-    return 1.0 if percent else max(map(abs, values)) / 100 or 1.0
+        series: list[Curve | Points] = [*panel.curves, *panel.points]
+        values = [y for one in series for y in one.y]
+        values += [end for curve in panel.curves for ends in curve.band for end in ends]
+        ends = [end for curve in panel.curves for end in curve.ends]
+        axes.set_ylim(*_around(values, ends, panel.y))
 
 
 def _around(values: Sequence[float], ends: Sequence[Ends], label: str) -> tuple[float, float]:
@@ -172,7 +160,9 @@ def _around(values: Sequence[float], ends: Sequence[Ends], label: str) -> tuple[
     """
     there = [value for value in values if not math.isnan(value)] or [0.0]
     low, high = min(there), max(there)
-    grain = _grain(there, label)
+    # a point of percent; of other units, a hundredth of the largest value
+    percent = "(%)" in label or "(points)" in label
+    grain = 1.0 if percent else max(map(abs, there)) / 100 or 1.0
     room = max(high - low, 4.0 * grain)
     known = [end for end in ends if end is not None]
     bottom = min([low, *(max(end[0], low - room) for end in known)])
@@ -183,22 +173,12 @@ def _around(values: Sequence[float], ends: Sequence[Ends], label: str) -> tuple[
     return (max(bottom - pad, -2.0), min(top + pad, 102.0)) if share else (bottom - pad, top + pad)
 
 
-def _reach(panel: Panel) -> tuple[float, float]:
-    """The limits of the axis of the values of curves, with their bands and a cloud."""
-    values = [y for curve in panel.curves for y in curve.y]
-    values += [end for curve in panel.curves for ends in curve.band for end in ends]
-    values += [y for cloud in panel.points for y in cloud.y]
-    return _around(values, [end for curve in panel.curves for end in curve.ends], panel.y)
-
-
 def _ticks(axes: Axes, panel: Panel) -> None:
     from matplotlib.ticker import MaxNLocator, NullLocator
 
     if not panel.ticks:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         return
-    names = panel.tick_names or [
-        f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in panel.ticks
-    ]
-    axes.set_xticks(list(panel.ticks), list(names))
+    shown = (f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in panel.ticks)
+    axes.set_xticks(list(panel.ticks), list(panel.tick_names or shown))
     axes.xaxis.set_minor_locator(NullLocator())

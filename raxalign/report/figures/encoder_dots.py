@@ -8,14 +8,13 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from raxalign.analysis.cells import MEANS, Cell, over_runs
+from raxalign.analysis.cells import Cell, over_runs
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.report.cells.choice import titled
-from raxalign.report.cells.judge import Judge, ends_of
-from raxalign.report.cells.results import Results
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results, TableKey
 from raxalign.report.figures.curves import axis_of, over_runs_alone
-from raxalign.report.figures.drawn import Sketch
-from raxalign.report.figures.panels import Dots, Ends, Panel
+from raxalign.report.figures.panels import Dots, Ends, Panel, Sketch
 
 _SIZE = re.compile(r" ?\bmax_sentences=(\d+)")
 _WINDOW = re.compile(r" ?\bwindow=(\d+)")
@@ -49,21 +48,23 @@ def encoder_sketches(results: Results, judge: Judge) -> Iterator[Sketch]:
 
 def encoder_panels(results: Results, judge: Judge, task: str) -> list[Panel]:
     """Make one panel per size of the encoders' training text, where it has several encoders."""
-    entry, langs, cells = _asked(results, task)
+    table, langs, cells = _asked(results, task)
     colours = {label: place for place, label in enumerate(dict.fromkeys(map(_label, cells)))}
     sizes: list[int | None] = [*sorted({n for cell in cells if (n := _size(cell)) is not None})]
-    panels = []
+    scale, panels = results.unit(*table[:2]).scale, []
     for size in sizes or [None]:
-        shown = _alike([cell for cell in cells if _size(cell) in (size, None)])
+        alike: dict[str, list[Cell]] = {}  # apart from the seed of their own training
+        for cell in cells:
+            if _size(cell) in (size, None):
+                alike.setdefault(_label(cell), []).append(cell)
         dots = []
-        for label, found in shown.items():
-            means, ends = _means(judge, found, entry, langs)
-            scale = results.unit(*entry[:2]).scale
-            shown_ends = [end and (scale * end[0], scale * end[1]) for end in ends]
-            dots.append(Dots(label, [scale * mean for mean in means], colours[label], shown_ends))
+        for label, found in alike.items():
+            means, ends = _means(judge, found, table, langs)
+            shown = [end and (scale * end[0], scale * end[1]) for end in ends]
+            dots.append(Dots(label, [scale * mean for mean in means], colours[label], shown))
         title = "" if size is None else f"{size:,} sentences per language"
         if len(dots) > 1:
-            panels.append(Panel(title, "", axis_of(results, *entry[:2]), dots=dots, names=langs))
+            panels.append(Panel(title, "", axis_of(results, *table[:2]), dots=dots, names=langs))
     return panels
 
 
@@ -71,8 +72,8 @@ def loss_panels(results: Results, judge: Judge, task: str) -> list[Panel]:
     """Make one panel with the loss of each encoder that has a shorter window than its like, or
     none.
     """
-    entry, langs, cells = _asked(results, task)
-    sign = results.plan.measured(*entry[:2]).sign
+    table, langs, cells = _asked(results, task)
+    sign = results.plan.measured(*table[:2]).sign
     alike: dict[str, dict[int, list[Cell]]] = {}
     for cell in cells if sign else ():
         if (found := _WINDOW.search(cell.encoder)) is not None:
@@ -81,11 +82,9 @@ def loss_panels(results: Results, judge: Judge, task: str) -> list[Panel]:
     dots: list[Dots] = []
     for rest, by_window in alike.items():
         longest = max(by_window)
+        long = list(zip(*_means(judge, by_window[longest], table, langs), strict=True))
         for window in sorted(by_window.keys() - {longest}):
-            long, short = (
-                list(zip(*_means(judge, by_window[size], entry, langs), strict=True))
-                for size in (longest, window)
-            )
+            short = zip(*_means(judge, by_window[window], table, langs), strict=True)
             losses = [_loss(*both, sign) for both in zip(long, short, strict=True)]
             label = f"{rest}, window {longest} to {window}"
             values, ends = [loss for loss, _ in losses], [end for _, end in losses]
@@ -108,49 +107,29 @@ def _loss(long: tuple[float, Ends], short: tuple[float, Ends], sign: int) -> tup
     return loss, (loss - apart, loss + apart)
 
 
-def _asked(results: Results, task: str) -> tuple[tuple[str, str, str], list[str], list[Cell]]:
+def _asked(results: Results, task: str) -> tuple[TableKey, list[str], list[Cell]]:
     """The (task, metric, split) of the dots, the languages, and the encoders that have values."""
-    metric = results.main_metric(task) or ""
-    entry = (task, metric, results.split(task))
-    langs = [
-        lang
-        for lang in results.by_table.get(entry, ())
-        if lang not in MEANS and lang != results.plan.pivot
-    ]
-    cells = [
-        cell
-        for cell in baseline_cells(results.cells, results.plan)
-        if any((task, lang, *entry[1:]) in cell.values for lang in langs)
-    ]
-    return entry, langs, cells
-
-
-def _alike(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
-    """Group the encoders that differ in nothing but the seed of their own training."""
-    found: dict[str, list[Cell]] = {}
-    for cell in cells:
-        found.setdefault(_label(cell), []).append(cell)
-    return found
+    table = (task, results.main_metric(task) or "", results.split(task))
+    langs, bases = results.transferred(table), baseline_cells(results.cells, results.plan)
+    names = [(task, lang, *table[1:]) for lang in langs]
+    return table, langs, [cell for cell in bases if any(name in cell.values for name in names)]
 
 
 def _means(
-    judge: Judge, cells: Sequence[Cell], entry: tuple[str, str, str], langs: Sequence[str]
+    judge: Judge, cells: Sequence[Cell], table: TableKey, langs: Sequence[str]
 ) -> tuple[list[float], list[Ends]]:
     """The mean of each language over encoders that are alike (NaN: none has a value), and its
     interval: over them, or that of a single one.
     """
-    task, metric, split = entry
     means: list[float] = []
     ends: list[Ends] = []
     for lang in langs:
-        name = (task, lang, metric, split)
+        name = (table[0], lang, *table[1:])
         there = [cell for cell in cells if name in cell.values]
         over = over_runs([cell.values[name].mean for cell in there]) if there else None
         means.append(math.nan if over is None else over.mean)
-        if len(there) == 1:
-            ends.append(ends_of(judge, there[0], name, 1))
-        else:
-            ends.append(None if over is None else over_runs_alone(over, 1))
+        alone = judge.ends(there[0], name, 1) if len(there) == 1 else None
+        ends.append(alone if over is None or len(there) == 1 else over_runs_alone(over, 1))
     return means, ends
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,10 +47,14 @@ def spread_labels(figure: Canvas) -> None:
 def _spread(axes: Axes, names: list[Any]) -> None:
     renderer = axes.figure.canvas.get_renderer()  # type: ignore[attr-defined]
     inside = axes.get_window_extent(renderer)
-    taken = [_around(*axes.transData.transform(text.xy)) for text in names]
-    for place, text in enumerate(names):
-        own = taken[place]
-        for box in _tries(text, renderer):
+    points = [axes.transData.transform(text.xy) for text in names]
+    taken = [(x - 2.5, y - 2.5, x + 2.5, y + 2.5) for x, y in points]  # by their markers
+    for text, own in zip(names, list(taken), strict=True):
+        for x, y, across, up in _PLACES:
+            text.xyann = (x, y)
+            text.set_ha(across)
+            text.set_va(up)
+            box = text.get_window_extent(renderer)
             within = inside.x0 <= box.x0 and box.x1 <= inside.x1 + 8
             others = (other for other in taken if other is not own)
             if within and not any(_meet(box.extents, other) for other in others):
@@ -61,24 +64,7 @@ def _spread(axes: Axes, names: list[Any]) -> None:
             text.set_visible(False)
 
 
-def _tries(text: Any, renderer: Any) -> Iterator[Any]:
-    """Put a name to each place in turn, and yield its box there."""
-    for x, y, across, up in _PLACES:
-        text.xyann = (x, y)
-        text.set_ha(across)
-        text.set_va(up)
-        yield text.get_window_extent(renderer)
-
-
-def _around(x: float, y: float) -> tuple[float, float, float, float]:
-    """The box of a point's marker."""
-    return x - 2.5, y - 2.5, x + 2.5, y + 2.5
-
-
-def _meet(first: Any, second: Any) -> bool:
-    return bool(
-        first[0] < second[2]
-        and second[0] < first[2]
-        and first[1] < second[3]
-        and second[1] < first[3]
-    )
+def _meet(one: Any, other: Any) -> bool:
+    """Whether two boxes overlap: (left, bottom, right, top)."""
+    across = one[0] < other[2] and other[0] < one[2]
+    return bool(across and one[1] < other[3] and other[1] < one[3])

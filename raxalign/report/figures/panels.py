@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 Ends = tuple[float, float] | None
@@ -12,8 +12,8 @@ Ends = tuple[float, float] | None
 
 @dataclass(frozen=True)
 class Curve:
-    """Points with the ends of their intervals (None: none); `dashed` for dev values and published
-    ones, `level` for a horizontal line.
+    """Points with the ends of their intervals; `dashed` for dev values and published ones, `level`
+    for a horizontal line.
 
     With `steps` the curve is a staircase: each value holds from its point on (`post`) or up to it
     (`pre`). `band` has the lower and the upper end of an interval at each point, and is drawn as an
@@ -34,7 +34,7 @@ class Curve:
 @dataclass(frozen=True)
 class Points:
     """A cloud with a name for each point; `x_ends` and `y_ends` are the ends of the points'
-    intervals (None: it has none).
+    intervals.
     """
 
     label: str
@@ -58,9 +58,7 @@ class Heat:
 
 @dataclass(frozen=True)
 class Dots:
-    """One value per name of the panel with the ends of its interval (None: none); a missing value
-    is NaN.
-    """
+    """One value per name of the panel with the ends of its interval; a missing value is NaN."""
 
     label: str
     values: Sequence[float]
@@ -88,7 +86,23 @@ class Panel:
     names: Sequence[str] = ()
     log: bool = False
     zero: bool = False
-    ticks: Sequence[float] = field(default=())
+    ticks: Sequence[float] = ()
     tick_names: Sequence[str] = ()
     whole: bool = False
     ends: tuple[float, float] | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of its series."""
+        series: list[Curve | Points | Dots] = [*self.curves, *self.points, *self.dots]
+        return [one.label for one in series]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A figure before it is drawn: `name` is the stem of its files."""
+
+    name: str
+    title: str
+    caption: str
+    panels: Sequence[Panel]

@@ -7,20 +7,92 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from raxalign.analysis.effort import best_so_far
+from raxalign.analysis.effort import best_so_far, expected_best, expected_best_interval
+from raxalign.analysis.metrics import spoken
 from raxalign.config.spaces import Space, Value
+from raxalign.measured import Declared
+from raxalign.plan.study import Study
+from raxalign.plan.tried import StudyRecord, Tried
 from raxalign.report.cells.names import symbol
-from raxalign.report.figures.panels import Curve, Dots, Heat, Panel, Points
-from raxalign.report.figures.seen_search import Seen
+from raxalign.report.cells.numbers import Unit, unit_of
+from raxalign.report.figures.panels import Curve, Dots, Panel, Points
 
-_BINS = 5
 FEW = 3
 """Trials below which a search has no figures."""
+_MEANS = {"avg": "mean", "avg_zero_shot": "zero-shot mean"}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A study with what it tried, its place among the methods (which gives its colour), and what is
+    declared of its metrics.
+    """
+
+    study: Study
+    record: StudyRecord
+    colour: int
+    measured: Declared
+
+    def scores(self, objective: int = 0) -> list[float]:
+        """Return the scores of all points that are done, in their order; shares in percent."""
+        return [self.shown(entry, objective) for entry in self.record.done]
+
+    def shown(self, entry: Tried, objective: int = 0) -> float:
+        """Return a score of a point, in percent where it is a share."""
+        return entry.scores[objective] * self.unit(objective).scale
+
+    def spent(self) -> list[tuple[Tried, float]]:
+        """Return the points that are done or pruned, in their order, each with its score. That of a
+        pruned one is its last: at least that much it was worth.
+        """
+        last = [(entry, entry.stopped.score) for entry in self.record.pruned if entry.stopped]
+        points = [*((entry, entry.scores[0]) for entry in self.record.done), *last]
+        points.sort(key=lambda point: point[0].number)
+        return [(entry, score * self.unit().scale) for entry, score in points]
+
+    def unit(self, objective: int = 0) -> Unit:
+        """Return the unit of an objective."""
+        entry = self.study.objectives[objective]
+        every = (other.scores[objective] for other in self.record.done)
+        return unit_of(self.measured(entry.task, entry.metric), every)
+
+    def signed(self, values: Sequence[float], objective: int = 0) -> list[float]:
+        """Return values with the sign that makes larger ones better."""
+        return [-v if self.study.objectives[objective].lower else v for v in values]
+
+    def expected(self) -> tuple[list[float], list[tuple[float, float]]]:
+        """Return the expected best of 1, 2, ... trials by the first objective, and the ends of its
+        95 % intervals, the lower one first.
+        """
+        scores = self.signed([score for _, score in self.spent()])
+        low, high = (self.signed(ends) for ends in expected_best_interval(scores))
+        pairs = [(min(ends), max(ends)) for ends in zip(low, high, strict=True)]
+        return self.signed(expected_best(scores)), pairs
+
+    def named(self, objective: int = 0) -> str:
+        """Return the name of an objective: ``xnli accuracy, zero-shot mean``."""
+        entry = self.study.objectives[objective]
+        return f"{entry.task} {spoken(entry.metric)}, {_MEANS.get(entry.lang, entry.lang)}"
+
+    def axis(self, objective: int = 0) -> str:
+        """Return the name of an objective on an axis: ``xnli accuracy, en, dev (%)``."""
+        lower = ", lower is better" if self.study.objectives[objective].lower else ""
+        percent = " (%)" if self.unit(objective).sign else ""
+        return f"{self.named(objective)}, dev{lower}{percent}"
+
+    @property
+    def languages(self) -> str:
+        """The languages of the study."""
+        return "+".join(self.study.languages)
+
+    @property
+    def group(self) -> str:
+        """What studies that can be compared have in common, the encoder apart."""
+        return f"{self.languages}, {self.study.sentences:,} pairs"
 
 
 def history(seen: Sequence[Seen]) -> list[Panel]:
@@ -97,21 +169,15 @@ def importances(seen: Sequence[Seen]) -> list[Panel]:
     panels = []
     for method, group in _by_method([e for e in seen if e.record.importance]).items():
         names = [space.name for space in group[0].study.spaces]
-        dots = [
-            Dots(
-                f"{_languages(entry)}: {entry.named(place)}",
-                [
-                    100 * entry.record.importance[objective.name].get(name, math.nan)
-                    for name in names
-                ],
-            )
-            for entry in group
-            for place, objective in enumerate(entry.study.objectives)
-            if objective.name in entry.record.importance
-        ]
-        coloured = [replace(entry, colour=number) for number, entry in enumerate(dots)]
+        dots: list[Dots] = []
+        for entry in group:
+            for place, objective in enumerate(entry.study.objectives):
+                if (shares := entry.record.importance.get(objective.name)) is not None:
+                    values = [100 * shares.get(name, math.nan) for name in names]
+                    label = f"{entry.languages}: {entry.named(place)}"
+                    dots.append(Dots(label, values, len(dots)))
         shown = [symbol(name) for name in names]
-        panels.append(Panel(method, "", "share of variance (%)", dots=coloured, names=shown))
+        panels.append(Panel(method, "", "share of variance (%)", dots=dots, names=shown))
     return panels
 
 
@@ -125,23 +191,24 @@ def slices(seen: Sequence[Seen]) -> list[Panel]:
             clouds = []
             for number, entry in enumerate(group):
                 xs = [_place(space, done.values[space.name]) for done in entry.record.done]
-                name, colour = ("", entry.colour) if len(group) == 1 else (_group(entry), number)
+                name, colour = ("", entry.colour) if len(group) == 1 else (entry.group, number)
                 clouds.append(Points(name, xs, entry.scores(), colour=colour))
-            panels.append(
-                _sliced(Panel(method, symbol(space.name), group[0].axis()), space, clouds)
-            )
+            panel = Panel(method, symbol(space.name), group[0].axis(), points=clouds)
+            panels.append(_along(panel, space))
     return panels
 
 
-def _sliced(panel: Panel, space: Space, clouds: Sequence[Points]) -> Panel:
+def _along(panel: Panel, space: Space) -> Panel:
+    """The panel with the x axis of a space."""
     if space.kind == "choice":
-        panel = replace(panel, ticks=range(len(space.choices)), tick_names=_bin_names(space))
+        names = [json.dumps(c) if isinstance(c, bool) else str(c) for c in space.choices]
+        panel = replace(panel, ticks=range(len(names)), tick_names=names)
     else:
         panel = replace(panel, ends=(space.low, space.high), whole=space.kind == "int")
     if space.log:
         ticks = _decades(space)
         panel = replace(panel, log=True, ticks=ticks, tick_names=[_short(tick) for tick in ticks])
-    return replace(panel, points=clouds)
+    return panel
 
 
 def _decades(space: Space) -> list[float]:
@@ -150,39 +217,6 @@ def _decades(space: Space) -> list[float]:
     if last > first:
         return [10.0**power for power in range(first, last + 1)]
     return [space.low, math.sqrt(space.low * space.high), space.high]
-
-
-def contours(seen: Sequence[Seen]) -> list[Panel]:
-    """Return one panel per study whose importances are known: the mean score over the two params
-    that explain most, in parts of equal size (of equal ratios where a space is logarithmic).
-    """
-    panels = []
-    for entry in (entry for entry in seen if entry.record.importance):
-        shares = entry.record.importance.get(entry.study.objectives[0].name, {})
-        ranked = sorted(entry.study.spaces, key=lambda space: -shares.get(space.name, 0.0))
-        for across, up in [*combinations(ranked[:2], 2)]:
-            panels.append(_contour(entry, across, up))
-    return panels
-
-
-def _contour(entry: Seen, across: Space, up: Space) -> Panel:
-    cells: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for done, score in zip(entry.record.done, entry.scores(), strict=True):
-        cell = (_bin(up, done.values[up.name]), _bin(across, done.values[across.name]))
-        cells[cell].append(score)
-    rows, columns = _bin_names(up), _bin_names(across)
-    means = [
-        [
-            sum(cells[row, column]) / len(cells[row, column])
-            if (row, column) in cells
-            else math.nan
-            for column in range(len(columns))
-        ]
-        for row in range(len(rows))
-    ]
-    title = f"{entry.study.method} {_languages(entry)}"
-    heat = Heat(means, rows, columns, entry.axis())
-    return Panel(title, symbol(across.name), symbol(up.name), heat=heat)
 
 
 def fronts(seen: Sequence[Seen]) -> list[Panel]:
@@ -205,64 +239,25 @@ def fronts(seen: Sequence[Seen]) -> list[Panel]:
 
 
 def _by_method(seen: Sequence[Seen]) -> Mapping[str, list[Seen]]:
-    methods: dict[str, list[Seen]] = defaultdict(list)
-    for entry in seen:
-        methods[entry.study.method].append(entry)
-    return methods
+    return _grouped(seen, lambda entry: entry.study.method)
 
 
 def _groups(seen: Sequence[Seen]) -> Mapping[str, list[Seen]]:
     """Studies that can be compared: of one encoder, languages and number of sentences."""
-    groups: dict[str, list[Seen]] = defaultdict(list)
     several = len({entry.study.encoder for entry in seen}) > 1
+    enough = [entry for entry in seen if len(entry.record.done) >= FEW]
+    return _grouped(enough, lambda e: f"{e.group} [{e.study.encoder}]" if several else e.group)
+
+
+def _grouped(seen: Sequence[Seen], by: Callable[[Seen], str]) -> Mapping[str, list[Seen]]:
+    groups: dict[str, list[Seen]] = defaultdict(list)
     for entry in seen:
-        encoder = f" [{entry.study.encoder}]" if several else ""
-        if len(entry.record.done) >= FEW:
-            groups[f"{_group(entry)}{encoder}"].append(entry)
+        groups[by(entry)].append(entry)
     return groups
-
-
-def _group(entry: Seen) -> str:
-    return f"{_languages(entry)}, {entry.study.sentences:,} pairs"
-
-
-def _languages(entry: Seen) -> str:
-    return "+".join(entry.study.languages)
 
 
 def _place(space: Space, value: Value) -> float:
     return float(space.choices.index(value)) if space.kind == "choice" else float(value or 0)
-
-
-def _bin(space: Space, value: Value) -> int:
-    if space.kind == "choice":
-        return space.choices.index(value)
-    at, bins = _place(space, value), _bins(space)
-    if space.kind == "int":
-        return min(int((at - space.low) / (space.high - space.low + 1) * bins), bins - 1)
-    low, high = space.low, space.high
-    if space.log:
-        low, high, at = math.log(low), math.log(high), math.log(at)
-    return min(int((at - low) / (high - low) * bins), bins - 1)
-
-
-def _bins(space: Space) -> int:
-    """The number of parts of a range: one per whole number where these are few."""
-    return min(_BINS, int(space.high - space.low) + 1) if space.kind == "int" else _BINS
-
-
-def _bin_names(space: Space) -> list[str]:
-    """The choices, the whole numbers of each part, or the middle of each part."""
-    if space.kind == "choice":
-        return [json.dumps(c) if isinstance(c, bool) else str(c) for c in space.choices]
-    if space.kind == "int":
-        parts: dict[int, list[int]] = defaultdict(list)
-        for value in range(int(space.low), int(space.high) + 1):
-            parts[_bin(space, value)].append(value)
-        ends = [(part[0], part[-1]) for _, part in sorted(parts.items())]
-        return [str(low) if low == high else f"{low}-{high}" for low, high in ends]
-    bins = _bins(space)
-    return [_short(float(space.at((n + 0.5) / bins) or 0)) for n in range(bins)]
 
 
 def _short(value: float) -> str:

@@ -1,14 +1,19 @@
 """Text for LaTeX that pdfLaTeX, XeLaTeX and LuaLaTeX all read: special characters, signs, and words
-of scripts that not every engine or font can set.
+of scripts that not every engine or font can set; and text from right to left within other text.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from typing import TYPE_CHECKING
 
-from raxalign.report.paper.scripts import RIGHT_TO_LEFT, runs_left
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
+_LEFTWARD = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff"
+RIGHT_TO_LEFT = f"[{_LEFTWARD}](?:[ '’-]*[{_LEFTWARD}])*"
+"""The pattern of words of Hebrew, Arabic and other scripts from right to left."""
 _SIGNS = {
     "\\": r"\textbackslash{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -49,16 +54,19 @@ _SIGNS = {
     "\N{NO-BREAK SPACE}": "~",
 }
 _GREEK = {
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
-    "γ": r"$\gamma$",
-    "δ": r"$\delta$",
-    "η": r"$\eta$",
-    "λ": r"$\lambda$",
-    "μ": r"$\mu$",
-    "ρ": r"$\rho$",
-    "σ": r"$\sigma$",
-    "τ": r"$\tau$",
+    letter: rf"$\{name}$"
+    for letter, name in {
+        "α": "alpha",
+        "β": "beta",
+        "γ": "gamma",
+        "δ": "delta",
+        "η": "eta",
+        "λ": "lambda",
+        "μ": "mu",
+        "ρ": "rho",
+        "σ": "sigma",
+        "τ": "tau",
+    }.items()
 }
 """Symbols where they stand alone; within a word they are letters of it."""
 _LETTERS = "À-ÖØ-öø-ĥĨ-ķĹ-ľŁ-ňŊ-ťŨ-ž"
@@ -107,3 +115,22 @@ def _script(text: str) -> str:
         return name.lower()
     script = re.split("[ -]", name)[0]
     return script if script == "CJK" else script.capitalize()
+
+
+def isolated(text: object) -> Markup:
+    """Return text of a page in which words from right to left are each a ``<bdi>``, so that they do
+    not draw the numbers and signs next to them into their direction.
+
+    >>> str(isolated("مرحبا 12 <b>"))
+    '<bdi>مرحبا</bdi> 12 &lt;b&gt;'
+    """
+    from markupsafe import Markup
+
+    parts = re.split(f"({RIGHT_TO_LEFT})", str(text))
+    parts[1::2] = map(Markup("<bdi>{}</bdi>").format, parts[1::2])
+    return Markup().join(parts)
+
+
+def runs_left(text: str) -> bool:
+    """Return whether a whole text, such as a sentence, begins from the right."""
+    return re.match(RIGHT_TO_LEFT, text) is not None

@@ -1,4 +1,6 @@
-"""Short tables for papers: one per task, a line per method and a column per language."""
+"""Short tables for papers: one per task, a line per method and a column per language; and which
+points of a grid a table has room for.
+"""
 
 from __future__ import annotations
 
@@ -6,87 +8,143 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.metrics import spoken
+from raxalign.plan.values.comparisons import Compared, baseline_cells
+from raxalign.report.answer import compared_tables, leader
+from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import in_columns, named
 from raxalign.report.cells.numbers import LOWER, Unit
-from raxalign.report.cells.results import Results
-from raxalign.report.document import Entry, Line, Table
-from raxalign.report.paper.lines import line_labels, one_per_method, shown_lines, untouched
+from raxalign.report.cells.results import Results, TableKey, table_of, why_untouched
+from raxalign.report.document import EMPTY, Entry, Line, Table
 
-_Entry = tuple[str, str, str]
+_MOST = 10  # lines of a table
+
+
+def shown_lines(
+    results: Results, compared: Sequence[Compared], table: TableKey
+) -> tuple[list[Cell], int]:
+    """Return the lines of a table, the baselines first, and how many points it leaves out.
+
+    Of many points of a method and encoder it has the one that dev chooses at the largest training
+    set, and the one that the answer is about.
+
+    Args:
+        results: The results of the grid.
+        compared: Its comparisons, which the answer is made of.
+        table: The (task, metric, split) of the table.
+    """
+    names = results.names_of(table)
+    there = [cell for cell in results.cells if any(name in cell.values for name in names)]
+    bases = {id(cell) for cell in baseline_cells(there, results.plan)}
+    kept = there
+    if len(there) > _MOST:
+        ranks = {id(c): (c.sentences or 0, dev_of(results, c, *table[:2])) for c in there}
+        best: dict[tuple[str, str], Cell] = {}
+        for cell in there:
+            rival = best.setdefault((cell.method, cell.encoder), cell)
+            if ranks[id(cell)] > ranks[id(rival)]:
+                best[cell.method, cell.encoder] = cell
+        tables = compared_tables(compared, results)
+        answered = [leader(results, compared, tables[0])[0]] if tables else []
+        chosen = {id(cell) for cell in (*best.values(), *answered)}
+        kept = [cell for cell in there if id(cell) in chosen]
+    return sorted(kept, key=lambda cell: id(cell) not in bases), len(there) - len(kept)
+
+
+def one_per_method(left_out: int) -> str:
+    """Return what a caption says of the points that `shown_lines` leaves out."""
+    if not left_out:
+        return ""
+    return (
+        " One line per method: the point that dev chooses at the largest training set;"
+        f" {left_out} more points are in the grid's own tables."
+    )
+
+
+def untouched(results: Results, task: str) -> str:
+    """Return what a caption says of the methods that change nothing that a task reads."""
+    plan = results.plan
+    idle = (cell for cell in results.cells if why_untouched(plan, cell, task) is not None)
+    names = dict.fromkeys(named(cell, plan) for cell in idle)
+    return f" Not shown, as they change nothing that it reads: {', '.join(names)}." if names else ""
+
+
+def line_labels(results: Results, cells: Sequence[Cell]) -> list[str]:
+    """Return the method of each line, with what else tells it from the others."""
+    sizes = len({cell.sentences for cell in cells} - {None}) > 1
+    encoders = len({cell.encoder for cell in cells}) > 1
+    labels = []
+    for cell in cells:
+        facts = [named(cell, results.plan)]
+        facts += [cell.encoder] if encoders else []
+        facts += [f"{cell.sentences:,} pairs"] if sizes and cell.sentences is not None else []
+        labels.append(", ".join(facts))
+    return labels
 
 
 def short_tables(
     results: Results,
     judge: Judge,
-    entries: Iterable[_Entry] | None = None,
+    tables: Iterable[TableKey] | None = None,
     shows: Callable[[str], bool] = lambda lang: True,  # noqa: ARG005
-) -> Iterator[tuple[_Entry, Table]]:
+) -> Iterator[tuple[TableKey, Table]]:
     """Yield a table per task with its (task, metric, split): each value with half the width of its
     interval and the mark of its test.
 
     Args:
         results: The results of the grid.
         judge: Their intervals and tests.
-        entries: The (task, metric, split) of the tables (None: that which stands for each task).
+        tables: The (task, metric, split) of the tables (None: that which stands for each task).
         shows: Whether a language, or a mean, has a column.
     """
-    if entries is None:
-        leading = (results.leading(task) for task in results.tasks)
-        entries = [entry for entry in leading if entry is not None]
-    for entry in entries:
-        yield entry, _table(results, judge, entry, list(filter(shows, results.by_table[entry])))
+    for table in results.leading_tables() if tables is None else tables:
+        names = [name for name in results.names_of(table) if shows(name[1])]
+        yield table, _table(results, judge, table, names)
 
 
-def _table(results: Results, judge: Judge, entry: _Entry, langs: Sequence[str]) -> Table:
-    task, metric, split = entry
-    names = [(task, lang, metric, split) for lang in langs]
-    cells, left_out = shown_lines(results, judge.compared, entry)
+def _table(results: Results, judge: Judge, table: TableKey, names: Sequence[Name]) -> Table:
+    task, metric, split = table
+    cells, left_out = shown_lines(results, judge.compared, table)
     unit = results.unit(task, metric)
-    lines = [
+    lines = tuple(
         Line(label, tuple(_entry(judge, cell, name, unit) for name in names))
         for label, cell in zip(line_labels(results, cells), cells, strict=True)
-    ]
-    caption = " ".join(_caption(results, judge, cells, entry))
+    )
+    caption = " ".join(_caption(results, judge, cells, table))
     caption += one_per_method(left_out) + untouched(results, task)
     anchor = f"{results.plan.name}-{task}-{metric}" + ("" if split == "test" else f"-{split}")
-    columns = tuple(in_columns(lang) for _, lang, _, _ in names)
-    return Table(anchor, f"{task}: {spoken(metric)}", columns, tuple(lines), caption)
+    columns = tuple(in_columns(name[1]) for name in names)
+    return Table(anchor, f"{task}: {spoken(metric)}", columns, lines, caption)
 
 
 def _entry(judge: Judge, cell: Cell, name: Name, unit: Unit) -> Entry:
     value, around = cell.values.get(name), judge.interval(cell, name)
     if value is None:
-        return Entry("–", state="empty")
+        return EMPTY
     half = f"±{unit.show((around[1] - around[0]) / 2)}" if around else ""
     return Entry(unit.show(value.mean), half, mark=judge.mark(cell, name))
 
 
-def _caption(results: Results, judge: Judge, cells: list[Cell], entry: _Entry) -> Iterator[str]:
-    task, metric, split = entry
-    measured, unit = results.plan.measured(task, metric), results.unit(task, metric)
-    values = {
-        (id(cell), name): value
-        for cell in cells
-        for name, value in cell.values.items()
-        if (name[0], *name[2:]) == entry
-    }
-    runs = sorted({value.n for value in values.values()})
+def _caption(
+    results: Results, judge: Judge, cells: Sequence[Cell], table: TableKey
+) -> Iterator[str]:
+    task, metric, split = table
+    own = [(cell, name) for cell in cells for name in cell.values if table_of(name) == table]
+    runs = sorted({cell.values[name].n for cell, name in own})
     many = f"{runs[0]} to {runs[-1]}" if len(runs) > 1 else f"{runs[0]}"
     yield (
-        f"{'In percent, on' if unit.sign else 'On'} the"
+        f"{'In percent, on' if results.unit(task, metric).sign else 'On'} the"
         f" {'test' if split == 'test' else 'development'} set,"
         f" {'one run' if runs == [1] else f'means over {many} runs'}."
-        f"{LOWER if measured.better == 'lower' else ''}"
+        f"{LOWER if results.plan.measured(task, metric).better == 'lower' else ''}"
     )
-    found = [judge.of(cell, name) for cell in cells for name in cell.values]
-    shown = [one for one in found if one is not None and (one.name[0], *one.name[2:]) == entry]
-    around = sum(one.interval is not None for one in shown)
+    shown = [found for one in own if (found := judge.of(*one)) is not None]
+    around = sum(found.interval is not None for found in shown)
     if around:
         yield "±: half the width of the 95 % interval over runs and examples."
-    if around < len(values):
+    if around < len(own):
         yield "No ±: a single run of what depends on its seed, or no stored predictions."
-    bases = dict.fromkeys(named(one.baseline, results.plan) for one in shown if one.baseline)
+    bases = dict.fromkeys(named(found.baseline, results.plan) for found in shown if found.baseline)
     if bases:
         yield (
             f"▲ (and bold): significantly better than the baseline ({', '.join(bases)}), ▼: worse,"

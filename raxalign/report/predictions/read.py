@@ -1,14 +1,18 @@
-"""Reading the stored predictions that analyses are made of."""
+"""Stored predictions that analyses are made of: reading them, and groups of them as lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell
+from raxalign.analysis.retrieval_bins import Bin
 from raxalign.report.cells.choice import best_on_dev
+from raxalign.report.cells.names import named
+from raxalign.report.cells.numbers import Unit
 from raxalign.report.cells.results import Results
+from raxalign.report.document import EMPTY, Entry, Line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,10 +21,11 @@ if TYPE_CHECKING:
 
 MOST_METHODS = 6
 MOST_LANGUAGES = 5
+PERCENT = Unit(100, 1, "%")
 
 
 @dataclass(frozen=True)
-class Asked:
+class CellPredictions:
     """The predictions of one cell's first seed on test, by language pair."""
 
     cell: Cell
@@ -28,11 +33,9 @@ class Asked:
 
 
 def shown_cells(results: Results, kind: str) -> tuple[str, list[Cell]]:
-    """Return the grid's task of a kind and the cells that its analyses show.
-
-    Returns:
-        The grid's name of its first task of the kind, and at most `MOST_METHODS` cells, one per
-        method; an empty name and no cells where the grid has no such task or no values of it.
+    """Return the grid's name of its first task of a kind, and the cells that its analyses show: at
+    most `MOST_METHODS`, one per method. It is an empty name and no cells where the grid has no such
+    task or no values of it.
     """
     task = results.of_kind(kind)
     metric = None if task is None else results.main_metric(task)
@@ -41,58 +44,75 @@ def shown_cells(results: Results, kind: str) -> tuple[str, list[Cell]]:
     return task, best_on_dev(results, MOST_METHODS, task, metric)
 
 
-class Predictions:
+class StoredPredictions:
     """The stored predictions of one report; without a ledger there are none."""
 
     def __init__(self, ledger: Ledger | None) -> None:
         self._ledger = ledger
-        self._read: dict[str, pa.Table | None] = {}
+        self._kept: dict[str, pa.Table | None] = {}
 
-    def of(self, cell: Cell, task: str, columns: set[str]) -> Asked:
-        """Read the predictions of a cell on a task, as far as they are there and have the
-        columns.
+    def of(
+        self, cell: Cell, task: str, columns: set[str], *, keep: bool = False
+    ) -> CellPredictions:
+        """Read the predictions of a cell on a task, as far as they are there and have the columns.
+        With `keep` a table is read once.
         """
-        return _asked(self._table, cell, task, columns)
+        import pyarrow.compute as pc
 
-    def of_all(self, cells: Sequence[Cell], task: str, columns: set[str]) -> list[Asked]:
+        keys: dict[str, list[str]] = {}  # of evaluations -> the language pairs that they have
+        for (own, lang, _, split), seeds in cell.evaluations.items():
+            known = any(lang in langs for langs in keys.values())
+            if (own, split) == (task, "test") and lang not in MEANS and seeds and not known:
+                keys.setdefault(seeds[min(seeds, key=str)][0], []).append(lang)
+        tables: dict[str, pa.Table] = {}
+        for key, langs in keys.items():
+            table = self._table(key, keep=keep)
+            if table is not None and columns | {"lang", "split"} <= set(table.column_names):
+                test = pc.equal(table["split"], "test")
+                for lang in langs:
+                    tables[lang] = table.filter(pc.and_(pc.equal(table["lang"], lang), test))
+        shown = sorted(tables)[:MOST_LANGUAGES]
+        return CellPredictions(cell, {lang: tables[lang] for lang in shown if len(tables[lang])})
+
+    def of_all(self, cells: Sequence[Cell], task: str, columns: set[str]) -> list[CellPredictions]:
         """Read the predictions of those cells that have some; what is read is kept, since several
         sections show the same cells.
         """
-        found = [_asked(self._kept, cell, task, columns) for cell in cells]
+        found = [self.of(cell, task, columns, keep=True) for cell in cells]
         return [entry for entry in found if entry.tables]
 
-    def _table(self, key: str) -> pa.Table | None:
-        if key in self._read:
-            return self._read[key]
-        return self._ledger.predictions(key) if self._ledger is not None else None
-
-    def _kept(self, key: str) -> pa.Table | None:
-        self._read[key] = self._table(key)
-        return self._read[key]
-
-
-def _asked(
-    read: Callable[[str], pa.Table | None], cell: Cell, task: str, columns: set[str]
-) -> Asked:
-    import pyarrow.compute as pc
-
-    keys: dict[str, str] = {}
-    for name, seeds in cell.evaluations.items():
-        if name[0] == task and name[3] == "test" and name[1] not in MEANS and seeds:
-            keys.setdefault(name[1], seeds[min(seeds, key=str)][0])
-    tables: dict[str, pa.Table] = {}
-    for key in dict.fromkeys(keys.values()):
-        table = read(key)
-        if table is not None and columns | {"lang", "split"} <= set(table.column_names):
-            for lang in [lang for lang, other in keys.items() if other == key]:
-                tables[lang] = table.filter(
-                    pc.and_(pc.equal(table["lang"], lang), pc.equal(table["split"], "test"))
-                )
-    return Asked(
-        cell, {lang: tables[lang] for lang in sorted(tables)[:MOST_LANGUAGES] if len(tables[lang])}
-    )
+    def _table(self, key: str, *, keep: bool) -> pa.Table | None:
+        if key in self._kept:
+            return self._kept[key]
+        table = self._ledger.predictions(key) if self._ledger is not None else None
+        if keep:
+            self._kept[key] = table
+        return table
 
 
-def languages(asked: Sequence[Asked]) -> str:
+def languages(asked: Sequence[CellPredictions]) -> str:
     """Return the language pairs of the predictions, as captions name them."""
     return ", ".join(dict.fromkeys(lang for entry in asked for lang in entry.tables))
+
+
+def mean_bins(languages: Sequence[Sequence[Bin]]) -> list[Bin]:
+    """Return each bin's mean over the languages that have queries for it; the averages of groups
+    are means of these too.
+    """
+    bins = []
+    for parts in zip(*languages, strict=True):
+        known = [part.accuracy for part in parts if part.accuracy is not None]
+        mean = sum(known) / len(known) if known else None
+        bins.append(Bin(parts[0].name, mean, sum(part.queries for part in parts)))
+    return bins
+
+
+def bin_line(results: Results, cell: Cell, bins: Sequence[Bin]) -> Line:
+    """Return the line of a cell: the accuracy of each bin in percent, its queries below."""
+    entries = tuple(
+        EMPTY
+        if part.accuracy is None
+        else Entry(PERCENT.show(part.accuracy), below=f"{part.queries:,}")
+        for part in bins
+    )
+    return Line(named(cell, results.plan), entries)

@@ -42,9 +42,8 @@ def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
         return _of_spacy(plan, root)
     from raxalign.tasks.tagging.columns import read_conllu
 
-    lexicon = majority_tags(
-        (row.words, row.tags) for file in files for row in read_conllu(file).rows
-    )
+    rows = (row for file in files for row in read_conllu(file).rows)
+    lexicon = majority_tags((row.words, row.tags) for row in rows)
     names = " and ".join(file.name for file in files)
     return f"the most frequent one of each form in {names}", lambda table: tags_of_types(
         table, "tgt", lexicon
@@ -74,24 +73,17 @@ def _of_spacy(plan: Plan, root: str) -> tuple[str, Tagger] | None:
     from raxalign.corpora.text.dataset import read_table
     from raxalign.store.artifacts import ArtifactStore
 
-    store, model = (
-        ArtifactStore(root),
-        f"{plan.pivot}_core_{'web' if plan.pivot in ('en', 'zh') else 'news'}_sm",
-    )
+    store = ArtifactStore(root)
+    model = f"{plan.pivot}_core_{'web' if plan.pivot in ('en', 'zh') else 'news'}_sm"
     tagged: dict[str, dict[int, list[str]]] = {}
     for key, stage in plan.stages.items():
-        if (
-            stage.kind == "pairs"
-            and stage.params.get("part") == "heldout"
-            and store.has("pairs", key)
-        ):
+        heldout = stage.kind == "pairs" and stage.params.get("part") == "heldout"
+        if heldout and store.has("pairs", key):
             table = read_table(store.open("pairs", key) / "data")
             sentences = dict(zip(table["id"].to_pylist(), table["tgt"].to_pylist(), strict=True))
             try:
                 tagged[f"{stage.params['lang']}-{plan.pivot}"] = spacy_tags(sentences, model)
-            except (
-                DependencyError
-            ):  # spaCy without its model of the pivot: the table is for who has it
+            except DependencyError:  # no model of the pivot: the table is for who has it
                 return None
     if not tagged:
         return None
@@ -102,13 +94,11 @@ def _of_spacy(plan: Plan, root: str) -> tuple[str, Tagger] | None:
 
 def _treebanks(plan: Plan) -> list[Path]:
     """The CoNLL-U files of the pivot that a tagging task of the plan names."""
-    files: dict[Path, None] = {}
-    for stage in plan.stages.values():
-        if stage.kind == "evaluation":
-            places = [
-                place
-                for name, place in stage.locations.items()
-                if name.rpartition("/")[2] == plan.pivot and str(place).endswith(".conllu")
-            ]
-            files |= {Path(place): None for place in places if Path(place).is_file()}
-    return list(files)
+    files = [
+        Path(place)
+        for stage in plan.stages.values()
+        if stage.kind == "evaluation"
+        for name, place in stage.locations.items()
+        if name.rpartition("/")[2] == plan.pivot and str(place).endswith(".conllu")
+    ]
+    return [file for file in dict.fromkeys(files) if file.is_file()]

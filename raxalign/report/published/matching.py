@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from raxalign.analysis.cells import Cell, Name
@@ -14,15 +15,14 @@ from raxalign.catalog import name_of
 from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.languages import respelled
 from raxalign.report.cells import per_language
-from raxalign.report.cells.results import Results
-from raxalign.report.cells.untouched import why
+from raxalign.report.cells.results import Results, why_untouched
 from raxalign.tasks.translation.counts import shift_point
 
 _FILES = "local files"
 
 
 @dataclass(frozen=True)
-class Match:
+class RowMatch:
     """The cell that measures a row, and in what it is not as published, in words; `chosen` says how
     it was chosen among several.
     """
@@ -32,7 +32,7 @@ class Match:
     chosen: str = ""
 
 
-def match_row(results: Results, table: PublishedTable, row: str) -> Match | None:
+def match_row(results: Results, table: PublishedTable, row: str) -> RowMatch | None:
     """Return the cell for a row: of those for which all that must hold holds, one with the fewest
     differences, then the best on dev.
     """
@@ -58,55 +58,39 @@ def match_row(results: Results, table: PublishedTable, row: str) -> Match | None
     best, how = _best_on_dev(results, nearest, rules)
     if rules[0].per_language is not None:
         how = _chosen_per_language(results, best, rules[0], nearest)
-    return Match(best, tuple(differences[id(best)]), how)
+    return RowMatch(best, tuple(differences[id(best)]), how)
 
 
 def untouched(results: Results, rule: Rule) -> str | None:
-    """Why what a rule means is not run, where that is since a method leaves its task untouched;
-    None for everything else.
+    """Return why what a rule means is not run, where that is since a method leaves its task
+    untouched; None for everything else.
     """
     tasks = [task for task in results.tasks if _is_task(results, task, rule)]
     cells = [cell for cell in results.cells if _fits(results, cell, rule)]
-    return next(
-        (
-            reason
-            for cell in cells
-            for task in tasks
-            if (reason := why(results.plan, cell, task)) is not None
-        ),
-        None,
-    )
+    reasons = (why_untouched(results.plan, cell, task) for cell in cells for task in tasks)
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def find(results: Results, cell: Cell, rule: Rule, split: str) -> list[Name]:
     """Return the names of a cell's values that a rule means, one for each of its metrics; on the
     other split where this one has none.
     """
+    metrics = rule.metrics or ((rule.metric,) if rule.metric else ())
     for where in (split, "dev" if split == "test" else "test"):
-        found = [
-            name
-            for metric in _metrics(rule)
-            if (name := _name(results, cell, rule, metric, where)) is not None
-        ]
-        if found:
+        names = [_name(results, cell, rule, metric, where) for metric in metrics]
+        if found := [name for name in names if name is not None]:
             return found
     return []
 
 
 def sweep(results: Results, cell: Cell, rule: Rule, split: str) -> dict[tuple[int, float], Name]:
-    """Of a rule over a sweep: (layer, weight) -> the name of its score."""
-    stem = rule.best_of or rule.stem
+    """Return of a rule over a sweep (layer, weight) -> the name of its score."""
     own, points = respelled(rule.lang or "", results.plan.languages), {}
     for name in cell.values:
         task, lang, metric, where = name
-        point = shift_point(metric)
-        if (
-            point is not None
-            and point[2] == stem
-            and where == split
-            and lang == own
-            and _is_task(results, task, rule)
-        ):
+        point = shift_point(metric) if (where, lang) == (split, own) else None
+        stem = rule.best_of or rule.stem
+        if point is not None and point[2] == stem and _is_task(results, task, rule):
             points[point[:2]] = name
     return points
 
@@ -120,7 +104,7 @@ def differing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def sizes(table: PublishedTable, row: str) -> list[int]:
+def _sizes(table: PublishedTable, row: str) -> list[int]:
     """Return the training sizes of the rows that differ from a row in nothing but theirs,
     ascending.
     """
@@ -160,17 +144,8 @@ def _chosen_per_language(results: Results, best: Cell, rule: Rule, fitting: Sequ
 
 
 def _measures(results: Results, cell: Cell, rule: Rule, split: str) -> bool:
-    if rule.means_trials:
-        return True
-    return bool(
-        sweep(results, cell, rule, split)
-        if rule.stem or rule.best_of
-        else find(results, cell, rule, split)
-    )
-
-
-def _metrics(rule: Rule) -> tuple[str, ...]:
-    return rule.metrics or ((rule.metric,) if rule.metric else ())
+    look = sweep if rule.stem or rule.best_of else find
+    return rule.means_trials or bool(look(results, cell, rule, split))
 
 
 def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> Name | None:
@@ -180,11 +155,11 @@ def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> 
     lang = respelled(rule.lang or "", results.plan.languages)
     names = [(task, lang, metric, split) for task in results.tasks]
     names = [name for name in names if name in cell.values and _is_task(results, name[0], rule)]
-    return min(
-        names,
-        key=lambda name: len(differing(results.task_params.get(name[0], {}), rule.expects)),
-        default=None,
-    )
+
+    def differences(name: Name) -> int:
+        return len(differing(results.task_params.get(name[0], {}), rule.expects))
+
+    return min(names, key=differences, default=None)
 
 
 def _is_task(results: Results, task: str, rule: Rule) -> bool:
@@ -227,13 +202,9 @@ def _shown(value: Any) -> str:
         return _FILES
     if isinstance(value, tuple | list):
         return " or ".join(map(_shown, value))
-    return (
-        str(value).lower()
-        if isinstance(value, bool)
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _but_size(rule: Rule | None) -> dict[str, Any] | None:
@@ -248,7 +219,7 @@ def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rul
     if rule.sentences is None:
         return list(fitting)
     there = sorted({cell.sentences for cell in fitting if cell.sentences is not None})
-    wanted = sizes(table, row)
+    wanted = _sizes(table, row)
     size: int | None
     if not there or set(there) & set(wanted):
         size = rule.sentences if rule.sentences in there else None
@@ -263,13 +234,12 @@ def _nearest(there: Sequence[int], published: Sequence[int]) -> dict[int, int]:
     """Return published size -> the size of the grid that represents it: the nearest pairs first (by
     their ratio), each size once.
     """
-    pairs = sorted(
-        (abs(math.log(max(size, 1) / other)), -other, size) for size in there for other in published
-    )
+    both = product(there, published)
+    pairs = sorted((abs(math.log(max(own, 1) / other)), -other, own) for own, other in both)
     found: dict[int, int] = {}
-    for _, other, size in pairs:
-        if -other not in found and size not in found.values():
-            found[-other] = size
+    for _, other, own in pairs:
+        if -other not in found and own not in found.values():
+            found[-other] = own
     return found
 
 
@@ -283,13 +253,13 @@ def _best_on_dev(
         return cells[0], ""
     means = []
     for cell in cells:
-        names = [
-            name for rule in rules for name in find(results, cell, rule, "dev") if name[3] == "dev"
+        found = (name for rule in rules for name in find(results, cell, rule, "dev"))
+        signed = [
+            results.plan.measured(name[0], name[2]).sign * cell.values[name].mean
+            for name in found
+            if name[3] == "dev"
         ]
-        signed = (
-            results.plan.measured(name[0], name[2]).sign * cell.values[name].mean for name in names
-        )
-        means.append(math.fsum(signed) / len(names) if names else -math.inf)
+        means.append(math.fsum(signed) / len(signed) if signed else -math.inf)
     best = max(range(len(cells)), key=lambda index: means[index])
     if means[best] == -math.inf:
         return cells[0], f"the first of {len(cells)} points that fit"

@@ -9,17 +9,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from raxalign.analysis.cells import Cell, Value
 from raxalign.config.params import BaseParams
 from raxalign.plan.values.results import read_records
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Share
-from raxalign.report.predictions.read import Predictions
-from raxalign.report.published.fill import Measure
+from raxalign.report.predictions.read import StoredPredictions
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Fill:
+    """The values of one row of a published table, from the predictions of one cell: per column a
+    value in the units of the paper, or why there is none. `remark` is a note on the whole row.
+    """
+
+    values: Mapping[str, Value | str]
+    remark: str = ""
+
+
+Measure = Callable[[Cell], Fill | None]
+"""From the cell that measures a row to its values; None where it has no predictions."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +61,9 @@ class Material:
         return {} if self.ledger is None else read_records(self.plan, self.ledger)
 
     @cached_property
-    def predictions(self) -> Predictions:
+    def predictions(self) -> StoredPredictions:
         """The stored predictions, which the sections share."""
-        return Predictions(self.ledger)
+        return StoredPredictions(self.ledger)
 
     @property
     def plan(self) -> Plan:

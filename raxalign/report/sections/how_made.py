@@ -1,5 +1,5 @@
-"""How the results were made, so that who has the page alone can say what was run, and run it
-again.
+"""What was run on what, and how the results were made, so that who has the page alone can say so
+and run it again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, final
 
 from raxalign.config.grid import written
+from raxalign.languages import language
 from raxalign.plan.estimates.cost import duration, seconds_by_key
 from raxalign.plan.values.options import (
     Options,
@@ -18,11 +19,13 @@ from raxalign.plan.values.options import (
     method_options,
     task_options,
 )
+from raxalign.plan.values.remarks import remarks
 from raxalign.report.document import Listing, Share
 from raxalign.report.sections.base import Section
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
+    from raxalign.store.ledger import Ledger
 
 _DATA = {"bitext": ("corpora", "corpus"), "pairs": ("aligners", "aligner")}
 """Kind of stage -> the folder of its plug-ins, and the param with their options."""
@@ -32,54 +35,91 @@ _COMMIT = ("commit", "dirty")
 
 @final
 class HowMade(Section):
-    """When and with which versions, machines and time the results were made; all options in
-    effect, the digests of the data, and the grid file with its plug-ins.
+    """Notes on what a reader must know; what the grid has and how much of it is done; when and with
+    which versions, machines and time the results were made; all options in effect, the digests of
+    the data, and the grid file with its plug-ins.
     """
 
     VERSION = 1
-    place = 130
+    place = 120
 
-    def share(self) -> Share | None:
-        """Return the facts that the records of the evaluations have, and the texts; None where
-        there are neither.
-        """
-        plan, records = self.material.plan, list(self.material.records.values())
-        if not plan.trials:
-            return None
-        facts = {
-            "evaluated": _dates(records),
-            "made with": _versions(records),
-            "commit of raxalign": ", ".join(_commits(records)),
-            "machine": ", ".join(_machines(records)),
-            "computing time": self._time() if records else "",
-        }
-        texts = {
-            **self.material.sources,
-            "Options in effect": written(options_in_effect(plan)),
-            "SHA-256 of the data": "\n".join(_digests(plan)),
-        }
+    def share(self) -> Share:
+        """Return the notes and facts, and the texts that the grid has."""
+        plan, ledger = self.material.plan, self.material.ledger
+        records = self.material.records
+        notes = remarks(plan, records) if ledger is not None else ()
+        facts = self._facts()
+        texts: dict[str, str] = {}
+        if plan.trials:
+            made = list(records.values())
+            facts |= {
+                "evaluated": _dates(made),
+                "made with": _versions(made),
+                "commit of raxalign": ", ".join(_commits(made)),
+                "machine": ", ".join(_machines(made)),
+                "computing time": _time(plan, ledger) if ledger is not None and made else "",
+            }
+            texts = {
+                **self.material.sources,
+                "Options in effect": written(options_in_effect(plan)),
+                "SHA-256 of the data": "\n".join(_digests(plan)),
+            }
+        known = [(name, value) for name, value in facts.items() if value]
         return Share(
-            facts=tuple((name, value) for name, value in facts.items() if value),
+            facts=(*(("note", note) for note in notes), *known),
             listings=tuple(Listing(title, text) for title, text in texts.items() if text),
         )
 
-    def _time(self) -> str:
-        """What was computed took on one worker each, shared stages once."""
-        assert self.material.ledger is not None
-        plan = self.material.plan
-        took = seconds_by_key(plan, self.material.ledger.root)
-        kinds = {key: plan.stages[key].kind for key in took}
-        parts = {
-            "alignment": ("aligned",),
-            "training of tasks": ("tuned",),
-            "evaluation": ("evaluation",),
+    def _facts(self) -> dict[str, str]:
+        """Encoders, methods, tasks, corpora, languages and sizes, and how much is done."""
+        results, plan = self.material.results, self.material.plan
+        trials = plan.trials
+        languages = [lang for lang in plan.languages if lang != plan.pivot]
+        sizes = sorted({trial.sentences for trial in trials if trial.sentences is not None})
+        makers = dict.fromkeys(s.maker for s in plan.stages.values() if s.kind == "pairs")
+        return {
+            "encoder": ", ".join(dict.fromkeys(trial.encoder for trial in trials)),
+            "methods": ", ".join(dict.fromkeys(trial.method for trial in trials)),
+            "tasks": ", ".join(results.tasks),
+            "corpus": ", ".join(_corpora(plan)),
+            "word pairs": ", ".join(makers),
+            "languages": ", ".join(map(_named, languages)) + f"; pivot {_named(plan.pivot)}",
+            "sentence pairs per language": ", ".join(f"{size:,}" for size in sizes),
+            "seeds": f"{len(results.seeds)}" if results.seeds else "",
+            "trials": f"{len(trials):,}",
+            "left out": "; ".join(line for line in plan.merged if line.endswith("dropped")),
+            "evaluations": f"{results.done:,} of {results.planned:,} done",
         }
-        sums = {
-            name: sum(took[key] for key, kind in kinds.items() if kind in of)
-            for name, of in parts.items()
-        }
-        shown = (f"{name} {duration(seconds)}" for name, seconds in sums.items() if seconds)
-        return f"{duration(sum(took.values()))} of worker time ({', '.join(shown)})"
+
+
+def _named(code: str) -> str:
+    """A language by its code and its name: ``ha (Hausa)``."""
+    name = language(code).name
+    return code if name == code else f"{code} ({name})"
+
+
+def _corpora(plan: Plan) -> Iterable[str]:
+    """The corpora of the grid, by their kinds and names; files have none."""
+    found: dict[str, None] = {}
+    for stage in plan.stages.values():
+        options = stage.params.get("corpus") if stage.kind == "bitext" else None
+        if isinstance(options, Mapping):
+            names = next((options[key] for key in ("corpus", "dataset") if options.get(key)), ())
+            every = names if isinstance(names, list | tuple) else [names]
+            found[" ".join([stage.maker, *map(str, every)])] = None
+    return found
+
+
+def _time(plan: Plan, ledger: Ledger) -> str:
+    """What was computed took on one worker each, shared stages once."""
+    took = seconds_by_key(plan, ledger.root)
+    kinds = {"alignment": "aligned", "training of tasks": "tuned", "evaluation": "evaluation"}
+    sums = {
+        name: sum(seconds for key, seconds in took.items() if plan.stages[key].kind == kind)
+        for name, kind in kinds.items()
+    }
+    shown = (f"{name} {duration(seconds)}" for name, seconds in sums.items() if seconds)
+    return f"{duration(sum(took.values()))} of worker time ({', '.join(shown)})"
 
 
 def options_in_effect(plan: Plan) -> dict[str, Any]:

@@ -11,16 +11,16 @@ from raxalign.analysis.retrieval_bins import GROUPS, Bin, by_part_of_speech
 from raxalign.report.cells.choice import of_methods
 from raxalign.report.cells.numbers import FEW
 from raxalign.report.document import Part, Share, Table
-from raxalign.report.predictions.bins import bin_line, mean_bins
 from raxalign.report.predictions.read import (
     MOST_METHODS,
-    Asked,
+    CellPredictions,
+    bin_line,
     languages,
+    mean_bins,
     shown_cells,
 )
 from raxalign.report.predictions.tags import Tagger, pivot_tags
-from raxalign.report.published.fill import Fill, Measure
-from raxalign.report.sections.base import Section
+from raxalign.report.sections.base import Fill, Measure, Section
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +29,7 @@ _TASK = "retrieval"
 _COLUMNS = {"tgt", "id", "tgt_position", "direction", "identical"}
 _COLUMNS |= {"correct_first", "first", "first_any"}
 _MEASURE = "retrieval_by_pos"  # as published tables call it
+_FEW = "too few queries"
 _UNTAGGED = (
     "Retrieval was measured, but no word has a part of speech: install spaCy and its small model"
     " of the pivot, or add the task `pos` with treebank files of the pivot."
@@ -48,10 +49,8 @@ class PartsOfSpeech(Section):
         """Return the tables, without pairs of one form and, where there are such, with them; None
         without predictions or tags.
         """
-        if self._tagged is None:
-            return None
-        tables = tuple(self._tables(*self._tagged))
-        return Share((Part("analyses", "Analyses", tables=tables),))
+        tables = tuple(self._tables(*self._tagged)) if self._tagged is not None else ()
+        return Part("analyses", "Analyses", tables=tables).alone()
 
     def measures(self) -> Mapping[str, Measure]:
         """Return the accuracy of a cell by part of speech, under `retrieval_by_pos`; without tags
@@ -60,7 +59,7 @@ class PartsOfSpeech(Section):
         return {_MEASURE: self._measure if self._tagged is not None else self._untagged}
 
     @cached_property
-    def _shown(self) -> tuple[str, list[Asked]]:
+    def _shown(self) -> tuple[str, list[CellPredictions]]:
         """The grid's retrieval task, and the predictions that are shown."""
         task, cells = shown_cells(self.material.results, _TASK)
         return task, self.material.predictions.of_all(cells, task, _COLUMNS)
@@ -79,9 +78,7 @@ class PartsOfSpeech(Section):
         same = any(any(table["identical"].to_pylist()) for part in tagged for table, _ in part)
         for identical in (False, True) if same else (False,):
             found = [_bins(part, identical=identical) for part in tagged]
-            title = "Retrieval by part of speech" + (
-                ", with pairs of one form" if identical else ""
-            )
+            more = ", with pairs of one form" if identical else ""
             caption = (
                 "Non-contextual accuracy in percent, seen pairs kept, pairs of one form"
                 f" {'kept' if identical else 'left out'}, both directions, mean over"
@@ -93,7 +90,8 @@ class PartsOfSpeech(Section):
                 bin_line(self.material.results, entry.cell, bins)
                 for entry, bins in zip(asked, found, strict=True)
             )
-            yield Table("", title, tuple(part.name for part in found[0]), lines, caption)
+            columns = tuple(part.name for part in found[0])
+            yield Table("", f"Retrieval by part of speech{more}", columns, lines, caption)
 
     def _measure(self, cell: Cell) -> Fill | None:
         """The values of a cell; an average over parts of speech needs all of them."""
@@ -104,46 +102,33 @@ class PartsOfSpeech(Section):
             return None
         bins = _bins([(table, self._tagged[1](table)) for table in asked.tables.values()])
         known = {
-            part.name: part.accuracy
+            part.name: Value(part.accuracy, None, 1)
             for part in bins
             if part.accuracy is not None and part.queries >= FEW
         }
-        known = {
-            name: value
-            for name, value in known.items()
-            if set(GROUPS.get(name.removesuffix("-average"), ())) <= known.keys()
-        }
-        values = {
-            part.name: Value(known[part.name], None, 1) if part.name in known else "too few queries"
-            for part in bins
-        }
-        return Fill(values, f"Of one seed, mean over {languages([asked])}.{self._reading(task)}")
+        values: dict[str, Value | str] = {}
+        for part in bins:
+            whole = set(GROUPS.get(part.name.removesuffix("-average"), ())) <= known.keys()
+            values[part.name] = known.get(part.name, _FEW) if whole else _FEW
+        # the task may read non-contextual vectors in another way than the paper
+        reading = self.material.results.task_params.get(task, {}).get("noncontextual", "corpus")
+        more = f" Task {task} with noncontextual: {reading} (published: corpus)."
+        remark = (
+            f"Of one seed, mean over {languages([asked])}.{more if reading != 'corpus' else ''}"
+        )
+        return Fill(values, remark)
 
     def _untagged(self, cell: Cell) -> Fill | None:
         """No value of a cell, and why; None where retrieval was not run."""
         if not self.material.predictions.of(cell, self._shown[0], _COLUMNS).tables:
             return None
-        return Fill(
-            {
-                name: "no tags"
-                for group, parts in GROUPS.items()
-                for name in (*parts, f"{group}-average")
-            },
-            _UNTAGGED,
-        )
-
-    def _reading(self, task: str) -> str:
-        """The note that the task reads non-contextual vectors in another way than the paper."""
-        reading = self.material.results.task_params.get(task, {}).get("noncontextual", "corpus")
-        if reading == "corpus":
-            return ""
-        return f" Task {task} with noncontextual: {reading} (published: corpus)."
+        names = [n for group, parts in GROUPS.items() for n in (*parts, f"{group}-average")]
+        return Fill(dict.fromkeys(names, "no tags"), _UNTAGGED)
 
 
 def _bins(
     tagged: Sequence[tuple[pa.Table, Sequence[str | None]]], *, identical: bool = False
 ) -> list[Bin]:
     """The bins of several languages, each with the tags of its rows, as their means."""
-    return mean_bins(
-        [by_part_of_speech(table, tags, identical=identical) for table, tags in tagged]
-    )
+    bins = [by_part_of_speech(table, tags, identical=identical) for table, tags in tagged]
+    return mean_bins(bins)

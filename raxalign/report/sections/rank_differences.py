@@ -1,6 +1,5 @@
-"""Word retrieval by the difference of frequency ranks (Cao et al. 2020, Figure 3).
-
-How often word forms stand in the training text, as far as the storage has it.
+"""Word retrieval by the difference of frequency ranks in the training text, as far as the storage
+has it (Cao et al. 2020, Figure 3).
 """
 
 from __future__ import annotations
@@ -13,10 +12,15 @@ from raxalign.analysis.retrieval_bins import RANK_EDGES, Bin, by_rank_difference
 from raxalign.report.cells.numbers import FEW
 from raxalign.report.document import Part, Share, Table
 from raxalign.report.figures.curves import axis_of
-from raxalign.report.figures.drawn import Sketch, drawn
-from raxalign.report.figures.panels import Curve, Panel
-from raxalign.report.predictions.bins import bin_line, mean_bins
-from raxalign.report.predictions.read import Asked, languages, shown_cells
+from raxalign.report.figures.drawing import drawn
+from raxalign.report.figures.panels import Curve, Panel, Sketch
+from raxalign.report.predictions.read import (
+    CellPredictions,
+    bin_line,
+    languages,
+    mean_bins,
+    shown_cells,
+)
 from raxalign.report.sections.base import Section
 
 if TYPE_CHECKING:
@@ -24,42 +28,6 @@ if TYPE_CHECKING:
 
 
 MOST_SENTENCES = 200_000  # of the training text, from its beginning
-
-
-def training_counts(
-    plan: Plan, root: str, lang: str
-) -> tuple[dict[str, int], dict[str, int]] | None:
-    """Return how often each word form stands in the largest training bitext of a language that the
-    storage has (at most `MOST_SENTENCES` of it), on the language's side and on the pivot's; None
-    where there is none.
-    """
-    import pyarrow.compute as pc
-
-    from raxalign.corpora.text.dataset import read_table
-    from raxalign.store.artifacts import ArtifactStore
-
-    store = ArtifactStore(root)
-    found = [
-        (int(str(stage.params.get("sentences", 0))), key)
-        for key, stage in plan.stages.items()
-        if stage.kind == "bitext"
-        and stage.params.get("part") == "training"
-        and stage.params.get("lang") == lang
-        and store.has("bitext", key)
-    ]
-    if not found:
-        return None
-    table = read_table(store.open("bitext", max(found)[1]) / "data").slice(0, MOST_SENTENCES)
-    counted = [
-        pc.value_counts(pc.list_flatten(table[side].combine_chunks())) for side in ("src", "tgt")
-    ]
-    src, tgt = (
-        dict(zip(part.field("values").to_pylist(), part.field("counts").to_pylist(), strict=True))
-        for part in counted
-    )
-    return src, tgt
-
-
 _TASK = "retrieval"
 _COLUMNS = {"src", "tgt", "direction", "correct", "identical", "unseen"}
 _TITLE = "Retrieval by difference of frequency ranks"
@@ -105,7 +73,39 @@ class RankDifferences(Section):
         return Share((Part("analyses", "Analyses", tables=(table,), figures=figures),))
 
 
-def _ranks(plan: Plan, root: str, asked: Sequence[Asked]) -> Ranks:
+def training_counts(
+    plan: Plan, root: str, lang: str
+) -> tuple[dict[str, int], dict[str, int]] | None:
+    """Return how often each word form stands in the largest training bitext of a language that the
+    storage has (at most `MOST_SENTENCES` of it), on the language's side and on the pivot's; None
+    where there is none.
+    """
+    import pyarrow.compute as pc
+
+    from raxalign.corpora.text.dataset import read_table
+    from raxalign.store.artifacts import ArtifactStore
+
+    store = ArtifactStore(root)
+    found = [
+        (int(str(stage.params.get("sentences", 0))), key)
+        for key, stage in plan.stages.items()
+        if stage.kind == "bitext"
+        and stage.params.get("part") == "training"
+        and stage.params.get("lang") == lang
+        and store.has("bitext", key)
+    ]
+    if not found:
+        return None
+    table = read_table(store.open("bitext", max(found)[1]) / "data").slice(0, MOST_SENTENCES)
+    found_counts = []
+    for side in ("src", "tgt"):
+        part = pc.value_counts(pc.list_flatten(table[side].combine_chunks()))
+        words, numbers = (part.field(name).to_pylist() for name in ("values", "counts"))
+        found_counts.append(dict(zip(words, numbers, strict=True)))
+    return found_counts[0], found_counts[1]
+
+
+def _ranks(plan: Plan, root: str, asked: Sequence[CellPredictions]) -> Ranks:
     """The ranks of every language pair whose training text is stored."""
     ranks = {}
     for lang in dict.fromkeys(lang for entry in asked for lang in entry.tables):
@@ -115,7 +115,7 @@ def _ranks(plan: Plan, root: str, asked: Sequence[Asked]) -> Ranks:
     return ranks
 
 
-def _bins(entry: Asked, ranks: Ranks) -> list[list[Bin]]:
+def _bins(entry: CellPredictions, ranks: Ranks) -> list[list[Bin]]:
     """The bins of each language pair that has ranks."""
     return [
         by_rank_difference(table, *ranks[lang])
@@ -124,7 +124,7 @@ def _bins(entry: Asked, ranks: Ranks) -> list[list[Bin]]:
     ]
 
 
-def _curves(entry: Asked, place: int, bins: Sequence[Bin]) -> list[Curve]:
+def _curves(entry: CellPredictions, place: int, bins: Sequence[Bin]) -> list[Curve]:
     """The curve of a method over the bins with enough queries, where there are several."""
     points = [
         (max(edge, 1), 100 * part.accuracy, _wilson(part.accuracy, part.queries))

@@ -4,7 +4,7 @@ effort.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import final
 
@@ -18,8 +18,9 @@ from raxalign.plan.values.saved import saved_words
 from raxalign.report.cells.names import symbol
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.figures import search_panels as panels
-from raxalign.report.figures.drawn import Sketch, drawn
-from raxalign.report.figures.seen_search import Seen
+from raxalign.report.figures.drawing import drawn
+from raxalign.report.figures.panels import Panel, Sketch
+from raxalign.report.figures.search_panels import Seen
 from raxalign.report.sections.base import Material, Section
 from raxalign.report.studies import confirming
 
@@ -32,8 +33,7 @@ _COLUMNS: tuple[str, ...] = (
     *("dev", "dev, fresh seeds", "test, fresh seeds"),
     *("better than", "trials", "worker time"),
 )
-_BEATEN = _COLUMNS.index("better than")
-_TOLD = {
+_TOLD: Mapping[str, tuple[str, str, Callable[[Sequence[Seen]], list[Panel]]]] = {
     "history": (
         "Scores over the trials of each search",
         "Points: the dev score of each trial; one that was pruned has none. Lines: the best so far"
@@ -60,12 +60,6 @@ _TOLD = {
         "One point per trial. The other params differ between the points.",
         panels.slices,
     ),
-    "contours": (
-        "Scores over the two most important params",
-        "Mean dev score of the trials in each part of the space, which is named by its middle."
-        " Empty: no trial was there.",
-        panels.contours,
-    ),
     "fronts": (
         "Two metrics at once",
         "Points: all trials. Lines: the Pareto front of each method. No other trial of the method"
@@ -84,27 +78,24 @@ class Searches(Section):
 
     def share(self) -> Share | None:
         """Return the table and figures; None for a grid without a search that has scores."""
-        seen = _seen(self.material)
+        plan, ledger = self.material.plan, self.material.ledger
+        methods = list(dict.fromkeys(study.method for study in plan.studies))
+        seen = []
+        for study in plan.studies if ledger is not None else ():
+            assert ledger is not None
+            record = read_record(ledger.root, study)
+            if record.done:
+                seen.append(Seen(study, record, methods.index(study.method), plan.measured))
         if not seen:
             return None
-        figures = drawn(list(_sketches(seen)), self.material.figures)
-        remarks = tuple(panels.equal_effort(seen))
-        return Share(
-            (Part("searches", "Searches", _LEAD, (_table(self.material, seen),), figures, remarks),)
+        several = [entry for entry in seen if len(entry.record.done) >= panels.FEW]
+        sketches = (
+            Sketch(f"search-{name}", title, caption, make(several))
+            for name, (title, caption, make) in _TOLD.items()
         )
-
-
-def _seen(material: Material) -> list[Seen]:
-    """Return the studies that have scores, with one colour per method."""
-    if material.ledger is None:
-        return []
-    methods = list(dict.fromkeys(study.method for study in material.plan.studies))
-    records = [(study, read_record(material.ledger.root, study)) for study in material.plan.studies]
-    return [
-        Seen(study, record, methods.index(study.method), material.plan.measured)
-        for study, record in records
-        if record.done
-    ]
+        figures, table = drawn(sketches, self.material.figures), _table(self.material, seen)
+        remarks = tuple(panels.equal_effort(seen))
+        return Share((Part("searches", "Searches", _LEAD, (table,), figures, remarks),))
 
 
 def _table(material: Material, seen: Sequence[Seen]) -> Table:
@@ -114,25 +105,13 @@ def _table(material: Material, seen: Sequence[Seen]) -> Table:
     lines = [line for entry in seen for line in _lines(material, entry)]
     columns, two = _COLUMNS, any(len(entry.study.objectives) == 2 for entry in seen)
     if not two:
-        columns = (*columns[:_BEATEN], *columns[_BEATEN + 1 :])
+        at = columns.index("better than")
+        columns = (*columns[:at], *columns[at + 1 :])
         lines = [
-            replace(line, entries=(*line.entries[:_BEATEN], *line.entries[_BEATEN + 1 :]))
-            for line in lines
+            replace(line, entries=(*line.entries[:at], *line.entries[at + 1 :])) for line in lines
         ]
-    return Table(
-        "searches",
-        "Chosen by search",
-        columns,
-        tuple(lines),
-        _caption(seen, two=two),
-        corner="chosen point",
-    )
-
-
-def _sketches(seen: Sequence[Seen]) -> Iterator[Sketch]:
-    several = [entry for entry in seen if len(entry.record.done) >= panels.FEW]
-    for name, (title, caption, make) in _TOLD.items():
-        yield Sketch(f"search-{name}", title, caption, make(several))
+    title, caption = "Chosen by search", _caption(seen, two=two)
+    return Table("searches", title, columns, tuple(lines), caption, corner="chosen point")
 
 
 def _lines(material: Material, seen: Seen) -> Iterator[Line]:
@@ -141,16 +120,17 @@ def _lines(material: Material, seen: Seen) -> Iterator[Line]:
     gains = [gain_of(study, entry) for entry in record.done]
     for entry in record.chosen:
         beaten = sum(beats(gain_of(study, entry), gain) for gain in gains)
+        dev = ", ".join(seen.unit(n).show(score) for n, score in enumerate(entry.scores))
         shown = (
-            Entry(_dev(seen, entry)),
+            Entry(dev),
             _fresh(material, seen, entry, "dev"),
             _fresh(material, seen, entry, "test"),
             Entry(f"{beaten} of {len(gains)}"),
             Entry(_count(record)),
             Entry(duration(record.seconds)),
         )
-        about = f"{'+'.join(study.languages)}, {study.sentences:,} pairs"
-        yield Line(f"{study.method} {_values(entry)}", shown, about)
+        values = (f"{symbol(name)}={plain(value)}" for name, value in entry.values.items())
+        yield Line(f"{study.method} {' '.join(values)}", shown, seen.group)
 
 
 def _count(record: StudyRecord) -> str:
@@ -162,14 +142,6 @@ def _count(record: StudyRecord) -> str:
     found += [f"{failed} more failed"] if failed else []
     found += [f"{len(record.pruned)} more pruned"] if record.pruned else []
     return ", ".join([*found, *([] if record.finished else ["not finished"])])
-
-
-def _values(entry: Tried) -> str:
-    return " ".join(f"{symbol(name)}={plain(value)}" for name, value in entry.values.items())
-
-
-def _dev(seen: Seen, entry: Tried) -> str:
-    return ", ".join(seen.unit(n).show(score) for n, score in enumerate(entry.scores))
 
 
 def _fresh(material: Material, seen: Seen, entry: Tried, split: str) -> Entry:
@@ -207,18 +179,16 @@ def _caption(seen: Sequence[Seen], *, two: bool) -> str:
         for objective in entry.study.objectives
     )
     saved = "".join(
-        f" {entry.study.method} {'+'.join(entry.study.languages)}: {words}."
+        f" {entry.study.method} {entry.languages}: {words}."
         for entry in seen
         if (words := saved_words(entry.record))
+    )
+    better = (
+        " “Better than”: the trials of the search that are no better by either metric, and worse by"
+        " one."
     )
     return (
         f"Chosen by {', then '.join(names)} on dev. “dev” is the score that the point was chosen"
         " by: the best of many, and so too high. “dev, fresh seeds” is the mean of its other runs."
-        + (
-            " “Better than”: the trials of the search that are no better by either metric, and"
-            " worse by one."
-            if two
-            else ""
-        )
-        + saved
+        f"{better if two else ''}{saved}"
     )

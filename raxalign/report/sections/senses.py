@@ -8,9 +8,8 @@ from typing import final
 from raxalign.analysis.senses import Word, ambiguous, senses
 from raxalign.report.cells.names import named
 from raxalign.report.cells.results import Results
-from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.predictions.bins import PERCENT
-from raxalign.report.predictions.read import Asked, shown_cells
+from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
+from raxalign.report.predictions.read import PERCENT, CellPredictions, shown_cells
 from raxalign.report.sections.base import Section
 
 _TASK = "retrieval"
@@ -37,17 +36,14 @@ class Senses(Section):
         task, cells = shown_cells(self.material.results, _TASK)
         asked = self.material.predictions.of_all(cells, task, _COLUMNS)
         tables = tuple(_tables(self.material.results, asked)) if asked else ()
-        return Share((Part("analyses", "Analyses", tables=tables),)) if tables else None
+        return Part("analyses", "Analyses", tables=tables).alone()
 
 
-def _tables(results: Results, asked: Sequence[Asked]) -> Iterator[Table]:
+def _tables(results: Results, asked: Sequence[CellPredictions]) -> Iterator[Table]:
     for lang, table in asked[0].tables.items():
-        words = [
-            word.word
-            for word in (*senses(table), *ambiguous(table))
-            if word.occurrences > 1 and len(word.senses) > 1
-        ]
-        words = list(dict.fromkeys(words))[:_MOST_WORDS]
+        every = (*senses(table), *ambiguous(table))
+        several = (w.word for w in every if w.occurrences > 1 and len(w.senses) > 1)
+        words = list(dict.fromkeys(several))[:_MOST_WORDS]
         there = [entry for entry in asked if lang in entry.tables]
         found = [{word.word: word for word in senses(entry.tables[lang], words)} for entry in there]
         lines = tuple(_line(word, found) for word in words)
@@ -62,9 +58,7 @@ def _line(word: str, found: Sequence[Mapping[str, Word]]) -> Line:
     first = found[0][word]
     shown = ", ".join(f"{sense.translation} {sense.occurrences}" for sense in first.senses[:4])
     cells = [
-        Entry(PERCENT.show(words[word].in_context)) if word in words else Entry("–", state="empty")
-        for words in found
+        Entry(PERCENT.show(words[word].in_context)) if word in words else EMPTY for words in found
     ]
-    return Line(
-        word, (Entry(f"{first.occurrences}"), Entry(PERCENT.show(first.majority)), *cells), shown
-    )
+    majority = Entry(PERCENT.show(first.majority))
+    return Line(word, (Entry(f"{first.occurrences}"), majority, *cells), shown)

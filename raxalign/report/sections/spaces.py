@@ -1,6 +1,4 @@
-"""The geometry of spaces: language identity and anisotropy over layers, and words
-as points before and after.
-"""
+"""The geometry of spaces: language identity and anisotropy over layers, and words as points."""
 
 from __future__ import annotations
 
@@ -9,18 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
 
-from raxalign.analysis.cells import MEANS, Cell
+from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.plan.names import ordered
 from raxalign.report.cells.choice import of_methods
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import over_runs_alone
-from raxalign.report.figures.drawn import Sketch, drawn
-from raxalign.report.figures.panels import Curve, Panel, Points
+from raxalign.report.figures.drawing import drawn
+from raxalign.report.figures.panels import Curve, Panel, Points, Sketch
 from raxalign.report.predictions.read import (
     MOST_LANGUAGES,
     MOST_METHODS,
-    Predictions,
+    StoredPredictions,
     shown_cells,
 )
 from raxalign.report.sections.base import Section
@@ -66,15 +64,14 @@ class Spaces(Section):
         """Return the figures; None without a ledger or a task that measures spaces."""
         if self.material.ledger is None:
             return None
-        figures = drawn(list(self._sketches()), self.material.figures)
-        return Share((Part("analyses", "Analyses", figures=figures),)) if figures else None
+        figures = drawn(self._sketches(), self.material.figures)
+        return Part("analyses", "Analyses", figures=figures).alone()
 
     def _sketches(self) -> Iterator[Sketch]:
         results = self.material.results
         task, cells = shown_cells(results, _TASK)
         for name, (title, label, about) in _SAID.items():
-            scale = results.unit(task, name).scale
-            panels = _layer_panels(results, cells, (task, name), label, scale)
+            panels = _layer_panels(results, cells, (task, name), label)
             caption = f"One panel per language pair. {about} Error bars: 95 % intervals over runs"
             caption += f" (Student's t).{of_methods(results, MOST_METHODS)}"
             yield Sketch(f"layers-{name}", title, caption, panels)
@@ -89,44 +86,38 @@ class Spaces(Section):
 
 
 def _layer_panels(
-    results: Results, cells: Sequence[Cell], measure: tuple[str, str], label: str, scale: float
+    results: Results, cells: Sequence[Cell], measure: tuple[str, str], label: str
 ) -> list[Panel]:
-    """A panel per language pair of what a (task, name) measures: a curve per method."""
-    names = [name for cell in cells for name in cell.values]
-    found = {name[1] for name in names if name[0] == measure[0] and name[1] not in MEANS}
-    langs = ordered(found, results.plan)
-    panels = []
-    for lang in langs[:MOST_LANGUAGES]:
-        curves = [
-            curve
-            for colour, cell in enumerate(cells)
-            for curve in _layer_curves(cell, measure, lang, (scale, colour))
-        ]
+    """A panel per language pair of what a (task, name) measures: a curve per method over its layers
+    on test, where it has several.
+    """
+    points: dict[str, dict[str, dict[int, Value]]] = {}  # language -> method -> layer -> value
+    langs: dict[str, None] = {}
+    for cell in cells:
+        for (task, lang, metric, split), value in cell.values.items():
+            if task == measure[0] and lang not in MEANS:
+                langs[lang] = None
+                found = _LAYER.fullmatch(metric)
+                if found is not None and (found[2], split) == (measure[1], "test"):
+                    methods = points.setdefault(lang, {})
+                    methods.setdefault(cell.method, {})[int(found[1])] = value
+    panels, scale = [], results.unit(*measure).scale
+    for lang in ordered(langs, results.plan)[:MOST_LANGUAGES]:
+        curves = []
+        for colour, cell in enumerate(cells):
+            own = sorted(points.get(lang, {}).get(cell.method, {}).items())
+            if len(own) > 1:
+                means = [scale * value.mean for _, value in own]
+                ends = [over_runs_alone(value, scale) for _, value in own]
+                layers = [layer for layer, _ in own]
+                curves.append(Curve(cell.method, layers, means, ends, colour=colour))
         if curves:
             ticks = curves[0].x if len(curves[0].x) <= 13 else ()
             panels.append(Panel(lang, "layer", label, curves, ticks=ticks))
     return panels
 
 
-def _layer_curves(
-    cell: Cell, measure: tuple[str, str], lang: str, drawn_by: tuple[float, int]
-) -> Iterator[Curve]:
-    """The curve of a cell over its layers on test, where it has several, by a (scale, colour)."""
-    scale, colour = drawn_by
-    points = {}
-    for (task, other, metric, split), value in cell.values.items():
-        found = _LAYER.fullmatch(metric)
-        if found is not None and (task, found[2], other, split) == (*measure, lang, "test"):
-            points[int(found[1])] = value
-    layers = sorted(points)
-    if len(layers) > 1:
-        values = [points[layer] for layer in layers]
-        means = [scale * value.mean for value in values]
-        ends = [over_runs_alone(value, scale) for value in values]
-        yield Curve(cell.method, layers, means, ends, colour=colour)
-
-
-def panels_of(results: Results, predictions: Predictions, kind: str) -> list[Panel]:
+def panels_of(results: Results, predictions: StoredPredictions, kind: str) -> list[Panel]:
     """Return words as points (`occurrence` or `type`): one panel per method, for the first language
     pair; the original encoder comes first. Methods with the same points share a panel.
     """
@@ -138,11 +129,11 @@ def panels_of(results: Results, predictions: Predictions, kind: str) -> list[Pan
         rows = [row for row in table.select(sorted(_COLUMNS)).to_pylist() if row["kind"] == kind]
         sides = [[row for row in rows if row["side"] == side] for side in ("src", "tgt")]
         codes = (lang.removesuffix(f"-{results.plan.pivot}"), results.plan.pivot)
-        clouds = [
-            _cloud(code, side, colour, named=kind == "type")
-            for colour, (code, side) in enumerate(zip(codes, sides, strict=True))
-            if side
-        ]
+        clouds = []
+        for colour, (code, side) in enumerate(zip(codes, sides, strict=True)):
+            names = [row["word"] for row in side] if kind == "type" else ()
+            xs, ys = ([row[axis] for row in side] for axis in ("x", "y"))
+            clouds += [Points(code, xs, ys, names, colour)] if side else []
         if clouds:
             links = list(_links(*sides)) if kind == "type" else []
             made = Panel(entry.cell.method, "", "", points=clouds, links=links)
@@ -150,12 +141,6 @@ def panels_of(results: Results, predictions: Predictions, kind: str) -> list[Pan
             joined = f"{same.title}, {made.title}" if same is not None else made.title
             panels[repr(clouds)] = replace(made, title=joined)
     return list(panels.values())[:MOST_PANELS]
-
-
-def _cloud(code: str, rows: Sequence[Row], colour: int, *, named: bool) -> Points:
-    """The points of one language."""
-    names = [row["word"] for row in rows] if named else ()
-    return Points(code, [row["x"] for row in rows], [row["y"] for row in rows], names, colour)
 
 
 def _links(src: Sequence[Row], tgt: Sequence[Row]) -> Iterator[tuple[float, float, float, float]]:

@@ -1,6 +1,6 @@
-"""Token translation by mean shifts: its scores over layers and weights.
-
-Curves of a sweep over layers and weights of a shift (Liu et al. 2020, Figures 7 and 8).
+"""Token translation by mean shifts: its scores over layers and weights, as curves and heat maps
+(Liu et al. 2020, Figures 7 and 8), and translated sentences as stored predictions keep them (their
+Table 1).
 """
 
 from __future__ import annotations
@@ -8,22 +8,115 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, final
+from typing import TYPE_CHECKING, Literal, final
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.analysis.metrics import spoken
+from raxalign.languages import pair_of
 from raxalign.plan.names import ordered
 from raxalign.report.cells.results import Results
-from raxalign.report.document import Part, Share, Table
+from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import MOST_CURVES
-from raxalign.report.figures.drawn import Sketch, drawn
-from raxalign.report.figures.panels import Curve, Heat, Panel
-from raxalign.report.predictions.translations import sample_tables
+from raxalign.report.figures.drawing import drawn
+from raxalign.report.figures.panels import Curve, Heat, Panel, Sketch
 from raxalign.report.sections.base import Section
 from raxalign.tasks.translation.counts import shift_point
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from raxalign.store.ledger import Ledger
+
 Points = Mapping[tuple[int, float], float]
 """(layer, weight) -> value."""
+_MOST_DIRECTIONS = 12
+_MOST_SENTENCES = 3
+_COLUMNS = {"layer", "alpha", "id", "source_text", "output_text", "reference_text"}
+
+
+@final
+class TokenTranslations(Section):
+    """Figures per score of a sweep over layers and weights, with a heat map and curves per language
+    pair, and the first translated sentences where their texts are kept (`samples`).
+
+    Scores of such a sweep are named as token translation names them (``layer10_alpha2_bleu1``).
+    """
+
+    VERSION = 1
+    place = 95
+
+    def share(self) -> Share | None:
+        """Return the figures and sentences; None where no task of the grid sweeps over layers and
+        weights.
+        """
+        results = self.material.results
+        found = (
+            (task, point[2])
+            for task, _, metric, split in results.names
+            if split == "test" and (point := shift_point(metric))
+        )
+        sweeps = list(dict.fromkeys(found))
+        sketches = [sketch for sweep in sweeps for sketch in _sketches(results, *sweep)]
+        figures = drawn(sketches, self.material.figures)
+        tables = tuple(self._sentences(dict.fromkeys(task for task, _ in sweeps)))
+        parts = (
+            Part("figures", "Figures", figures=figures),
+            Part("translations", "Translated sentences", tables=tables),
+        )
+        shown = tuple(part for part in parts if part.figures or part.tables)
+        return Share(shown) if shown else None
+
+    def _sentences(self, tasks: Iterable[str]) -> Iterator[Table]:
+        """The tables of kept texts of each task, of the first cell that has some."""
+        ledger, languages = self.material.ledger, self.material.plan.languages
+        for task in tasks if ledger is not None else ():
+            assert ledger is not None
+            cells = self.material.results.cells
+            made = (list(sample_tables(cell, task, ledger, languages)) for cell in cells)
+            yield from next((tables for tables in made if tables), ())
+
+
+def _sketches(results: Results, task: str, stem: str) -> Iterator[Sketch]:
+    """The figures of one score: over layers and weights, over weights, and over layers, by the
+    values of the first cell that has some.
+    """
+    title, rate = f"{task}: {spoken(stem)}", stem == "convert_rate"
+    found = next((grids for cell in results.cells if (grids := _grids(cell, task, stem))), {})
+    langs = sorted(ordered(found, results.plan), key=lambda lang: lang not in MEANS)
+    grids = {{"avg": "mean"}.get(lang, lang): found[lang] for lang in langs}
+    heats = [Panel(name, "weight α", "layer", heat=_heat(grid)) for name, grid in grids.items()]
+    caption = (
+        "One panel per language pair, in percent. Rows are layers, columns weights of the shift"
+        " (as in Liu et al. 2020, Figures 7 and 8)."
+    )
+    yield Sketch(f"heat-{task}-{stem}", f"{title} over layers and weights", caption, heats)
+    for axis, make, figure in (
+        ("weights", over_weights, "7" if rate else "8a"),
+        ("layers", over_layers, "" if rate else "8b"),
+    ):
+        made = [make(name, f"{spoken(stem)} (%)", grid) for name, grid in grids.items()]
+        caption = "One panel per language pair, in percent, on test."
+        caption += f" As in Liu et al. 2020, Figure {figure}." if figure else ""
+        panels = [panel for panel in made if panel is not None]
+        yield Sketch(f"{axis}-{task}-{stem}", f"{title} over {axis}", caption, panels)
+
+
+def _grids(cell: Cell, task: str, stem: str) -> dict[str, Points]:
+    """Language -> (layer, weight) -> value on test."""
+    grids: dict[str, dict[tuple[int, float], float]] = defaultdict(dict)
+    for (t, lang, metric, split), value in cell.values.items():
+        point = shift_point(metric)
+        if t == task and point is not None and point[2] == stem and split == "test":
+            grids[lang][point[:2]] = value.mean
+    return dict(grids)
+
+
+def _heat(points: Points) -> Heat:
+    layers, weights = (sorted(set(axis)) for axis in zip(*points, strict=True))
+    values = [
+        [100 * points.get((layer, weight), math.nan) for weight in weights] for layer in layers
+    ]
+    return Heat(values, [str(layer) for layer in layers], [f"{weight:g}" for weight in weights])
 
 
 def over_weights(title: str, label: str, points: Points) -> Panel | None:
@@ -67,128 +160,70 @@ def _even(values: Sequence[float]) -> list[float]:
     return [values[round(place * step)] for place in range(MOST_CURVES)]
 
 
-_CAPTION = (
-    "One panel per language pair, in percent. Rows are layers, columns weights of the shift"
-    " (as in Liu et al. 2020, Figures 7 and 8)."
-)
+def sample_tables(
+    cell: Cell, task: str, ledger: Ledger, languages: Sequence[str]
+) -> Iterator[Table]:
+    """Yield a table per direction: the first test sentences with their outputs at every weight of
+    the layer that dev chooses, or of the last one without dev values, and their references.
 
-
-@final
-class TokenTranslation(Section):
-    """Figures per score of a sweep over layers and weights, with a heat map and curves per language
-    pair, and the first translated sentences where their texts are kept (`samples`).
-
-    Scores of such a sweep are named as token translation names them (``layer10_alpha2_bleu1``).
+    Args:
+        cell: the cell that was evaluated.
+        task: the grid's name of the task.
+        ledger: where the predictions are.
+        languages: those that a direction is between.
     """
-
-    VERSION = 1
-    place = 95
-
-    def share(self) -> Share | None:
-        """Return the figures and sentences; None where no task of the grid sweeps over layers and
-        weights.
-        """
-        results = self.material.results
-        sweeps = list(_sweeps(results))
-        sketches = [sketch for task, stem in sweeps for sketch in _sketches(results, task, stem)]
-        figures = drawn(sketches, self.material.figures)
-        parts: tuple[Part, ...] = (Part("figures", "Figures", figures=figures),) if figures else ()
-        tables = tuple(self._sentences(dict.fromkeys(task for task, _ in sweeps)))
-        if tables:
-            parts += (Part("translations", "Translated sentences", tables=tables),)
-        return Share(parts) if parts else None
-
-    def _sentences(self, tasks: Iterable[str]) -> Iterator[Table]:
-        """The tables of kept texts of each task, of the first cell that has some."""
-        ledger = self.material.ledger
-        for task in tasks if ledger is not None else ():
-            for cell in self.material.results.cells:
-                languages = self.material.plan.languages
-                tables = (
-                    list(sample_tables(cell, task, ledger, languages)) if ledger is not None else []
-                )
-                if tables:
-                    yield from tables
-                    break
+    evaluations: dict[str, str] = {}
+    for (name, lang, metric, split), seeds in cell.evaluations.items():
+        shifted = (name, split) == (task, "test") and shift_point(metric) is not None
+        if shifted and pair_of(lang, languages):
+            evaluations[lang] = seeds[min(seeds, key=str)][0]
+    for lang in sorted(evaluations)[:_MOST_DIRECTIONS]:
+        table = ledger.predictions(evaluations[lang])
+        if table is not None and set(table.column_names) >= _COLUMNS:
+            between = pair_of(lang, languages) or ("", "")
+            yield from _sentences_of(table, lang, _chosen_shift(cell, task, lang), between)
 
 
-def _sweeps(results: Results) -> Iterator[tuple[str, str]]:
-    found = dict.fromkeys(
-        (task, point[2])
-        for task, _, metric, split in results.names
-        if split == "test" and (point := shift_point(metric))
-    )
-    yield from found
-
-
-def _sketches(results: Results, task: str, stem: str) -> Iterator[Sketch]:
-    """The figures of one score: over layers and weights, over weights, and over layers."""
-    title = f"{task}: {spoken(stem)}"
-    yield Sketch(
-        f"heat-{task}-{stem}",
-        f"{title} over layers and weights",
-        _CAPTION,
-        heat_panels(results, task, stem),
-    )
-    grids = _first_grids(results, task, stem)
-    for axis, make, figure in (
-        ("weights", over_weights, "7" if stem == "convert_rate" else "8a"),
-        ("layers", over_layers, "" if stem == "convert_rate" else "8b"),
-    ):
-        panels = [
-            make(_shown(lang), f"{spoken(stem)} (%)", grids[lang])
-            for lang in _ordered(results, grids)
-        ]
-        as_in = f" As in Liu et al. 2020, Figure {figure}." if figure else ""
-        caption = f"One panel per language pair, in percent, on test.{as_in}"
-        yield Sketch(
-            f"{axis}-{task}-{stem}",
-            f"{title} over {axis}",
-            caption,
-            [panel for panel in panels if panel is not None],
-        )
-
-
-def heat_panels(results: Results, task: str, stem: str) -> list[Panel]:
-    """Return one panel per language: values over layers and weights of the first cell that has
-    them.
+def _chosen_shift(cell: Cell, task: str, lang: str) -> tuple[int, float | None]:
+    """The layer and weight with the best BLEU-1 on dev, the first of equals; without dev values the
+    last layer, and no weight.
     """
-    grids = _first_grids(results, task, stem)
-    return [
-        Panel(_shown(lang), "weight α", "layer", heat=_heat(grids[lang]))
-        for lang in _ordered(results, grids)
-    ]
-
-
-def _first_grids(
-    results: Results, task: str, stem: str
-) -> dict[str, dict[tuple[int, float], float]]:
-    """Return the values of the first cell that has some; see `_grids`."""
-    return next((grids for cell in results.cells if (grids := _grids(cell, task, stem))), {})
-
-
-def _ordered(results: Results, langs: Iterable[str]) -> list[str]:
-    """Return languages as the grid has them, the means first."""
-    return sorted(ordered(langs, results.plan), key=lambda lang: lang not in MEANS)
-
-
-def _shown(lang: str) -> str:
-    return {"avg": "mean"}.get(lang, lang)
-
-
-def _grids(cell: Cell, task: str, stem: str) -> dict[str, dict[tuple[int, float], float]]:
-    """Language -> (layer, weight) -> value on test."""
-    grids: dict[str, dict[tuple[int, float], float]] = defaultdict(dict)
-    for (t, lang, metric, split), value in cell.values.items():
+    points: dict[str, dict[tuple[int, float], float]] = {"dev": {}, "test": {}}
+    for (t, direction, metric, split), value in cell.values.items():
         point = shift_point(metric)
-        if t == task and point is not None and point[2] == stem and split == "test":
-            grids[lang][point[:2]] = value.mean
-    return grids
+        if (t, direction) == (task, lang) and point is not None and point[2] == "bleu1":
+            points[split][point[:2]] = value.mean
+    if points["dev"]:
+        return max(points["dev"], key=lambda point: points["dev"][point])
+    return max(layer for layer, _ in points["test"]), None
 
 
-def _heat(points: Mapping[tuple[int, float], float]) -> Heat:
-    layers, weights = (sorted(set(axis)) for axis in zip(*points, strict=True))
-    values = [
-        [100 * points.get((layer, weight), math.nan) for weight in weights] for layer in layers
-    ]
-    return Heat(values, [str(layer) for layer in layers], [f"{weight:g}" for weight in weights])
+def _sentences_of(
+    table: pa.Table, lang: str, shift: tuple[int, float | None], sides: tuple[str, str]
+) -> Iterator[Table]:
+    """The table of a direction, where it has kept texts."""
+    import pyarrow.compute as pc
+
+    layer, chosen = shift
+    here = pc.and_(pc.equal(table["lang"], lang), pc.equal(table["layer"], layer))
+    rows = table.filter(pc.and_(here, pc.is_valid(table["source_text"]))).to_pylist()
+    ids = list(dict.fromkeys(row["id"] for row in rows))[:_MOST_SENTENCES]
+    lines: list[Line] = []
+    for number, id_ in enumerate(ids, 1):
+        own = sorted((row for row in rows if row["id"] == id_), key=lambda row: row["alpha"])
+        first = next(row for row in rows if row["id"] == id_)
+        texts = [(f"input ({sides[0]})", first["source_text"], "")]
+        for row in own:
+            sub = "chosen on dev" if row["alpha"] == chosen else ""
+            texts.append((f"{lang}, α={row['alpha']:g}", row["output_text"], sub))
+        texts.append((f"reference ({sides[1]})", first["reference_text"], ""))
+        lines += [Line(label, (Entry(text),), sub, (), f"{number}") for label, text, sub in texts]
+    why = "the last layer of the sweep, since no development set chooses one"
+    why = why if chosen is None else f"which dev chooses with α={chosen:g}"
+    caption = (
+        f"The first test sentences, shifted after layer {layer}, {why} (as in Liu et al. 2020,"
+        " Table 1)."
+    )
+    title = f"Token translation, {lang}"
+    if lines:
+        yield Table("", title, ("text",), tuple(lines), caption, corner="sentence")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, final
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.plan.names import ordered
-from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.published.fill import Fill, Measure
-from raxalign.report.sections.base import Section
+from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
+from raxalign.report.sections.base import Fill, Measure, Section
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -31,8 +30,8 @@ class TrainingPairs(Section):
     place = 70
 
     def share(self) -> Share | None:
-        """The table; None where every corpus has as many pairs as were asked for, or where the
-        storage does not have the text.
+        """Return the table; None where every corpus has as many pairs as were asked for, or where
+        the storage does not have the text.
         """
         store = self._store()
         kept = _kept(self.material.plan, store) if store is not None else {}
@@ -43,12 +42,17 @@ class TrainingPairs(Section):
             "Sentence pairs that were kept for training, by the number that was asked for. A"
             " language without a figure has no training text of that size in the storage."
         )
-        lines = tuple(_line(size, kept[size], langs) for size in sorted(kept))
-        table = Table("", "Training text", (*langs, "total"), lines, caption, corner="asked for")
+        lines = []
+        for size, found in sorted(kept.items()):
+            cells = [Entry(f"{found[lang]:,}") if lang in found else EMPTY for lang in langs]
+            lines.append(Line(f"{size:,}", (*cells, Entry(f"{sum(found.values()):,}"))))
+        table = Table(
+            "", "Training text", (*langs, "total"), tuple(lines), caption, corner="asked for"
+        )
         return Share((Part("analyses", "Analyses", tables=(table,)),))
 
     def measures(self) -> Mapping[str, Measure]:
-        """The pairs that a cell's training used, per language and in all, under
+        """Return the pairs that a cell's training used, per language and in all, under
         `training_pairs`.
         """
         store = self._store()
@@ -135,15 +139,3 @@ def _training_text(stage: Stage, store: ArtifactStore) -> int | None:
     notes: Mapping[str, Any] = store.manifest(stage.kind, stage.key).notes
     kept = notes.get("counts", {}).get("training", {}).get("kept")
     return None if kept is None else int(kept)
-
-
-def _line(size: int, found: Mapping[str, int], langs: tuple[str, ...]) -> Line:
-    counts = [found.get(lang) for lang in langs]
-    total = sum(count for count in counts if count is not None)
-    return Line(
-        f"{size:,}",
-        tuple(
-            Entry("–", state="empty") if count is None else Entry(f"{count:,}")
-            for count in (*counts, total)
-        ),
-    )

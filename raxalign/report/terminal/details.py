@@ -22,7 +22,7 @@ from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import read_records, trial_rows
 from raxalign.printing import counted
 from raxalign.report.cells.numbers import heading_of, number, unit_of
-from raxalign.report.terminal.fit import Texts, fitted, paragraph
+from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 from raxalign.report.terminal.lookup import Match
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
@@ -122,7 +122,7 @@ def _scores(facts: Mapping[str, Any], width: int | None) -> list[str]:
             lines.append((name, score["lang"], unit.show(score["value"]), around, over))
     if not lines:
         return []
-    table = Texts(
+    table = TextTable(
         ("scores",),
         ("language", "value", "interval", "examples"),
         tuple(lines),
@@ -145,7 +145,7 @@ def _stages(facts: Mapping[str, Any], width: int | None) -> list[str]:
         for stage in facts["stages"]
     )
     columns = ("key", "state", "size", "time")
-    return ["", *fitted(Texts(("made from",), columns, lines, frozenset(columns[:2])), width)]
+    return ["", *fitted(TextTable(("made from",), columns, lines, frozenset(columns[:2])), width)]
 
 
 def _evaluations(facts: Mapping[str, Any], width: int | None) -> list[str]:  # noqa: ARG001
@@ -162,7 +162,7 @@ def _curves(facts: Mapping[str, Any], width: int | None) -> list[str]:
         shown = (f"{value:.4g}" for value in (values[0], min(values), max(values), values[-1]))
         lines.append((name, *shown, number(points[-1][0], 0), sparkline(values)))
     columns = ("first", "lowest", "highest", "last", "step", "curve")
-    table = Texts(("training",), columns, tuple(lines), frozenset({"curve"}))
+    table = TextTable(("training",), columns, tuple(lines), frozenset({"curve"}))
     return ["", *fitted(table, width)] if lines else []
 
 

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 GAP = 2
-_RULE = "─"
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextTable:
     """A table of texts.
 
     Attributes:
@@ -28,7 +27,7 @@ class Texts:
     lines: tuple[tuple[str, ...], ...]
     words: frozenset[str] = frozenset()
 
-    def transposed(self, head: str) -> Texts:
+    def transposed(self, head: str) -> TextTable:
         """Return the table with a line per column, and a column per line.
 
         Args:
@@ -40,31 +39,40 @@ class Texts:
             (column, *(line[first + place] for line in self.lines))
             for place, column in enumerate(self.columns)
         )
-        return Texts((head,), names, turned, self.words)
+        return TextTable((head,), names, turned, self.words)
+
+    def without_empty_heads(self) -> TextTable:
+        """Return the table without the heads, besides the first, that have no text in any line."""
+        count = len(self.heads)
+        kept = [n for n in range(count) if n == 0 or any(line[n] for line in self.lines)]
+        heads = tuple(self.heads[place] for place in kept)
+        lines = tuple((*(line[n] for n in kept), *line[count:]) for line in self.lines)
+        return TextTable(heads, self.columns, lines, self.words)
 
 
-def fitted(table: Texts, width: int | None) -> list[str]:
+def fitted(table: TextTable, width: int | None) -> list[str]:
     """Return the lines of a table that are at most `width` wide (None: as wide as the table).
 
     Heads without any text are left out. The first head wraps between words before columns fold.
     What is wider than the terminal even alone is not cut.
     """
-    table = _without_empty_heads(table)
-    natural = _widths(table)
+    table = table.without_empty_heads()
+    columns = zip((*table.heads, *table.columns), *table.lines, strict=True)
+    natural = [max(map(_cells, texts)) for texts in columns]
     if width is None or _total(natural) <= width:
         return _band(table, natural, range(len(table.columns)))
-    first, names = len(table.heads), natural[0]
-    narrowest = max(map(_longest_word, [table.heads[0], *(line[0] for line in table.lines)]))
-    best: tuple[int, list[range], list[int]] | None = None
-    for wide in range(names, min(narrowest, names) - 1, -1):
-        widths = [wide, *natural[1:]]
-        bands = _bands(widths, first, width)
-        if bands and (best is None or len(bands) < best[0]):
-            best = (len(bands), bands, widths)
-    if best is None:
+    words = [
+        word
+        for text in (table.heads[0], *(line[0] for line in table.lines))
+        for word in text.split()
+    ]
+    narrowest = min(max(map(_cells, words), default=0), natural[0])
+    tries = [[wide, *natural[1:]] for wide in range(natural[0], narrowest - 1, -1)]
+    folded = [(bands, widths) for widths in tries if (bands := _bands(widths, table, width))]
+    if not folded:
         return list(_stacked(table, width))
-    parts = [_band(table, best[2], band) for band in best[1]]
-    return [line for part in parts for line in ("", *part)][1:]
+    bands, widths = min(folded, key=lambda found: len(found[0]))
+    return [line for band in bands for line in ("", *_band(table, widths, band))][1:]
 
 
 def paragraph(text: str, width: int | None) -> list[str]:
@@ -72,44 +80,17 @@ def paragraph(text: str, width: int | None) -> list[str]:
     lines = text.splitlines()
     if width is None:
         return lines
-    return [
-        part
-        for line in lines
-        for part in textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
-        or [""]
-    ]
-
-
-def _without_empty_heads(table: Texts) -> Texts:
-    kept = [
-        place
-        for place in range(len(table.heads))
-        if place == 0 or any(line[place] for line in table.lines)
-    ]
-    rest = range(len(table.heads), len(table.heads) + len(table.columns))
-    lines = tuple(tuple(line[place] for place in (*kept, *rest)) for line in table.lines)
-    heads = tuple(table.heads[place] for place in kept)
-    return Texts(heads, table.columns, lines, table.words)
-
-
-def _widths(table: Texts) -> list[int]:
-    names = (*table.heads, *table.columns)
-    return [
-        max(map(_cells, [name, *(line[place] for line in table.lines)]))
-        for place, name in enumerate(names)
-    ]
+    wrap = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False).wrap
+    return [part for line in lines for part in wrap(line) or [""]]
 
 
 def _total(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-def _longest_word(text: str) -> int:
-    return max(map(_cells, text.split()), default=0)
-
-
-def _bands(widths: Sequence[int], first: int, width: int) -> list[range]:
+def _bands(widths: Sequence[int], table: TextTable, width: int) -> list[range]:
     """Return which columns of values each band has; nothing where one does not fit alone."""
+    first = len(table.heads)
     used = _total(widths[:first])
     found: list[range] = []
     start, total = 0, used
@@ -123,31 +104,25 @@ def _bands(widths: Sequence[int], first: int, width: int) -> list[range]:
     return [*found, range(start, len(widths) - first)]
 
 
-def _band(table: Texts, widths: Sequence[int], band: range) -> list[str]:
+def _band(table: TextTable, widths: Sequence[int], band: range) -> list[str]:
     """Return the lines of the heads and some columns of values."""
-    first = len(table.heads)
+    first, names = len(table.heads), (*table.heads, *table.columns)
     places = [*range(first), *(first + place for place in band)]
-    names = (*table.heads, *table.columns)
-    left = {0} | {place for place in places if names[place] in table.words}
     rows = []
     for texts in (names, *table.lines):
-        wrapped = paragraph(texts[0], widths[0]) or [""]
-        for number, name in enumerate(wrapped):
+        for number, name in enumerate(paragraph(texts[0], widths[0]) or [""]):
             row = [name, *(texts[place] if number == 0 else "" for place in places[1:])]
-            rows.append(
-                (" " * GAP)
-                .join(
-                    _set(text, widths[place], left=place in left)
-                    for text, place in zip(row, places, strict=True)
-                )
-                .rstrip()
+            shown = (
+                _padded(text, widths[place], left=place == 0 or names[place] in table.words)
+                for text, place in zip(row, places, strict=True)
             )
+            rows.append((" " * GAP).join(shown).rstrip())
         if texts is names:
-            rows.append(_RULE * _total([widths[place] for place in places]))
+            rows.append("─" * _total([widths[place] for place in places]))
     return rows
 
 
-def _stacked(table: Texts, width: int) -> Iterator[str]:
+def _stacked(table: TextTable, width: int) -> Iterator[str]:
     """Yield each line as a list: its name, and one value per line under it."""
     first = len(table.heads)
     named = max(map(_cells, table.columns), default=0)
@@ -155,10 +130,10 @@ def _stacked(table: Texts, width: int) -> Iterator[str]:
         yield from paragraph(", ".join(filter(None, line[:first])), width)
         for column, value in zip(table.columns, line[first:], strict=True):
             if value:
-                yield f"  {_set(column, named, left=True)}  {value}"
+                yield f"  {_padded(column, named, left=True)}  {value}"
 
 
-def _set(text: str, width: int, *, left: bool) -> str:
+def _padded(text: str, width: int, *, left: bool) -> str:
     fill = " " * max(0, width - _cells(text))
     return text + fill if left else fill + text
 

@@ -13,14 +13,14 @@ from pydantic import BaseModel
 
 from raxalign.catalog import FOLDERS
 from raxalign.config.params import models_in
-from raxalign.report.terminal.fit import Texts
+from raxalign.report.terminal.fit import TextTable
 from raxalign.tasks.base import Task
 
 _LAYERS = 12  # of an encoder that is asked about
 _PAPER = re.compile(r"([^\W\d_a-z][^\W\d_]*[^\d():;§]*?),? \(?((?:19|20)\d\d)")
 
 
-def overview(folder: str, plugins: Mapping[str, Any]) -> Texts:
+def overview(folder: str, plugins: Mapping[str, Any]) -> TextTable:
     """Return the table of a folder's plug-ins."""
     head = FOLDERS[folder].noun
     if folder == "methods":
@@ -36,7 +36,7 @@ def overview(folder: str, plugins: Mapping[str, Any]) -> Texts:
             for name, plugin in plugins.items()
         ]
     kept = [place for place in range(1, len(columns) + 1) if any(row[place] for row in rows)]
-    return Texts(
+    return TextTable(
         (head,),
         tuple(columns[place - 1] for place in kept),
         tuple((row[0], *(row[place] for place in kept)) for row in rows),
