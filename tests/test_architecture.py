@@ -68,7 +68,7 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 78_531, 536, 64_035
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Compared Contrast Ended Entry Found Job Needs Note Objective Outcome Part
+    Alignment Compared Contrast Ended Entry Job Needs Note Objective Outcome Part
     Phrasebook PhrasebookSizes Predicted Predictions Progress Reading Recipe Runs Sample Score
     Searched Sentence Sentences Space Spoken Step Texts Training Unit Word
 """
