@@ -90,8 +90,8 @@ LONG_FUNCTIONS = {  # each with its reason
     "cli/_results.py": ("results",),  # likewise
     "cli/_search.py": ("search",),  # likewise
     "cli/_single.py": ("pairs", "align", "evaluate", "export"),  # likewise
-    "methods/objectives/all_words.py": ("word_contrastive_loss",),  # a formula over tensors
-    "methods/objectives/finetune.py": ("alignment_loss",),  # likewise
+    "methods/objectives/word_contrast.py": ("word_contrastive_loss",),  # a formula over tensors
+    "methods/finetune.py": ("alignment_loss",),  # likewise
 }
 
 

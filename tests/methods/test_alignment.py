@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.methods.objectives.finetune import (
+from raxalign.methods.finetune import (
     Alignment,
     AlignmentOptions,
     alignment_loss,

@@ -256,7 +256,7 @@ def test_what_is_drawn_is_of_the_step_and_not_of_the_worker(
         Step(n, 0, np.array([0, 3, 4]), seed=1, rank=rank, world_size=2)
         for n, rank in ((0, 0), (0, 1), (1, 0))
     ]
-    first, other_worker, next_step = (method.rows(text, step).ids.tolist() for step in steps)
+    first, other_worker, next_step = (method.batch_of(text, step).ids.tolist() for step in steps)
     assert first == other_worker
     assert first != next_step
 

@@ -9,8 +9,14 @@ import pytest
 import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.methods.objectives.all_words import WordContrast, hidden_words, word_contrastive_loss
-from raxalign.methods.objectives.word_contrast import ContrastOptions, contrastive_loss, sharing
+from raxalign.methods.objectives.word_contrast import (
+    ContrastOptions,
+    WordContrast,
+    contrastive_loss,
+    hidden_words,
+    sharing,
+    word_contrastive_loss,
+)
 from raxalign.methods.rows.typed import read_word_rows
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.pairing.schema import read_pairs

@@ -9,9 +9,10 @@ import torch
 from raxalign.config.sources import LocalFile
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.distillation import Distillation
-from raxalign.methods.objectives.distillation import (
+from raxalign.methods.distillation import (
     Distill,
+    Distillation,
+    Lessons,
     Teacher,
     distillation_loss,
     load_teacher,
@@ -68,9 +69,8 @@ def test_the_objective_reads_the_student_and_the_teacher_with_their_own_tokenize
     folder = write_pairs(tmp_path / "pairs", columns)
     teacher = load_teacher(teacher_folder, "cpu")
     taught = Teacher.of(teacher, [folder], teacher.n_layers, "cls", 64)
-    objective = Distill(
-        student, read_sentence_rows(student, [folder], 64), taught, 2, pooling, cache_bytes=cache
-    )  # type: ignore[arg-type]
+    lessons = Lessons(read_sentence_rows(student, [folder], 64), taught)
+    objective = Distill(student, lessons, 2, pooling, cache_bytes=cache)  # type: ignore[arg-type]
     rows, expected = [3, 1, 4], 0.0
     for row in rows:
         target = sentence(teacher, columns["tgt"][row], "cls")  # type: ignore[arg-type]
@@ -95,14 +95,9 @@ def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(
         toy_encoder(tmp_path / "encoder"),
         write_pairs(tmp_path / "pairs", toy_rows(5)),
     )
-    objective = Distill(
-        student,
-        read_sentence_rows(student, [folder], 64),
-        Teacher.of(student, [folder], 2, "mean", 64),
-        2,
-        "mean",
-        cache,
-    )
+    teacher = Teacher.of(student, [folder], 2, "mean", 64)
+    lessons = Lessons(read_sentence_rows(student, [folder], 64), teacher)
+    objective = Distill(student, lessons, 2, "mean", cache)
     before = objective.taught(np.arange(5)).clone()
     with torch.no_grad():
         for p in student.model.parameters():

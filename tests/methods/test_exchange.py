@@ -15,7 +15,7 @@ from raxalign.methods.objectives.weam import (
     output_embedding,
     prediction_loss,
 )
-from raxalign.methods.rows.piece_links import Partners, piece_links, read_piece_links
+from raxalign.methods.rows.piece_links import Partners, piece_links, with_piece_links
 from raxalign.methods.rows.sentences import joint_rows
 from raxalign.methods.rows.tokenised import read_bitexts
 from tests.methods.toy import toy_encoder, write_pairs
@@ -82,7 +82,7 @@ def test_links_are_places_in_the_row_and_words_that_are_cut_have_none(tmp_path: 
     )
     for max_length, linked in ((40, 3), (10, 0)):
         bitexts = read_bitexts(encoder, folders, "en", max_length)
-        links = read_piece_links(bitexts, folders)
+        links = with_piece_links(bitexts, folders).links
         rows = joint_rows(bitexts.sentences, bitexts.tgt_P, bitexts.src_P)
         words = {
             (int(rows.words[s]), int(rows.words[t]))

@@ -33,14 +33,12 @@ def bitexts(tmp_path_factory: pytest.TempPathFactory, encoder: TransformerEncode
     return read_bitexts(encoder, inputs.bitext, "en", 40)
 
 
+def joint(bitexts: Bitexts, step: Step) -> Rows:
+    return joint_rows(bitexts.sentences, bitexts.src_P[step.rows], bitexts.tgt_P[step.rows])
+
+
 def objective(encoder: TransformerEncoder, bitexts: Bitexts) -> MaskedLM:
-    return MaskedLM(
-        encoder,
-        lambda step: joint_rows(
-            bitexts.sentences, bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
-        ),
-        0.15,
-    )
+    return MaskedLM(encoder, bitexts, joint, 0.15)
 
 
 def test_the_loss_is_the_cross_entropy_over_the_places_of_the_global_batch() -> None:
@@ -118,9 +116,7 @@ def test_micro_batches_and_workers_sum_to_the_whole_in_loss_and_gradient(
 def test_rows_without_a_masked_place_add_nothing(
     encoder: TransformerEncoder, bitexts: Bitexts
 ) -> None:
-    nothing = MaskedLM(
-        encoder, objective(encoder, bitexts).rows_of, 1e-6
-    )  # one place in the whole batch
+    nothing = MaskedLM(encoder, bitexts, joint, 1e-6)  # one place in the whole batch
     nothing.begin(STEP)
     (place,) = np.flatnonzero(np.diff(nothing.host.masks.offsets))
     empty = nothing.loss(STEP, np.delete(np.arange(7), place))

@@ -62,8 +62,9 @@ def test_one_seed_gives_one_result_and_another_another(root: Path) -> None:
 @pytest.mark.parametrize("data", ["text", "bitext"])
 def test_it_reads_every_sentence_alone(root: Path, data: str) -> None:
     encoder = toy_encoder(root / "encoder")
-    sentences, numbers = Mlm(Mlm.Params(data=data)).sentences(encoder, toy_places(root))  # type: ignore[arg-type]
-    rows = single_rows(sentences, numbers)
+    places = toy_places(root)
+    sentences = Mlm(Mlm.Params(data=data)).read(encoder, places, getattr(places, data))
+    rows = single_rows(sentences, np.arange(len(sentences)))
     columns = toy_rows(24)
     expected = [
         row.ids.tolist() for row in encoder.pieces([*columns["src"], *columns["tgt"]], "de")
@@ -71,7 +72,7 @@ def test_it_reads_every_sentence_alone(root: Path, data: str) -> None:
     assert [
         rows.ids[rows.offsets[r] : rows.offsets[r + 1]].tolist() for r in range(len(rows))
     ] == expected
-    assert np.array_equal(sentences.langs_S[numbers], np.repeat([0, 1], 24))
+    assert np.array_equal(sentences.langs_S, np.repeat([0, 1], 24))
 
 
 def test_short_sentences_are_left_out_where_asked(root: Path) -> None:

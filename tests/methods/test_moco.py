@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.methods.objectives.moco import (
+from raxalign.methods.objectives.ppa import (
     EMPTY,
     Moco,
     MocoOptions,

@@ -12,8 +12,12 @@ from pydantic import ValidationError
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
-from raxalign.methods.objectives.moco import MocoOptions
-from raxalign.methods.objectives.ppa import PostPretraining, PostPretrainingOptions, full_at
+from raxalign.methods.objectives.ppa import (
+    MocoOptions,
+    PostPretraining,
+    PostPretrainingOptions,
+    full_at,
+)
 from raxalign.methods.ppa import Ppa
 from raxalign.methods.rows.tokenised import read_bitexts
 from raxalign.methods.tlm import Tlm
@@ -130,12 +134,12 @@ def test_keys_are_those_of_the_slow_encoder_in_the_order_of_the_batch_without_gr
         for parameter in trained.moco.query.parameters():
             parameter.zero_()
         trained.end(step)
-    assert trained.host.contrasted is not None
+    assert trained.host.keys is not None
     assert trained.moco.pivots_K[:3].tolist() == trained.pivots_P[[4, 1, 8]].tolist()
     slow = objective(tmp_path, replace(BOTH, mask_share=None))
     assert slow.moco is not None
     for place in range(3):
-        ids = trained.host.contrasted.key.take(np.array([place])).ids
+        ids = trained.host.keys.take(np.array([place])).ids
         with torch.no_grad():
             states = slow.moco.key(
                 input_ids=torch.from_numpy(ids.astype(np.int64))[None]
@@ -151,15 +155,9 @@ def test_the_order_of_the_two_sentences_is_drawn_for_each_pair_and_step(tmp_path
     for number in range(20):
         trained.begin(Step(number, 0, np.arange(24), seed=1, micro=24))
         drawn = trained.host
-        assert drawn.contrasted is not None
-        assert drawn.predicted is not None
+        assert drawn.masked is not None
         first, second, pair = (
-            rows.langs[rows.offsets[:-1]]
-            for rows in (
-                drawn.contrasted.query,
-                drawn.contrasted.key,
-                drawn.predicted.rows,
-            )
+            rows.langs[rows.offsets[:-1]] for rows in (drawn.queries, drawn.keys, drawn.masked.rows)
         )
         assert (first != second).all()
         assert (first == pair).all()

@@ -9,9 +9,8 @@ import torch
 from pydantic import ValidationError
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.methods.objectives.sentence_margin import Margin, MarginOptions, margin_loss
 from raxalign.methods.rows.typed import read_sentence_rows
-from raxalign.methods.sentence_margin import SentenceMargin
+from raxalign.methods.sentence_margin import Margin, MarginOptions, SentenceMargin, margin_loss
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs

@@ -62,7 +62,7 @@ def test_pairs_are_turned_around_by_chance_of_the_step_or_keep_the_pivot_last(ro
 
     def firsts(step: int, **params: bool) -> list[int]:
         """The language of the first sentence of each row."""
-        rows = Tlm(Tlm.Params(**params)).rows(bitexts, Step(step, 0, np.arange(24), seed=1))  # type: ignore[arg-type]
+        rows = Tlm(Tlm.Params(**params)).batch_of(bitexts, Step(step, 0, np.arange(24), seed=1))  # type: ignore[arg-type]
         assert (
             rows.langs[rows.offsets[1:] - 1].tolist()
             == (1 - rows.langs[rows.offsets[:-1]]).tolist()
