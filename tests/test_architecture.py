@@ -68,8 +68,8 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 77_676, 522, 64_256
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Compared Contrast Crowd Ended Entry Found Job Needs Note Objective Outcome Part
-    Phrasebook PhrasebookSizes Predicted Progress Reading Recipe Runs Sample Score
+    Alignment Compared Contrast Ended Entry Job Needs Note Objective Outcome Part
+    Phrasebook PhrasebookSizes Progress Reading Recipe Runs Sample Score
     Searched Sentence Sentences Space Spoken Step Unit Word
 """
 KNOWN_NAMESAKES = set(NAMESAKES.split())
