@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from raxalign.corpora.phrases.rows import LANGS, Sentence, links, read, sentences
+from raxalign.corpora.phrases.rows import LANGS, PhraseSentence, links, read, sentences
 from raxalign.encoders.models.loading import save_model
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masked_lm import (
@@ -110,7 +110,7 @@ def translations(count: int) -> Dictionary:
     return table
 
 
-def _pairs(source: Sentence, target: Sentence) -> Iterator[tuple[str, str]]:
+def _pairs(source: PhraseSentence, target: PhraseSentence) -> Iterator[tuple[str, str]]:
     """The pairs of words of a sentence pair that are linked to each other alone."""
     found = links(source.senses, target.senses)
     ahead, back = Counter(i for i, _ in found), Counter(j for _, j in found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
-from raxalign.analysis.senses import Word, ambiguous, senses
+from raxalign.analysis.retrieval_bins import PivotWord, ambiguous, senses
 from raxalign.report.cells.names import named
 from raxalign.report.cells.results import Results
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
@@ -54,7 +54,7 @@ def _tables(results: Results, asked: Sequence[CellPredictions]) -> Iterator[Tabl
             yield Table("", title, heads, lines, _CAPTION, corner="word")
 
 
-def _line(word: str, found: Sequence[Mapping[str, Word]]) -> Line:
+def _line(word: str, found: Sequence[Mapping[str, PivotWord]]) -> Line:
     first = found[0][word]
     shown = ", ".join(f"{sense.translation} {sense.occurrences}" for sense in first.senses[:4])
     cells = [
