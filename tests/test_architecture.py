@@ -68,8 +68,8 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 77_137, 513, 63_480
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Contrast Crowd Ended Entry Found Job Needs Note Objective Outcome Part
-    Phrasebook PhrasebookSizes Predicted Progress Reading Runs Sample Score Searched
+    Alignment Contrast Ended Entry Job Needs Note Objective Outcome Part
+    Phrasebook PhrasebookSizes Progress Reading Runs Sample Score Searched
     Sentences Space Spoken Step Unit
 """
 KNOWN_NAMESAKES = set(NAMESAKES.split())
