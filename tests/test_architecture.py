@@ -65,11 +65,11 @@ KNOWN_CIRCLES: set[tuple[str, str]] = (
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 77_137, 513, 63_480
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 76_212, 504, 63_168
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Contrast Crowd Ended Entry Found Job Needs Note Objective Outcome Part
-    Phrasebook PhrasebookSizes Predicted Progress Reading Runs Sample Score Searched
+    Alignment Contrast Ended Entry Job Needs Note Objective Outcome Part
+    Phrasebook PhrasebookSizes Progress Reading Runs Sample Score Searched
     Sentences Space Spoken Step Unit
 """
 KNOWN_NAMESAKES = set(NAMESAKES.split())
@@ -90,8 +90,7 @@ LONG_FUNCTIONS = {  # each with its reason
     "cli/_results.py": ("results",),  # likewise
     "cli/_search.py": ("search",),  # likewise
     "cli/_single.py": ("pairs", "align", "evaluate", "export"),  # likewise
-    "methods/objectives/word_contrast.py": ("word_contrastive_loss",),  # a formula over tensors
-    "methods/finetune.py": ("alignment_loss",),  # likewise
+    "methods/objectives/finetune.py": ("alignment_loss",),  # likewise
 }
 
 

@@ -18,9 +18,9 @@ from raxalign.similarity import (
     mutual_nearest,
     nearest_neighbors,
     scaled,
+    scaled_vectors,
     scored,
     second_pass,
-    sides,
 )
 from raxalign.similarity import (
     scores as scores_module,
@@ -165,7 +165,9 @@ def test_the_first_pass_finds_the_nearest_with_many_ties(n, m, k, seed, tiling):
     """Small whole numbers: many similarities are equal, and their sums are exact."""
     g = torch.Generator().manual_seed(seed)
     x, y = (torch.randint(-2, 3, (size, 3), generator=g).double() for size in (n, m))
-    found = first_pass.nearest_both(sides.Side.of(x), sides.Side.of(y), k, tiling)
+    found = first_pass.nearest_both(
+        scaled_vectors.ScaledVectors.of(x), scaled_vectors.ScaledVectors.of(y), k, tiling
+    )
     for nearest, similarities in zip(found, (x @ y.T, y @ x.T), strict=True):
         own, others = similarities.shape
         best = similarities.topk(min(k, others), 1).values
@@ -181,7 +183,11 @@ def test_the_first_pass_finds_the_nearest_with_many_ties(n, m, k, seed, tiling):
 def test_vectors_are_read_in_parts(monkeypatch):
     x, y = clouds(90, 70, 4)
     whole = nearest_neighbors(x, y, k=3, tiling=SMALL)
-    for module, name in ((first_pass, "_READ"), (first_pass, "_CACHED"), (sides, "_HASHED")):
+    for module, name in (
+        (first_pass, "_READ"),
+        (first_pass, "_CACHED"),
+        (scaled_vectors, "_HASHED"),
+    ):
         monkeypatch.setattr(module, name, 7)
     parts = nearest_neighbors(x, y, k=3, tiling=SMALL)
     assert all(torch.equal(*pair) for pair in zip(parts, whole, strict=True))
@@ -190,10 +196,12 @@ def test_vectors_are_read_in_parts(monkeypatch):
 def test_rows_of_one_hash_are_compared(monkeypatch):
     begin = torch.ones(1, 20)
     vectors = torch.cat([begin, torch.cat([begin[:, :19], begin[:, 19:] * 2], 1), begin, begin * 3])
-    assert sides.first_twin(vectors).tolist() == [0, 1, 0, 3]
-    assert sides.first_twin(vectors.flip(0)).tolist() == [0, 1, 2, 1]
-    monkeypatch.setattr(sides, "_hashes", lambda part: torch.zeros(len(part), dtype=torch.int64))
-    assert sides.first_twin(vectors).tolist() == [0, 1, 0, 3]
+    assert scaled_vectors.first_twin(vectors).tolist() == [0, 1, 0, 3]
+    assert scaled_vectors.first_twin(vectors.flip(0)).tolist() == [0, 1, 2, 1]
+    monkeypatch.setattr(
+        scaled_vectors, "_hashes", lambda part: torch.zeros(len(part), dtype=torch.int64)
+    )
+    assert scaled_vectors.first_twin(vectors).tolist() == [0, 1, 0, 3]
 
 
 @pytest.mark.parametrize("measure", ["csls", "released_cao"])

@@ -9,8 +9,8 @@ from raxalign.similarity.measures import (
     uses_neighbors,
 )
 from raxalign.similarity.neighbors import nearest_neighbors
+from raxalign.similarity.scaled_vectors import Tiling
 from raxalign.similarity.scores import hubness, mutual_nearest, scaled, scored
-from raxalign.similarity.sides import Tiling
 
 __all__ = [
     "MEASURES",

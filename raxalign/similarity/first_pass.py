@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign import lazy
-from raxalign.similarity.sides import Side, Tiling
+from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,8 +92,8 @@ def _largest(values: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def nearest_both(
-    x: Side,
-    y: Side,
+    x: ScaledVectors,
+    y: ScaledVectors,
     k: int,
     tiling: Tiling,
     penalties: tuple[torch.Tensor, torch.Tensor] | None = None,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from raxalign import lazy
 from raxalign.similarity.first_pass import nearest_both
 from raxalign.similarity.measures import MEASURES, Definition, Measure
+from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling, first_twin, inverse_norms
 from raxalign.similarity.second_pass import best_candidates
-from raxalign.similarity.sides import Side, Tiling, first_twin, inverse_norms
 
 if TYPE_CHECKING:
     import torch
@@ -84,16 +84,16 @@ def _search(
     return rows.places[:, 0], columns.places[:, 0]
 
 
-def _side(vectors: torch.Tensor, definition: Definition) -> Side:
+def _side(vectors: torch.Tensor, definition: Definition) -> ScaledVectors:
     """Return vectors with the factors that the measure gives them."""
     if definition.scaling == "unit":
-        return Side.of(vectors, inverse_norms(vectors))
+        return ScaledVectors.of(vectors, inverse_norms(vectors))
     if definition.scaling == "released_cao":
         # Matrices of Frobenius norm 1 in hubness terms, and queries of norm 1.
         tiny = torch.finfo(vectors.dtype).tiny
         whole = 1 / torch.linalg.matrix_norm(vectors).clamp_min(tiny)
-        return Side.of(vectors, whole.expand(len(vectors)), inverse_norms(vectors))
-    return Side.of(vectors)
+        return ScaledVectors.of(vectors, whole.expand(len(vectors)), inverse_norms(vectors))
+    return ScaledVectors.of(vectors)
 
 
 def _check(source: torch.Tensor, target: torch.Tensor, measure: str, k: int) -> None:

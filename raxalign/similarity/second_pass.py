@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from raxalign import lazy
 from raxalign.similarity.first_pass import Nearest
-from raxalign.similarity.sides import Side
+from raxalign.similarity.scaled_vectors import ScaledVectors
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +18,7 @@ else:
 
 
 def best_candidates(
-    queries: Side, candidates: Side, nearest: Nearest, penalties: torch.Tensor
+    queries: ScaledVectors, candidates: ScaledVectors, nearest: Nearest, penalties: torch.Tensor
 ) -> torch.Tensor:
     """Return for every query (n,), by its number, the number of the candidate with the largest
     2 s - penalty, the first of equals.
@@ -65,7 +65,9 @@ def _least_of_groups(penalties: torch.Tensor, group: int) -> torch.Tensor:
 class _Best:
     """The best candidate of every query so far, by the query's place: its score and its number."""
 
-    def __init__(self, queries: Side, candidates: Side, penalties: torch.Tensor) -> None:
+    def __init__(
+        self, queries: ScaledVectors, candidates: ScaledVectors, penalties: torch.Tensor
+    ) -> None:
         self.queries, self.candidates, self.penalties = queries, candidates, penalties
         self.scores, self.numbers = penalties.new_empty(0), candidates.order[:0]
 

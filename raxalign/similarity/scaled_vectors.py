@@ -66,7 +66,7 @@ def _rounded_up(size: int, unit: int) -> int:
 
 
 @dataclass(frozen=True)
-class Side:
+class ScaledVectors:
     """One set of vectors in some order, with the factors by which they are multiplied a few at a
     time.
 
@@ -88,7 +88,7 @@ class Side:
         vectors: torch.Tensor,
         scale: torch.Tensor | None = None,
         query_scale: torch.Tensor | None = None,
-    ) -> Side:
+    ) -> ScaledVectors:
         """Return vectors in the order in which they are given."""
         order = torch.arange(len(vectors), device=vectors.device)
         ones = vectors.new_ones(len(vectors)) if scale is None else scale
@@ -115,7 +115,7 @@ class Side:
             return torch.ones_like(self.scale)
         return (self.query_scale / self.scale)[self.order]
 
-    def by_nearness(self, other: Side) -> Side:
+    def by_nearness(self, other: ScaledVectors) -> ScaledVectors:
         """Return the vectors in the order of their similarity to the mean of another side."""
         mean = other.scale @ other.vectors / len(other)
         return replace(self, order=(self.vectors @ mean * self.scale).argsort(stable=True))
