@@ -83,36 +83,29 @@ def read_word_rows(
         np.concatenate([getattr(corpus, name) for corpus in corpora])
         for name in ("link_src", "link_tgt")
     ]
-    columns = [
-        pc.list_flatten(read_pairs(folder).column(side))
-        for side in ("src", "tgt")
-        for folder in folders
-    ]
-    texts = _numbered(columns)
+    texts = _numbered(
+        [
+            pc.list_flatten(read_pairs(folder).column(side))
+            for side in ("src", "tgt")
+            for folder in folders
+        ]
+    )
     src_texts, tgt_texts = texts[: len(folders)], np.concatenate(texts[len(folders) :])
     kept = np.ones(len(rows), bool)
     if drop_identical:
         kept = np.concatenate(src_texts)[words[0]] != tgt_texts[words[1]]
     rows, words = rows[kept], words[:, kept]
-    dropped = len(kept) - len(rows)
     if not len(rows):
         raise DataError(
             folders[0],
-            f"has no word pair to learn from ({dropped} were dropped: their words are spelt the"
+            f"has no word pair to learn from ({len(kept)} were dropped: their words are spelt the"
             " same)",
         )
+    offsets = offsets_of(np.bincount(rows, minlength=len(counts)))
+    positions = words[0] - src.word_offsets[rows], words[1] - tgt.word_offsets[rows]
     types = _by_language(src_texts), tgt_texts
-    return WordRows(
-        src,
-        tgt,
-        offsets_of(np.bincount(rows, minlength=len(counts))),
-        words[0] - src.word_offsets[rows],
-        words[1] - tgt.word_offsets[rows],
-        types[0][words[0]],
-        types[1][words[1]],
-        types,
-        dropped,
-    )
+    of_links = types[0][words[0]], types[1][words[1]]
+    return WordRows(src, tgt, offsets, *positions, *of_links, types, len(kept) - len(rows))
 
 
 def read_sentence_rows(
