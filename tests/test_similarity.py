@@ -22,9 +22,7 @@ from raxalign.similarity import (
     scored,
     second_pass,
 )
-from raxalign.similarity import (
-    scores as scores_module,
-)
+from raxalign.similarity import scores as scores_module
 
 SMALL = Tiling(block_bytes=2048, row_group=4, column_group=4, wide_group=8)
 TILINGS = st.builds(
