@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,6 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.stages import TRAINED
 from raxalign.stages.checkpoints import Checkpoints
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import Job
 
 GIVEN_UP = "given_up"  # in Tune's configuration of a trial: why it is not run once more
@@ -28,7 +27,7 @@ def progress_of(job: Job, plan: Plan, key: str) -> Mark:
     done, and the steps that the checkpoints of the others keep. What got further has a greater
     mark.
     """
-    ledger, store = Ledger(job.root), ArtifactStore(job.root)
+    ledger, store = job.storage.ledger, job.storage.artifacts
     evaluations = list(plan.by_key[key].evaluations.values()) if key in plan.by_key else []
     trained = [
         stage
@@ -39,7 +38,7 @@ def progress_of(job: Job, plan: Plan, key: str) -> Mark:
     return (
         sum(ledger.has(evaluation) for evaluation in evaluations),
         len(trained) - len(going),
-        sum(Checkpoints(job.root, job.local, stage.key).steps() for stage in going),
+        sum(Checkpoints(job.storage, stage.key).steps() for stage in going),
     )
 
 
@@ -67,22 +66,17 @@ class Losses:
 class Recoveries:
     """The losses of all trials and shared stages, which Tune itself would start again without an
     end.
+
+    Args:
+        plan_of: Returns the plan of a trial or a shared stage by its key.
+        job: What workers need to know.
+        tell: Receives the key of what lost its worker and is tried again, and a line for the
+            screen.
     """
 
     def __init__(
-        self,
-        plan_of: Callable[[str], Plan],
-        job: Job,
-        tell: Callable[[str, str], None] = lambda key, text: None,  # noqa: ARG005
+        self, plan_of: Callable[[str], Plan], job: Job, tell: Callable[[str, str], None]
     ) -> None:
-        """Begin without losses.
-
-        Args:
-            plan_of: Returns the plan of a trial or a shared stage by its key.
-            job: What workers need to know.
-            tell: Receives the key of what lost its worker and is tried again, and a line for the
-                screen.
-        """
         self._plan_of, self._job, self._tell = plan_of, job, tell
         self._losses: dict[str, Losses] = {}
 
@@ -93,15 +87,15 @@ class Recoveries:
         """
         key: str = trial.config.get("trial") or trial.config["stage"]
         plan = self._plan_of(key)
-        losses = self._losses.setdefault(
-            key,
-            Losses(self._job.max_failures, lambda: progress_of(self._job, plan, key)),
-        )
+        if key not in self._losses:
+            progress = partial(progress_of, self._job, plan, key)
+            self._losses[key] = Losses(self._job.max_failures, progress)
+        losses = self._losses[key]
         if losses.another():
             self._tell(key, describe_retry(cause_of(trial)))
         else:
             trial.config[GIVEN_UP] = describe_loss(cause_of(trial), losses.count)
-            trial.max_failures = trial.run_metadata.num_failures
+            trial.max_failures = trial.num_failures
 
 
 def cause_of(trial: Any) -> object:

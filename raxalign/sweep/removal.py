@@ -15,58 +15,51 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, below, made_again
 from raxalign.printing import counted, to_stderr
 from raxalign.stages.workshop import TRAINED
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signs
-from raxalign.store.ledger import Ledger
-from raxalign.store.tombstones import Tombstones, drop
-from raxalign.sweep.observer import Observer
+from raxalign.store.storage import Storage
+from raxalign.sweep.events import Began, Event, JobEnded, Over, Planned
 
 
-class Keeper(Observer):
+class Keeper:
     """Removes the weights of a grid that no evaluation needs any more, this grid's or that of
     another living driver. A storage that refuses stops nothing: the weights stay.
     """
 
-    def __init__(self, plan: Plan, root: str, keep: Keep) -> None:
-        """Look at what is done.
-
-        Args:
-            plan: All trials of the grid, those that are not run now included.
-            root: The storage root.
-            keep: What is kept.
-        """
-        self._plan, self._root, self._keep = plan, root, keep
-        self._store, self._ledger = ArtifactStore(root), Ledger(root)
+    def __init__(self, plan: Plan, storage: Storage, keep: Keep) -> None:
+        self._plan, self._storage, self._keep = plan, storage, keep
+        self._store, self._ledger = storage.artifacts, storage.ledger
         self.dropped = self.freed = 0
         self._error: StorageError | None = None
         self._keeping: Keeping | None = None
 
-    def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
+    def hear(self, event: Event) -> None:
+        """Hold on to the weights that a trial may read, and remove those that it was the last to
+        need, and what it has beaten.
+        """
+        match event:
+            case Planned(first=True):
+                self._report_made_again(event.plan)
+            case Began(what=Trial() as trial) if self._keep != "all":
+                with suppress(StorageError):  # a trial that ends tells as much
+                    self._known().start(trial)
+            case JobEnded(what=Trial() as trial, pruned="") if self._keep != "all":
+                self._remove_after(trial)
+            case Over():
+                try:
+                    message = self.finish()
+                except StorageError as error:
+                    message = f"run.keep: {self._keep}: some weights could not be removed: {error}"
+                if message:
+                    to_stderr(f"note: {message}")
+
+    def _report_made_again(self, plan: Plan) -> None:
         """Report the weights that were not kept and that a pending evaluation needs."""
         stored = {key for _, key in self._store.keys()}  # noqa: SIM118
-        records = Tombstones(self._root).all()
+        records = self._storage.tombstones.all()
         if message := made_again(plan, self._ledger.keys(), stored, records):
             to_stderr(f"note: {message}")
 
-    def grid_finished(self, failed: int) -> None:  # noqa: ARG002
-        """Remove what may go in the end, and report how much that was in all."""
-        try:
-            message = self.finish()
-        except StorageError as error:
-            message = f"run.keep: {self._keep}: some weights could not be removed: {error}"
-        if message:
-            to_stderr(f"note: {message}")
-
-    def trial_started(self, trial: Trial) -> None:
-        """Hold on to the weights that the trial may read."""
-        if self._keep != "all":
-            with suppress(StorageError):  # a trial that ends tells as much
-                self._known().start(trial)
-
-    def trial_finished(self, trial: Trial, error: str | None) -> None:
-        """Remove what the trial was the last to need, and what it has beaten."""
-        if self._keep == "all":
-            return
+    def _remove_after(self, trial: Trial) -> None:
         try:
             records = self._ledger.read_many(trial.evaluations.values())
             for key, why in self._known().finish(trial, records):
@@ -108,7 +101,7 @@ class Keeper(Observer):
         kind = self._plan.stages[key].kind
         try:
             if self._store.has(kind, key) and not self._needed_elsewhere(key):
-                self.freed += drop(self._store, kind, key, why)
+                self.freed += self._storage.drop(kind, key, why)
                 self.dropped += 1
         except StorageError as error:
             self._error = error
@@ -117,7 +110,7 @@ class Keeper(Observer):
         """Whether an evaluation that is not done needs a stage in the plan of another living
         driver. A plan that cannot be read is taken to need it.
         """
-        others = [sign.plan for sign in signs(self._root) if sign.lives and not sign.own]
+        others = [sign.plan for sign in signs(self._storage) if sign.lives and not sign.own]
         return any(
             needs is None or any(not self._ledger.has(entry) for entry in needs.get(key, ()))
             for needs in map(_needs, others)

@@ -15,6 +15,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plugin_files import open_file, visible
 from raxalign.single.align import AlignRequest, make_aligned
 from raxalign.single.pairs import PairsRequest, make_pairs
+from raxalign.store.storage import Storage
 from tests.tiny import tiny_bert
 
 OUTSIDE = """
@@ -54,9 +55,7 @@ def refused(encoder: TransformerEncoder, step: Affine) -> str:
     return str(caught.value)
 
 
-def test_a_transform_with_other_shapes_or_without_numbers_is_named(
-    encoder: TransformerEncoder,
-) -> None:
+def test_a_transform_with_other_shapes_or_without_numbers_is_named(encoder):
     assert "a shift of shape (33,), not (32,)" in refused(encoder, Affine(shift=torch.zeros(33)))
     assert "a weight of shape (32, 8)" in refused(encoder, Affine(weight=torch.zeros(32, 8)))
     found = refused(encoder, Affine(center=torch.full((32,), torch.nan)))
@@ -81,19 +80,17 @@ def test_weights_that_are_not_numbers_are_named(encoder: TransformerEncoder) -> 
         ("width=33", r"a shift of shape \(33,\), not \(32,\)"),
     ],
 )
-def test_align_writes_nothing_and_names_the_file_of_a_plug_in(
-    tmp_path: Path, option: str, fault: str
-) -> None:
+def test_align_writes_nothing_and_names_the_file_of_a_plug_in(tmp_path, option, fault):
     (tmp_path / "shifting.py").write_text(OUTSIDE)
     encoder = tiny_bert(tmp_path / "tiny", ["ein", "Haus"])
     pairs = PairsRequest(
         "phrasebook", (), "de", "en", 20, 0, "fast_align", (), "intersection", True
     )
-    make_pairs(pairs, tmp_path / "pairs", root=str(tmp_path / "storage"))
+    make_pairs(pairs, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
     request = AlignRequest(
         "shifting", (option,), str(encoder), {"de": tmp_path / "pairs"}, "en", 0, "cpu"
     )
     wanted = rf"shifting\.py:16: method shifting: align returned the transform of de .* {fault}"
     with visible([open_file(tmp_path / "shifting.py")]), pytest.raises(RaxalignError, match=wanted):
-        make_aligned(request, tmp_path / "out", root=str(tmp_path / "storage"))
+        make_aligned(request, tmp_path / "out", storage=Storage(str(tmp_path / "storage")))
     assert not (tmp_path / "out").exists()

@@ -9,8 +9,10 @@ import pytest
 
 from raxalign.errors import StorageError
 from raxalign.plan.load import Opened, open_grid
+from raxalign.store.storage import Storage
 from raxalign.sweep import collecting
 from raxalign.sweep.collecting import Collector, collect_plan
+from raxalign.sweep.events import JobEnded, Planned
 from tests.grids import write_grid
 
 Pairs = Iterable[tuple[str, str]]
@@ -28,13 +30,13 @@ def test_all_stages_and_results_of_a_plan_are_collected(
 ) -> None:
     found: dict[str, str] = {}
 
-    def collect(root: str, artifacts: Pairs, evaluations: Iterable[str]) -> None:
-        assert root == "root"
+    def collect(storage: Storage, artifacts: Pairs, evaluations: Iterable[str]) -> None:
+        assert storage.root == "root"
         found.update({key: kind for kind, key in artifacts})
         found.update(dict.fromkeys(evaluations, "evaluation"))
 
     monkeypatch.setattr(collecting, "collect", collect)
-    collect_plan(opened.plan, "root")
+    collect_plan(opened.plan, Storage("root"))
     stages = opened.plan.stages.values()
     assert found == {stage.key: stage.kind for stage in stages if not stage.inline}
 
@@ -44,10 +46,10 @@ def test_a_sweep_collects_after_each_500_trials(
 ) -> None:
     times: list[str] = []
     monkeypatch.setattr(collecting, "collect_plan", lambda plan, root: times.append(plan.name))
-    collector = Collector("root")
-    collector.grid_started(opened.plan, 1, 0, 0)
+    collector = Collector(Storage("root"))
+    collector.hear(Planned(opened.plan, 1, 0, 0))
     for number in range(1, 1001):
-        collector.trial_finished(opened.plan.trials[0], None)
+        collector.hear(JobEnded(opened.plan.trials[0]))
         assert len(times) == number // 500
 
 
@@ -58,4 +60,4 @@ def test_a_store_that_refuses_stops_nothing(
         raise StorageError(root)
 
     monkeypatch.setattr(collecting, "collect", refuse)
-    collect_plan(opened.plan, "root")
+    collect_plan(opened.plan, Storage("root"))

@@ -354,7 +354,7 @@ def test_a_grid_runs_three_tasks_from_files_that_it_names(tmp_path):
         more="plugins: [intents.py, pairs.py, masakhaner.py]\n",
     )
     opened = open_grid(grid, storage=str(tmp_path / "storage"))
-    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    workshop = open_workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     found = {

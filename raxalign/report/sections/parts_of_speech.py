@@ -67,10 +67,10 @@ class PartsOfSpeech(Section):
     @cached_property
     def _tagged(self) -> tuple[str, Tagger] | None:
         """How the pivot's words are tagged, in words, and the tagger."""
-        ledger = self.material.ledger
-        if ledger is None or not self._shown[1]:
+        storage = self.material.storage
+        if storage is None or not self._shown[1]:
             return None
-        return pivot_tags(self.material.plan, ledger.root)
+        return pivot_tags(self.material.plan, storage)
 
     def _tables(self, how: str, tags: Tagger) -> Iterator[Table]:
         asked = self._shown[1]
