@@ -12,8 +12,7 @@ import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import Packed, can_pack, fitting_width, pack
-from raxalign.encoders.models.padded import Padded
-from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.pieces import Padded, PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Spoken
 from raxalign.train.devices import on_device
@@ -32,10 +31,6 @@ class RowStates:
     def at(self, places: np.ndarray) -> torch.Tensor:
         """The states (..., H) at some places of `states_FH`."""
         return self.states_FH[on_device(places, self.states_FH.device)]
-
-    def padded(self) -> tuple[np.ndarray, np.ndarray]:
-        """The places of the pieces of each row, and which there are (see `padded_places`)."""
-        return padded_places(self.starts_S, self.lengths_S)
 
 
 def padded_places(starts_S: np.ndarray, lengths_S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
