@@ -19,7 +19,7 @@ from raxalign.methods.objectives.word_contrast import (
     parameter_distance,
     sharing,
 )
-from raxalign.methods.rows.typed import WordRows, read_sentence_rows, read_word_rows
+from raxalign.methods.rows.linked_words import WordRows, read_sentence_rows, read_word_rows
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 

@@ -17,7 +17,7 @@ from raxalign.methods.objectives.word_contrast import (
     sharing,
     word_contrastive_loss,
 )
-from raxalign.methods.rows.typed import read_word_rows
+from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.pairing.schema import read_pairs
 from raxalign.train.objective import Step

@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.methods.rows.typed import read_sentence_rows
+from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.methods.sentence_margin import Margin, MarginOptions, SentenceMargin, margin_loss
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.methods.base import Needs
-from raxalign.methods.rows.tokenised import read_bitexts
+from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.tlm import Tlm
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
