@@ -19,7 +19,7 @@ _READ = ("casing", "normalization")
 
 
 class StaticParams(EncoderKind.Params):
-    """What vectors are of, and how they are trained or read. On some ten thousand sentences fastText
+    """What vectors are of, and how they are trained or read. On ten thousand sentences fastText
     needs 30 epochs.
     """
 
