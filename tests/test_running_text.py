@@ -21,7 +21,7 @@ from raxalign.methods.rows.linked_words import read_linked_rows, tokenise
 from raxalign.methods.rows.switching import read_switchable
 from raxalign.methods.rows.tokenised import read_bitexts, read_texts
 from raxalign.methods.rows.typed import pivot_sentences, read_sentence_rows
-from raxalign.methods.statistics.pair_moments import (
+from raxalign.methods.statistics.moments import (
     drawn_sentences,
     linked_vectors,
     sentences_of,

@@ -31,13 +31,13 @@ def weights(aligned: AlignedEncoder) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("profile", ["paper", "released", "sane"])
-def test_training_lowers_the_loss(tmp_path: Path, profile: str) -> None:
+def test_training_lowers_the_loss(tmp_path, profile):
     aligned = tuned(tmp_path, profile=profile, dropout=False, batch_size=24, epochs=30)
     assert aligned.weights_changed
-    assert aligned.notes["last_loss"] < 0.5 * aligned.notes["first_loss"]  # type: ignore[operator]
+    assert aligned.notes["last_loss"] < 0.5 * aligned.notes["first_loss"]
 
 
-def test_a_heavy_regulariser_holds_the_pivot_and_without_one_it_drifts(tmp_path: Path) -> None:
+def test_a_heavy_regulariser_holds_the_pivot_and_without_one_it_drifts(tmp_path):
     start = pivot_words(AlignedEncoder(toy_encoder(tmp_path / "encoder")))
     options = {
         "dropout": False,
@@ -53,13 +53,13 @@ def test_a_heavy_regulariser_holds_the_pivot_and_without_one_it_drifts(tmp_path:
     assert held < 0.1 * free
 
 
-def test_one_seed_gives_one_result_and_another_another(tmp_path: Path) -> None:
+def test_one_seed_gives_one_result_and_another_another(tmp_path):
     first, again, other = (weights(tuned(tmp_path, seed=seed)) for seed in (3, 3, 4))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
-def test_without_dropout_in_file_order_there_is_no_chance(tmp_path: Path) -> None:
+def test_without_dropout_in_file_order_there_is_no_chance(tmp_path):
     method = Finetune(Finetune.Params(dropout=False, shuffle=False))
     assert not method.has_chance()
     assert Finetune(Finetune.Params()).has_chance()
@@ -69,12 +69,12 @@ def test_without_dropout_in_file_order_there_is_no_chance(tmp_path: Path) -> Non
     assert torch.equal(first, other)
 
 
-def test_languages_together_train_one_model(tmp_path: Path) -> None:
+def test_languages_together_train_one_model(tmp_path):
     aligned = tuned(tmp_path, languages=("de", "nl"), batch_size=8, epochs=1)
-    assert (aligned.notes["steps"], aligned.notes["nl"]["sentences"]) == (3, 19)  # type: ignore[index]
+    assert (aligned.notes["steps"], aligned.notes["nl"]["sentences"]) == (3, 19)
 
 
-def test_what_is_given_overrides_the_profile_and_identity_is_resolved() -> None:
+def test_what_is_given_overrides_the_profile_and_identity_is_resolved():
     paper = Finetune(Finetune.Params(profile="paper")).canonical()
     assert (
         paper["batch_size"],

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
 from raxalign.methods.strong_contrastive import StrongContrastive
@@ -11,8 +9,8 @@ from tests.methods.toy import toy_encoder, toy_inputs
 
 
 def test_it_begins_with_a_smaller_loss_than_strong_contrast_since_it_has_half_the_negatives(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     inputs, options = (
         toy_inputs(tmp_path),
         {"dropout": False, "batch_size": 24, "learning_rate": 2e-3, "epochs": 30, "lambda": 0},
@@ -23,17 +21,17 @@ def test_it_begins_with_a_smaller_loss_than_strong_contrast_since_it_has_half_th
         )
         for kind in (WeakContrastive, StrongContrastive)
     )
-    assert weak.notes["first_loss"] < strong.notes["first_loss"]  # type: ignore[operator]
-    assert weak.notes["last_loss"] < 0.5 * weak.notes["first_loss"]  # type: ignore[operator]
+    assert weak.notes["first_loss"] < strong.notes["first_loss"]
+    assert weak.notes["last_loss"] < 0.5 * weak.notes["first_loss"]
     assert weak.notes["pairs"] == strong.notes["pairs"]
     weights = [
         torch.cat([p.detach().flatten() for p in aligned.encoder.model.parameters()])
         for aligned in (weak, strong)
-    ]  # type: ignore[attr-defined]
+    ]
     assert not torch.equal(*weights)
 
 
-def test_it_has_the_options_of_strong_contrast() -> None:
+def test_it_has_the_options_of_strong_contrast():
     assert (
         WeakContrastive(WeakContrastive.Params()).canonical()
         == StrongContrastive(StrongContrastive.Params()).canonical()

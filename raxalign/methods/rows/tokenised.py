@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from raxalign.arrays import end_to_end
 from raxalign.encoders.models.flat_pieces import FlatPieces, column_pieces
 from raxalign.errors import DataError
 from raxalign.methods.rows.sentences import Sentences
+from raxalign.pairing.aligners.base import Links
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -25,7 +26,8 @@ class Bitexts:
     `numbers_P[p]` of its own dataset, that of ``sentences.languages[langs_P[p]]``.
 
     `counts` holds for each language how many pairs were read (`read`) and how many passed the
-    length filter (`sentences`).
+    length filter (`sentences`). `links` are those of the pieces of each pair, where they were read
+    (`with_piece_links`).
     """
 
     sentences: Sentences
@@ -34,6 +36,7 @@ class Bitexts:
     langs_P: np.ndarray
     numbers_P: np.ndarray
     counts: dict[str, dict[str, int]]
+    links: Links = field(default_factory=lambda: Links.of([]))
 
     def __len__(self) -> int:
         return len(self.src_P)

@@ -5,9 +5,9 @@ which false negatives are recognised.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.flat_pieces import CHUNK
 from raxalign.errors import DataError
 from raxalign.methods.rows.linked_words import (
-    LinkedRows,
     PieceSide,
     read_linked_rows,
     read_side,
@@ -35,9 +34,8 @@ if TYPE_CHECKING:
 class WordRows:
     """The word pairs of all languages. The links of row r are ``link_offsets[r]`` to
     ``link_offsets[r + 1]``; each has a word position and a word type (a number for a surface form
-    of a language) on both sides. `dropped` counts links of words that are spelt the same.
-    `word_types` are the types of all words of both sides, linked or not, in the numbering of the
-    links' types, where they were asked for.
+    of a language) on both sides. `word_types` are the types of all words of both sides, linked or
+    not. `dropped` counts links of words that are spelt the same.
     """
 
     src: PieceSide
@@ -47,8 +45,8 @@ class WordRows:
     link_tgt: np.ndarray
     src_types: np.ndarray
     tgt_types: np.ndarray
+    word_types: tuple[np.ndarray, np.ndarray]
     dropped: int
-    word_types: tuple[np.ndarray, np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(self.src)
@@ -70,41 +68,44 @@ class SentenceRows:
 
 
 def read_word_rows(
-    encoder: TransformerEncoder,
-    folders: Sequence[Path],
-    max_length: int,
-    *,
-    drop_identical: bool,
-    all_types: bool = False,
+    encoder: TransformerEncoder, folders: Sequence[Path], max_length: int, *, drop_identical: bool
 ) -> WordRows:
-    """Return the word pairs of some datasets, one after the other, with the types of all words
-    where `all_types` asks for them.
-
-    Raises `DataError` where none is left to learn from.
+    """Return the word pairs of some datasets, one after the other. Raises `DataError` where none is
+    left to learn from.
     """
-    read = [_read_words(encoder, folder, max_length) for folder in folders]
-    before = sum(len(corpus.link_src) for corpus, _ in read)
+    corpora = [read_linked_rows(encoder, folder, max_length) for folder in folders]
+    src, tgt = (
+        PieceSide.join([getattr(corpus, side) for corpus in corpora]) for side in ("src", "tgt")
+    )
+    counts = np.concatenate([np.diff(corpus.link_offsets) for corpus in corpora])
+    rows = np.repeat(np.arange(len(counts)), counts)
+    words = np.array([src.word_offsets[rows], tgt.word_offsets[rows]]) + [
+        np.concatenate([getattr(corpus, name) for corpus in corpora])
+        for name in ("link_src", "link_tgt")
+    ]
+    texts = _numbered(
+        [
+            pc.list_flatten(read_pairs(folder).column(side))
+            for side in ("src", "tgt")
+            for folder in folders
+        ]
+    )
+    src_texts, tgt_texts = texts[: len(folders)], np.concatenate(texts[len(folders) :])
+    kept = np.ones(len(rows), bool)
     if drop_identical:
-        read = [_without_identical(corpus, spelt) for corpus, spelt in read]
-    corpora, words = [corpus for corpus, _ in read], [spelt for _, spelt in read]
-    dropped = before - sum(len(corpus.link_src) for corpus in corpora)
-    if not any(len(corpus.link_src) for corpus in corpora):
+        kept = np.concatenate(src_texts)[words[0]] != tgt_texts[words[1]]
+    rows, words = rows[kept], words[:, kept]
+    if not len(rows):
         raise DataError(
             folders[0],
-            f"has no word pair to learn from ({dropped} were dropped: their words are spelt the"
+            f"has no word pair to learn from ({len(kept)} were dropped: their words are spelt the"
             " same)",
         )
-    joined = WordRows(
-        PieceSide.join([corpus.src for corpus in corpora]),
-        PieceSide.join([corpus.tgt for corpus in corpora]),
-        _join_offsets([corpus.link_offsets for corpus in corpora]),
-        np.concatenate([corpus.link_src for corpus in corpora]),
-        np.concatenate([corpus.link_tgt for corpus in corpora]),
-        _types_by_language([src for src, _ in words]),
-        _types([tgt for _, tgt in words]),
-        dropped,
-    )
-    return _with_all_types(joined, folders) if all_types else joined
+    offsets = offsets_of(np.bincount(rows, minlength=len(counts)))
+    positions = words[0] - src.word_offsets[rows], words[1] - tgt.word_offsets[rows]
+    types = _by_language(src_texts), tgt_texts
+    of_links = types[0][words[0]], types[1][words[1]]
+    return WordRows(src, tgt, offsets, *positions, *of_links, types, len(kept) - len(rows))
 
 
 def read_sentence_rows(
@@ -113,25 +114,22 @@ def read_sentence_rows(
     """Return the sentence pairs of some bitexts, one after the other. Raises `DataError` where one
     has none.
     """
-    sides: list[tuple[PieceSide, PieceSide]] = []
+    sides: list[tuple[PieceSide, ...]] = []
     for folder in folders:
-        table = read_table(folder)
-        if not len(table):
+        if not len(read_table(folder)):
             raise DataError(folder, "the bitext has no rows")
-        src_read, tgt_read = side_languages(folder)
         sides.append(
-            (
-                read_side(encoder, folder, "src", max_length, *src_read),
-                read_side(encoder, folder, "tgt", max_length, *tgt_read),
+            tuple(
+                read_side(encoder, folder, name, max_length, *read_as)
+                for name, read_as in zip(("src", "tgt"), side_languages(folder), strict=True)
             )
         )
-    src, tgt = ([_sentences(folder, name) for folder in folders] for name in ("src", "tgt"))
-    return SentenceRows(
-        PieceSide.join([s for s, _ in sides]),
-        PieceSide.join([t for _, t in sides]),
-        _types_by_language(src),
-        _types(tgt),
+    src_texts, tgt_texts = (
+        _numbered([pc.binary_join(read_table(folder).column(name), " ") for folder in folders])
+        for name in ("src", "tgt")
     )
+    src, tgt = (PieceSide.join(parts) for parts in zip(*sides, strict=True))
+    return SentenceRows(src, tgt, _by_language(src_texts), np.concatenate(tgt_texts))
 
 
 def pivot_sentences(folders: Iterable[Path]) -> Iterator[list[list[str]]]:
@@ -142,80 +140,17 @@ def pivot_sentences(folders: Iterable[Path]) -> Iterator[list[list[str]]]:
         yield from sentence_chunks(read_table(folder), "tgt", CHUNK)
 
 
-def _read_words(
-    encoder: TransformerEncoder, folder: Path, max_length: int
-) -> tuple[LinkedRows, tuple[pa.Array, pa.Array]]:
-    """A dataset's rows, and how the words of each link are spelt on both sides."""
-    corpus, table = read_linked_rows(encoder, folder, max_length), read_pairs(folder)
-    rows = np.repeat(np.arange(len(corpus)), np.diff(corpus.link_offsets))
-    places = ((corpus.src, corpus.link_src, "src"), (corpus.tgt, corpus.link_tgt, "tgt"))
-    src, tgt = (
-        _one(pc.list_flatten(table.column(name)).take(pa.array(side.word_offsets[rows] + words)))
-        for side, words, name in places
+def _numbered(columns: Sequence[pa.ChunkedArray]) -> list[np.ndarray]:
+    """Return the numbers of the texts of each column: the same for the same text in any column."""
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    encoded = pa.chunked_array(chunks, columns[0].type).dictionary_encode()
+    numbers = np.concatenate(
+        [np.zeros(0, np.int64), *(np.asarray(chunk.indices) for chunk in encoded.chunks)]
     )
-    return corpus, (src, tgt)
+    return np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])
 
 
-def _with_all_types(corpus: WordRows, folders: Sequence[Path]) -> WordRows:
-    """The rows with the types of all words, and those of the links numbered as these."""
-    src, tgt = (
-        [_one(pc.list_flatten(read_pairs(folder).column(name))) for folder in folders]
-        for name in ("src", "tgt")
-    )
-    types = _types_by_language(src), _types(tgt)
-    rows = np.repeat(np.arange(len(corpus)), np.diff(corpus.link_offsets))
-    src_types, tgt_types = (
-        types[0][corpus.src.word_offsets[rows] + corpus.link_src],
-        types[1][corpus.tgt.word_offsets[rows] + corpus.link_tgt],
-    )
-    return replace(corpus, src_types=src_types, tgt_types=tgt_types, word_types=types)
-
-
-def _without_identical(
-    corpus: LinkedRows, spelt: tuple[pa.Array, pa.Array]
-) -> tuple[LinkedRows, tuple[pa.Array, pa.Array]]:
-    """Rows without the links whose words are spelt the same, and how the words of the others are
-    spelt.
-    """
-    differ = np.asarray(pc.not_equal(*spelt))
-    return _kept(corpus, differ), (spelt[0].filter(differ), spelt[1].filter(differ))
-
-
-def _kept(corpus: LinkedRows, keep: np.ndarray) -> LinkedRows:
-    """The rows with some of their links."""
-    before = offsets_of(keep)
-    return LinkedRows(
-        corpus.src,
-        corpus.tgt,
-        before[corpus.link_offsets],
-        corpus.link_src[keep],
-        corpus.link_tgt[keep],
-    )
-
-
-def _sentences(folder: Path, name: str) -> pa.Array:
-    return _one(pc.binary_join(read_table(folder).column(name), " "))
-
-
-def _one(column: Any) -> pa.Array:
-    """A column in one piece."""
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
-
-
-def _types(parts: Sequence[pa.Array]) -> np.ndarray:
-    """A number for each different text of all parts."""
-    return np.asarray(pa.concat_arrays(parts).dictionary_encode().indices, np.int64)
-
-
-def _types_by_language(parts: Sequence[pa.Array]) -> np.ndarray:
-    """A number for each different text of each part: the same text in two languages has two."""
-    numbers, used = [], 0
-    for part in parts:
-        numbers.append(_types([part]) + used)
-        used += int(numbers[-1].max(initial=used - 1)) + 1 - used
-    return np.concatenate(numbers)
-
-
-def _join_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return offsets_of(np.concatenate([np.diff(part) for part in parts]))
+def _by_language(texts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return numbers of the texts of several languages: the same text in two languages has two."""
+    size = 1 + max(int(part.max(initial=0)) for part in texts)
+    return np.concatenate([part + k * size for k, part in enumerate(texts)])
