@@ -40,6 +40,17 @@ def opened(tmp_path: Path, monkeypatch) -> Opened:
     return open_grid(path, storage=str(tmp_path / "storage"))
 
 
+@pytest.fixture
+def french(opened: Opened, tmp_path: Path) -> Opened:
+    """A grid in the same storage, with word pairs that it has made."""
+    (tmp_path / "more").mkdir()
+    parts = {"languages": "{each: [fr]}", "sentences": "[100]", "methods": ("none: {}",)}
+    made = open_grid(write_grid(tmp_path / "more", **parts), storage=opened.root)  # type: ignore[arg-type]
+    key = next(s.key for s in made.plan.stages.values() if s.kind == "pairs")
+    opened.storage.artifacts.make("pairs", key, lambda folder: {})
+    return made
+
+
 def gc(opened: Opened, *more: Path, delete: bool = False) -> str:
     return collect([opened.grid.path, *more], opened.root, delete=delete)
 
@@ -103,12 +114,9 @@ def test_every_kind_is_counted_with_bytes_and_reason_and_goes_with_delete(opened
 
 def test_what_a_given_grid_needs_stays(opened, tmp_path) -> None:
     root, plan = opened.root, opened.plan
-    stage = next(stage for stage in plan.stages.values() if stage.kind == "encoder")
-    store = ArtifactStore(root)
-    store.make(
-        "bitext", next(s.key for s in plan.stages.values() if s.kind == "bitext"), lambda f: {}
-    )
-    put(root, f"checkpoints/{stage.key}/s")
+    keys = {stage.kind: stage.key for stage in plan.stages.values()}
+    opened.storage.artifacts.make("bitext", keys["bitext"], lambda folder: {})
+    put(root, f"checkpoints/{keys['encoder']}/s")
     put(root, f"spool/{plan.trials[0].key}/1.json")
     put(root, "downloads/corpus.zip")
     write_plan(plan, Storage(root))
@@ -116,15 +124,9 @@ def test_what_a_given_grid_needs_stays(opened, tmp_path) -> None:
     assert gc(opened) == "0 bytes could be freed with --delete"
 
 
-def test_of_several_grids_all_needs_count(opened, tmp_path) -> None:
-    folder = tmp_path / "more"
-    folder.mkdir()
-    path = write_grid(folder, languages="{each: [fr]}", sentences="[100]", methods=("none: {}",))
-    other = open_grid(path, storage=opened.root)
-    key = next(s.key for s in other.plan.stages.values() if s.kind == "pairs")
-    opened.storage.artifacts.make("pairs", key, lambda folder: {})
+def test_of_several_grids_all_needs_count(opened, french) -> None:
     assert "would remove 1 artifacts" in gc(opened)
-    assert "artifacts" not in gc(opened, path)
+    assert "artifacts" not in gc(opened, french.grid.path)
 
 
 def test_downloads_go_when_nothing_is_left_to_run(opened) -> None:
@@ -136,22 +138,14 @@ def test_downloads_go_when_nothing_is_left_to_run(opened) -> None:
     assert "would remove 1 downloads (1.0 kB): nothing is left to run" in gc(opened)
 
 
-def test_what_a_living_driver_uses_stays(opened, tmp_path) -> None:
-    folder = tmp_path / "more"
-    folder.mkdir()
-    path = write_grid(folder, languages="{each: [fr]}", sentences="[100]", methods=("none: {}",))
-    other = open_grid(path, storage=opened.root)
-    place = write_plan(other.plan, opened.storage)
-    key = next(s.key for s in other.plan.stages.values() if s.kind == "pairs")
-    opened.storage.artifacts.make("pairs", key, lambda folder: {})
+def test_what_a_living_driver_uses_stays(opened, french) -> None:
+    place = write_plan(french.plan, opened.storage)
     take(opened.root, OTHER)
     put(opened.root, f"ray/{maker_name()}/x")
     with signed_on(opened.storage, place):
         assert gc(opened) == "0 bytes could be freed with --delete"
     told = gc(opened)
-    assert "1 artifacts" in told
-    assert "1 plans" in told
-    assert "1 locks" in told
+    assert all(f"1 {kind}" in told for kind in ("artifacts", "plans", "locks"))
 
 
 def test_a_training_whose_lock_is_held_keeps_its_checkpoints(opened) -> None:
