@@ -44,7 +44,7 @@ UNTOUCHED = {
                 "facebook",
             )
         ),
-    },
+    }
 }
 # readouts that a task's training outdates and that a grid keeps, and why
 OUTDATED = {
@@ -52,11 +52,7 @@ OUTDATED = {
         (method, "xnli", "`readout: keep`") for method in ("rotation", "sentence_rotation")
     },
     "paper": {
-        (
-            method,
-            "xnli",
-            f"{method} moves the pivot, so that the task trains through its readouts",
-        )
+        (method, "xnli", f"{method} moves the pivot, so that the task trains through its readouts")
         for method in ("centering", "znorm", "iterative_normalization", "lsar", "lir")
     },
 }

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.estimates.cost import seconds_by_key, stored_keys, to_make
 from raxalign.plan.estimates.disk import estimate_disk
-from raxalign.plan.estimates.forecast import Forecast, forecast, quicker_links
-from raxalign.plan.estimates.speed import Speed, crowd, has_card, start_seconds, worker_speed
+from raxalign.plan.estimates.forecast import (
+    Forecast,
+    Speed,
+    forecast,
+    has_card,
+    other_work,
+    quicker_links,
+    start_seconds,
+    worker_speed,
+)
 from raxalign.plan.expansion.identity import near
 from raxalign.plan.values.retention import made_again
 from raxalign.printing import counted
@@ -162,7 +170,7 @@ def _time_lines(times: Forecast, core: float, run: RunConfig, uncounted: str) ->
     workers = at_once(run)
     start = 0.0 if run.address else start_seconds(core, ray=True)
     yield times.told(workers, start) + uncounted
-    if times.seconds and not run.address and (note := crowd().note(workers)):
+    if times.seconds and not run.address and (note := other_work().note(workers)):
         yield f"note: {note}"
 
 

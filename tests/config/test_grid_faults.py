@@ -374,11 +374,7 @@ def test_adapters_of_a_method_without_training_are_a_fault_and_so_are_bad_ones(f
             "'all' is not a whole number (write one number, or a list: [1_000, 10_000]; `corpus:"
             " {shortage: use-all}` takes what there is)",
         ),
-        (
-            "[1_000, 10_000]",
-            "1\nseeds: 2-4",
-            "'2-4' is not a whole number (write [2, 3, 4])",
-        ),
+        ("[1_000, 10_000]", "1\nseeds: 2-4", "'2-4' is not a whole number (write [2, 3, 4])"),
         (
             "[1_000, 10_000]",
             "1\nseeds: few",
@@ -410,11 +406,7 @@ def test_adapters_of_a_method_without_training_are_a_fault_and_so_are_bad_ones(f
             "a list is not the name of a word aligner (name one of: eflomal, fast_align, links,"
             " simalign)",
         ),
-        (
-            "  path:",
-            "  split: {test: 0.1}\n  path:",
-            "0.1 is not a whole number (number of lines)",
-        ),
+        ("  path:", "  split: {test: 0.1}\n  path:", "0.1 is not a whole number (number of lines)"),
     ],
 )
 def test_a_fault_says_what_to_write_instead(old: str, new: str, said: str, faults: Any) -> None:
