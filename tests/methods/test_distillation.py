@@ -15,7 +15,7 @@ from raxalign.methods.distillation import (
     distillation_loss,
     load_teacher,
 )
-from raxalign.methods.rows.typed import read_sentence_rows
+from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs

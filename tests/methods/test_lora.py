@@ -17,7 +17,7 @@ from raxalign.errors import DependencyError, RaxalignError
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions
 from raxalign.methods.rotation import Rotation
-from raxalign.methods.rows.typed import read_word_rows
+from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, trained

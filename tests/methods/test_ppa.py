@@ -19,7 +19,7 @@ from raxalign.methods.objectives.ppa import (
     full_at,
 )
 from raxalign.methods.ppa import Ppa
-from raxalign.methods.rows.tokenised import read_bitexts
+from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.tlm import Tlm
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step

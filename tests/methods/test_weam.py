@@ -12,7 +12,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.objectives.weam import ExchangeOptions, WordExchange
 from raxalign.methods.rows.piece_links import with_piece_links
-from raxalign.methods.rows.tokenised import read_bitexts
+from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.weam import Weam
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime

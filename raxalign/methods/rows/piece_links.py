@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from raxalign.arrays import offsets_of, ranges, word_pieces
-from raxalign.methods.rows.sentences import Rows, Sentences, joint_rows
-from raxalign.methods.rows.tokenised import Bitexts
+from raxalign.methods.rows.sentences import Bitexts, Rows, Sentences, joint_rows
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.schema import links_of, read_pairs
 
