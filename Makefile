@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 READY = $(VENV)/.ready
 
-.PHONY: setup quickstart report-demo test test-all unit check docs bench lock audit clean
+.PHONY: setup quickstart report-demo test test-cluster test-all test-newest unit check docs bench lock audit clean
 
 setup: $(READY)
 
@@ -27,14 +27,19 @@ report-demo: $(READY)
 	$(BIN)/raxalign report grids/report-demo.yaml --out .raxalign/report-demo
 	@echo "Open .raxalign/report-demo/report.html"
 
-# The modules with slow tests: collecting all others too takes ten more seconds in each process.
-SLOW = $(shell grep -rl --include='test_*.py' 'mark\.slow' tests | grep -v ^tests/e2e/ | sort)
+# What needs other machines, or programs in their place: hosts in network namespaces, Slurm's and the cloud's files, S3, `ray up`.
+CLUSTER = tests/hosts tests/cluster tests/test_cluster_yaml.py tests/e2e/test_s3.py tests/e2e/test_ray_up.py
+# The other modules with slow tests: collecting all others too takes ten more seconds in each process.
+SLOW = $(shell grep -rl --include='test_*.py' 'mark\.slow' tests | grep -v -e ^tests/e2e/ $(patsubst %,-e ^%,$(CLUSTER)) | sort)
 
 # Tests on two cores. Tests that start Ray, MLflow or other processes often wait, so three of them run at once, the longest first: whole modules
 # in the order of tests/conftest.py, then the end-to-end tests in the order of tests/e2e/conftest.py.
 test: unit
 	OMP_NUM_THREADS=1 $(PYTEST) -m slow -n 3 --dist loadscope --no-loadscope-reorder $(SLOW)
-	$(PYTEST) tests/e2e -n 3 --maxschedchunk 1
+	$(PYTEST) tests/e2e -n 3 --maxschedchunk 1 $(patsubst %,--ignore=%,$(filter tests/e2e/%,$(CLUSTER)))
+
+test-cluster: $(READY)
+	$(PYTEST) $(CLUSTER) -m slow -n 3 --maxschedchunk 1
 
 # Each core takes half of the files, so that what a file's tests share is made once, and then tests of the other half.
 unit: $(READY)
@@ -42,7 +47,15 @@ unit: $(READY)
 
 # All of them, with each method and each task on each family of encoders.
 test-all: export RAXALIGN_TEST_ALL = 1
-test-all: test
+test-all: test test-cluster
+
+# The tests on the newest releases of everything that pyproject.toml allows, in an environment of its own; not for CI.
+test-newest:
+	$(PYTHON) -m venv build/newest
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --editable '.[dev]'
+	build/newest/bin/python -m pip list --disable-pip-version-check | grep -iE '^(ray|torch|mlflow|transformers|datasets|optuna|pyarrow|numpy) '
+	touch build/newest/.ready
+	$(MAKE) VENV=build/newest READY=build/newest/.ready test
 
 check: $(READY) docs
 	$(BIN)/ruff check .

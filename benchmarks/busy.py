@@ -24,6 +24,7 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.observer import Observer
 from raxalign.sweep.progress import describe, describe_stage
@@ -119,7 +120,7 @@ def once() -> tuple[float, int]:
         grid.write_text(GRID, encoding="utf-8")
         plan, clock = open_grid(grid, storage=root).plan, Clock()
         start = time.perf_counter()
-        run_grid(plan, Job(root, write_plan(plan, root)), clock)
+        run_grid(plan, Job(Storage(root), write_plan(plan, Storage(root))), clock)
         end = time.perf_counter()
     wall = clock.ends[-1] - clock.begun
     share = clock.busy / (CORES * wall)

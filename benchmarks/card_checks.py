@@ -48,6 +48,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.blocks import find_blocks
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
+from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.train.runtime import Runtime
 
@@ -410,7 +411,7 @@ def grid(bench: Bench) -> Found:
     )
     opened = open_grid(file, storage=str(root))
     workshop = open_workshop(
-        opened.plan, str(root), Runtime(bench.options.device, precision="bf16")
+        opened.plan, Storage(str(root)), Runtime(bench.options.device, precision="bf16")
     )
     took: list[str] = []
     workshop.announce = lambda stage, seconds: took.append(f"{stage.kind} {seconds:.1f} s")

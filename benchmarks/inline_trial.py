@@ -20,6 +20,7 @@ from pathlib import Path
 from benchmarks.table import ROUNDS, Row, at_most, show, spread
 from raxalign.plan.load import open_grid
 from raxalign.plan.trial import Trial
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.observer import Observer
 from raxalign.sweep.tuner import run_grid
@@ -64,7 +65,11 @@ def main() -> None:
         )
         plan = open_grid(grid, storage=f"{folder}/storage").plan
         job, clock = (
-            Job(f"{folder}/storage", write_plan(plan, f"{folder}/storage"), at_once=1),
+            Job(
+                Storage(f"{folder}/storage"),
+                write_plan(plan, Storage(f"{folder}/storage")),
+                at_once=1,
+            ),
             Clock(),
         )
         run_grid(plan, job, clock)

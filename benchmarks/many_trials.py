@@ -31,8 +31,8 @@ from benchmarks.processes import DRIVER, Processes
 from benchmarks.table import ROUNDS, Row, at_most, show, spread
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.trial import Trial
-from raxalign.store.ledger import Ledger
-from raxalign.sweep.grid import local_folder, target_of
+from raxalign.store.storage import Storage
+from raxalign.sweep.grid import target_of
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.observer import Observer, Several
 from raxalign.sweep.progress import Progress
@@ -116,7 +116,7 @@ def main() -> None:
         grid.write_text(GRID.format(alphas=alphas), encoding="utf-8")
         start = time.perf_counter()
         opened = open_grid(grid, storage=str(root))
-        job = Job(str(root), write_plan(opened.plan, str(root)))
+        job = Job(Storage(str(root)), write_plan(opened.plan, Storage(str(root))))
         size = Path(job.plan).stat().st_size / 2**20
         print(f"plan in {time.perf_counter() - start:.1f} s, {size:.1f} MiB as JSON", flush=True)
         run(opened, job, profiled=given.profile, tracked=given.tracked)
@@ -124,16 +124,16 @@ def main() -> None:
 
 def run(opened: Opened, job: Job, *, profiled: bool, tracked: bool) -> None:
     """Run the grid, and some of its trials here."""
-    plan, root = opened.plan, Path(job.root)
+    plan, root = opened.plan, Path(job.storage.root)
     count = len(plan.trials)
     marks = {100, 300, count, *range(0, count, 1_000 if count > 4_000 else 100)}
     clock, profile = Clock(root, marks), cProfile.Profile()
     start = time.perf_counter()
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        progress = Progress(Ledger(job.root), Console(file=nowhere, force_terminal=False))
+        progress = Progress(job.storage.ledger, Console(file=nowhere, force_terminal=False))
         observers: list[Observer] = [clock, progress]
         if tracked:
-            observers.append(Tracker(plan, target_of(opened, local_folder(job.root))))
+            observers.append(Tracker(plan, target_of(opened, job.storage.local)))
         if profiled:
             profile.enable()
         run_grid(plan, job, Several(observers))

@@ -24,6 +24,7 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.sweep.collecting import collect_plan
 from tests.aws import BUCKET, SETTINGS, Proxy, fake_aws
 
@@ -58,7 +59,7 @@ def fill(plan: Plan, root: str) -> None:
                 key,
                 lambda folder: {},  # noqa: ARG005
             )
-    collect_plan(plan, root)
+    collect_plan(plan, Storage(root))
 
 
 def compare(

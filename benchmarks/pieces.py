@@ -193,14 +193,13 @@ def _make(folder: Path, options: argparse.Namespace) -> str:
 def _workshop(folder: Path, options: argparse.Namespace) -> Any:
     from raxalign.plan.load import open_grid
     from raxalign.stages import Workshop
-    from raxalign.store.artifacts import ArtifactStore
-    from raxalign.store.ledger import Ledger
+    from raxalign.store.storage import Storage
     from raxalign.train.runtime import Runtime
 
     root = str(folder / "storage")
     plan = open_grid(folder / "grid.yaml", storage=root).plan
     runtime = Runtime(threads=options.threads)
-    return Workshop(plan, ArtifactStore(root), Ledger(root), runtime, folder / "storage")
+    return Workshop(plan, Storage(root), runtime)
 
 
 def _stages(folder: Path, options: argparse.Namespace) -> str:

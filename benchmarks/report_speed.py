@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from benchmarks.plan_speed import lightest, report, seconds
 from raxalign.plan.load import open_grid
-from raxalign.store.ledger import Ledger
 
 GRID = """
 name: report-speed
@@ -70,7 +69,7 @@ def main() -> None:
 def fill(grid: Path) -> int:
     """Results of every evaluation of the plan; returns how many values each has."""
     opened = open_grid(grid)
-    ledger, rng, count = Ledger(opened.root), np.random.default_rng(0), 0
+    ledger, rng, count = opened.storage.ledger, np.random.default_rng(0), 0
     for number, trial in enumerate(opened.plan.trials):
         for key in trial.evaluations.values():
             skill = 0.3 + 0.3 * rng.random()

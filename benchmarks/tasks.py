@@ -49,11 +49,10 @@ from raxalign.encoders.models.packing import fitting_width
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.spans.rows import answered
-from raxalign.tasks.spans.training import sizes_of
 from raxalign.tasks.spans.windows import make_windows
-from raxalign.tasks.tagging.placed import Placed
+from raxalign.tasks.tagging.models import Placed
 from raxalign.tasks.tagging.scheme import OUTSIDE
-from raxalign.tasks.transfer.tuning import settings_of
+from raxalign.tasks.transfer.params import settings_of
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
@@ -108,17 +107,18 @@ class Side:
         self.rows = self._read(TransformerEncoder.from_folder(folder), told)
 
     def _read(self, encoder: TransformerEncoder, params: Any) -> Rows:
-        data: Any = self.task.data(TaskInputs("en"))  # type: ignore[attr-defined]
+        data: Any = self.task.head(TaskInputs("en"))  # type: ignore[attr-defined]
         encoder.max_positions = min(encoder.max_positions, params.max_length)
         if self.kind == "xnli":
-            found = self._timed(data.examples)
+            found = self._timed(data.rows)
             labels = found.numbers(data.scheme.labels).tolist()
-            return Rows(encoder.pieces(found.words()[0], "en", found.words()[1]), labels, 3)
+            first, second = (list(found.texts(name)) for name in ("first", "second"))
+            return Rows(encoder.pieces(first, "en", second), labels, 3)
         if self.kind == "mlqa":
-            questions = answered(self._timed(data.questions))
-            windows = make_windows(questions, encoder, ("en", "en"), sizes_of(params)).windows
+            questions = answered(self._timed(data.rows))
+            windows = make_windows(questions, encoder, ("en", "en"), data.sizes).windows
             return Rows([w.row for w in windows], [list(w.target) for w in windows], 2)
-        sentences = self._timed(data.sentences)
+        sentences = self._timed(data.rows)
         placed = Placed.of(encoder.pieces(sentences.words(), "en"))
         tags = sorted(
             {tag for row in sentences.rows for tag in row.tags}, key=lambda t: (t != OUTSIDE, t)

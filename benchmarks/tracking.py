@@ -29,6 +29,7 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
+from raxalign.store.storage import Storage
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.client import Target
 from raxalign.tracking.recorder import Event, Recorder
@@ -64,7 +65,7 @@ def fill(folder: Path, trials: int) -> Plan:
         facts = {"params": {}, "notes": {}, "device": "cpu", "versions": {"torch": "2"}}
         for key in trial.evaluations.values():
             ledger.write(key, {"scores": scores, **facts}, None)
-        spool = Spool(str(folder), trial.key)
+        spool = Spool(Storage(str(folder)), trial.key)
         for step in range(1, POINTS + 1):
             spool.report({"finetune/loss": 1.0 / step}, step)
         spool.flush()
@@ -79,7 +80,7 @@ def measure(path: str, trials: int, *, server: bool) -> float:
 
     with tempfile.TemporaryDirectory() as place, _store(Path(place), server=server) as uri:
         plan = fill(Path(place), trials)
-        target = Target(uri, place, "name: tracked")
+        target = Target(uri, Storage(place), "name: tracked")
         MlflowClient(uri).search_experiments()  # makes the tables of a new database
         with _counted() as requests:
             begun, used = time.monotonic(), time.process_time()

@@ -19,7 +19,6 @@ from raxalign.plan.load import Opened
 from raxalign.plan.stage import Stage
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
-from raxalign.store.ledger import Ledger
 
 OTHER = "measured by another quantity"
 """What is printed in place of a verdict where the paper measured something else."""
@@ -117,12 +116,12 @@ class _Reader:
     """The cells of one grid, and the runs behind their values."""
 
     def __init__(self, opened: Opened) -> None:
-        ledger = Ledger(opened.root)
+        ledger = opened.storage.ledger
         self._plan = opened.plan
         self._cells = cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured)
         self._predictions = Predictions(opened.plan, ledger)
         self._encoders = opened.grid.encoders
-        self._seconds = seconds_by_key(opened.plan, opened.root)
+        self._seconds = seconds_by_key(opened.plan, opened.storage)
 
     def answered(self, claim: Claim) -> Answered:
         """Return the answers to a claim, without a correction, and what they took."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from raxalign.corpora.readers.dictionary import read_dictionary
 from raxalign.plan.load import Opened
-from raxalign.store.ledger import Ledger
 
 
 def write_entries(smallest: Opened, folder: Path) -> bool:
@@ -19,7 +18,7 @@ def write_entries(smallest: Opened, folder: Path) -> bool:
     """
     (trial,) = smallest.plan.trials
     ((_, key),) = trial.evaluations.items()
-    ledger = Ledger(smallest.root)
+    ledger = smallest.storage.ledger
     if not ledger.has(key):
         return False
     rows = ledger.predictions(key)
@@ -47,7 +46,7 @@ def common_entries(opened: Opened) -> dict[str, int]:
     plan = opened.plan
     found: dict[str, set[tuple[int, int]]] = {}
     keys = {key for trial in plan.trials for key in trial.evaluations.values()}
-    for record in Ledger(opened.root).read_many(sorted(keys)).values():
+    for record in opened.storage.ledger.read_many(sorted(keys)).values():
         for label, note in record.get("notes", {}).items():
             if isinstance(note, dict) and "entries_covered" in note:
                 both = note["entries"], note["entries_covered"]

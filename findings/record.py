@@ -18,7 +18,6 @@ from findings.questions import Question
 from raxalign.analysis.significance import Contrast
 from raxalign.plan.estimates.cost import seconds_by_key
 from raxalign.plan.load import Opened
-from raxalign.store.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,12 @@ class Ran:
         are.
         """
         keys = {key for trial in opened.plan.trials for key in trial.evaluations.values()}
-        records = Ledger(opened.root).read_many(sorted(keys))
+        records = opened.storage.ledger.read_many(sorted(keys))
         missing = len(keys) - len(records)
         if not records or (missing and not partly):
             return None
         latest = max(record["created"] for record in records.values())
-        took = seconds_by_key(opened.plan, opened.root)
+        took = seconds_by_key(opened.plan, opened.storage)
         day = datetime.fromtimestamp(latest, UTC).date().isoformat()
         return cls(day, len(took), round(sum(took.values()), 1), common_entries(opened), missing)
 

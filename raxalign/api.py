@@ -64,11 +64,10 @@ def run(
     """
     from raxalign.plan.load import resolve
     from raxalign.plan.parts import choose
-    from raxalign.sweep.grid import local_folder
     from raxalign.sweep.whole import run_whole
 
     opened = _current(grid)
-    opened = resolve(opened, local_folder(opened.root) / "downloads")
+    opened = resolve(opened, opened.storage.local / "downloads")
     plan, studies = choose(opened.plan, only=only, shard=shard, limit=limit)
     if not (plan.trials or studies):
         tell(f"note: shard {shard} of {opened.plan.name} has no trials")
@@ -94,10 +93,9 @@ def results(grid: Grid | Sequence[Grid]) -> pa.Table:
     """
     from raxalign.plan.values.results import rows
     from raxalign.single.arrow_table import as_table, with_options
-    from raxalign.store.ledger import Ledger
 
     opened = _joined(grid)
-    found = rows(opened.plan, Ledger(opened.root))
+    found = rows(opened.plan, opened.storage.ledger)
     return with_options(as_table(found, RESULTS), found, opened.plan)
 
 
@@ -123,10 +121,9 @@ def compare(grid: Grid | Sequence[Grid], baseline: str | None = None) -> pa.Tabl
     from raxalign.plan.values.results import rows
     from raxalign.report.compared import FIELDS, comparison_rows
     from raxalign.single.arrow_table import as_table, with_options
-    from raxalign.store.ledger import Ledger
 
     opened = _joined(grid)
-    plan, ledger = opened.plan, Ledger(opened.root)
+    plan, ledger = opened.plan, opened.storage.ledger
     found = rows(plan, ledger)
     made = cells(found, plan.pivot, plan.measured)
     compared = comparisons(made, plan, ledger, baseline=baseline) if found else []
@@ -204,7 +201,7 @@ def word_pairs(
         overlap,
     )
     with visible(open_file(Path(path)) for path in plugins):
-        return make_pairs(request, Path(out), root=storage_of(storage), threads=threads)
+        return make_pairs(request, Path(out), storage=storage_of(storage), threads=threads)
 
 
 def align(
@@ -253,7 +250,7 @@ def align(
         method, _texts(options), encoder, folders, pivot, seed, device, threads, precision
     )
     with visible(open_file(Path(path)) for path in plugins):
-        return make_aligned(request, Path(out), root=storage_of(storage))
+        return make_aligned(request, Path(out), storage=storage_of(storage))
 
 
 def evaluate(

@@ -36,7 +36,7 @@ def made_up(folder: Path, **parts: object) -> tuple[Opened, Ledger]:
     }
     file = write_grid(folder, **{**options, **parts})  # type: ignore[arg-type]
     opened = open_grid(file, storage=str(folder / "storage"))
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         for task, key in trial.evaluations.items():
             if not ledger.has(key):

@@ -29,8 +29,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
 from raxalign.stages import Workshop
 from raxalign.store import lease as module
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.aws import BUCKET, SETTINGS, fake_aws
 from tests.grids import write_grid
@@ -75,7 +74,7 @@ def acquire(root: str, inside: Path, n: int, seed: int) -> Found:
         name = f"making/{chance.randrange(NAMES)}"
         mark = inside / name.replace("/", "-")
         try:
-            with module.lease(root, name):
+            with module.lease(Storage(root), name):
                 try:
                     mark.touch(exist_ok=False)
                 except FileExistsError:
@@ -99,7 +98,7 @@ def make(grid: Path, root: str, seed: int) -> Found:
     keys = [key for key, stage in plan.stages.items() if stage.kind in MADE and not stage.inline]
     random.Random(seed).shuffle(keys)
     for key in keys:
-        workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), Path(root))
+        workshop = Workshop(plan, Storage(root), Runtime())
         workshop.tell = lambda text: None
         try:
             workshop.ensure(key)

@@ -19,8 +19,7 @@ from raxalign.plan.stage import Stage
 from raxalign.stages import Workshop, checkpoints, workshop
 from raxalign.stages.bench import Bench
 from raxalign.store import lease
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -55,6 +54,13 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
+def at(root: str, local: Path) -> Storage:
+    """A storage as the machine sees it whose own folder is `local`."""
+    storage = Storage(root)
+    vars(storage)["local"] = local
+    return storage
+
+
 def main(grid: Path, root: str, local: Path, stop: int) -> None:
     lease.BEAT, lease.EXPIRY, lease.LOOK, checkpoints.SHARE = 0.05, 1.0, 0.02, 1.0
     workshop._MAKERS = {**workshop._MAKERS, "encoder": train}
@@ -63,7 +69,7 @@ def main(grid: Path, root: str, local: Path, stop: int) -> None:
     plan = open_grid(grid, storage=root).plan
     (key,) = [key for key, stage in plan.stages.items() if stage.kind == "encoder"]
     runtime = Runtime(checkpoint_every=1)
-    bench = Workshop(plan, ArtifactStore(root), Ledger(root), runtime, local, tell=say)
+    bench = Workshop(plan, at(root, local), runtime, tell=say)
     found = bench.ensure(key) / "weights"
     say(f"has {hashlib.sha256(found.read_bytes()).hexdigest()}")
 

@@ -12,6 +12,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.sweep.search.journal import Journal
 from raxalign.sweep.search.owner import Owner
 from raxalign.sweep.search.source import SearchSource
@@ -92,7 +93,7 @@ def train(root: str, plan: Plan, trial: Trial) -> bool:
     watched = Watched.of(plan, trial.key)
     if watched is None:
         return True
-    watch, value = StudyWatch(watched, root), planted(trial)[0]
+    watch, value = StudyWatch(watched, Storage(root)), planted(trial)[0]
     for number in range(1, SELECTIONS + 1):
         scores = dict.fromkeys(watch.languages, value * (1 - 0.5**number))
         if watch.ends(scores, Moment(10 * number, 10 * SELECTIONS)):
@@ -104,9 +105,9 @@ def source_of(opened: Opened, machine: Path | None = None) -> SearchSource:
     """A driver of all studies of a grid; `machine` is its machine's own folder of an object
     store.
     """
-    owner = Owner(opened.root)
+    owner = Owner(opened.storage)
     owner.beat()
-    journal = Journal.open(opened.root, machine or Path(opened.root))
+    journal = Journal.open(opened.storage, machine or Path(opened.root))
     return SearchSource(opened, journal, owner, opened.plan.studies)
 
 
@@ -114,7 +115,7 @@ def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
     """Answer a source as a sweep would, until it is exhausted or `most` trials have run, at
     which the driver dies without a word to its study; returns the keys of the trials, in order.
     """
-    ledger = Ledger(source.opened.root)
+    ledger = source.opened.storage.ledger
     ended: dict[str, str | None] = {}
     ran: list[str] = []
     silent = 0

@@ -31,7 +31,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 def run_bare(opened: rx.Opened) -> rx.Finished:
     """`rx.run` without Ray and MLflow."""
-    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    workshop = open_workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return rx.Finished(opened.plan, len(opened.plan.trials), 0, {})

@@ -65,12 +65,12 @@ KNOWN_CIRCLES: set[tuple[str, str]] = (
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 78_719, 530, 63_932
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 77_137, 513, 63_480
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
     Alignment Contrast Crowd Ended Entry Found Job Needs Note Objective Outcome Part
-    Phrasebook PhrasebookSizes Predicted Predictions Progress Reading Runs Sample Score
-    Searched Sentences Space Spoken Step Texts Training Unit
+    Phrasebook PhrasebookSizes Predicted Progress Reading Runs Sample Score Searched
+    Sentences Space Spoken Step Unit
 """
 KNOWN_NAMESAKES = set(NAMESAKES.split())
 PRIVATE_OF_OTHERS = {  # private modules of Ray and MLflow that are imported; nothing is added

@@ -29,6 +29,7 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from tests.grids import write_grid
 from tests.ledgers import made_up
 from tests.searches import run as answer_search
@@ -451,7 +452,7 @@ def test_show_prints_one_key_and_lists_several(run: Callable[..., Done], grid: P
     from raxalign.sweep.job import write_plan
 
     plan = plan_of(grid)
-    write_plan(plan, os.environ["RAXALIGN_STORAGE"])
+    write_plan(plan, Storage(os.environ["RAXALIGN_STORAGE"]))
     write_result(plan, 0, 0.25)
     done = run("show", plan.trials[0].key[:20])
     assert (done.code, "25.0" in done.out) == (0, True)

@@ -22,8 +22,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 
 GRIDS = Path(__file__).parents[1] / "grids"
@@ -384,7 +383,7 @@ def test_every_method_is_in_a_shipped_grid() -> None:
 def test_a_small_copy_runs_every_method_and_task(name: str, tmp_path: Path) -> None:
     grid = load(small_copy(GRIDS / f"{name}.yaml", tmp_path))
     plan, root = expand(grid), str(tmp_path / "storage")
-    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    workshop = Workshop(plan, Storage(root), Runtime())
     first = {(trial.method, trial.encoder): trial for trial in reversed(plan.trials)}
     for trial in first.values():
         run_trial(workshop, trial.key)

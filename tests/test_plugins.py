@@ -28,6 +28,7 @@ from raxalign.plugin_files import (
 )
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, read_plan, write_plan
 from raxalign.sweep.trial import attempt
 from raxalign.train.runtime import Runtime
@@ -53,7 +54,7 @@ def grid_with(folder: Path, plugins: str = "plugins: [my_method.py]\n") -> Path:
 def test_a_method_in_a_file_outside_the_package_goes_from_plan_to_results(tmp_path: Path) -> None:
     file = my_method(tmp_path)
     opened = open_grid(grid_with(tmp_path), storage=str(tmp_path / "storage"))
-    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    workshop = open_workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     found = rows(opened.plan, workshop.ledger)
@@ -93,7 +94,7 @@ def test_a_worker_loads_the_file_of_the_plan_and_refuses_one_that_has_changed(
     file = my_method(tmp_path)
     plan = open_grid(grid_with(tmp_path)).plan
     assert Plan.from_json(plan.to_json()) == plan
-    place = write_plan(plan, str(tmp_path / "storage"))
+    place = write_plan(plan, Storage(str(tmp_path / "storage")))
     monkeypatch.setattr(catalog_module, "_loaded", {})  # as in another process
     assert read_plan(place) == plan
     assert catalog("methods")[plan.plugins[0].kind].__name__ == "ShiftToPivot"
@@ -310,7 +311,7 @@ def test_what_a_plug_in_must_not_return_or_raise_is_a_fault_of_its_file(
         except PluginFault as fault:
             return str(fault)
         trial = next(trial for trial in opened.plan.trials if trial.method == "mine")
-        return attempt(Job(opened.root, write_plan(opened.plan, opened.root)), trial.key)
+        return attempt(Job(opened.storage, write_plan(opened.plan, opened.storage)), trial.key)
 
     assert f"{tmp_path}/my_method.py{message}" in str(told())
 

@@ -11,7 +11,7 @@ from raxalign.plan.expansion import prepared
 from raxalign.plan.expansion.expand import expand
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
@@ -35,10 +35,8 @@ def workshop_of(folder, made):
     plan, root = expand(load(path)), str(folder / "storage")
     return Workshop(
         plan,
-        ArtifactStore(root),
-        Ledger(root),
+        Storage(root),
         Runtime(threads=1),
-        folder / "storage",
         lambda stage, seconds: made.append(stage),
     )
 
@@ -101,7 +99,7 @@ def tuned(folder, made):
     path = write_grid(folder, encoder=str(encoder), tasks=TASK, **grid)
     plan, root = expand(load(path)), str(folder / "storage")
     store, tell = ArtifactStore(root), lambda stage, seconds: made.append(stage)
-    workshop = Workshop(plan, store, Ledger(root), Runtime(threads=2), folder / "storage", tell)
+    workshop = Workshop(plan, Storage(root), Runtime(threads=2), tell)
     (key,) = [key for key, stage in plan.stages.items() if stage.kind == "tuned"]
     workshop.ensure(key)
     manifest = store.manifest("tuned", key)

@@ -18,8 +18,7 @@ from raxalign.plan.expansion.expand import expand
 from raxalign.plan.values.results import rows
 from raxalign.report.compose import write_report
 from raxalign.stages import Workshop, run_trial
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 
 pytestmark = pytest.mark.slow
@@ -38,7 +37,7 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path: Path) -> N
     smaller(tmp_path / "grid.yaml")
     grid = load(tmp_path / "grid.yaml")
     plan, root = expand(grid), str(tmp_path / "storage")
-    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    workshop = Workshop(plan, Storage(root), Runtime())
     for trial in plan.trials:
         run_trial(workshop, trial.key)
     paths = write_report(

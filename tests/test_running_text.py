@@ -31,9 +31,9 @@ from raxalign.pairing.aligners.simalign import SimAlign
 from raxalign.pairing.schema import full_schema
 from raxalign.pairing.words import Words
 from raxalign.running import Sentence
-from raxalign.tasks.classification.examples import Example, Examples
-from raxalign.tasks.classification.mixing import training_parts
-from raxalign.tasks.tagging.columns import read_conllu
+from raxalign.tasks.classification.examples import Example, Examples, training_parts
+from raxalign.tasks.tagging.reading import read_tagged
+from raxalign.tasks.tagging.scheme import UNIVERSAL
 from raxalign.tasks.translation import sweep
 from raxalign.tasks.vectors.dictionary_words import mean_vectors
 from raxalign.tasks.vectors.dictionary_words import sentences_of as text_sentences
@@ -190,11 +190,11 @@ def test_a_teacher_reads_the_pivots_text(heard, encoder, root):
 def test_examples_are_read_as_they_stand(heard, encoder):
     rows = [Example("Das Haus,  rot!", "Ein Hund.", "1", 1)]
     own, pivot = Examples("de", rows), Examples("en", [Example("The house!", "A dog.", "1", 1)])
-    first, second = own.words()
+    first, second = own.texts("first"), own.texts("second")
     encoder.pieces(first, "de", pairs=second)
     assert heard.texts == {"Das Haus,  rot!", "Ein Hund."}
     heard.texts.clear()
-    for part in training_parts({"de": own, "en": pivot}, "en", "sentence"):
+    for part in training_parts({"de": own, "en": pivot}, ["1"], "en", "sentence"):
         encoder.pieces(part.firsts, part.langs[0], pairs=part.seconds, pair_lang=part.langs[1])
     assert heard.texts == {"Das Haus,  rot!", "Ein Hund.", "The house!", "A dog."}
 
@@ -216,7 +216,7 @@ def test_words_of_a_treebank_are_read_in_their_text(tmp_path):
         *("\t".join([n, w, "_", t, *"_____", m]) for n, w, t, m in words),
     ]
     (tmp_path / "a.conllu").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
-    (sentence,) = read_conllu(tmp_path / "a.conllu").words()
+    (sentence,) = read_tagged(tmp_path / "a.conllu", scheme=UNIVERSAL).words()
     assert isinstance(sentence, Sentence)
     assert sentence.text == "don't go in dem."
     assert (sentence, sentence.starts) == (

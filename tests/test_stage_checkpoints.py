@@ -24,13 +24,13 @@ from raxalign.stages import checkpoints as module
 from raxalign.stages.bench import Bench
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.store import lease
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of
 from raxalign.store.lease import locks
-from raxalign.store.ledger import Ledger
 from raxalign.store.mirror import Mirror
+from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
+from tests.overtaken import at
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def steps(kept: Checkpoints) -> set[str]:
 
 
 def test_another_machine_goes_on_from_the_last_copy(root: str, tmp_path: Path) -> None:
-    one, two = (Checkpoints(root, tmp_path / name, "key") for name in ("one", "two"))
+    one, two = (Checkpoints(at(root, tmp_path / name), "key") for name in ("one", "two"))
     step(one, 200)
     one.saved()
     two.restore()
@@ -70,7 +70,7 @@ def test_another_machine_goes_on_from_the_last_copy(root: str, tmp_path: Path) -
 
 
 def test_a_machine_keeps_what_is_newer_than_its_own_copy(root: str, tmp_path: Path) -> None:
-    kept = Checkpoints(root, tmp_path / "one", "key")
+    kept = Checkpoints(at(root, tmp_path / "one"), "key")
     step(kept, 200)
     kept.saved()
     step(kept, 400)
@@ -83,7 +83,7 @@ def test_a_copy_that_another_machine_has_overtaken_is_not_gone_on_from(
 ) -> None:
     """The owner comes back after another machine took over, and copies what it has."""
     monkeypatch.setattr(module, "SHARE", 1.0)
-    owner, heir, third = (Checkpoints(root, tmp_path / name, "key") for name in ("a", "b", "c"))
+    owner, heir, third = (Checkpoints(at(root, tmp_path / name), "key") for name in ("a", "b", "c"))
     owner.restore()
     step(owner, 200)
     owner.saved()
@@ -103,7 +103,7 @@ def test_a_copy_that_is_of_no_use_does_not_stand_before_later_ones(
     root: str, tmp_path: Path
 ) -> None:
     """As of another version of the training, which begins anew."""
-    old, new, third = (Checkpoints(root, tmp_path / name, "key") for name in ("a", "b", "c"))
+    old, new, third = (Checkpoints(at(root, tmp_path / name), "key") for name in ("a", "b", "c"))
     step(old, 900)
     old.saved()
     new.restore()
@@ -131,7 +131,7 @@ def test_copies_leave_most_of_the_time_to_the_training(
 
     monkeypatch.setattr(Mirror, "push", push)
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
-    kept = Checkpoints(root, tmp_path, "key")
+    kept = Checkpoints(at(root, tmp_path / "one"), "key")
     for _ in range(20):
         kept.saved()
         clock[0] += 20.0
@@ -139,7 +139,7 @@ def test_copies_leave_most_of_the_time_to_the_training(
 
 
 def test_on_a_file_system_they_stay_where_they_are(tmp_path: Path) -> None:
-    kept = Checkpoints(str(tmp_path), tmp_path, "key")
+    kept = Checkpoints(Storage(str(tmp_path)), "key")
     step(kept, 200)
     kept.saved()
     kept.restore()
@@ -155,7 +155,7 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(
     made, waits = list[Path](), threading.Event()
 
     def train(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
-        made.append(bench.local)
+        made.append(bench.storage.local)
         assert waits.wait(60), "the other machine waits meanwhile"
         (folder / "weights").write_text("trained")
         return {}
@@ -164,7 +164,7 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(
     monkeypatch.setitem(workshop._MAKERS, "encoder", train)
 
     def work(local: Path) -> str:
-        bench = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), local)
+        bench = Workshop(plan, at(root, local), Runtime())
         bench.tell = lambda text: waits.set()
         return (bench.ensure(key) / "weights").read_text()
 
@@ -172,7 +172,7 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(
         found = list(pool.map(work, (tmp_path / "one", tmp_path / "two")))
     assert found == ["trained", "trained"]
     assert len(made) == 1
-    assert set(locks(root).values()) == {False}
+    assert set(locks(Storage(root)).values()) == {False}
 
 
 @contextmanager
@@ -225,7 +225,7 @@ def test_an_owner_that_was_stopped_leaves_the_training_to_who_took_it_over(
         with machine(grid, root, two, 29) as heir:
             assert heard(heir).startswith("waits for ")
             assert heard(heir) == "before step 29"
-            kept = Checkpoints(root, two, key)
+            kept = Checkpoints(at(root, two), key)
             assert kept.steps() == 29, "it went on from the last checkpoint"
             tell(owner)
             os.kill(owner.pid, signal.SIGCONT)
@@ -240,4 +240,4 @@ def test_an_owner_that_was_stopped_leaves_the_training_to_who_took_it_over(
         assert heard(owner) == result, "it has the other one's result"
     assert (owner.returncode, heir.returncode) == (0, 0)
     assert files_of(root).names("checkpoints") == {}
-    assert set(locks(root).values()) == {False}
+    assert set(locks(Storage(root)).values()) == {False}

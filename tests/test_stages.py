@@ -22,6 +22,7 @@ from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.train.runtime import Runtime
@@ -57,10 +58,8 @@ def finished(tmp_path_factory):
     plan = expand(load(path))
     workshop = Workshop(
         plan,
-        ArtifactStore(root),
-        Ledger(root),
+        Storage(root),
         Runtime(),
-        folder / "storage",
         lambda stage, seconds: made.append(stage.key),
     )
     for trial in plan.trials:
@@ -76,10 +75,8 @@ def test_two_processes_that_need_one_stage_make_it_once(tmp_path):
     shops = [
         Workshop(
             plan,
-            ArtifactStore(root),
-            Ledger(root),
+            Storage(root),
             Runtime(),
-            tmp_path / "storage",
             lambda stage, seconds: made.append(stage.key),
         )
         for _ in range(2)
@@ -127,7 +124,7 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
     told = {trial.key: set(trial.untouched) for trial in expand(load(path)).trials}
     monkeypatch.setattr(Meeting, "untouched", lambda *_: {})
     plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    workshop = Workshop(plan, Storage(root), Runtime())
     scores = {
         (trial.key, record["task"]): record["scores"]
         for trial in plan.trials
@@ -163,7 +160,7 @@ def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, kind, answer
         size=200,
     )
     plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    workshop = Workshop(plan, Storage(root), Runtime())
     (trial,) = plan.trials
     kept, again = run_trial(workshop, trial.key)
     stage = plan.stages[again["aligned"]]
@@ -218,7 +215,7 @@ def test_a_training_that_reads_the_pivot_alone_is_the_one_through_the_shifted_en
         size=200,
     )
     plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    workshop = Workshop(plan, Storage(root), Runtime())
     for trial in plan.trials:
         (record,) = run_trial(workshop, trial.key)
         stage = plan.stages[plan.stages[record["key"]].inputs["trained"]]
@@ -257,7 +254,7 @@ def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path):
         sentences="100",
     )
     plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    workshop = Workshop(plan, Storage(root), Runtime())
     (trial,) = plan.trials
     found = run_trial(workshop, trial.key)[0]
     pairs = workshop.ensure(plan.stages[trial.evaluations["retrieval"]].inputs["heldout/de"])
@@ -332,7 +329,7 @@ def test_held_out_lines_that_were_left_out_are_recorded_and_remarked_on(tmp_path
     )
     path.write_text(text, encoding="utf-8")
     plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    workshop = Workshop(plan, Storage(root), Runtime())
     (record,) = run_trial(workshop, plan.trials[0].key)
     assert record["notes"]["left_out"] == {"de": {"test": [2, 30]}}
     assert "2 of 30 test lines of de have a blank side and are left out" in remarks(
@@ -344,7 +341,7 @@ def test_bf16_has_results_of_its_own_that_order_the_methods_as_float32_does(fini
     exact, _ = finished
     text = small_grid(tmp_path, "precision: bf16")
     plan, root = expand(load(text)), str(tmp_path / "storage")
-    rounded = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    rounded = Workshop(plan, Storage(root), Runtime())
     for trial in plan.trials:
         records = run_trial(rounded, trial.key)
         assert {record["precision"] for record in records} == {"bf16"}
@@ -364,7 +361,7 @@ def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path,
 
     monkeypatch.setattr(packing, "_compiled", compiled)
     plan, root = expand(load(small_grid(tmp_path, "compile: true"))), str(tmp_path / "storage")
-    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    workshop = Workshop(plan, Storage(root), Runtime())
     made = {stage.maker for stage in plan.stages.values() if stage.compiled}
     assert {"scratch", "finetune", "rotation", "retrieval"} <= made
     trial = next(trial for trial in plan.trials if trial.method == "finetune")
@@ -393,7 +390,7 @@ def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path):
         tmp_path, methods=methods, languages="{each: [de]}", sentences="100", size=200
     )
     plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    workshop = Workshop(plan, Storage(root), Runtime())
     none, finetune = plan.trials
     run_trial(workshop, none.key)
     with pytest.raises(

@@ -23,6 +23,7 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.trial import Trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
+from raxalign.store.storage import Storage
 from raxalign.tracking.client import Target, TrackingError
 from raxalign.tracking.models import Exported, register
 from raxalign.tracking.recorder import Event, Recorder
@@ -71,7 +72,7 @@ def fill(root: Path, plan) -> None:
                 "versions": {},
             }
             Ledger(str(root)).write(key, record, None)
-        spool = Spool(str(root), trial.key)
+        spool = Spool(Storage(str(root)), trial.key)
         for step in range(1, 4):
             spool.report({"loss": 1.0 / step}, step)
         spool.flush()
@@ -82,7 +83,7 @@ def counts(uri: str) -> Counter[tuple[str, str]]:
 
 
 def target(root: Path, uri: str | None = None) -> Target:
-    return Target(uri or f"sqlite:///{root}/mlflow.db", str(root), "name: small")
+    return Target(uri or f"sqlite:///{root}/mlflow.db", Storage(str(root)), "name: small")
 
 
 def history(uri: str, trial_key: str, metric: str) -> int:
@@ -174,7 +175,7 @@ def test_a_cell_has_axes_and_main_metrics_alone_and_the_report_lies_with_its_gri
 
 def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(tmp_path, plan):
     where, trial = target(tmp_path), plan.trials[0]
-    recorder, spool = Recorder(plan, where), Spool(str(tmp_path), plan.trials[0].key)
+    recorder, spool = Recorder(plan, where), Spool(Storage(str(tmp_path)), plan.trials[0].key)
     recorder.open()
     recorder.take([Event(trial)])
     for steps in (range(1, 4), range(2, 6)):
@@ -187,7 +188,7 @@ def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(tmp_path, pla
 
 def test_samples_of_the_machine_and_hours_of_cards_are_with_the_run(tmp_path, plan):
     where, trial = target(tmp_path), plan.trials[0]
-    recorder, spool = Recorder(plan, where), Spool(str(tmp_path), plan.trials[0].key)
+    recorder, spool = Recorder(plan, where), Spool(Storage(str(tmp_path)), plan.trials[0].key)
     recorder.open()
     recorder.take([Event(trial)])
     for moment, hours in ((100, 0.25), (200, 0.5)):  # two attempts of two workers
@@ -202,7 +203,7 @@ def test_samples_of_the_machine_and_hours_of_cards_are_with_the_run(tmp_path, pl
 
 def test_a_pruned_trial_has_its_curve_and_a_tag_until_it_is_made_whole(tmp_path, plan):
     where, trial = target(tmp_path), plan.trials[0]
-    recorder, spool = Recorder(plan, where), Spool(str(tmp_path), plan.trials[0].key)
+    recorder, spool = Recorder(plan, where), Spool(Storage(str(tmp_path)), plan.trials[0].key)
     recorder.open()
     recorder.take([Event(trial)])
     spool.report({"xnli/selection": 0.5}, 5)
@@ -239,7 +240,7 @@ def test_runs_of_a_driver_that_died_do_not_stay_running(tmp_path, plan):
     process.start()
     process.join()
     assert ("trial", "RUNNING") in counts(where.uri)
-    assert end_dead_runs(where.uri, where.root) == 3
+    assert end_dead_runs(where.uri, where.storage) == 3
     kinds = ("grid", "cell", "trial")
     assert counts(where.uri) == {(kind, "KILLED"): 1 for kind in kinds}
 
@@ -361,7 +362,7 @@ def loaded_from(uri: str, trial: Trial, folder: Path):
     encoder = TransformerEncoder.from_folder(tiny_bert(folder / "tiny", ["a"]))
     AlignedEncoder(encoder).export(folder / "export")
     exported = Exported(folder / "export", trial.key, "en", trial.languages)
-    made = register(exported, "mine", root=str(folder), uri=uri)
+    made = register(exported, "mine", storage=Storage(str(folder)), uri=uri)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", uri)
         return mlflow.pyfunc.load_model(f"models:/mine/{made.version}")

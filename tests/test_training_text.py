@@ -9,8 +9,7 @@ from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError
 from raxalign.plan.expansion.expand import expand
 from raxalign.stages import Workshop
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 
 GRID = """
@@ -56,10 +55,8 @@ def workshop_of(folder, grid):
     root = str(folder / "storage")
     return Workshop(
         expand(load(folder / "grid.yaml")),
-        ArtifactStore(root),
-        Ledger(root),
+        Storage(root),
         Runtime(),
-        folder / "storage",
     )
 
 

@@ -178,25 +178,23 @@ def gc(
     """
     from raxalign.errors import RaxalignError
     from raxalign.report.garbage import collect
-    from raxalign.single.place import local_folder
 
     if delete and dry_run:
         raise RaxalignError("gc: --delete and --dry-run exclude each other")
-    print_out(collect(files, storage, local_folder, delete=delete))
+    print_out(collect(files, storage, delete=delete))
 
 
 def sync(file: GridFile, storage: Storage = None) -> None:
     """Copy to MLflow the results that could not be copied while a grid ran."""
     from raxalign.plan.load import open_grid
     from raxalign.report.answer import stored_answer
-    from raxalign.store.ledger import Ledger
-    from raxalign.sweep.grid import copy_all, describe, local_folder, target_of
+    from raxalign.sweep.grid import copy_all, describe, target_of
 
     opened = open_grid(file, storage=storage)
-    local = local_folder(opened.root)
+    local = opened.storage.local
     target = target_of(opened, local)
     count = copy_all(opened, target, local)
-    if answer := stored_answer(opened.plan, Ledger(opened.root)):
+    if answer := stored_answer(opened.plan, opened.storage.ledger):
         describe(opened, answer)
     tell(f"{counted(count, 'trial')} of {opened.plan.name} {are(count)} in {target.uri}")
 

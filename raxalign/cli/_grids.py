@@ -102,11 +102,10 @@ def _tell_answer(opened: Opened) -> None:
     the description of the grid's experiment in MLflow, too.
     """
     from raxalign.report.terminal.cached_answer import remembered_answer
-    from raxalign.store.ledger import Ledger
-    from raxalign.sweep.grid import describe, local_folder
+    from raxalign.sweep.grid import describe
 
-    folder = local_folder(opened.root) / "answers"
-    if sentence := remembered_answer(opened.plan, Ledger(opened.root), folder):
+    folder = opened.storage.local / "answers"
+    if sentence := remembered_answer(opened.plan, opened.storage.ledger, folder):
         tell(sentence)
         if message := describe(opened, sentence):
             tell(message)
@@ -166,7 +165,7 @@ def plan(
     if format is PlanFormat.json:
         from raxalign.report.plans import as_json
 
-        print_out(as_json(part, opened.root, opened.run))
+        print_out(as_json(part, opened.storage, opened.run))
         _tell_doubts(part)
     else:
         _print_plan(opened, part)
@@ -175,7 +174,7 @@ def plan(
 def _print_plan(opened: Opened, plan_: Plan) -> None:
     from raxalign.report.plans import as_text
 
-    print_out(as_text(plan_, opened.root, opened.run))
+    print_out(as_text(plan_, opened.storage, opened.run))
     _tell_doubts(plan_)
 
 
@@ -230,17 +229,16 @@ def report(
     """
     from raxalign.plan.values.results import rows
     from raxalign.report.compose import write_report, writing
-    from raxalign.store.ledger import Ledger
 
     opened = open_grids(files, storage, confirm)
     folder = out or _report_folder(files[0], opened.plan.name)
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     found = rows(opened.plan, ledger)
     if not found:
         option = f" --confirm {confirm}" if confirm else ""
         tell(
-            f"no results yet in the storage {opened.root} (raxalign grid {files[0]}{option}): every"
-            " cell of the report is empty"
+            f"no results yet in the storage {opened.storage} (raxalign grid {files[0]}{option}):"
+            " every cell of the report is empty"
         )
     with writing(folder):
         written = write_report(
@@ -253,7 +251,7 @@ def report(
         )
     print_out("\n".join(map(str, written)))
     if found and not opened.parts:
-        from raxalign.sweep.grid import keep_report, local_folder
+        from raxalign.sweep.grid import keep_report
 
-        if message := keep_report(opened, folder, local_folder(opened.root)):
+        if message := keep_report(opened, folder, opened.storage.local):
             tell(f"warning: {message}")

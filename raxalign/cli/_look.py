@@ -31,17 +31,16 @@ def show(
     from raxalign.plugin_files import open_file
     from raxalign.report.terminal.details import as_text, details
     from raxalign.report.terminal.lookup import look_up
-    from raxalign.single.place import local_folder, storage_of
+    from raxalign.single.place import storage_of
     from raxalign.tracking.lookup import run_of
 
     for path in plugins or ():
         open_file(path)
-    root = storage_of(storage)
-    match = look_up(key, root)
-    facts = details(match, root, examples)
+    place = storage_of(storage)
+    match = look_up(key, place)
+    facts = details(match, place, examples)
     if match.sort == "trial" and match.plan is not None:
-        place = local_folder(root)
-        facts["mlflow"] = run_of(root, place, match.plan.name, f"trial:{match.key}")
+        facts["mlflow"] = run_of(place, place.local, match.plan.name, f"trial:{match.key}")
     if format is PlanFormat.json:
         print_out(json.dumps(facts, ensure_ascii=False, indent=1, default=str))
     else:

@@ -95,7 +95,6 @@ def results(
     """
     from raxalign.plan.values.remarks import chosen_in_report, remarks
     from raxalign.report.terminal.selection import Selection
-    from raxalign.store.ledger import Ledger
 
     if compare is not None and (per_seed or transpose):
         raise typer.BadParameter("--compare goes with neither --per-seed nor --transpose")
@@ -106,7 +105,7 @@ def results(
         raise typer.BadParameter(f"--format {format} goes with neither --per-seed nor --transpose")
     opened = open_grids(files, storage, confirm)
     records: dict[str, dict[str, Any]] = {}
-    rows = rows_as_read(opened.plan, Ledger(opened.root), records)
+    rows = rows_as_read(opened.plan, opened.storage.ledger, records)
     tasks, metrics, langs, splits = (tuple(names or ()) for names in (task, metric, lang, split))
     selection = Selection(tasks, metrics, langs, splits, every)
     if best:
@@ -126,7 +125,7 @@ def results(
         _tell_fallen(opened, found)
     else:
         option = f" --confirm {confirm}" if confirm else ""
-        tell(f"no results yet in the storage {opened.root}: raxalign grid {files[0]}{option}")
+        tell(f"no results yet in the storage {opened.storage}: raxalign grid {files[0]}{option}")
     for remark in (*remarks(opened.plan, records), *chosen_in_report(opened.plan, records)):
         tell(f"note: {remark}")
 
@@ -164,7 +163,6 @@ def _print_short(
     from raxalign.report.cells.results import Results
     from raxalign.report.paper.short_tables import short_tables
     from raxalign.report.render import short_latex, short_markdown
-    from raxalign.store.ledger import Ledger
 
     plan, render = opened.plan, short_latex if format is ResultsFormat.latex else short_markdown
     results = Results.of(rows, plan)
@@ -172,7 +170,9 @@ def _print_short(
         results = replace(results, cells=selection.cells(results.cells))
     leading = results.leading_tables()
     asked = [table for table in results.tables if selection.metrics or table in leading]
-    tested = comparisons(results.cells, plan, Ledger(opened.root), baseline=baseline, tables=asked)
+    tested = comparisons(
+        results.cells, plan, opened.storage.ledger, baseline=baseline, tables=asked
+    )
     found = short_tables(
         results, Judge(tested), asked, lambda lang: selection.takes_lang(lang, plan.pivot)
     )
@@ -202,13 +202,12 @@ def _print_comparisons(
     from raxalign.report.answer import answer
     from raxalign.report.cells.results import Results
     from raxalign.report.terminal.fit import paragraph
-    from raxalign.store.ledger import Ledger
 
     plan = opened.plan
     results = Results.of(rows, plan)
     cells = selection.cells(results.cells) if selection.narrows else results.cells
     # the correction for the number of tests is over whole tables, whatever languages are shown
-    tested = comparisons(cells, plan, Ledger(opened.root), baseline=baseline)
+    tested = comparisons(cells, plan, opened.storage.ledger, baseline=baseline)
     found = [entry for entry in tested if selection.takes_lang(entry.name[1], plan.pivot)]
     if not found:
         raise RaxalignError(

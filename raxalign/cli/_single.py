@@ -122,7 +122,7 @@ def pairs(
         notes = make_pairs(
             request,
             out,
-            root=storage_of(storage),
+            storage=storage_of(storage),
             export_links=export_links,
             threads=threads,
             tell=tell,
@@ -211,7 +211,7 @@ def align(
         precision.value,
     )
     with visible(open_file(path) for path in plugins or ()):
-        make_aligned(request, out, root=storage_of(storage))
+        make_aligned(request, out, storage=storage_of(storage))
     print_out(str(out))
 
 
@@ -268,7 +268,6 @@ def evaluate(
     from raxalign.plan.values.remarks import remarks
     from raxalign.plan.values.results import read_records
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
-    from raxalign.store.ledger import Ledger
 
     request = EvaluateRequest(
         encoder,
@@ -282,7 +281,7 @@ def evaluate(
     opened = open_grid(file, storage=storage)
     found, plan_ = evaluate_encoder(opened, request, tell=tell)
     print_rows(found, plan_, format, every=every)
-    for remark in remarks(plan_, read_records(plan_, Ledger(opened.root))):
+    for remark in remarks(plan_, read_records(plan_, opened.storage.ledger)):
         tell(f"note: {remark}")
 
 
@@ -324,12 +323,12 @@ def export(
     from raxalign.single.export import push as to_hub
     from raxalign.single.place import storage_of
 
-    root = storage_of(storage)
+    place = storage_of(storage)
     if push:
         refuse_unready(push)
     for path in plugins or ():
         open_file(path)
-    found = export_trial(key, folder, root=root, language=language, tell=tell)
+    found = export_trial(key, folder, storage=place, language=language, tell=tell)
     print_out(str(folder))
     if register:
         from raxalign.tracking.models import Exported
@@ -337,7 +336,7 @@ def export(
 
         trial, uri = found.trial, os.environ.get("MLFLOW_TRACKING_URI")
         exported = Exported(folder, trial.key, found.plan.pivot, trial.languages)
-        made = into_registry(exported, register, root=root, uri=uri)
+        made = into_registry(exported, register, storage=place, uri=uri)
         tell(
             f"version {made.version} of the model {register} in MLflow:"
             f' mlflow.pyfunc.load_model("models:/{register}/{made.version}")'

@@ -236,7 +236,7 @@ def print_best(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
 
     if not opened.plan.studies:
         raise RaxalignError(f"{opened.grid.path}: has no `search`; `raxalign results` shows it all")
-    print_out("\n".join(best_lines(opened.plan, opened.root, rows)))
+    print_out("\n".join(best_lines(opened.plan, opened.storage, rows)))
 
 
 def rows_as_read(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.tried import read_record
-from raxalign.store.digests import FileDigests
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid
@@ -86,13 +87,18 @@ class Opened:
     def __repr__(self) -> str:
         return (
             f"<grid {self.plan.name}: {len(self.plan.trials)} trials, {len(self.plan.stages)}"
-            f" stages, storage {self.root}>"
+            f" stages, storage {self.storage}>"
         )
 
     @property
     def root(self) -> str:
         """The storage root."""
         return self.run.storage
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The storage."""
+        return Storage(self.run.storage)
 
     @property
     def sources(self) -> dict[str, str]:
@@ -152,7 +158,7 @@ def open_grid(
             keep=keep,
             environ=os.environ,
         )
-        return Opened(grid, run, _expand(grid, run.storage, allow_missing=allow_missing))
+        return Opened(grid, run, _expand(grid, Storage(run.storage), allow_missing=allow_missing))
 
 
 @contextmanager
@@ -173,7 +179,7 @@ def reopened(
     """Return the same grid with what its searches have suggested since it was opened, or with other
     suggestions.
     """
-    plan = _expand(opened.grid, opened.root, suggested=suggested)
+    plan = _expand(opened.grid, opened.storage, suggested=suggested)
     if opened.cells is not None:
         plan = plan.only(trial for trial in plan.trials if trial.cell in opened.cells)
     return replace(opened, plan=plan)
@@ -181,16 +187,16 @@ def reopened(
 
 def _expand(
     grid: Grid,
-    root: str,
+    storage: Storage,
     *,
     allow_missing: bool = False,
     suggested: Callable[[Study], Iterable[Suggestion]] | None = None,
 ) -> Plan:
-    digests, locked = FileDigests(root), Lock.load(grid.path).get
+    digests, locked = storage.digests, Lock.load(grid.path).get
     if suggested is None:
 
         def suggested(study: Study) -> Iterable[Suggestion]:
-            return read_record(root, study).suggestions()
+            return read_record(storage, study).suggestions()
 
     def made(identity: Identity) -> Plan:
         return expand(grid, identity, allow_missing=allow_missing, suggested=suggested)

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
-from raxalign.store.files import files_of, split_place
+from raxalign.store.files import split_place
 from raxalign.store.key import digest
+from raxalign.store.storage import Storage
 
 _FOLDER = "plans"
 
@@ -30,24 +31,24 @@ def plan_at(place: str) -> Plan:
     return Plan.from_json(_sealed(storage.read(name), place))
 
 
-def stored_texts(root: str) -> Iterator[str]:
+def stored_texts(storage: Storage) -> Iterator[str]:
     """Yield the texts of all plans of a storage. One that was changed is passed over with a warning
     that names it.
     """
-    storage = files_of(root)
-    paths = [f"{_FOLDER}/{name}" for name in storage.names(_FOLDER) if name.endswith(".json")]
-    for path, data in sorted(storage.read_many(paths).items()):
+    files = storage.files
+    paths = [f"{_FOLDER}/{name}" for name in files.names(_FOLDER) if name.endswith(".json")]
+    for path, data in sorted(files.read_many(paths).items()):
         try:
-            yield _sealed(data, f"{root}/{path}")
+            yield _sealed(data, f"{storage}/{path}")
         except StorageError as error:
             warnings.warn(f"{error} It is passed over", stacklevel=2)
 
 
-def stored_plans(root: str) -> Iterator[Plan]:
+def stored_plans(storage: Storage) -> Iterator[Plan]:
     """Yield the plans of all grids that ran in a storage; one that another version wrote is passed
     over.
     """
-    for text in stored_texts(root):
+    for text in stored_texts(storage):
         try:
             yield Plan.from_json(text)
         except (ValueError, KeyError, TypeError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from raxalign.config.spaces import Value
 from raxalign.plan.study import Study, Suggestion
-from raxalign.store.studies import Studies
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -145,17 +145,17 @@ def beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one != other and all(a >= b for a, b in zip(one, other, strict=True))
 
 
-def read_record(root: str, study: Study) -> StudyRecord:
+def read_record(storage: Storage, study: Study) -> StudyRecord:
     """Return the record of a study in a storage; one that has not begun has tried nothing."""
-    found = Studies(root).read_many([study.name]).get(study.name)
+    found = storage.studies.read_many([study.name]).get(study.name)
     return StudyRecord(study.name) if found is None else StudyRecord.from_json(found)
 
 
-def is_over(plan: Plan, root: str, study: Study, there: AbstractSet[str]) -> bool:
+def is_over(plan: Plan, storage: Storage, study: Study, there: AbstractSet[str]) -> bool:
     """Return whether a study is finished and its best points are confirmed, in a ledger of these
     keys.
     """
-    record = read_record(root, study)
+    record = read_record(storage, study)
     within = study.most is None or len(record.tried) >= study.most
     keys = [
         key

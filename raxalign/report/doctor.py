@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from raxalign.errors import RaxalignError
 from raxalign.extras import EXTRAS
 from raxalign.printing import are, counted
-from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.storage import Storage
 from raxalign.version import VERSION
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
     ]
     lines.append(_devices())
     if file is None:
-        found, fine = _storage(storage or os.environ.get("RAXALIGN_STORAGE") or ".raxalign")
+        found, fine = _storage(
+            Storage(storage or os.environ.get("RAXALIGN_STORAGE") or ".raxalign")
+        )
     else:
         found, fine = _grid(file, storage)
     return [*lines, *found], healthy and fine
@@ -70,12 +72,12 @@ def _devices() -> str:
     return f"device   {', '.join(names)}{faster}"
 
 
-def _storage(root: str) -> tuple[list[str], bool]:
+def _storage(storage: Storage) -> tuple[list[str], bool]:
     try:
-        ArtifactStore(root).check_writable()
+        storage.artifacts.check_writable()
     except RaxalignError as error:
         return [f"broken   storage: {error}"], False
-    return [f"ok       storage {root} can be written"], True
+    return [f"ok       storage {storage} can be written"], True
 
 
 def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
@@ -87,8 +89,8 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
         opened = open_grid(file, storage=storage)
     except RaxalignError as error:
         return [f"broken   {error}"], False
-    lines, fine = _storage(opened.root)
-    plan, store = opened.plan, ArtifactStore(opened.root)
+    lines, fine = _storage(opened.storage)
+    plan, store = opened.plan, opened.storage.artifacts
     places = {place for stage in plan.stages.values() for place in stage.locations.values()}
     local = [place for place in places if Path(place).is_absolute()]
     files = f"{counted(len(local), 'data file')} {are(len(local))} there"
@@ -99,7 +101,7 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
     lines += [f"note     {remark}" for remark in _lacking(opened.grid)]
     lines += [f"remote   {name}: fetched when the grid runs" for name in plan.unresolved]
     stored = damaged = 0
-    there = stored_keys(plan, opened.root)
+    there = stored_keys(plan, opened.storage)
     for key, stage in plan.stages.items():
         if not stage.inline and stage.kind != "evaluation" and key in there:
             stored += 1

@@ -192,7 +192,7 @@ def _of_corpus(opened: Opened) -> Iterator[tuple[str, list[Published]]]:
         there = all(Path(place).is_file() for place in stage.locations.values())
         if stage.kind != "bitext" or lang in seen or not there:
             continue
-        inputs = CorpusInputs(stage.locations, Path(opened.root) / "downloads", stage.digests)
+        inputs = CorpusInputs(stage.locations, opened.storage.local / "downloads", stage.digests)
         pairs = list(islice(stage.plugin().read(lang, pivot, inputs), _SENTENCES))
         how: Any = stage.params.get("segmentation", "characters")
         sides = {

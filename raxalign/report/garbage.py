@@ -23,13 +23,11 @@ from raxalign.plan.load import Opened, open_grid, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at, stored_texts
 from raxalign.store.alive import process_of
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import Sign, remove_sign, signs
 from raxalign.store.lease import locks, remove_lock
-from raxalign.store.ledger import Ledger
 from raxalign.store.leftovers import SCRATCH, Leftovers, bytes_of, left_by_dead, remove_local
-from raxalign.store.studies import SIGNS, Studies
-from raxalign.store.tombstones import Tombstones
+from raxalign.store.storage import Storage
+from raxalign.store.studies import SIGNS
 from raxalign.tracking.drivers import this_driver
 
 
@@ -43,18 +41,18 @@ class Unfinished:
     plans: tuple[Plan, ...]
 
 
-def unfinished(root: str, living: Iterable[Plan]) -> Unfinished:
+def unfinished(storage: Storage, living: Iterable[Plan]) -> Unfinished:
     """Find the searches that a living driver runs, that have budget left, or whose best points are
     not all confirmed. One without a record has not begun, or is given up.
 
     Args:
-        root: The storage root.
+        storage: The storage.
         living: The plans of living drivers.
     """
     alive = {study.name for plan in living for study in plan.studies}
-    plans = [plan for plan in _plans(root) if plan.get("studies")]
+    plans = [plan for plan in _plans(storage) if plan.get("studies")]
     names = {study["name"] for plan in plans for study in plan["studies"]}
-    records, there = Studies(root).read_many(sorted(names)), Ledger(root).keys()
+    records, there = storage.studies.read_many(sorted(names)), storage.ledger.keys()
     open_ones = alive | {name for name, record in records.items() if not record["finished"]}
     open_ones |= {name for plan in plans for name in _unconfirmed(plan, there) if name in records}
     kept = [p for p in plans if open_ones & {study["name"] for study in p["studies"]}]
@@ -63,9 +61,9 @@ def unfinished(root: str, living: Iterable[Plan]) -> Unfinished:
     )
 
 
-def _plans(root: str) -> Iterator[dict[str, Any]]:
+def _plans(storage: Storage) -> Iterator[dict[str, Any]]:
     """Yield the plans of a storage as JSON has them."""
-    for text in stored_texts(root):
+    for text in stored_texts(storage):
         yield dict(json.loads(text))
 
 
@@ -93,8 +91,7 @@ class Needs:
     """What is needed, by the given grids and by living drivers.
 
     Attributes:
-        root: The storage root.
-        local: The machine's own folder of the storage.
+        storage: The storage.
         stages: Keys of stages.
         trials: Keys of trials.
         grids: Names of grids.
@@ -104,8 +101,7 @@ class Needs:
         searches: The studies that are not finished and that no given grid has.
     """
 
-    root: str
-    local: Path
+    storage: Storage
     stages: Collection[str]
     trials: Collection[str]
     grids: Collection[str]
@@ -127,13 +123,13 @@ def waste(needs: Needs) -> Iterator[Waste]:
     yield from _checkpoints(needs)
     yield from _caches(needs)
     yield from _scratch(needs)
-    for path, size in Leftovers(needs.root).temporaries():
+    for path, size in Leftovers(needs.storage).temporaries():
         why = "their processes died before they were whole"
         yield Waste("temporaries", path.name, size, why, partial(remove_local, path))
 
 
 def _artifacts(needs: Needs) -> Iterator[Waste]:
-    store, tombstones = ArtifactStore(needs.root), Tombstones(needs.root)
+    store, tombstones = needs.storage.artifacts, needs.storage.tombstones
     for kind, key in store.keys():  # noqa: SIM118 a method, not a mapping
         if key not in needs.stages:
             name, remove = f"{kind} {key[:12]}", partial(store.remove, kind, key)
@@ -148,7 +144,7 @@ def _artifacts(needs: Needs) -> Iterator[Waste]:
 
 def _in_storage(needs: Needs) -> Iterator[Waste]:
     """Plans, curves, markers of tracking, damaged artifacts and signs of drivers."""
-    left = Leftovers(needs.root)
+    left = Leftovers(needs.storage)
     for entry, files in left.below("plans").items():
         if entry not in needs.plans and _is_stale_plan(left, needs, next(iter(files)), entry):
             why = "no given grid has any of their stages, and no living driver runs them"
@@ -158,10 +154,12 @@ def _in_storage(needs: Needs) -> Iterator[Waste]:
             yield _stored(left, "spool", entry, files, "no given grid has their trials")
     for entry, files in left.below("damaged").items():
         yield _stored(left, "damaged", entry, files, "they were set aside, and nothing reads them")
-    dead, this = "the drivers that left them are dead", this_driver(needs.root)
+    dead, this = "the drivers that left them are dead", this_driver(needs.storage)
     for sign in needs.signs:
         if not sign.lives:
-            yield Waste("drivers", sign.name, 0, dead, partial(remove_sign, needs.root, sign.name))
+            yield Waste(
+                "drivers", sign.name, 0, dead, partial(remove_sign, needs.storage, sign.name)
+            )
     for entry, files in left.below(SIGNS).items():
         if not this.finds_alive(left.read(next(iter(files))).decode("utf-8", "replace")):
             yield Waste("drivers", entry, 0, dead, partial(left.remove, SIGNS, entry, files))
@@ -184,16 +182,17 @@ def _is_stale_plan(left: Leftovers, needs: Needs, path: str, entry: str) -> bool
 
 def _checkpoints(needs: Needs) -> Iterator[Waste]:
     """Checkpoints, and locks of trainings."""
-    store = ArtifactStore(needs.root)
+    store = needs.storage.artifacts
     stored = {key for _, key in store.keys()}  # noqa: SIM118
-    stored |= {key for _, key in Tombstones(needs.root).keys()}  # noqa: SIM118
-    held, folder, left = locks(needs.root), needs.local / "checkpoints", Leftovers(needs.root)
+    stored |= {key for _, key in needs.storage.tombstones.keys()}  # noqa: SIM118
+    held, left = locks(needs.storage), Leftovers(needs.storage)
+    folder = needs.storage.local / "checkpoints"
     there = [
         (path.name, bytes_of(path), partial(remove_local, path))
         for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
         if path.is_dir()
     ]
-    if "://" in needs.root:
+    if needs.storage.is_remote:
         there += [
             (key, sum(files.values()), partial(left.remove, "checkpoints", key, files))
             for key, files in left.below("checkpoints").items()
@@ -208,26 +207,26 @@ def _checkpoints(needs: Needs) -> Iterator[Waste]:
     for name, holds in held.items():
         if needs.quiet and not holds:
             why = "no driver lives and no process holds them"
-            yield Waste("locks", name, 0, why, partial(remove_lock, needs.root, name))
+            yield Waste("locks", name, 0, why, partial(remove_lock, needs.storage, name))
 
 
 def _caches(needs: Needs) -> Iterator[Waste]:
     """What can be fetched or written again: downloads, copies of an object store's artifacts, and
     markers of grids that were brought to a tracking store.
     """
-    downloads = needs.local / "downloads"
+    downloads = needs.storage.local / "downloads"
     if needs.finished and needs.quiet and downloads.is_dir():
         for path in sorted(downloads.iterdir()):
             why = "nothing is left to run in the given grids; they can be fetched again"
             remove = partial(remove_local, path)
             yield Waste("downloads", path.name, bytes_of(path), why, remove)
-    if "://" in needs.root:
-        for path in sorted(needs.local.glob("artifacts/*/*/*")):
+    if needs.storage.is_remote:
+        for path in sorted(needs.storage.local.glob("artifacts/*/*/*")):
             if path.name not in needs.stages and not path.name.startswith("."):
                 why = "copies of artifacts that no given grid needs"
                 remove = partial(remove_local, path)
                 yield Waste("cache", path.name[:12], bytes_of(path), why, remove)
-    tracked = needs.local / "tracked"
+    tracked = needs.storage.local / "tracked"
     for path in sorted(tracked.iterdir()) if tracked.is_dir() else ():
         if not any(f'"{name}"' in path.read_text(errors="replace") for name in needs.grids):
             why = "they mark other grids as copied to MLflow; `sync` writes them again"
@@ -237,7 +236,7 @@ def _caches(needs: Needs) -> Iterator[Waste]:
 
 def _scratch(needs: Needs) -> Iterator[Waste]:
     """Folders of Ray that dead drivers left, in the storage and on this machine."""
-    left, why = Leftovers(needs.root), "the drivers that used them are dead"
+    left, why = Leftovers(needs.storage), "the drivers that used them are dead"
     alive = {sign.name for sign in needs.signs if sign.lives}
     for entry, files in left.below("ray").items():
         if entry not in alive and not process_of(entry):
@@ -252,15 +251,12 @@ def _scratch(needs: Needs) -> Iterator[Waste]:
         yield Waste("scratch", path.name, bytes_of(path), why, partial(remove_local, path))
 
 
-def collect(
-    files: list[Path], storage: str | None, local_of: Callable[[str], Path], *, delete: bool
-) -> str:
+def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
     """Report what may go, and remove it with `delete`; results in the ledger never go.
 
     Args:
         files: The grids whose needs are kept. All must use one storage.
         storage: The flag ``--storage``.
-        local_of: Returns the machine's own folder of a storage root.
         delete: Whether it is removed.
 
     Raises:
@@ -268,24 +264,24 @@ def collect(
             or uses another storage, or the plan of a living driver cannot be read.
     """
     opened = [open_grid(file, storage=storage) for file in files]
-    roots = {entry.root for entry in opened}
-    if len(roots) != 1:
+    storages = {entry.storage for entry in opened}
+    if len(storages) != 1:
         raise RaxalignError(
-            f"the grids use several storages ({', '.join(sorted(roots))}): name one with --storage"
+            f"the grids use several storages ({', '.join(sorted(map(str, storages)))}): name one"
+            " with --storage"
         )
     if any(entry.plan.unresolved for entry in opened):
         raise RaxalignError(
             "a grid has unresolved remote data, so what it needs is not known: run it first, or pin"
             " its revisions"
         )
-    root = roots.pop()
-    local = local_of(root)
-    needs = _needs(opened, root, local)
+    needed = storages.pop()
+    needs = _needs(opened, needed)
     found = list(waste(needs))
     if delete or not needs.quiet:
         # a search plans trials all the time: what had been made when it was listed above, had been
         # planned before, and is needed now
-        needs = _needs([reopened(entry) for entry in opened], root, local)
+        needs = _needs([reopened(entry) for entry in opened], needed)
         still = {(entry.kind, entry.name) for entry in waste(needs)}
         found = [entry for entry in found if (entry.kind, entry.name) in still]
     if delete:
@@ -294,18 +290,17 @@ def collect(
     return "\n".join([*_kept(needs), *_lines(found, delete=delete)])
 
 
-def _needs(opened: list[Opened], root: str, local: Path) -> Needs:
-    known = signs(root)
+def _needs(opened: list[Opened], storage: Storage) -> Needs:
+    known = signs(storage)
     alive = [sign for sign in known if sign.lives]
     living = [_plan_of(sign) for sign in alive]
-    searches = unfinished(root, living)
+    searches = unfinished(storage, living)
     plans = [*(entry.plan for entry in opened), *living, *searches.plans]
     given = {study.name for entry in opened for study in entry.plan.studies}
-    there = Ledger(root).keys()
+    there = storage.ledger.keys()
     own = {key for entry in opened for t in entry.plan.trials for key in t.evaluations.values()}
     return Needs(
-        root,
-        local,
+        storage,
         frozenset(key for plan in plans for key in plan.stages),
         frozenset(trial.key for plan in plans for trial in plan.trials),
         frozenset(plan.name for plan in plans),
@@ -335,7 +330,7 @@ def _kept(needs: Needs) -> list[str]:
     names = ", ".join(needs.searches)
     return [
         f"kept what searches need that are not finished: {names}. To give one up, delete its file"
-        f" in {needs.root}/studies"
+        f" in {needs.storage}/studies"
     ]
 
 

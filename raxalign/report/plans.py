@@ -21,8 +21,8 @@ from raxalign.printing import counted
 from raxalign.report import studies
 from raxalign.report.sizes import measured_sizes
 from raxalign.report.studies import plan_lines
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.tombstones import Tombstone, Tombstones
+from raxalign.store.storage import Storage
+from raxalign.store.tombstones import Tombstone
 
 if TYPE_CHECKING:
     from raxalign.config.run import RunConfig
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from raxalign.plan.trial import Trial
 
 
-def as_json(plan: Plan, root: str, run: RunConfig) -> str:
+def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
     """Return ``{"points", "trials", "stages", "cached", ...}``: `cached` counts the trials whose
     results are all there, `dropped` of a stage is whether its weights were not kept, `bytes` what
     it has or had (null: not made), `time` the estimate of worker time for what is left, and `disk`
     the estimate for the whole grid.
     """
-    store, there, records = ArtifactStore(root), stored_keys(plan, root), Tombstones(root).all()
-    sizes = measured_sizes(plan, root, there, records)
+    store, there, records = storage.artifacts, stored_keys(plan, storage), storage.tombstones.all()
+    sizes = measured_sizes(plan, storage, there, records)
     disk = estimate_disk(plan, sizes.bytes, run.concurrency)
     stages = [
         {
@@ -62,11 +62,11 @@ def as_json(plan: Plan, root: str, run: RunConfig) -> str:
         "warnings": plan.warnings,
         "unknown_depths": plan.unknown_depths,
         "time": {
-            **_as_json(_time(plan, root, there, records, _speed(run))),
+            **_as_json(_time(plan, storage, there, records, _speed(run))),
             "workers": at_once(run),
         },
         "disk": {"keep": run.keep, **asdict(disk)},
-        **({"studies": studies.as_json(plan, root)} if plan.studies else {}),
+        **({"studies": studies.as_json(plan, storage)} if plan.studies else {}),
     }
     return json.dumps(data, ensure_ascii=False, indent=1)
 
@@ -91,10 +91,10 @@ def _trial(trial: Trial) -> dict[str, Any]:
     }
 
 
-def as_text(plan: Plan, root: str, run: RunConfig) -> str:
+def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
     """Return what a person needs to know before a grid runs."""
-    there, records = stored_keys(plan, root), Tombstones(root).all()
-    sizes = measured_sizes(plan, root, there, records)
+    there, records = stored_keys(plan, storage), storage.tombstones.all()
+    sizes = measured_sizes(plan, storage, there, records)
     methods = Counter(trial.method for trial in plan.trials)
     kinds: Counter[str] = Counter()
     done: Counter[str] = Counter()
@@ -106,7 +106,7 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
             dropped[stage.kind] += key in sizes.dropped
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
     speed = _speed(run)
-    times = _time(plan, root, there, records, speed)
+    times = _time(plan, storage, there, records, speed)
     uncounted = " (without the trials of searches)" if plan.studies else ""
     lines = [
         (
@@ -121,8 +121,8 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
             for kind, count in kinds.items()
         ),
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
-        *plan_lines(plan, root),
-        f"storage: {root}",
+        *plan_lines(plan, storage),
+        f"storage: {storage}",
         *_time_lines(times, speed.core, run, uncounted),
         quicker_links(plan, times),
         estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep) + uncounted,
@@ -164,7 +164,7 @@ def _speed(run: RunConfig) -> Speed:
 
 def _time(
     plan: Plan,
-    root: str,
+    storage: Storage,
     there: AbstractSet[str],
     records: Mapping[str, Tombstone],
     speed: Speed,
@@ -173,7 +173,7 @@ def _time(
     left = to_make(plan, there, there)
     if not left:
         return Forecast({}, {}, {}, 0)
-    return forecast(plan, seconds_by_key(plan, root, there, records), left, speed)
+    return forecast(plan, seconds_by_key(plan, storage, there, records), left, speed)
 
 
 def _not_kept(count: int) -> str:

@@ -13,6 +13,7 @@ from raxalign.printing import counted
 from raxalign.report.sizes import not_kept
 from raxalign.report.studies import status_lines
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.load import Opened
@@ -88,14 +89,14 @@ def status(plan: Plan, ledger: Ledger) -> Status:
             failed.append((f"{words} ({trial.key[:12]})", str(failure["message"])))
     idle = len(plan.trials) - len(asked)
     evaluations = (len(wanted), len(wanted & there))
-    dropped = len(not_kept(plan, ledger.root))
+    dropped = len(not_kept(plan, Storage(ledger.root)))
     return Status(len(asked), done, partly, tuple(failed), *evaluations, idle, dropped)
 
 
 def state(opened: Opened) -> tuple[str, Status]:
     """Return the state of a grid in words, with its searches, and in numbers."""
-    found = status(opened.plan, Ledger(opened.root))
-    lines = [found.text(opened.plan.name), *status_lines(opened.plan, opened.root)]
+    found = status(opened.plan, opened.storage.ledger)
+    lines = [found.text(opened.plan.name), *status_lines(opened.plan, opened.storage)]
     return "\n".join(lines), found
 
 
@@ -107,7 +108,7 @@ def watched(opened: Opened) -> Iterator[str]:
         text, found = state(opened)
         yield text
         studies = opened.plan.studies
-        if not found.missing and all(read_record(opened.root, s).finished for s in studies):
+        if not found.missing and all(read_record(opened.storage, s).finished for s in studies):
             return
         time.sleep(_EVERY)
         opened = reopened(opened) if studies else opened

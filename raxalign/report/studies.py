@@ -12,19 +12,20 @@ from raxalign.plan.tried import StudyRecord, Tried, read_record
 from raxalign.plan.values.saved import saved_words
 from raxalign.printing import counted
 from raxalign.report.cells.numbers import unit_of
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.study import Objective, Study
 
 
-def plan_lines(plan: Plan, root: str) -> list[str]:
+def plan_lines(plan: Plan, storage: Storage) -> list[str]:
     """Return what the searches of a plan may still run, with their time where some trials have
     one.
     """
     lines = []
     for study in plan.studies:
-        record = read_record(root, study)
+        record = read_record(storage, study)
         spaces = ", ".join(space.told() for space in study.spaces)
         so_far = f", {len(record.tried)} tried" if record.tried else ""
         seeds = len(study.fresh_seeds)
@@ -62,7 +63,7 @@ def _time(study: Study, record: StudyRecord) -> str:
     return f", about {duration(left * sum(timed) / len(timed))} of worker time" if left else ""
 
 
-def as_json(plan: Plan, root: str) -> list[dict[str, Any]]:
+def as_json(plan: Plan, storage: Storage) -> list[dict[str, Any]]:
     """Return the searches of a plan as `plan --format json` prints them."""
     return [
         {
@@ -80,15 +81,15 @@ def as_json(plan: Plan, root: str) -> list[dict[str, Any]]:
             "confirm": list(study.fresh_seeds),
         }
         for study in plan.studies
-        for record in [read_record(root, study)]
+        for record in [read_record(storage, study)]
     ]
 
 
-def status_lines(plan: Plan, root: str) -> list[str]:
+def status_lines(plan: Plan, storage: Storage) -> list[str]:
     """Return how far each search is, with the best point so far."""
     lines = []
     for study in plan.studies:
-        record = read_record(root, study)
+        record = read_record(storage, study)
         states = [entry.state for entry in record.tried]
         counts = [f"{len(states)} of at most {_limit(study)}"]
         counts += [f"{n} {name}" for name in ("running", "failed") if (n := states.count(name))]
@@ -116,18 +117,18 @@ def _best_in_words(plan: Plan, study: Study, entry: Tried) -> str:
     return f"{', '.join(scores)} ({values})"
 
 
-def best_lines(plan: Plan, root: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def best_lines(plan: Plan, storage: Storage, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the best points of each search: their dev scores, and the test scores of the runs that
     confirm them.
 
     Args:
         plan: The plan of the grid.
-        root: The storage root.
+        storage: The storage.
         rows: The results of the plan (`raxalign.plan.values.results.rows`).
     """
     lines = []
     for study in plan.studies:
-        record = read_record(root, study)
+        record = read_record(storage, study)
         pruned = f", {len(record.pruned)} more pruned" if record.pruned else ""
         count = f"{counted(len(record.done), 'trial')}{pruned}"
         count += "" if record.finished else ", not finished"

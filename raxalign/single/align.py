@@ -24,9 +24,9 @@ from raxalign.pairing.schema import check, read_pairs
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plugin_files import returned
 from raxalign.single.model_card import Card, Origin, hub_name
-from raxalign.single.place import appearing, local_folder, refuse_existing, runtime, transforms_of
-from raxalign.store.digests import FileDigests
+from raxalign.single.place import appearing, refuse_existing, runtime, transforms_of
 from raxalign.store.key import digest
+from raxalign.store.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class AlignRequest:
     precision: Precision = "fp32"
 
 
-def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, Any]:
+def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[str, Any]:
     """Align and export to `out`; returns the method's notes. Checkpoints lie in the storage, so a
     killed training goes on from there.
     """
@@ -58,7 +58,7 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     method, start = _method_and_encoder(request)
     inputs = _inputs(method, request)
     _refuse_transforms(Path(request.encoder).expanduser())
-    identity = Identity(FileDigests(root).of, start.fetch().get)
+    identity = Identity(storage.digests.of, start.fetch().get)
     encoder_digests, locations = identity.of(start.sources())
     pairs = {lang: _digest(identity, folder) for lang, folder in request.pairs.items()}
     files = {
@@ -67,7 +67,7 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     }
     identity.refuse_missing()
     key = _key(request, method, {"encoder": encoder_digests, "pairs": pairs, "files": files})
-    checkpoints = local_folder(root) / "checkpoints" / key
+    checkpoints = storage.local / "checkpoints" / key
     here = runtime(
         request.device, seed=request.seed, threads=request.threads, precision=request.precision
     )

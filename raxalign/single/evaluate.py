@@ -34,16 +34,12 @@ from raxalign.plan.values.retention import made_again
 from raxalign.single.place import (
     TENSORS,
     TRANSFORMS,
-    local_folder,
     open_workshop,
     runtime,
     silent,
     transforms_of,
 )
 from raxalign.stages import Workshop, run_trial
-from raxalign.store.digests import FileDigests
-from raxalign.store.ledger import Ledger
-from raxalign.store.tombstones import Tombstones
 
 GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
 
@@ -90,9 +86,9 @@ def evaluate_encoder(
     """
     tasks = _known("--task", request.tasks, [spec.name for spec in opened.grid.tasks])
     languages = _known("--language", request.languages, opened.grid.languages)
-    opened = resolve(opened, local_folder(opened.root) / "downloads")
+    opened = resolve(opened, opened.storage.local / "downloads")
     plan, aligned = _plan(opened, request, tasks, languages)
-    found = read_files(plan, done=Ledger(opened.root).keys())
+    found = read_files(plan, done=opened.storage.ledger.keys())
     found.refuse_faults(opened.grid.path)
     for remark in found.remarks:
         tell(f"note: {remark}")
@@ -101,12 +97,12 @@ def evaluate_encoder(
         threads=request.threads or opened.run.threads,
         precision=request.precision or "fp32",
     )
-    workshop = open_workshop(plan, opened.root, where)
+    workshop = open_workshop(plan, opened.storage, where)
     workshop.announce = lambda made, seconds: tell(
         f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
     )
     stored = {key for _, key in workshop.store.keys()}  # noqa: SIM118
-    records = Tombstones(opened.root).all()
+    records = opened.storage.tombstones.all()
     if message := made_again(plan, workshop.ledger.keys(), stored, records):
         tell(message)
     _store_transforms(workshop, aligned, request.encoder)
@@ -138,7 +134,7 @@ def _plan(
     params = read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd())
     kind = catalog("encoders")["transformer"](params)
     found, lock = kind.fetch(), Lock.load(grid.path)
-    identity = Identity(FileDigests(opened.root).of, lambda name: found.get(name) or lock.get(name))
+    identity = Identity(opened.storage.digests.of, lambda name: found.get(name) or lock.get(name))
     shared = SharedStages(grid, identity)
     start = shared.encoder(EncoderSpec("transformer", params, kind.label()))
     folder = Path(request.encoder).expanduser().absolute()

@@ -39,8 +39,7 @@ from raxalign.single.place import (
 )
 from raxalign.single.ways import RAXALIGN, SENTENCES, WEIGHTS
 from raxalign.stages import Workshop
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.tombstones import Tombstones
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -217,7 +216,7 @@ def export_trial(
     key: str,
     out: Path,
     *,
-    root: str,
+    storage: Storage,
     language: str | None = None,
     tell: Callable[[str], None] = silent,
 ) -> Found:
@@ -227,7 +226,7 @@ def export_trial(
     Args:
         key: Its key, that of its aligned encoder, or a unique beginning of either.
         out: The folder to write; nothing is overwritten.
-        root: The storage root.
+        storage: The storage.
         language: The language of texts for which sentence-transformers is given none.
         tell: Receives a sentence where weights are made again.
 
@@ -236,14 +235,14 @@ def export_trial(
             language.
     """
     refuse_existing(out)
-    found = _whole(find(key, root), key)
+    found = _whole(find(key, storage), key)
     trial, plan = found.trial, found.plan
-    remade = _remade(found, key, root)
+    remade = _remade(found, key, storage)
     used = ("encoders", "tasks", "metrics")  # by the export itself, and by the scores of its card
     require_named(f for f in plan.plugins if remade is not None or f.folder in used)
     if remade is not None:
         tell(remade)
-    workshop = open_workshop(plan, root, runtime(None if remade else "cpu"))
+    workshop = open_workshop(plan, storage, runtime(None if remade else "cpu"))
     _refuse_missing_start(workshop, trial)
     with appearing(out) as partial:
         choices = _write(workshop, found, partial, language)
@@ -293,11 +292,11 @@ def _whole(found: Found, key: str) -> Found:
     )
 
 
-def _remade(found: Found, key: str, root: str) -> str | None:
+def _remade(found: Found, key: str, storage: Storage) -> str | None:
     """Return a sentence where the encoder has to be made again. Raises `RaxalignError` where it was
     never made.
     """
-    if ArtifactStore(root).has("aligned", found.trial.aligned):
+    if storage.artifacts.has("aligned", found.trial.aligned):
         return None
     if all(
         found.plan.stages[key].inputs["aligned"] != found.trial.aligned
@@ -307,17 +306,17 @@ def _remade(found: Found, key: str, root: str) -> str | None:
             "note: the tasks of this trial read readouts that were fitted again after their own"
             " training; those of the encoder before it are fitted now, and no task measured them"
         )
-    entry = Tombstones(root).of("aligned", found.trial.aligned)
+    entry = storage.tombstones.of("aligned", found.trial.aligned)
     sentence = again([entry] if entry else [])
     if sentence is None:
         raise RaxalignError(
-            f"{key}: the aligned encoder of this trial is not in {root}; run its grid"
+            f"{key}: the aligned encoder of this trial is not in {storage}; run its grid"
             f" ({found.plan.name}) again to make it"
         )
     return sentence
 
 
-def find(key: str, root: str) -> Found:
+def find(key: str, storage: Storage) -> Found:
     """Return the trial that a key is of. Raises `RaxalignError` where there is none, or several
     with different encoders.
     """
@@ -325,7 +324,7 @@ def find(key: str, root: str) -> Found:
         raise RaxalignError(f"export {key}: give at least {_SHORTEST} characters of the key")
     matches: dict[str, Found] = {}
     plans = 0
-    for plan in stored_plans(root):
+    for plan in stored_plans(storage):
         plans += 1
         for trial in plan.trials:
             known = matches.get(trial.aligned)
@@ -336,7 +335,7 @@ def find(key: str, root: str) -> Found:
         return next(iter(matches.values()))
     if not matches:
         raise RaxalignError(
-            f"export {key}: none of the {plans} plans in {root} has a trial with that key"
+            f"export {key}: none of the {plans} plans in {storage} has a trial with that key"
             " (`raxalign results FILE --format json` shows keys)"
         )
     told = "\n  ".join(
@@ -362,7 +361,7 @@ def _refuse_missing_start(workshop: Workshop, trial: Trial) -> None:
     start = workshop.plan.stages[workshop.plan.stages[trial.aligned].inputs["encoder"]]
     if not start.inline and not workshop.store.has("encoder", start.key):
         raise RaxalignError(
-            f"the encoder that this trial started from is no longer in {workshop.store.root}; run"
+            f"the encoder that this trial started from is no longer in {workshop.storage}; run"
             f" the grid ({workshop.plan.name}) again"
         )
 

@@ -25,13 +25,12 @@ from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.single.place import (
     appearing,
-    local_folder,
     open_workshop,
     refuse_existing,
     runtime,
     silent,
 )
-from raxalign.store.digests import FileDigests
+from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def make_pairs(
     request: PairsRequest,
     out: Path,
     *,
-    root: str,
+    storage: Storage,
     export_links: Path | None = None,
     threads: int | None = None,
     tell: Callable[[str], None] = silent,
@@ -79,7 +78,7 @@ def make_pairs(
     Args:
         request: What to make.
         out: The folder to write. Where it is taken, this is an error before any work.
-        root: The storage.
+        storage: The storage.
         export_links: A Pharaoh file for the links.
         threads: CPU threads (None: all cores; one for a word aligner that reads an encoder, whose
             states differ in their last digits between numbers of threads).
@@ -88,9 +87,9 @@ def make_pairs(
     refuse_existing(out)
     if export_links is not None and not export_links.absolute().parent.is_dir():
         raise RaxalignError(f"{export_links}: there is no folder {export_links.parent}")
-    stages, stage = _plan(request, root)
+    stages, stage = _plan(request, storage)
     plan = Plan("pairs", request.pivot, 0, (), stages.stages, {})
-    workshop = open_workshop(plan, root, _runtime(request, stage, threads))
+    workshop = open_workshop(plan, storage, _runtime(request, stage, threads))
     workshop.announce = lambda made, seconds: tell(
         f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
     )
@@ -130,11 +129,11 @@ def _more_text(request: PairsRequest) -> str:
     return ("; ".join(remedies) or "name a corpus with more text").capitalize()
 
 
-def _plan(request: PairsRequest, root: str) -> tuple[SharedStages, Stage]:
+def _plan(request: PairsRequest, storage: Storage) -> tuple[SharedStages, Stage]:
     """The stages, with remote data looked up."""
     grid = _grid(request)
     corpus = catalog("corpora")[request.source](grid.corpus_for(request.lang).params)
-    digests = FileDigests(root)
+    digests = storage.digests
     identity = Identity(digests.of)
     sources = {
         **corpus.sources(request.lang, request.pivot),
@@ -154,7 +153,7 @@ def _plan(request: PairsRequest, root: str) -> tuple[SharedStages, Stage]:
             f" {Path.cwd()}"
         )
     found = (
-        corpus.fetch(request.lang, request.pivot, local_folder(root) / "downloads")
+        corpus.fetch(request.lang, request.pivot, storage.local / "downloads")
         if identity.unresolved
         else {}
     )

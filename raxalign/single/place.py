@@ -17,9 +17,8 @@ from raxalign.config.run import Precision, RunConfig, effective
 from raxalign.errors import DataError, RaxalignError, ResourceError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.stages import Workshop
-from raxalign.store.artifacts import ArtifactStore, as_umask_says
-from raxalign.store.files import machine_folder
-from raxalign.store.ledger import Ledger
+from raxalign.store.artifacts import as_umask_says
+from raxalign.store.storage import Storage
 from raxalign.train.precision import computes
 from raxalign.train.runtime import Runtime
 
@@ -30,23 +29,16 @@ def silent(text: str) -> None:
     """Report to nobody."""
 
 
-def storage_of(storage: str | None) -> str:
-    """Return the storage root: the flag, else the environment, else the default, as for a grid
+def storage_of(storage: str | None) -> Storage:
+    """Return the storage: the flag, else the environment, else the default, as for a grid
     without a `run` section.
     """
-    return effective(RunConfig(), storage=storage, environ=os.environ).storage
+    return Storage(effective(RunConfig(), storage=storage, environ=os.environ).storage)
 
 
-def local_folder(root: str) -> Path:
-    """Return a folder of this machine for downloads and checkpoints: the storage where that is a
-    file system, else in the user's cache.
-    """
-    return machine_folder(root)
-
-
-def open_workshop(plan: Plan, root: str, runtime: Runtime) -> Workshop:
+def open_workshop(plan: Plan, storage: Storage, runtime: Runtime) -> Workshop:
     """Open the workshop of this process."""
-    return Workshop(plan, ArtifactStore(root), Ledger(root), runtime, local_folder(root))
+    return Workshop(plan, storage, runtime)
 
 
 def runtime(

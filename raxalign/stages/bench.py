@@ -17,15 +17,16 @@ from raxalign.plan.stage import Stage
 from raxalign.printing import to_stderr
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.stages.watching import StudyWatch, Watched
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.lease import Holder, Lease, patient
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.train.precision import check_compiler, check_precision
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.store.artifacts import ArtifactStore
+    from raxalign.store.ledger import Ledger
 
 
 @dataclass
@@ -34,12 +35,8 @@ class Bench(ABC):
 
     Attributes:
         plan: The plan whose stages are made.
-        store: Where artifacts are.
-        ledger: Where results are.
+        storage: Where artifacts and results are.
         runtime: Device, threads and workers of this process.
-        local: A folder of this machine for checkpoints and downloads, which outlives the process
-            (inside the storage where that is a file system). `Checkpoints` keeps those in an
-            object store too.
         announce: Called with a stage and seconds when a stage was made, not when it was there.
         watched: The training that may end early (None: none does).
         patience: Returns how long the silent holder of a stage's lock is waited for (see `lease`).
@@ -47,10 +44,8 @@ class Bench(ABC):
     """
 
     plan: Plan
-    store: ArtifactStore
-    ledger: Ledger
+    storage: Storage
     runtime: Runtime
-    local: Path
     announce: Callable[[Stage, float], None] = lambda stage, seconds: None  # noqa: ARG005
     watched: Watched | None = None
     patience: Callable[[Holder], float] = patient
@@ -68,7 +63,17 @@ class Bench(ABC):
     @property
     def downloads(self) -> Path:
         """Where fetched data is."""
-        return self.local / "downloads"
+        return self.storage.local / "downloads"
+
+    @property
+    def store(self) -> ArtifactStore:
+        """Where artifacts are."""
+        return self.storage.artifacts
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where results are."""
+        return self.storage.ledger
 
     def inputs(self, stage: Stage, name: str) -> dict[str, Path]:
         """Return the artifacts of the inputs called ``name/lang``, by language."""
@@ -86,7 +91,7 @@ class Bench(ABC):
     def checkpoints(self, key: str) -> Checkpoints:
         """Return the checkpoints of a stage's training."""
         if key not in self._checkpoints:
-            self._checkpoints[key] = Checkpoints(self.store.root, self.local, key)
+            self._checkpoints[key] = Checkpoints(self.storage, key)
         return self._checkpoints[key]
 
     def runtime_for(self, stage: Stage) -> Runtime:
@@ -115,7 +120,7 @@ class Bench(ABC):
         )
         if self.watched is None or self.watched.training != stage.key:
             return runtime
-        return replace(runtime, watch=StudyWatch(self.watched, self.store.root))
+        return replace(runtime, watch=StudyWatch(self.watched, self.storage))
 
     def encoder(
         self, key: str, precision: Precision = "fp32", *, compiled: bool = False

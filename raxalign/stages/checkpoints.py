@@ -17,8 +17,8 @@ import warnings
 from pathlib import Path
 
 from raxalign.errors import StorageError
-from raxalign.store.files import files_of, is_remote
 from raxalign.store.mirror import Mirror
+from raxalign.store.storage import Storage
 from raxalign.train.checkpoint import kept_steps, newest_steps
 
 SHARE = 0.1
@@ -28,10 +28,12 @@ SHARE = 0.1
 class Checkpoints:
     """The checkpoints of one stage. Who uses them holds the lock of the stage."""
 
-    def __init__(self, root: str, local: Path, key: str) -> None:
-        self.folder = local / "checkpoints" / key
-        self._root, self._path = root, f"checkpoints/{key}"
-        self._own = Mirror(root, f"{self._path}/{uuid.uuid4().hex}") if is_remote(root) else None
+    def __init__(self, storage: Storage, key: str) -> None:
+        self.folder = storage.local / "checkpoints" / key
+        self._storage, self._path = storage, f"checkpoints/{key}"
+        self._own = (
+            Mirror(storage, f"{self._path}/{uuid.uuid4().hex}") if storage.is_remote else None
+        )
         self._next, self._before = 0.0, set[str]()
         self._alone = False
 
@@ -83,7 +85,7 @@ class Checkpoints:
         shutil.rmtree(self.folder, ignore_errors=True)
         try:
             if self._own is not None:
-                files_of(self._root).delete_all(self._path)
+                self._storage.files.delete_all(self._path)
         except StorageError as error:
             warnings.warn(f"checkpoints are left in the storage: {error}", stacklevel=2)
 
@@ -91,9 +93,9 @@ class Checkpoints:
         """Return the copies in an object store, the furthest last: its steps, its place, itself."""
         if self._own is None:
             return []
-        names = files_of(self._root).names(self._path)
+        names = self._storage.files.names(self._path)
         owners = {name.partition("/")[0] for name in names if name.endswith("/index.json")}
-        copies = [Mirror(self._root, f"{self._path}/{owner}") for owner in sorted(owners)]
+        copies = [Mirror(self._storage, f"{self._path}/{owner}") for owner in sorted(owners)]
         return sorted(
             ((newest_steps(copy.names()), copy.place, copy) for copy in copies),
             key=lambda found: found[:2],

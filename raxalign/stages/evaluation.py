@@ -22,7 +22,6 @@ from raxalign.stages.watching import Watched
 from raxalign.stages.workshop import FITTED, TRAINED, Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
-from raxalign.store.tombstones import manifest_of
 from raxalign.tasks.base import Outcome, TaskInputs
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ def _behind(
     for key in workshop.plan.closure(list(stage.inputs.values())):
         entry = workshop.plan.stages[key]
         if entry.kind in kinds and not entry.inline:
-            manifest = manifest_of(workshop.store, entry.kind, key)
+            manifest = workshop.storage.manifest_of(entry.kind, key)
             if manifest is not None:
                 yield entry, manifest.notes
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from raxalign.analysis.search import prunes
 from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
+from raxalign.store.storage import Storage
 from raxalign.train.runtime import Moment
 
 if TYPE_CHECKING:
@@ -56,10 +57,10 @@ class StudyWatch:
     that suggested it would prune it.
     """
 
-    def __init__(self, watched: Watched, root: str) -> None:
+    def __init__(self, watched: Watched, storage: Storage) -> None:
         self.languages, self.metric = watched.languages, watched.metric
         self._watched = watched
-        self._curves = [DevCurves(root, study.name) for study in watched.studies]
+        self._curves = [DevCurves(storage, study.name) for study in watched.studies]
         kept = self._curves[0].read(watched.trial)
         self._kept: tuple[DevPoint, ...] = kept.points if kept is not None else ()
         self._started = time.monotonic()
@@ -92,12 +93,12 @@ class StudyWatch:
         return prunes(study.pruner, [sign * point.score for point in self._kept], others)
 
 
-def pruned_at(plan: Plan, trial: str, root: str) -> DevCurve | None:
+def pruned_at(plan: Plan, trial: str, storage: Storage) -> DevCurve | None:
     """Return the curve of a trial that was pruned; None for one that was not."""
     watched = Watched.of(plan, trial)
     if watched is None:
         return None
-    curve = DevCurves(root, watched.studies[0].name).read(trial)
+    curve = DevCurves(storage, watched.studies[0].name).read(trial)
     return curve if curve is not None and curve.pruned else None
 
 

@@ -97,7 +97,7 @@ class Workshop(Bench):
             yield None
             return
         told = partial(self._report_wait, stage)
-        with lease(self.store.root, f"making/{key}", told, self.patience) as held:
+        with lease(self.storage, f"making/{key}", told, self.patience) as held:
             if stage.kind in FITTED and not self.store.has(stage.kind, key):
                 kept.restore()
             self._held[key] = held

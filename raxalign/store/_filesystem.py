@@ -26,9 +26,9 @@ class Published:
     files: tuple[str, ...]
 
 
-class Storage(ABC):
-    """A storage root. Paths are relative to it, with ``/``; what goes wrong is a `StorageError`,
-    absence a FileNotFoundError.
+class Files(ABC):
+    """The files below a storage root. Paths are relative to it, with ``/``; what goes wrong is a
+    `StorageError`, absence a FileNotFoundError.
     """
 
     root: str

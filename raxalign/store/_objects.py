@@ -19,7 +19,7 @@ from raxalign.errors import StorageError
 from raxalign.store._cache import Cache, local_cache
 from raxalign.store._connection import Connection, is_blip
 from raxalign.store._faults import told
-from raxalign.store._filesystem import Problem, Published, Storage
+from raxalign.store._filesystem import Files, Problem, Published
 from raxalign.store._lasting import FEW, Lasting
 from raxalign.store._posix import make_folders
 from raxalign.store._temporary import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
@@ -28,7 +28,7 @@ T = TypeVar("T")
 _FOLDER_NAME = 16  # hexadecimal digits of a version
 
 
-class ObjectStorage(Storage):
+class ObjectFiles(Files):
     """A URL such as ``s3://bucket/folder`` or ``memory://folder``."""
 
     def __init__(self, root: str) -> None:

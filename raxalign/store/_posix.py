@@ -14,14 +14,14 @@ from pathlib import Path
 
 from raxalign.errors import StorageError
 from raxalign.store._faults import storage_error, told
-from raxalign.store._filesystem import Problem, Published, Storage
+from raxalign.store._filesystem import Files, Problem, Published
 from raxalign.store._temporary import PREFIX, abandoned_below, discard, sign_of_life, temporary_name
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
-class PosixStorage(Storage):
+class PosixFiles(Files):
     """A local or shared folder; relative paths are taken from the working directory of the
     moment.
     """

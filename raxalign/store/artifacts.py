@@ -16,7 +16,7 @@ from pathlib import Path
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store._faults import told, told_of_build
 from raxalign.store._filesystem import Published
-from raxalign.store.files import open_storage
+from raxalign.store.files import files_of
 from raxalign.store.key import Json
 from raxalign.store.manifest import MANIFEST, Manifest, Verified
 
@@ -49,7 +49,7 @@ class ArtifactStore:
 
     def __init__(self, root: str) -> None:
         self.root = str(root)
-        self._storage = open_storage(self.root)
+        self._storage = files_of(self.root)
 
     def folder(self, kind: str, key: str) -> str:
         """Return the place of an artifact, whether it exists or not: an absolute path or a URL."""

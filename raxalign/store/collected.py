@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.files import is_remote
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 
 
-def collect(root: str, artifacts: Iterable[tuple[str, str]], evaluations: Iterable[str]) -> None:
+def collect(
+    storage: Storage, artifacts: Iterable[tuple[str, str]], evaluations: Iterable[str]
+) -> None:
     """Collect the manifests of those of the artifacts (kind, key), and the records of those of the
     evaluations, that a storage has. On a file system, where reading many files is quick, nothing is
     done.
@@ -19,16 +19,16 @@ def collect(root: str, artifacts: Iterable[tuple[str, str]], evaluations: Iterab
     The originals stay, and remain the truth: the collection can be deleted at any time.
 
     Args:
-        root: The storage root.
+        storage: The storage.
         artifacts: The artifacts.
         evaluations: The keys of the evaluations.
 
     Raises:
         StorageError: The store does not answer, or does not let the collection be written.
     """
-    if not is_remote(root):
-        return
-    from raxalign.store._objects import ObjectStorage
+    from raxalign.store._objects import ObjectFiles
 
-    manifests, records = ArtifactStore(root).markers(artifacts), Ledger(root).markers(evaluations)
-    ObjectStorage(root).collect([*manifests, *records])
+    if isinstance(storage.files, ObjectFiles):
+        manifests = storage.artifacts.markers(artifacts)
+        records = storage.ledger.markers(evaluations)
+        storage.files.collect([*manifests, *records])

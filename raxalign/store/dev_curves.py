@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from raxalign.store.files import open_storage
 from raxalign.store.sealed import parse
+from raxalign.store.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class DevCurves:
     read is not there: the training that wrote it writes it again.
     """
 
-    def __init__(self, root: str, study: str) -> None:
-        self._storage, self._folder = open_storage(root), f"studies/curves/{study}"
+    def __init__(self, storage: Storage, study: str) -> None:
+        self._files, self._folder = storage.files, f"studies/curves/{study}"
 
     def read(self, trial: str) -> DevCurve | None:
         """Return the curve of a trial, by its key; None where it has none."""
@@ -61,17 +61,17 @@ class DevCurves:
 
     def all(self) -> dict[str, DevCurve]:
         """Return the curves of all trials, by their keys."""
-        names = self._storage.names(self._folder)
+        names = self._files.names(self._folder)
         return self._read([name.removesuffix(".json") for name in names if name.endswith(".json")])
 
     def write(self, trial: str, curve: DevCurve) -> None:
         """Put a curve in place of the one that may be there."""
-        self._storage.write(f"{self._folder}/{trial}.json", json.dumps(asdict(curve)).encode())
+        self._files.write(f"{self._folder}/{trial}.json", json.dumps(asdict(curve)).encode())
 
     def _read(self, trials: list[str]) -> dict[str, DevCurve]:
         paths = {f"{self._folder}/{trial}.json": trial for trial in sorted(trials)}
         found = {}
-        for path, data in self._storage.read_many(list(paths)).items():
+        for path, data in self._files.read_many(list(paths)).items():
             try:
                 found[paths[path]] = DevCurve.from_json(parse(data))
             except (ValueError, KeyError, TypeError):

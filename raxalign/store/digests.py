@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.errors import StorageError
-from raxalign.store.files import open_storage
+from raxalign.store._filesystem import Files
 from raxalign.store.key import file_digest
 from raxalign.store.sealed import seal, unseal
 
@@ -28,8 +28,8 @@ class FileDigests:
     is then computed again.
     """
 
-    def __init__(self, root: str) -> None:
-        self._storage = open_storage(root)
+    def __init__(self, files: Files) -> None:
+        self._files = files
         self._known: dict[str, list[Any]] | None = None
 
     def of(self, path: Path) -> str:
@@ -53,7 +53,7 @@ class FileDigests:
 
     def _load(self) -> dict[str, list[Any]]:
         try:
-            entries = unseal(self._storage.read(_REMEMBERED))["files"]
+            entries = unseal(self._files.read(_REMEMBERED))["files"]
         except (FileNotFoundError, StorageError, ValueError, KeyError):
             return {}
         return (
@@ -65,7 +65,7 @@ class FileDigests:
     def _remember(self, place: str, entry: list[Any]) -> None:
         self._known = {**(self._known or {}), **self._load(), place: entry}
         try:
-            self._storage.write(_REMEMBERED, seal({"files": self._known}))
+            self._files.write(_REMEMBERED, seal({"files": self._known}))
         except StorageError:
             return
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from raxalign.errors import StorageError
-from raxalign.store._filesystem import Storage
+from raxalign.store._filesystem import Files
 from raxalign.store._temporary import temporary_name
 from raxalign.store.alive import BEAT_SECONDS, DAY_SECONDS, beating, lives, maker_name
-from raxalign.store.files import open_storage
 from raxalign.store.sealed import parse
+from raxalign.store.storage import Storage
 
 _TOP, _MARKER = "drivers", "driver.json"
 
@@ -45,63 +45,64 @@ class Sign:
 
 
 @contextmanager
-def signed_on(root: str, plan: str) -> Iterator[None]:
+def signed_on(storage: Storage, plan: str) -> Iterator[None]:
     """Give signs of life for this process until the block ends.
 
     Args:
-        root: The storage root.
+        storage: The storage.
         plan: The place of the plan that it runs.
     """
-    storage = open_storage(root)
-    _write(storage, plan)
+    _write(storage.files, plan)
     try:
-        with beating(partial(_write, storage, plan), every=BEAT_SECONDS, name="raxalign-driver"):
+        with beating(
+            partial(_write, storage.files, plan), every=BEAT_SECONDS, name="raxalign-driver"
+        ):
             yield
     finally:
         with suppress(StorageError):
-            remove_sign(root, maker_name())
+            remove_sign(storage, maker_name())
 
 
-def signs(root: str) -> list[Sign]:
+def signs(storage: Storage) -> list[Sign]:
     """Return the signs of all drivers, dead ones included; damaged ones are left out."""
-    storage = open_storage(root)
-    paths = [f"{path}/{_MARKER}" for path in storage.marked(_TOP, 1, _MARKER)]
+    files = storage.files
+    paths = [f"{path}/{_MARKER}" for path in files.marked(_TOP, 1, _MARKER)]
     found = []
-    for path, data in storage.read_many(paths).items():
+    for path, data in files.read_many(paths).items():
         with suppress(ValueError, TypeError, KeyError):
-            found.append(_sign(storage, path.split("/")[1], parse(data)))
+            found.append(_sign(files, path.split("/")[1], parse(data)))
     return found
 
 
-def clock_lead(root: str) -> float:
+def clock_lead(storage: Storage) -> float:
     """Return the seconds by which the clock of a storage is ahead of this machine's: it dates a
     file that is written now. Where none can be written, the two are taken to agree.
     """
-    storage, path = open_storage(root), temporary_name("clock")
+    files, path = storage.files, temporary_name("clock")
     with suppress(StorageError):
-        storage.write(path, b"")
-        lead = storage.modified(path) - time.time()
-        storage.delete(path)
+        files.write(path, b"")
+        lead = files.modified(path) - time.time()
+        files.delete(path)
         return lead
     return 0.0
 
 
-def remove_sign(root: str, name: str) -> None:
+def remove_sign(storage: Storage, name: str) -> None:
     """Remove the sign of a driver; nothing where there is none."""
-    open_storage(root).remove(f"{_TOP}/{name}", _MARKER)
+    storage.files.remove(f"{_TOP}/{name}", _MARKER)
 
 
-def _write(storage: Storage, plan: str) -> None:
+def _write(files: Files, plan: str) -> None:
     record = {"host": socket.gethostname(), "pid": os.getpid(), "plan": plan, "at": time.time()}
-    storage.write(f"{_TOP}/{maker_name()}/{_MARKER}", json.dumps(record).encode())
+    files.write(f"{_TOP}/{maker_name()}/{_MARKER}", json.dumps(record).encode())
 
 
-def _sign(storage: Storage, name: str, record: dict[str, object]) -> Sign:
+def _sign(files: Files, name: str, record: dict[str, object]) -> Sign:
     """Read a sign. Its plan is looked for in the storage itself, whatever place it names."""
     return Sign(
         name,
         str(record["host"]),
         int(str(record["pid"])),
-        storage.place(f"plans/{str(record['plan']).rpartition('/')[2]}"),
+        files.place(f"plans/{str(record['plan']).rpartition('/')[2]}"),
         lives(name, time.time() - float(str(record["at"])), DAY_SECONDS),
     )

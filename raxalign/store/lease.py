@@ -19,7 +19,7 @@ higher number and learns it. A process may be stopped at any point, and go on la
 * Between the look of a sign of life, or of giving back, and its writing: the file comes back below
   the highest one. Nobody reads it, and the next holder removes it.
 * While its request is made again, as NFS and object stores do after a lost answer: creating finds
-  its own file and counts as done (`Storage.create`).
+  its own file and counts as done (`Files.create`).
 
 A lock that was given back stays as one file. Were it removed, numbers would begin anew, and a
 process that was stopped before could take itself for the holder. `raxalign gc` removes free locks
@@ -40,10 +40,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from raxalign.errors import LeaseLost, StorageError
-from raxalign.store._filesystem import Storage
+from raxalign.store._filesystem import Files
 from raxalign.store.alive import DAY_SECONDS, beating, lives, maker_name, process_of
-from raxalign.store.files import open_storage
 from raxalign.store.sealed import parse
+from raxalign.store.storage import Storage
 
 BEAT, EXPIRY, LOOK, ASK = 20.0, 180.0, 1.0, 5.0
 """Seconds between two signs of life, until a silent holder loses the lock, between two looks of who
@@ -73,7 +73,7 @@ def patient(holder: Holder) -> float:  # noqa: ARG001
 
 @contextmanager
 def lease(
-    root: str,
+    storage: Storage,
     name: str,
     waiting: Callable[[str], None] | None = None,
     patience: Callable[[Holder], float] = patient,
@@ -81,7 +81,7 @@ def lease(
     """Wait until no other process of any machine holds the lock of this name, and hold it.
 
     Args:
-        root: The storage root.
+        storage: The storage.
         name: The name of the lock, which may hold ``/``.
         waiting: Called once with the holder's host and process where the lock is held.
         patience: Returns the seconds of silence after which a holder loses the lock: 0 for one that
@@ -90,7 +90,7 @@ def lease(
     Raises:
         StorageError: The storage cannot be read or written.
     """
-    held = Lease(open_storage(root), name)
+    held = Lease(storage.files, name)
     held.take(waiting or (lambda holder: None), patience)  # noqa: ARG005
     try:
         with beating(held.beat, every=BEAT, name="raxalign-lease"):
@@ -99,34 +99,34 @@ def lease(
         held.give_back()
 
 
-def locks(root: str) -> dict[str, bool]:
+def locks(storage: Storage) -> dict[str, bool]:
     """Return the locks of a storage, and whether a process holds each: one of another machine does
     until its file is a day old.
     """
-    storage, highest = open_storage(root), dict[str, int]()
-    for path in storage.names(_TOP):
+    files, highest = storage.files, dict[str, int]()
+    for path in files.names(_TOP):
         name, _, number = path.rpartition("/")
         highest[name] = max(highest.get(name, 0), int(number) if number.isdecimal() else 0)
     places = {name: f"{_TOP}/{name}/{number}" for name, number in highest.items()}
-    records = storage.read_many(list(places.values()))
+    records = files.read_many(list(places.values()))
     held = {name: _parsed(records[place]) for name, place in places.items() if place in records}
     return {
         name: held[name].get("done") is not True
-        and lives(_maker(held[name]), time.time() - storage.modified(places[name]), DAY_SECONDS)
+        and lives(_maker(held[name]), time.time() - files.modified(places[name]), DAY_SECONDS)
         for name in held
     }
 
 
-def remove_lock(root: str, name: str) -> None:
+def remove_lock(storage: Storage, name: str) -> None:
     """Remove a lock that nobody holds, while no driver lives."""
-    open_storage(root).delete_all(f"{_TOP}/{name}")
+    storage.files.delete_all(f"{_TOP}/{name}")
 
 
 class Lease:
     """One process's part in a lock."""
 
-    def __init__(self, storage: Storage, name: str) -> None:
-        self._storage, self._name, self._folder = storage, name, f"{_TOP}/{name}"
+    def __init__(self, files: Files, name: str) -> None:
+        self._files, self._name, self._folder = files, name, f"{_TOP}/{name}"
         self._nonce = uuid.uuid4().hex
         self._number, self._beats, self._lost = 0, 0, False
 
@@ -157,7 +157,7 @@ class Lease:
         """
         if self._lost:
             raise LeaseLost(
-                f"{self._storage.place(self._folder)}: another process has taken this lock, since"
+                f"{self._files.place(self._folder)}: another process has taken this lock, since"
                 " this one gave no sign of life for too long. What it makes is the other one's now",
             )
 
@@ -167,7 +167,7 @@ class Lease:
         """
         if self.is_held():
             self._beats += 1
-            self._storage.write(self._path(self._number), self._record())
+            self._files.write(self._path(self._number), self._record())
 
     def is_held(self) -> bool:
         """Ask the storage whether this process still holds the lock."""
@@ -178,31 +178,31 @@ class Lease:
         """Write that the lock is free, where it is still held."""
         with suppress(StorageError):
             if self.is_held():
-                self._storage.write(self._path(self._number), self._record(done=True))
+                self._files.write(self._path(self._number), self._record(done=True))
 
     def _create_after(self, number: int) -> bool:
         """Take the lock after the holder of a number; return whether that was possible."""
         own = number + 1
-        if not self._storage.create(self._path(own), self._record()):
+        if not self._files.create(self._path(own), self._record()):
             return False
         there = self._numbers()
         if max(there, default=0) != own or (number and number not in there):
-            self._storage.delete(self._path(own))  # this process was too slow
+            self._files.delete(self._path(own))  # this process was too slow
             return False
         self._number = own
         for old in there - {own}:
-            self._storage.delete(self._path(old))
+            self._files.delete(self._path(old))
         return True
 
     def _numbers(self) -> set[int]:
-        return {int(name) for name in self._storage.names(self._folder) if name.isdecimal()}
+        return {int(name) for name in self._files.names(self._folder) if name.isdecimal()}
 
     def _last(self) -> tuple[int, bytes]:
         """Return the highest number and its file; 0 where nobody has held the lock."""
         while numbers := self._numbers():
             # else its next holder has removed it in between
             with suppress(FileNotFoundError):
-                return max(numbers), self._storage.read(self._path(max(numbers)))
+                return max(numbers), self._files.read(self._path(max(numbers)))
         return 0, b""
 
     def _path(self, number: int) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Published
-from raxalign.store.files import open_storage
+from raxalign.store.files import files_of
 from raxalign.store.key import digest
 from raxalign.store.manifest import FileEntry, compare, file_entry
 from raxalign.store.sealed import parse, seal, unseal
@@ -39,7 +39,7 @@ class Ledger:
 
     def __init__(self, root: str) -> None:
         self.root = str(root)
-        self._storage = open_storage(self.root)
+        self._storage = files_of(self.root)
 
     def has(self, key: str) -> bool:
         """Return whether an evaluation is done; cheap, does not look at its bytes."""

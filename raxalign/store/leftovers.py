@@ -7,7 +7,7 @@ from pathlib import Path
 
 from raxalign.store._temporary import discard
 from raxalign.store.alive import process_of
-from raxalign.store.files import open_storage
+from raxalign.store.storage import Storage
 
 SCRATCH = "raxalign-ray-"
 """How the folders of Ray on this machine begin; the name of their process follows."""
@@ -16,15 +16,15 @@ SCRATCH = "raxalign-ray-"
 class Leftovers:
     """The files of a storage root by folder. Paths are relative to the root."""
 
-    def __init__(self, root: str) -> None:
-        self._storage = open_storage(root)
+    def __init__(self, storage: Storage) -> None:
+        self._files = storage.files
 
     def below(self, top: str) -> dict[str, dict[str, int]]:
         """Return the files below a folder with their bytes, grouped by the entry of the folder that
         they belong to (a file of the folder itself is its own entry).
         """
         found: dict[str, dict[str, int]] = {}
-        for name, size in self._storage.names(top).items():
+        for name, size in self._files.names(top).items():
             path = f"{top}/{name}"
             entry = path.removeprefix(f"{top}/").partition("/")[0]
             found.setdefault(entry, {})[path] = size
@@ -32,23 +32,23 @@ class Leftovers:
 
     def read(self, path: str) -> bytes:
         """Return a file's bytes; FileNotFoundError where there is none."""
-        return self._storage.read(path)
+        return self._files.read(path)
 
     def place(self, path: str) -> str:
         """Return the absolute path or URL."""
-        return self._storage.place(path)
+        return self._files.place(path)
 
     def remove(self, top: str, entry: str, files: dict[str, int]) -> None:
         """Remove an entry of a folder with its files."""
         if list(files) == [f"{top}/{entry}"]:
-            self._storage.delete(f"{top}/{entry}")
+            self._files.delete(f"{top}/{entry}")
         else:
             marker = next(iter(files)).removeprefix(f"{top}/{entry}/")
-            self._storage.remove(f"{top}/{entry}", marker)
+            self._files.remove(f"{top}/{entry}", marker)
 
     def temporaries(self) -> Iterator[tuple[Path, int]]:
         """Yield the local files and folders that dead processes left half-written, with bytes."""
-        for path in self._storage.abandoned():
+        for path in self._files.abandoned():
             yield path, bytes_of(path)
 
 

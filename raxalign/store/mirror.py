@@ -12,12 +12,11 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from raxalign.store._filesystem import Storage
 from raxalign.store._temporary import discard, temporary_name
-from raxalign.store.files import open_storage
 from raxalign.store.key import file_digest
 from raxalign.store.manifest import inside
 from raxalign.store.sealed import seal, unseal
+from raxalign.store.storage import Storage
 
 _INDEX = "index.json"
 
@@ -25,14 +24,14 @@ _INDEX = "index.json"
 class Mirror:
     """The copy of a folder at one path of a storage."""
 
-    def __init__(self, root: str, path: str) -> None:
-        self._storage: Storage = open_storage(root)
+    def __init__(self, storage: Storage, path: str) -> None:
+        self._files = storage.files
         self._path = path
 
     @property
     def place(self) -> str:
         """The URL or path of the copy."""
-        return self._storage.place(self._path)
+        return self._files.place(self._path)
 
     def version(self) -> str | None:
         """Return what tells the copy of one moment from another one; None where there is no whole
@@ -53,15 +52,15 @@ class Mirror:
         Raises `StorageError` where the storage cannot be written; the copy then stays what it was.
         """
         digests = {name: file_digest(path) for name, path in files.items()}
-        there = set(self._storage.names(f"{self._path}/files"))
+        there = set(self._files.names(f"{self._path}/files"))
         for name, digest in digests.items():
             if digest not in there:
-                self._storage.upload(files[name], f"{self._path}/files/{digest}")
+                self._files.upload(files[name], f"{self._path}/files/{digest}")
                 there.add(digest)
         data = seal({"files": digests})
-        self._storage.write(f"{self._path}/{_INDEX}", data)
+        self._files.write(f"{self._path}/{_INDEX}", data)
         for digest in there - set(digests.values()):
-            self._storage.delete(f"{self._path}/files/{digest}")
+            self._files.delete(f"{self._path}/files/{digest}")
         return _version(data)
 
     def pull(self, folder: Path) -> str | None:
@@ -77,7 +76,7 @@ class Mirror:
             for name, digest in digests.items():
                 file = aside / name
                 file.parent.mkdir(parents=True, exist_ok=True)
-                self._storage.download(f"{self._path}/files/{digest}", file)
+                self._files.download(f"{self._path}/files/{digest}", file)
                 if file_digest(file) != digest:
                     return None
             aside.mkdir(parents=True, exist_ok=True)
@@ -91,13 +90,13 @@ class Mirror:
 
     def remove(self) -> None:
         """Remove the copy, its index first."""
-        self._storage.delete(f"{self._path}/{_INDEX}")
-        self._storage.delete_all(self._path)
+        self._files.delete(f"{self._path}/{_INDEX}")
+        self._files.delete_all(self._path)
 
     def _index(self) -> tuple[str, dict[str, str]] | None:
         """Return the version and the digests of the files by name."""
         try:
-            data = self._storage.read(f"{self._path}/{_INDEX}")
+            data = self._files.read(f"{self._path}/{_INDEX}")
             digests = {inside(name): str(value) for name, value in unseal(data)["files"].items()}
         except (FileNotFoundError, ValueError, KeyError, AttributeError):
             return None

@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Mapping
 
 from raxalign.errors import StorageError
-from raxalign.store.files import files_of
 from raxalign.store.sealed import parse
+from raxalign.store.storage import Storage
 
 FLUSH_SECONDS = 20.0
 SYSTEM, GPU_HOURS = "system/", "gpu_hours"
@@ -26,8 +26,8 @@ class Spool:
     by workers, without mlflow.
     """
 
-    def __init__(self, root: str, trial: str) -> None:
-        self._root, self._folder = root, f"spool/{trial}"
+    def __init__(self, storage: Storage, trial: str) -> None:
+        self._files, self._folder = storage.files, f"spool/{trial}"
         self._points: list[list[float | str]] = []
         self._lock = threading.RLock()  # a checkpoint's thread flushes too
         self._flushed = time.monotonic()
@@ -54,7 +54,7 @@ class Spool:
         name = f"{self._folder}/{time.time_ns()}-{os.getpid()}.json"
         points = {"node": socket.gethostname(), "points": self._points}
         try:
-            files_of(self._root).write(name, json.dumps(points).encode())
+            self._files.write(name, json.dumps(points).encode())
         # a full disk stops the training where its results are written, with a message
         except StorageError:
             return
@@ -64,15 +64,14 @@ class Spool:
         """Return all points (name, value, step, milliseconds), the last of each name and step (a
         repeated stretch of training replaces the first).
         """
-        storage = files_of(self._root)
-        names = [name for name in storage.names(self._folder) if name.endswith(".json")]
-        found = storage.read_many([f"{self._folder}/{name}" for name in names])
+        names = [name for name in self._files.names(self._folder) if name.endswith(".json")]
+        found = self._files.read_many([f"{self._folder}/{name}" for name in names])
         last: dict[tuple[str, int], tuple[str, float, int, int]] = {}
         for path, data in sorted(found.items()):
             try:
                 points = _points(data)
             except (ValueError, TypeError, KeyError) as error:
-                where = storage.place(path)
+                where = self._files.place(path)
                 warnings.warn(
                     f"{where}: damaged training curves are left out ({error})", stacklevel=2
                 )

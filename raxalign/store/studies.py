@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from raxalign.errors import StorageError
-from raxalign.store.files import open_storage
+from raxalign.store._filesystem import Files
 from raxalign.store.sealed import parse
 
 FOLDER = "studies"
@@ -24,9 +24,8 @@ class Studies:
     whole.
     """
 
-    def __init__(self, root: str) -> None:
-        self.root = str(root)
-        self._storage = open_storage(self.root)
+    def __init__(self, files: Files) -> None:
+        self._files = files
 
     def read_many(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return the records of those studies that have begun, by their names.
@@ -35,12 +34,12 @@ class Studies:
         """
         paths = {_path(name): name for name in names}
         found = {}
-        for path, data in self._storage.read_many(list(paths)).items():
+        for path, data in self._files.read_many(list(paths)).items():
             try:
                 found[paths[path]] = dict(parse(data))
             except ValueError as error:
                 raise StorageError(
-                    f"{self._storage.place(path)}: is not a record of a study ({error}); delete it:"
+                    f"{self._files.place(path)}: is not a record of a study ({error}); delete it:"
                     " `raxalign grid` writes it again"
                 ) from error
         return found
@@ -48,7 +47,7 @@ class Studies:
     def write(self, name: str, record: Mapping[str, Any]) -> None:
         """Put a record in place of the one that may be there."""
         data = json.dumps(record, ensure_ascii=False, indent=1).encode()
-        self._storage.write(_path(name), data)
+        self._files.write(_path(name), data)
 
 
 def _path(name: str) -> str:

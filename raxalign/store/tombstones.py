@@ -5,10 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.files import open_storage
+from raxalign.store._filesystem import Files
 from raxalign.store.manifest import Manifest
 from raxalign.store.sealed import seal, unseal
 
@@ -49,12 +47,12 @@ class Tombstones:
     An artifact that was made again still has its record: what is stored comes first.
     """
 
-    def __init__(self, root: str) -> None:
-        self._storage = open_storage(root)
+    def __init__(self, files: Files) -> None:
+        self._files = files
 
     def keys(self) -> Iterator[tuple[str, str]]:
         """Yield (kind, key) of every record; one listing."""
-        for path in self._storage.marked(_TOP, 3, _MARKER):
+        for path in self._files.marked(_TOP, 3, _MARKER):
             _, kind, _, key = path.split("/")
             yield kind, key
 
@@ -63,7 +61,7 @@ class Tombstones:
         paths = {f"{_path(kind, key)}/{_MARKER}": (kind, key) for kind, key in self.keys()}
         found = {
             key: self._parsed(path, data, kind, key)
-            for path, data in self._storage.read_many(list(paths)).items()
+            for path, data in self._files.read_many(list(paths)).items()
             for kind, key in [paths[path]]
         }
         return {key: entry for key, entry in found.items() if entry is not None}
@@ -72,7 +70,7 @@ class Tombstones:
         """Return a record; None where there is none, or a damaged one, which a warning names."""
         path = f"{_path(kind, key)}/{_MARKER}"
         try:
-            return self._parsed(path, self._storage.read(path), kind, key)
+            return self._parsed(path, self._files.read(path), kind, key)
         except FileNotFoundError:
             return None
 
@@ -80,44 +78,17 @@ class Tombstones:
         try:
             return Tombstone.from_bytes(data, kind, key)
         except (ValueError, TypeError, KeyError) as error:
-            warnings.warn(f"{self._storage.place(path)}: is left out: it {error}", stacklevel=2)
+            warnings.warn(f"{self._files.place(path)}: is left out: it {error}", stacklevel=2)
             return None
 
     def write(self, tombstone: Tombstone) -> None:
         """Add or replace a record."""
         manifest = tombstone.manifest
-        self._storage.write(f"{_path(manifest.kind, manifest.key)}/{_MARKER}", tombstone.to_bytes())
+        self._files.write(f"{_path(manifest.kind, manifest.key)}/{_MARKER}", tombstone.to_bytes())
 
     def remove(self, kind: str, key: str) -> None:
         """Remove a record; nothing where there is none."""
-        self._storage.remove(_path(kind, key), _MARKER)
-
-
-def drop(store: ArtifactStore, kind: str, key: str, why: str) -> int:
-    """Remove an artifact and leave a record of it; returns the bytes that it had.
-
-    Args:
-        store: The artifacts.
-        kind: The kind of the artifact.
-        key: Its key.
-        why: Why it is not kept, for the record.
-
-    Raises:
-        StorageError: There is no such artifact, or it cannot be removed.
-    """
-    manifest = store.manifest(kind, key)
-    when = datetime.now(UTC).isoformat(timespec="seconds")
-    Tombstones(store.root).write(Tombstone(manifest, why, when))
-    store.remove(kind, key)
-    return manifest.size
-
-
-def manifest_of(store: ArtifactStore, kind: str, key: str) -> Manifest | None:
-    """Return the manifest of an artifact, that of its record where it was removed, or None."""
-    if store.has(kind, key):
-        return store.manifest(kind, key)
-    tombstone = Tombstones(store.root).of(kind, key)
-    return tombstone.manifest if tombstone is not None else None
+        self._files.remove(_path(kind, key), _MARKER)
 
 
 def _path(kind: str, key: str) -> str:

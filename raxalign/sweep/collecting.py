@@ -8,12 +8,13 @@ from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.store.collected import collect
+from raxalign.store.storage import Storage
 from raxalign.sweep.observer import Observer
 
 _EVERY = 500  # trials
 
 
-def collect_plan(plan: Plan, root: str) -> None:
+def collect_plan(plan: Plan, storage: Storage) -> None:
     """Collect what a storage has of a plan. A storage that refuses stops nothing: commands on
     another machine then read more objects.
     """
@@ -21,14 +22,14 @@ def collect_plan(plan: Plan, root: str) -> None:
     artifacts = ((stage.kind, stage.key) for stage in there if stage.kind != "evaluation")
     evaluations = (stage.key for stage in there if stage.kind == "evaluation")
     with suppress(StorageError):
-        collect(root, artifacts, evaluations)
+        collect(storage, artifacts, evaluations)
 
 
 class Collector(Observer):
     """Collects what a sweep has made, each time that some hundred trials have ended."""
 
-    def __init__(self, root: str) -> None:
-        self._root, self._ended = root, 0
+    def __init__(self, storage: Storage) -> None:
+        self._storage, self._ended = storage, 0
         self._plan: Plan | None = None
 
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
@@ -43,4 +44,4 @@ class Collector(Observer):
         """Collect now and then."""
         self._ended += 1
         if self._plan is not None and self._ended % _EVERY == 0:
-            collect_plan(self._plan, self._root)
+            collect_plan(self._plan, self._storage)

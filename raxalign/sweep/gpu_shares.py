@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.stages import FITTED, GPU_BYTES
-from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.nodes import Nodes, wait_for_named
 from raxalign.sweep.observer import Observer
@@ -50,7 +50,7 @@ def settle(job: Job, nodes: Nodes, observer: Observer) -> tuple[Job, Nodes]:
     job = replace(job, auto_gpus=False)
     if not any(node.get("GPU") for node in (*nodes.alive, *nodes.later)):
         return replace(job, gpus=0.0), nodes
-    wanted = wanted_bytes(read_plan(job.plan), job.root) if job.plan else None
+    wanted = wanted_bytes(read_plan(job.plan), job.storage) if job.plan else None
     share = 1.0 if job.workers > 1 else share_of_a_card(wanted, _smallest_card())
     held = "a card" if share == 1.0 else f"1/{round(1 / share)} of a card"
     observer.noticed(f"each worker gets {held} (run.gpus_per_worker: auto)")
@@ -72,13 +72,13 @@ def share_of_a_card(wanted: float | None, card: int) -> float:
     return math.floor(_STEP / count) / _STEP  # rounded up, the last worker would not fit
 
 
-def wanted_bytes(plan: Plan, root: str) -> float | None:
+def wanted_bytes(plan: Plan, storage: Storage) -> float | None:
     """Return the memory of a card that the largest training of a plan takes: by what trainings of
     the same method or task took in this storage, else by its encoder's parameters. None where
     neither is known for one of them.
     """
     fitted = [stage for stage in plan.stages.values() if stage.kind in FITTED and not stage.inline]
-    measured = _measured(fitted, root)
+    measured = _measured(fitted, storage)
     found: list[float] = []
     for stage in {(s.kind, s.maker): s for s in fitted}.values():
         known = measured.get((stage.kind, stage.maker)) or _estimated(plan)
@@ -88,9 +88,9 @@ def wanted_bytes(plan: Plan, root: str) -> float | None:
     return max(found, default=_estimated(plan))
 
 
-def _measured(stages: list[Stage], root: str) -> Mapping[tuple[str, str], float]:
+def _measured(stages: list[Stage], storage: Storage) -> Mapping[tuple[str, str], float]:
     """Return the most that trainings of one kind and maker took, with headroom."""
-    manifests = ArtifactStore(root).manifests([(stage.kind, stage.key) for stage in stages])
+    manifests = storage.artifacts.manifests([(stage.kind, stage.key) for stage in stages])
     found: dict[tuple[str, str], float] = {}
     for stage in stages:
         manifest = manifests.get(stage.key)

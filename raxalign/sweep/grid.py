@@ -24,10 +24,8 @@ from raxalign.plan.plan import Plan
 from raxalign.plugin_files import refuse_changed
 from raxalign.printing import to_stderr
 from raxalign.stages import TRAINED
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signed_on
 from raxalign.store.key import digest
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.collecting import Collector, collect_plan
 from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
@@ -55,14 +53,14 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     job = _checked(opened, plan)
     from raxalign.sweep.tuner import run_grid
 
-    root, target = opened.root, target_of(opened, job.local)
+    storage, target = opened.storage, target_of(opened, job.storage.local)
     # a part of a grid copies the whole grid's results: a cell's mean is over all its runs
     whole = opened.plan
-    with carried(target, job.local, lambda: sync(whole, target)):
-        progress, tracker = Progress(Ledger(root)), Tracker(whole, target)
-        keeper = Keeper(whole, root, opened.run.keep)
-        observers = Several([keeper, progress, tracker, Collector(root)])
-        with _interrupt_twice(), signed_on(root, job.plan):
+    with carried(target, job.storage.local, lambda: sync(whole, target)):
+        progress, tracker = Progress(storage.ledger), Tracker(whole, target)
+        keeper = Keeper(whole, storage, opened.run.keep)
+        observers = Several([keeper, progress, tracker, Collector(storage)])
+        with _interrupt_twice(), signed_on(storage, job.plan):
             try:
                 summary = run_grid(plan, job, observers, address=opened.run.address)
             except BaseException:
@@ -70,15 +68,15 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
                 tracker.abandon()
                 raise
         message = tracker.close()
-    collect_plan(whole, root)
+    collect_plan(whole, storage)
     if message is None:
-        _mark_synced(plan, target, job.local)
+        _mark_synced(plan, target, job.storage.local)
     return summary, [message] if message else []
 
 
 def drop_weights(opened: Opened) -> str | None:
     """Remove the weights of a finished grid that it does not keep; returns a line on them."""
-    return Keeper(opened.plan, opened.root, opened.run.keep).finish()
+    return Keeper(opened.plan, opened.storage, opened.run.keep).finish()
 
 
 def run_searches(opened: Opened, studies: Sequence[Study]) -> Searched:
@@ -93,24 +91,24 @@ def run_searches(opened: Opened, studies: Sequence[Study]) -> Searched:
     job = _checked(opened, plan)
     from raxalign.sweep.search.search import search
 
-    target = target_of(opened, job.local)
+    target = target_of(opened, job.storage.local)
     with (
-        carried(target, job.local, lambda: sync(opened.plan, target)),
+        carried(target, job.storage.local, lambda: sync(opened.plan, target)),
         _interrupt_twice(),
-        signed_on(opened.root, job.plan),
+        signed_on(opened.storage, job.plan),
     ):
         found = search(opened, studies, job, target)
-    collect_plan(found.opened.plan, opened.root)
-    messages = [*found.messages, *finish_tracking(found.opened, found.opened.plan, job.local)]
-    return replace(found, messages=messages)
+    collect_plan(found.opened.plan, opened.storage)
+    more = finish_tracking(found.opened, found.opened.plan, job.storage.local)
+    return replace(found, messages=[*found.messages, *more])
 
 
 def _checked(opened: Opened, plan: Plan) -> Job:
     """Check the storage and read the data files of a plan; returns what workers need to know."""
-    settings, root = opened.run, opened.root
-    ArtifactStore(root).check_writable()
+    settings, storage = opened.run, opened.storage
+    storage.artifacts.check_writable()
     refuse_changed(plan.plugins)
-    found = read_files(plan, done=Ledger(root).keys(), memory=local_folder(root) / "read")
+    found = read_files(plan, done=storage.ledger.keys(), memory=storage.local / "read")
     found.refuse_faults(opened.grid.path)
     if found.files:
         to_stderr(str(found))
@@ -120,8 +118,8 @@ def _checked(opened: Opened, plan: Plan) -> Job:
     from raxalign.sweep.job import Job, write_plan
 
     return Job(
-        root,
-        write_plan(plan, root),
+        storage,
+        write_plan(plan, storage),
         settings.workers,
         settings.threads,
         0.0 if settings.gpus_per_worker == "auto" else settings.gpus_per_worker,
@@ -150,9 +148,9 @@ def finish(opened: Opened, plan: Plan) -> list[str]:
     """Do what a finished grid may lack: copy its results to MLflow, remove the weights that it does
     not keep, and collect what an object store has of it; returns messages for the user.
     """
-    messages = finish_tracking(opened, plan, local_folder(opened.root))
+    messages = finish_tracking(opened, plan, opened.storage.local)
     dropped = drop_weights(opened)
-    collect_plan(opened.plan, opened.root)
+    collect_plan(opened.plan, opened.storage)
     return [*messages, dropped] if dropped else messages
 
 
@@ -191,7 +189,7 @@ def describe(opened: Opened, answer: str) -> str | None:
     """Write the answer of the results into the description of the grid's experiment, where it is
     another than before and the grid was tracked; returns a message where that could not be done.
     """
-    local = local_folder(opened.root)
+    local = opened.storage.local
     target = target_of(opened, local)
     marker = local / "tracked" / f"{digest([target.uri, opened.plan.name])[:32]}.answer"
     database = target.uri.removeprefix("sqlite:///")
@@ -222,8 +220,8 @@ def copy_all(opened: Opened, target: Target, local: Path) -> int:
 def target_of(opened: Opened, local: Path) -> Target:
     """Return where the runs of a grid go."""
     return Target(
-        opened.run.tracking_uri or default_uri(opened.root, local),
-        opened.root,
+        opened.run.tracking_uri or default_uri(opened.storage, local),
+        opened.storage,
         opened.grid.text_of_file,
     )
 
@@ -243,7 +241,7 @@ def _marker(target: Target, plan: Plan, local: Path) -> Path:
 
 def _mark_synced(plan: Plan, target: Target, local: Path) -> None:
     wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
-    if not Ledger(target.root).keys() >= wanted:
+    if not target.storage.ledger.keys() >= wanted:
         return
     marker = _marker(target, plan, local)
     marker.parent.mkdir(parents=True, exist_ok=True)
@@ -278,10 +276,3 @@ def _interrupt_twice() -> Iterator[None]:
     finally:
         for known, handler in before.items():
             signal.signal(known, handler)
-
-
-def local_folder(root: str) -> Path:
-    """Return the machine's own folder of a storage (see `Job.local`)."""
-    from raxalign.sweep.job import Job
-
-    return Job(root, "").local

@@ -24,8 +24,6 @@ from ray.util.placement_group import placement_group
 
 from raxalign.errors import LeaseLost
 from raxalign.stages import is_trained
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.losses import Losses, describe_loss, describe_retry, progress_of
 from raxalign.sweep.messages import leave_notice
@@ -54,10 +52,10 @@ def _run_groups(job: Job, key: str) -> str | None:
     """Run one group after the other until the trial is trained, fails, or was lost too often;
     returns the message of its failure.
     """
-    ledger, plan = Ledger(job.root), read_plan(job.plan)
+    ledger, plan = job.storage.ledger, read_plan(job.plan)
     losses = Losses(job.max_failures, lambda: progress_of(job, plan, key))
     for number in count():
-        if is_trained(plan, key, ArtifactStore(job.root), ledger):
+        if is_trained(plan, key, job.storage.artifacts, ledger):
             break
         ledger.clear_failure(key)
         remove_groups_of(key)  # of an earlier driver of this trial, which was lost

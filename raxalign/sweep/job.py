@@ -9,7 +9,6 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 from raxalign.config.run import Checkpointing
 from raxalign.errors import StorageError
@@ -18,15 +17,14 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.stored import plan_at, plan_path
 from raxalign.plugin_files import load_files
 from raxalign.stages import Workshop
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.files import CACHE_GIB, files_of, machine_folder, split_place
-from raxalign.store.ledger import Ledger
+from raxalign.store.files import CACHE_GIB, split_place
+from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 
 
 @dataclass(frozen=True)
 class Job:
-    """`plan` is the plan's place in the storage `root`; `threads` and `gpus` are one worker's
+    """`plan` is the plan's place in the `storage`; `threads` and `gpus` are one worker's
     share, `workers` those of a training trial; `max_failures` is how often a lost worker is
     replaced without progress in between, `scratch` a folder or URL for Ray's own files, which
     nobody needs afterwards; `at_once` is the most trials that run at a time (None: as many as fit);
@@ -36,7 +34,7 @@ class Job:
     written every `checkpoint_minutes`. `activation_checkpointing` says how trainings save memory.
     """
 
-    root: str
+    storage: Storage
     plan: str
     workers: int = 1
     threads: int = 1
@@ -50,20 +48,13 @@ class Job:
     checkpoint_minutes: float = 10.0
     activation_checkpointing: Checkpointing = "auto"
 
-    @property
-    def local(self) -> Path:
-        """A folder for checkpoints and downloads: in the storage where that is a file system, else
-        in the user's cache.
-        """
-        return machine_folder(self.root)
 
-
-def write_plan(plan: Plan, root: str) -> str:
+def write_plan(plan: Plan, storage: Storage) -> str:
     """Put the plan into the storage, where every worker finds it; returns its place."""
     text = plan.to_json()
     path = plan_path(text)
-    files_of(root).write(path, text.encode())
-    return f"{root}/{path}"
+    storage.files.write(path, text.encode())
+    return f"{storage}/{path}"
 
 
 @cache
@@ -91,7 +82,7 @@ def require_storage(job: Job) -> None:
     """
     if job.sign and not sees(job.sign):
         raise StorageError(
-            f"{job.root}: {socket.gethostname()} does not see what the driver wrote there. Mount"
+            f"{job.storage}: {socket.gethostname()} does not see what the driver wrote there. Mount"
             " one shared file system at that path on all machines, or give an object store"
             " (--storage s3://...)"
         )
@@ -141,9 +132,7 @@ def open_workshop(
     runtime = replace(runtime, checkpointing=job.activation_checkpointing)
     if report is not None:
         runtime = replace(runtime, report=report)
-    workshop = Workshop(
-        read_plan(job.plan), ArtifactStore(job.root), Ledger(job.root), runtime, job.local
-    )
+    workshop = Workshop(read_plan(job.plan), job.storage, runtime)
     if announce is not None:
         workshop.announce = announce
     return workshop

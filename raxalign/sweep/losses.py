@@ -15,8 +15,6 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.stages import TRAINED
 from raxalign.stages.checkpoints import Checkpoints
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import Job
 
 GIVEN_UP = "given_up"  # in Tune's configuration of a trial: why it is not run once more
@@ -28,7 +26,7 @@ def progress_of(job: Job, plan: Plan, key: str) -> Mark:
     done, and the steps that the checkpoints of the others keep. What got further has a greater
     mark.
     """
-    ledger, store = Ledger(job.root), ArtifactStore(job.root)
+    ledger, store = job.storage.ledger, job.storage.artifacts
     evaluations = list(plan.by_key[key].evaluations.values()) if key in plan.by_key else []
     trained = [
         stage
@@ -39,7 +37,7 @@ def progress_of(job: Job, plan: Plan, key: str) -> Mark:
     return (
         sum(ledger.has(evaluation) for evaluation in evaluations),
         len(trained) - len(going),
-        sum(Checkpoints(job.root, job.local, stage.key).steps() for stage in going),
+        sum(Checkpoints(job.storage, stage.key).steps() for stage in going),
     )
 
 

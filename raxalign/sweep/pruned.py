@@ -7,7 +7,6 @@ from __future__ import annotations
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.tried import read_record
-from raxalign.store.ledger import Ledger
 from raxalign.tracking.recorder import Event
 
 
@@ -16,7 +15,7 @@ def pruned_events(opened: Opened) -> list[Event]:
     whole elsewhere, for the grid itself or to confirm a point, are not among them.
     """
     found = {
-        study.name: read_record(opened.root, study).pruned
+        study.name: read_record(opened.storage, study).pruned
         for study in opened.plan.studies
         if study.prunes
     }
@@ -26,7 +25,7 @@ def pruned_events(opened: Opened) -> list[Event]:
     def suggested(study: Study) -> list[Suggestion]:
         return [Suggestion(entry.number, entry.values) for entry in found.get(study.name, ())]
 
-    plan, there = reopened(opened, suggested).plan, Ledger(opened.root).keys()
+    plan, there = reopened(opened, suggested).plan, opened.storage.ledger.keys()
     places = {
         (name, entry.number): entry.stopped.words
         for name, entries in found.items()

@@ -15,10 +15,8 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, below, made_again
 from raxalign.printing import counted, to_stderr
 from raxalign.stages.workshop import TRAINED
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signs
-from raxalign.store.ledger import Ledger
-from raxalign.store.tombstones import Tombstones, drop
+from raxalign.store.storage import Storage
 from raxalign.sweep.observer import Observer
 
 
@@ -27,16 +25,16 @@ class Keeper(Observer):
     another living driver. A storage that refuses stops nothing: the weights stay.
     """
 
-    def __init__(self, plan: Plan, root: str, keep: Keep) -> None:
+    def __init__(self, plan: Plan, storage: Storage, keep: Keep) -> None:
         """Look at what is done.
 
         Args:
             plan: All trials of the grid, those that are not run now included.
-            root: The storage root.
+            storage: The storage.
             keep: What is kept.
         """
-        self._plan, self._root, self._keep = plan, root, keep
-        self._store, self._ledger = ArtifactStore(root), Ledger(root)
+        self._plan, self._storage, self._keep = plan, storage, keep
+        self._store, self._ledger = storage.artifacts, storage.ledger
         self.dropped = self.freed = 0
         self._error: StorageError | None = None
         self._keeping: Keeping | None = None
@@ -44,7 +42,7 @@ class Keeper(Observer):
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
         """Report the weights that were not kept and that a pending evaluation needs."""
         stored = {key for _, key in self._store.keys()}  # noqa: SIM118
-        records = Tombstones(self._root).all()
+        records = self._storage.tombstones.all()
         if message := made_again(plan, self._ledger.keys(), stored, records):
             to_stderr(f"note: {message}")
 
@@ -108,7 +106,7 @@ class Keeper(Observer):
         kind = self._plan.stages[key].kind
         try:
             if self._store.has(kind, key) and not self._needed_elsewhere(key):
-                self.freed += drop(self._store, kind, key, why)
+                self.freed += self._storage.drop(kind, key, why)
                 self.dropped += 1
         except StorageError as error:
             self._error = error
@@ -117,7 +115,7 @@ class Keeper(Observer):
         """Whether an evaluation that is not done needs a stage in the plan of another living
         driver. A plan that cannot be read is taken to need it.
         """
-        others = [sign.plan for sign in signs(self._root) if sign.lives and not sign.own]
+        others = [sign.plan for sign in signs(self._storage) if sign.lives and not sign.own]
         return any(
             needs is None or any(not self._ledger.has(entry) for entry in needs.get(key, ()))
             for needs in map(_needs, others)

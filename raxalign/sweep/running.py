@@ -17,8 +17,6 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.stages import TRAINED
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import EVERY, Notes
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.messages import SAID, Notices
@@ -92,7 +90,7 @@ class Sweep:
             room: Returns what the cluster has room for at the moment.
         """
         self._source, self._job, self._observer, self._find_room = source, job, observer, room
-        self._ledger, self._store = Ledger(job.root), ArtifactStore(job.root)
+        self._ledger, self._store = job.storage.ledger, job.storage.artifacts
         self._order, self._notes = Order(), Notes(job.scratch)
         self._notices, self._said = Notices(job.scratch), Notices(job.scratch, SAID)
         self._plans: dict[str, tuple[Plan, str]] = {}  # step -> its plan, and where workers find it
@@ -340,8 +338,8 @@ class Sweep:
             for key in missing_stages(plan, wanted, self._store, self._observer)
             if key not in self._plans
         ]
-        place = self._job.plan or write_plan(plan, self._job.root)
-        took = sampled_seconds(plan, self._job.root, done)
+        place = self._job.plan or write_plan(plan, self._job.storage)
+        took = sampled_seconds(plan, self._job.storage, done)
         steps = steps_of(plan, stages, pending, self._job)
         expected = expected_steps(plan, steps, took, self._job)
         self._plans |= {step.key: (plan, place) for step in steps}

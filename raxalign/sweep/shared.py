@@ -15,6 +15,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raxalign.errors import StorageError
 from raxalign.store.files import split_place
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, sees
 
 LIMIT = 120.0  # seconds within which a machine must have started a worker and answered
@@ -60,18 +61,20 @@ def check_shared(job: Job) -> None:
     living = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
     if faults.keys() & living:
         raise StorageError(
-            describe_faults(job.root, {n: _host(nodes[n]) for n in faults if n in living}, faults)
+            describe_faults(
+                job.storage, {n: _host(nodes[n]) for n in faults if n in living}, faults
+            )
         )
 
 
-def describe_faults(root: str, hosts: Mapping[str, str], faults: Mapping[str, str]) -> str:
+def describe_faults(storage: Storage, hosts: Mapping[str, str], faults: Mapping[str, str]) -> str:
     """Return the message for machines (id -> name) that do not share the storage."""
     said = "; ".join(
         f"{host} {faults[node]}" for node, host in sorted(hosts.items(), key=itemgetter(1))
     )
     return (
-        f"{root}: not every machine of the cluster has this storage: {said}. Mount one shared file"
-        " system at that path on all of them, or give an object store (--storage s3://...)"
+        f"{storage}: not every machine of the cluster has this storage: {said}. Mount one shared"
+        " file system at that path on all of them, or give an object store (--storage s3://...)"
     )
 
 

@@ -60,7 +60,7 @@ def attempt(
         Exception: Transient errors, so that Tune tries again; in a group every error, since the
             others wait for this worker. What follows the loss of another worker is `PeerLost`.
     """
-    spool = Spool(job.root, key)
+    spool = Spool(job.storage, key)
     report = _reporter(spool, Note(job.scratch if rank == 0 else "", key))
     try:
         workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
@@ -73,7 +73,7 @@ def attempt(
     except Pruned:
         return None
     except Exception as error:
-        message = _kept(Ledger(job.root), key, error, world_size)
+        message = _kept(job.storage.ledger, key, error, world_size)
         if world_size > 1:
             raise
         return message
@@ -125,7 +125,7 @@ def run_inline(config: dict[str, Any], job: Job) -> None:
     key = config["trial"]
     error = given_up(config, job)
     if error is None:
-        Ledger(job.root).clear_failure(key)
+        job.storage.ledger.clear_failure(key)
         error = attempt(job, key, scored=TuneScores().take)
     tune.report({"trial": key, "error": error or "", **where_pruned(job, key), "done": True})
 
@@ -149,8 +149,8 @@ class TuneScores:
 def where_pruned(job: Job, key: str) -> dict[str, str]:
     """Return in words where a trial was ``pruned``; nothing for one that was not."""
     plan = read_plan(job.plan)
-    curve = pruned_at(plan, key, job.root) if plan.studies else None
-    if curve is None or all(map(Ledger(job.root).has, plan.by_key[key].evaluations.values())):
+    curve = pruned_at(plan, key, job.storage) if plan.studies else None
+    if curve is None or all(map(job.storage.ledger.has, plan.by_key[key].evaluations.values())):
         return {}
     return {"pruned": f"pruned at step {curve.points[-1].step:,} of {curve.steps:,}"}
 
@@ -159,5 +159,5 @@ def given_up(config: dict[str, Any], job: Job) -> str | None:
     """Return why the driver has given up a trial, and keep it; None where it has not."""
     reason: str | None = config.get(GIVEN_UP)
     if reason is not None:
-        keep_failure(Ledger(job.root), config["trial"], reason, "")
+        keep_failure(job.storage.ledger, config["trial"], reason, "")
     return reason

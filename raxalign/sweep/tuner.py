@@ -22,7 +22,6 @@ from ray.tune.utils.object_cache import _ObjectCache
 
 from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.cluster import connect, disconnect, remove_scratch, scratch_folder
 from raxalign.sweep.gpu_shares import settle
 from raxalign.sweep.job import Job
@@ -134,7 +133,7 @@ def run_sweep(
     Raises:
         ResourceError: The cluster can never give what a trial asks for.
     """
-    job = replace(job, scratch=scratch_folder(job.root, address))
+    job = replace(job, scratch=scratch_folder(job.storage.root, address))
     connect(address, job)
     try:
         job = signed(job) if address else job
@@ -260,7 +259,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
     """A listener of Tune that passes on what it hears to the sweep."""
 
     def __init__(self, sweep: Sweep, job: Job, waits: GroupWaits) -> None:
-        self._sweep, self._ledger, self._waits = sweep, Ledger(job.root), waits
+        self._sweep, self._ledger, self._waits = sweep, job.storage.ledger, waits
         self._recoveries = Recoveries(sweep.plan_of, job, sweep.delayed)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -13,8 +13,6 @@ from raxalign.plan.checks.shortage import shortages
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.tried import is_over
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 from raxalign.sweep import grid
 
 if TYPE_CHECKING:
@@ -39,23 +37,23 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
     dead processes left half-written in the storage is removed first, also where nothing is left to
     run.
     """
-    ArtifactStore(opened.root).sweep_temporaries()
+    opened.storage.artifacts.sweep_temporaries()
     named = _run_named(opened, plan) if plan.trials else Ended(plan, 0, 0, {})
     if not studies:
         return named
-    there, whole, local = Ledger(opened.root).keys(), opened.plan, grid.local_folder(opened.root)
-    if all(is_over(whole, opened.root, study, there) for study in studies):
+    there, whole, local = opened.storage.ledger.keys(), opened.plan, opened.storage.local
+    if all(is_over(whole, opened.storage, study, there) for study in studies):
         messages = (*named.messages, *grid.finish_tracking(opened, whole, local))
         return Ended(whole, named.done, whole.cached(there) - named.done, named.failed, messages)
     found = grid.run_searches(opened, studies)
     failed, whole = {**named.failed, **found.failed}, found.opened.plan
     done = named.done + found.ran
-    cached = whole.cached(Ledger(opened.root).keys()) - done
+    cached = whole.cached(opened.storage.ledger.keys()) - done
     return Ended(whole, done, max(cached, 0), failed, (*named.messages, *found.messages))
 
 
 def _run_named(opened: Opened, plan: Plan) -> Ended:
-    cached = plan.cached(Ledger(opened.root).keys())
+    cached = plan.cached(opened.storage.ledger.keys())
     if cached == len(plan.trials):
         return Ended(plan, 0, cached, {}, grid.finish(opened, plan))
     if short := shortages(plan):

@@ -4,29 +4,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
-from raxalign.config.sources import differs_by_language
 from raxalign.sample import Sample, of_column
-from raxalign.tasks.base import Outcome, SharedRows, TaskInputs
+from raxalign.tasks.base import SharedRows
 from raxalign.tasks.spans.metrics import MEASURED, METRICS
 from raxalign.tasks.spans.params import SpanParams
+from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.transfer.selection import kept
-from raxalign.tasks.transfer.settings import SettingTask, split_faults
-from raxalign.tasks.transfer.task import DataFiles, HubSet
+from raxalign.tasks.transfer.task import TransferTask
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.runtime import Runtime
+    from raxalign.tasks.base import TaskInputs
+    from raxalign.tasks.spans.head import SpanHead
 
 
 @final
-class Mlqa(SettingTask):
+class Mlqa(TransferTask):
     """Answers as spans of the context, by two logits per piece of the last layer, trained on
     SQuAD's questions in the pivot.
 
@@ -54,6 +51,7 @@ class Mlqa(SettingTask):
     papers = ("lewis2020", "rajpurkar2016", "data=xquad artetxe2020")
     metrics = MEASURED
     main_metric = "f1"
+    row_options = (*TransferTask.row_options, "hub")
     predicts = frozenset({"answer", "context", "exact_match", "f1", "id", "prediction"})
 
     class Params(SpanParams):
@@ -68,16 +66,16 @@ class Mlqa(SettingTask):
     params: Params
 
     def canonical(self) -> dict[str, object]:
-        """Without what other data would need, and without the mixing that other settings do not
-        have.
+        """Return the options without what other data would need, and without the mixing that other
+        settings do not have.
         """
         idle = {name for name in ("hub", "phrasebook") if name != self.params.data}
         idle |= {"code_switching"} if self.params.setting != "translate-train" else set()
         return {name: value for name, value in self.params.identity().items() if name not in idle}
 
     def training(self) -> Mapping[str, object]:
-        """All options but what is done with the epochs afterwards: XLT and G-XLT share a training,
-        and so do all rules.
+        """Return all options but what is done with the epochs afterwards: XLT and G-XLT share a
+        training, and so do all rules.
         """
         setting = "translate-train" if self.params.setting == "translate-train" else "zero-shot"
         options = {
@@ -88,45 +86,26 @@ class Mlqa(SettingTask):
         return {**options, "setting": setting, "kept": kept(self.params.selection)}
 
     def watches(self, metric: str) -> bool:
-        """Whether it is a score of answers in the language of the question, and the dev selections
-        are made.
+        """Return whether it is a score of answers in the language of the question, and the dev
+        selections are made.
         """
         asked = self.params.selection != "last" and self.params.setting != "g-xlt"
         return asked and metric in ("f1", "exact_match")
 
     def prepares(self, lang: str, pivot: str) -> SharedRows | None:
-        """What decides on the training questions of a language; None where two languages are mixed:
-        the questions of one are then read on the contexts of the other.
+        """Return what decides on the training questions of a language; None where two languages are
+        mixed: the questions of one are then read on the contexts of the other.
         """
-        if not self.trains_on(lang, pivot) or self.params.code_switching != "none":
-            return None
-        found, sources = self.canonical(), self.sources(lang, pivot)
-        names = ("data", "codes", "hub", "phrasebook", "max_train")
-        return SharedRows(
-            {name: found[name] for name in names if name in found},
-            {name: source for name, source in sources.items() if name == "train"},
-        )
+        return None if self.params.code_switching != "none" else super().prepares(lang, pivot)
 
-    def write_rows(
-        self,
-        lang: str,
-        inputs: TaskInputs,
-        tokenizer: Any,
-        threads: int,  # noqa: ARG002
-        folder: Path,
-    ) -> Mapping[str, object]:
-        """Writes the training questions of a language for `TaskInputs.rows`, in one process."""
-        from raxalign.tasks.spans.divided_questions import write_questions
-
-        questions = self.data(inputs).questions("train", lang)
-        return write_questions(questions, lang, tokenizer, folder)
+    def evaluated_sets(self) -> Any:
+        """Return what names the data of each split."""
+        return self.params.hub if self.params.data == "hub" else self.params.data
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
-        """The set that is evaluated, and the training set."""
-        hub, splits = (
-            self.params.hub,
-            {"hub": "test", **({"train": "train"} if self.trains_on(lang, pivot) else {})},
-        )
+        """Return the set that is evaluated, and the training set."""
+        hub, splits = self.params.hub, {"hub": "test"}
+        splits |= {"train": "train"} if self.trains_on(lang, pivot) else {}
         return {
             name: HubSet(
                 *hub.place(split, lang, pivot, self.names)[:2], hub.revision_of(split, lang, pivot)
@@ -134,69 +113,13 @@ class Mlqa(SettingTask):
             for name, split in splits.items()
         }
 
-    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Those of all transfer, selection or evaluation by sets that are not given, and one file
-        to evaluate for all languages.
-        """
-        data, faults = self.params.data, super().check(languages, pivot)
-        sets = self.params.hub if data == "hub" else data
-        if not isinstance(sets, str):
-            faults += split_faults(sets.dev, sets.test, self.params.selection, "a dev set")
-        if isinstance(data, DataFiles) and any(
-            path is not None and not differs_by_language(path) for path in (data.dev, data.test)
-        ):
-            # Unlike XNLI's, the format does not say which language a question is in.
-            faults.append(
-                "data.dev and data.test: need one file per language: put {lang} in the path"
-            )
-        return faults
+    def head(self, inputs: TaskInputs) -> SpanHead:
+        """Return the reader of the questions, and the maker and judge of models."""
+        from raxalign.tasks.spans.head import SpanHead
 
-    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
-        """Reads all splits; evaluated questions that are trained on are a fault."""
-        if isinstance(self.params.data, DataFiles):
-            trained = self.training_languages(languages, pivot)
-            yield from self.data(TaskInputs(pivot)).read_files(
-                self.languages(languages, pivot), trained
-            )
-
-    def data(self, inputs: TaskInputs) -> Any:
-        """Returns the reader of the task's questions (`QaData`)."""
-        from raxalign.tasks.spans.data import QaData
-
-        return QaData(self.name, self.params, inputs)
-
-    def train(
-        self,
-        aligned: AlignedEncoder,
-        languages: tuple[str, ...],
-        inputs: TaskInputs,
-        runtime: Runtime,
-        folder: Path,
-    ) -> Mapping[str, object]:
-        """Fine-tunes on the training questions of `languages`: one model, or one per direction
-        where the pivot's transforms differ by language.
-        """
-        from raxalign.tasks.spans.training import train
-
-        return train(self.data(inputs), aligned, languages, runtime, folder)
+        return SpanHead(self, inputs)
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """F1 and exact match, with a unit per context."""
+        """Return the sample of F1 or exact match, with a unit per context."""
         return of_column(rows, metric) if metric in METRICS else None
-
-    def evaluate(
-        self,
-        aligned: AlignedEncoder,
-        languages: tuple[str, ...],
-        inputs: TaskInputs,
-        runtime: Runtime,  # noqa: ARG002
-        trained: Path | None,
-    ) -> Outcome:
-        """F1 and exact match of every language or pair on the splits that are given, at the epoch
-        that `selection` chooses.
-        """
-        from raxalign.tasks.spans.evaluation import evaluate
-
-        assert trained is not None, "the plan makes the training first"
-        return evaluate(self.data(inputs), aligned, languages, trained)

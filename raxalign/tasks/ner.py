@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Annotated, final
 
 from raxalign.tasks.tagging.params import TaggingParams
-from raxalign.tasks.tagging.scheme import Made, Split
+from raxalign.tasks.tagging.scheme import Made
 from raxalign.tasks.tagging.task import TaggingTask
-from raxalign.tasks.transfer.task import DATASET
+from raxalign.tasks.transfer.params import DATASET, Split
 
 
 @final

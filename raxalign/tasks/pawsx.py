@@ -7,7 +7,7 @@ from typing import Annotated, final
 from raxalign.tasks.classification.params import ClassificationParams
 from raxalign.tasks.classification.scheme import Columns
 from raxalign.tasks.classification.task import ClassificationTask
-from raxalign.tasks.transfer.task import DATASET
+from raxalign.tasks.transfer.params import DATASET
 
 
 @final

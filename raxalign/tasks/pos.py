@@ -10,9 +10,9 @@ from typing import Annotated, final
 from pydantic import Field
 
 from raxalign.tasks.tagging.params import TaggingParams
-from raxalign.tasks.tagging.scheme import UPOS, Made, Split, TagColumns
+from raxalign.tasks.tagging.scheme import UPOS, Made, TagColumns
 from raxalign.tasks.tagging.task import TaggingTask
-from raxalign.tasks.transfer.task import DATASET, REVISION
+from raxalign.tasks.transfer.params import DATASET, REVISION, Split
 
 _TREEBANKS = {
     "ar": "ar_padt",

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Annotated, Literal, final
 
 from raxalign.tasks.tagging.params import TaggingParams
-from raxalign.tasks.tagging.scheme import Made, Split, TagColumns
+from raxalign.tasks.tagging.scheme import Made, TagColumns
 from raxalign.tasks.tagging.task import TaggingTask
-from raxalign.tasks.transfer.task import DATA, DataFiles
+from raxalign.tasks.transfer.params import DATA, DataFiles, Split
 
 
 @final

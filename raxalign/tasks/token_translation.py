@@ -19,7 +19,7 @@ from raxalign.sample import Sample
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.classification.scheme import XNLI
 from raxalign.tasks.transfer.outcome import means
-from raxalign.tasks.transfer.task import DATASET, REVISION
+from raxalign.tasks.transfer.params import DATASET, REVISION
 from raxalign.tasks.translation.counts import MEASURED, SCHEMA, shift_sample
 from raxalign.tasks.translation.sentences import XnliFiles, XnliSentences
 from raxalign.tasks.vectors.frame import heldout_splits

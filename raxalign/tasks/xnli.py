@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Annotated, ClassVar, final
 
 from raxalign.tasks.classification.params import ClassificationParams
-from raxalign.tasks.classification.scheme import ALIASES, COLUMNS, LABELS, XNLI, Made, Split
+from raxalign.tasks.classification.scheme import ALIASES, COLUMNS, LABELS, XNLI, Made
 from raxalign.tasks.classification.task import ClassificationTask
-from raxalign.tasks.transfer.task import DATASET
+from raxalign.tasks.transfer.params import DATASET, Split
 
 
 @final

@@ -13,6 +13,7 @@ from typing import Any
 from raxalign.errors import RaxalignError
 from raxalign.plugin_files import blamed
 from raxalign.store.lock import turn
+from raxalign.store.storage import Storage
 
 SQLITE = "sqlite:///"
 _SETTINGS = {
@@ -44,20 +45,20 @@ class TrackingError(RaxalignError):
 
 @dataclass(frozen=True)
 class Target:
-    """Where runs go: a tracking URI, the storage root, and the grid file's text (kept with the
+    """Where runs go: a tracking URI, the storage, and the grid file's text (kept with the
     run of the grid).
     """
 
     uri: str
-    root: str
+    storage: Storage
     grid_text: str
 
 
-def default_uri(root: str, local: Path) -> str:
+def default_uri(storage: Storage, local: Path) -> str:
     """Return the URI of the database in the storage, or in the machine's own folder where the
     storage is an object store.
     """
-    folder = Path(root) if "://" not in root else local
+    folder = local if storage.is_remote else Path(storage.root.removeprefix("file://"))
     return f"{SQLITE}{folder.absolute()}/mlflow.db"
 
 

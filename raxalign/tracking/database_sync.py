@@ -18,9 +18,9 @@ from pathlib import Path
 
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.printing import to_stderr
-from raxalign.store.files import is_remote
 from raxalign.store.lease import lease
 from raxalign.store.mirror import Mirror
+from raxalign.store.storage import Storage
 from raxalign.tracking.client import Target, default_uri
 
 DATABASE, ARTIFACTS, _PLACE = "mlflow.db", "mlartifacts", "place.txt"
@@ -39,10 +39,10 @@ def carried(target: Target, local: Path, again: Callable[[], object]) -> Iterato
         local: The machine's folder of the storage.
         again: Brings the runs of this grid to the database once more.
     """
-    if not is_remote(target.root) or target.uri != default_uri(target.root, local):
+    if not target.storage.is_remote or target.uri != default_uri(target.storage, local):
         yield
         return
-    copy = Copy(target.root, local)
+    copy = Copy(target.storage, local)
     try:
         copy.fetch()
     except StorageError as error:
@@ -61,9 +61,9 @@ def carried(target: Target, local: Path, again: Callable[[], object]) -> Iterato
 class Copy:
     """The database in the machine's folder of an object store, and its copy in the storage."""
 
-    def __init__(self, root: str, local: Path) -> None:
-        self._root, self._local = root, local
-        self._mirror = Mirror(root, "tracking")
+    def __init__(self, storage: Storage, local: Path) -> None:
+        self._storage, self._local = storage, local
+        self._mirror = Mirror(storage, "tracking")
         self._database = local / DATABASE
         self._mark, self._users = local / ".mlflow.copied", local / ".mlflow.users"
 
@@ -91,7 +91,7 @@ class Copy:
         """Copy the database to the storage. Raises `RaxalignError` where that cannot be done."""
         if not self._database.exists():
             return
-        with lease(self._root, "tracking") as held:
+        with lease(self._storage, "tracking") as held:
             if self.fetch():
                 again()
             with tempfile.TemporaryDirectory(prefix="raxalign-") as folder:
@@ -148,8 +148,8 @@ class Copy:
         aside = next(name for name in names if not name.exists())
         _copy_database(self._database, aside)
         to_stderr(
-            f"the tracking store of {self._root} was written from another machine, and is used now;"
-            f" this machine's is kept as {aside}. Runs of other grids that are in it alone:"
+            f"the tracking store of {self._storage} was written from another machine, and is used"
+            f" now; this machine's is kept as {aside}. Runs of other grids that are in it alone:"
             " `raxalign sync` copies them from the ledger"
         )
 

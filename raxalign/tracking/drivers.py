@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from raxalign.store.alive import lives, maker_name
 from raxalign.store.drivers import clock_lead
+from raxalign.store.storage import Storage
 
 PREFIX = "raxalign.driver."
 SILENCE = 300.0  # seconds after which a driver on another machine that gave no sign counts as dead
@@ -60,9 +61,9 @@ class Driver:
         return [tag for tag in _others(tags, self.tag) if not self.finds_alive(tags[tag])]
 
 
-def this_driver(root: str) -> Driver:
+def this_driver(storage: Storage) -> Driver:
     """Return the driver that this process is, with the clock of a storage."""
-    return Driver(maker_name(), clock_lead(root))
+    return Driver(maker_name(), clock_lead(storage))
 
 
 def _others(tags: Mapping[str, str], own: str) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from raxalign.store.key import digest
 from raxalign.store.lock import turn
+from raxalign.store.storage import Storage
 from raxalign.tracking.client import SQLITE
 
 
@@ -21,14 +22,14 @@ class Turns:
     what two drivers made at once.
     """
 
-    def __init__(self, uri: str, root: str | None = None) -> None:
+    def __init__(self, uri: str, storage: Storage | None = None) -> None:
         self._database = uri.startswith(SQLITE)
         self._path: Path | None = None
         if self._database:
             database = Path(uri.removeprefix(SQLITE))
             self._path = database.with_name(f".{database.name}.runs.lock")
-        elif root is not None and "://" not in root:
-            self._path = Path(root) / f".tracking-{digest(uri)[:16]}.lock"
+        elif storage is not None and not storage.is_remote:
+            self._path = storage.local / f".tracking-{digest(uri)[:16]}.lock"
         self.alone = False
 
     @contextmanager

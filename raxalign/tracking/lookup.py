@@ -6,20 +6,21 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from raxalign.store.storage import Storage
 from raxalign.tracking.client import SQLITE, connect, default_uri
 from raxalign.tracking.registry import KEY
 
 
-def run_of(root: str, local: Path, experiment: str, key: str) -> Mapping[str, str] | None:
+def run_of(storage: Storage, local: Path, experiment: str, key: str) -> Mapping[str, str] | None:
     """Return the id, the status and the place of a run; None where there is none.
 
     Args:
-        root: The storage root.
+        storage: The storage.
         local: The machine's own folder of the storage.
         experiment: The name of the experiment.
         key: The key of the run.
     """
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(root, local)
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(storage, local)
     database = uri.removeprefix(SQLITE)
     if database != uri and not Path(database).exists():
         return None

@@ -13,8 +13,8 @@ from typing import Any
 
 from raxalign.errors import RaxalignError
 from raxalign.provenance import versions
-from raxalign.store.files import is_remote, machine_folder
 from raxalign.store.spool import GPU_HOURS, SYSTEM
+from raxalign.store.storage import Storage
 from raxalign.tracking import served
 from raxalign.tracking.client import (
     TrackingError,
@@ -54,7 +54,9 @@ class Registered:
     model: str
 
 
-def register(exported: Exported, name: str, *, root: str, uri: str | None = None) -> Registered:
+def register(
+    exported: Exported, name: str, *, storage: Storage, uri: str | None = None
+) -> Registered:
     """Log an exported encoder as a model of its trial's run, which `mlflow.pyfunc` loads, and
     register it as the next version of a model. An encoder that is logged already is not logged
     again.
@@ -62,7 +64,7 @@ def register(exported: Exported, name: str, *, root: str, uri: str | None = None
     Args:
         exported: The encoder, whose files are copied to the tracking store.
         name: The name of the registered model, which is made where there is none.
-        root: The storage root.
+        storage: The storage.
         uri: The tracking store (None: the database in the storage).
 
     Raises:
@@ -70,8 +72,8 @@ def register(exported: Exported, name: str, *, root: str, uri: str | None = None
         TrackingError: It does not answer.
     """
     if uri is None:
-        uri = default_uri(root, machine_folder(root))
-        if is_remote(root):
+        uri = default_uri(storage, storage.local)
+        if storage.is_remote:
             raise RaxalignError(
                 "--register: models are registered on a server (MLFLOW_TRACKING_URI) where the"
                 " storage is an object store"

@@ -20,7 +20,6 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.results import rows
-from raxalign.store.ledger import Ledger
 from raxalign.tracking import drivers, runs
 from raxalign.tracking.batch_writes import Copies
 from raxalign.tracking.client import Target, connect, find_experiment, is_of_store
@@ -53,16 +52,18 @@ class Recorder:
 
     def __init__(self, plan: Plan, target: Target) -> None:
         self._plan, self._target = plan, target
-        self._ledger = Ledger(target.root)
+        self._ledger = target.storage.ledger
         self._client = connect(target.uri)
-        self._turns = Turns(target.uri, target.root)
+        self._turns = Turns(target.uri, target.storage)
         experiment = find_experiment(self._client, target.uri, plan.name)
         self._page = Page(self._client, experiment)
         self._runs = Registry(self._client, experiment, self._turns)
-        self._driver = drivers.this_driver(target.root)
+        self._driver = drivers.this_driver(target.storage)
         self._known = Known(self._runs, self._driver)
         self._copies = Copies(self._client, self._runs, self._turns, self._known.forget)
-        self._filling = Filling(plan, target.root, self._runs, self._known.find, self._known.make)
+        self._filling = Filling(
+            plan, target.storage, self._runs, self._known.find, self._known.make
+        )
         self._parent: Entry | None = None
         self._mine: dict[str, Trial] = {}
         self.left: int | None = None

@@ -17,8 +17,8 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared
 from raxalign.plan.values.results import with_added
 from raxalign.store.key import digest
-from raxalign.store.ledger import Ledger
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
+from raxalign.store.storage import Storage
 from raxalign.tracking import runs
 from raxalign.tracking.data import datasets_of
 from raxalign.tracking.registry import PARENT, Change, Entry, Registry
@@ -58,14 +58,16 @@ class Filling:
 
     Args:
         plan: The plan of the grid.
-        root: The storage, which has its ledger and its curves.
+        storage: The storage, which has its ledger and its curves.
         registry: Where changes go.
         find: Finds the run of a key.
         make: Makes a run that was not found.
     """
 
-    def __init__(self, plan: Plan, root: str, registry: Registry, find: Find, make: Make) -> None:
-        self._plan, self._root, self._ledger = plan, root, Ledger(root)
+    def __init__(
+        self, plan: Plan, storage: Storage, registry: Registry, find: Find, make: Make
+    ) -> None:
+        self._plan, self._storage, self._ledger = plan, storage, storage.ledger
         self._runs, self._find, self._new = registry, find, make
 
     def begin(self, trial: Trial, entry: Entry | None, parent: Entry, attempts: int) -> None:
@@ -169,7 +171,7 @@ class Filling:
         one point, the sum over all attempts and workers.
         """
         brought: dict[str, int] = json.loads(entry.tags.get(_CURVES, "{}"))
-        found = Spool(self._root, trial.key).read()
+        found = Spool(self._storage, trial.key).read()
         points = [point for point in found if point[2] > brought.get(point[0], -1)]
         last = brought | {name: step for name, _, step, _ in points}
         shown = [

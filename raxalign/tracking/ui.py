@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from raxalign.errors import RaxalignError
-from raxalign.store.files import is_remote, machine_folder
+from raxalign.store.storage import Storage
 from raxalign.tracking.client import SQLITE, connect, default_uri
 from raxalign.tracking.database_sync import Copy
 from raxalign.tracking.drivers import Driver, this_driver
@@ -30,14 +30,14 @@ leaves the metrics no room on a screen of 1366 pixels; at another name it does n
 """
 
 
-def end_dead_runs(uri: str, root: str) -> int:
+def end_dead_runs(uri: str, storage: Storage) -> int:
     """End the runs of drivers that died, in all experiments; returns how many there were.
 
     Args:
         uri: the tracking store.
-        root: the storage root, whose clock dates the signs of drivers.
+        storage: the storage, whose clock dates the signs of drivers.
     """
-    client, this, ended = connect(uri), this_driver(root), 0
+    client, this, ended = connect(uri), this_driver(storage), 0
     with Turns(uri).take():
         for experiment in client.search_experiments():
             name = experiment.experiment_id
@@ -82,11 +82,11 @@ def _tell_addresses(uri: str, server: str, other: str) -> None:
         sys.stderr.write(f"  and {len(grids) - _MOST} more: {server}/{LIST}\n")
 
 
-def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
+def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int:
     """Run the MLflow UI on a storage's runs until it is ended.
 
     Args:
-        root: the storage root.
+        storage: the storage.
         host: the address to listen on.
         port: the port to listen on.
         uri: the tracking store (None: the database in the storage, which is fetched first where
@@ -99,7 +99,7 @@ def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
         RaxalignError: the storage has no runs yet, a server has them, or the port is taken.
     """
     _refuse_taken(host, port)
-    uri = _store(root, uri)
+    uri = _store(storage, uri)
     plain, named = f"http://{host}:{port}", dict[str, str]()
     if host in _LOOPBACK and not _named(port).keys() & os.environ.keys():
         named = _named(port)
@@ -115,7 +115,7 @@ def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
         return 0
 
 
-def _store(root: str, uri: str | None) -> str:
+def _store(storage: Storage, uri: str | None) -> str:
     """Return the tracking store to show, without runs of dead drivers."""
     if uri is not None and uri.startswith(("http://", "https://")):
         raise RaxalignError(
@@ -123,17 +123,17 @@ def _store(root: str, uri: str | None) -> str:
             " in a browser (MLFLOW_TRACKING_URI names it)"
         )
     if uri is None:
-        local = machine_folder(root)
-        uri = default_uri(root, local)
-        if is_remote(root):
-            Copy(root, local).fetch()
+        local = storage.local
+        uri = default_uri(storage, local)
+        if storage.is_remote:
+            Copy(storage, local).fetch()
     if uri.startswith(SQLITE):
         if not Path(uri.removeprefix(SQLITE)).exists():
             raise RaxalignError(
                 f"{uri.removeprefix(SQLITE)}: no runs are there yet: run a grid first, or name its"
                 " storage with --storage"
             )
-        end_dead_runs(uri, root)
+        end_dead_runs(uri, storage)
     return uri
 
 

@@ -15,8 +15,10 @@ from unittest.mock import patch
 
 import pytest
 
-from raxalign.store.files import Storage, files_of
+from raxalign.store._filesystem import Files
+from raxalign.store.files import files_of
 from raxalign.store.spool import Spool
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.trial import attempt
 from raxalign.tracking.database_sync import Copy
@@ -54,13 +56,13 @@ def on_s3(aws: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Remote:
 def undisturbed(site: Site) -> Site:
     """The grid on a local storage, its trials run one after the other as a worker runs them."""
     root, plan = str(site.storage), site.plan
-    job = Job(root, write_plan(plan, root))
+    job = Job(Storage(root), write_plan(plan, Storage(root)))
     with patch.dict(os.environ):  # a worker limits its threads
         assert [attempt(job, trial.key) for trial in plan.trials] == [None] * len(plan.trials)
     return site
 
 
-def reported(files: Storage, names: Iterable[str]) -> list[int]:
+def reported(files: Files, names: Iterable[str]) -> list[int]:
     """The steps of the losses that some files of curves have."""
     return [
         int(point[2])
@@ -131,7 +133,7 @@ def check_commands(site: Remote, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "0 bytes could be freed" in said["gc"]
     assert f"storage {site.root} can be written" in said["doctor"]
     assert (folder / "report" / "report.html").exists()
-    assert Copy(site.root, folder / "fourth").fetch()
+    assert Copy(Storage(site.root), folder / "fourth").fetch()
     found = tracked(f"sqlite:///{folder}/fourth/mlflow.db", "small")
     kinds = Counter(str(dict(run["tags"])["raxalign.kind"]) for run in found)
     assert (kinds["grid"], kinds["trial"]) == (1, 2)
@@ -140,6 +142,8 @@ def check_commands(site: Remote, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     export = [sys.executable, "-m", "raxalign", "export", trained.key, str(folder / "exported")]
     subprocess.run([*export, "--storage", site.root], check=True, env=site.environment({}))
     assert list((folder / "exported").glob("*.safetensors"))
-    steps = [step for name, _, step, _ in Spool(site.root, trained.key).read() if "loss" in name]
+    steps = [
+        step for name, _, step, _ in Spool(Storage(site.root), trained.key).read() if "loss" in name
+    ]
     assert len(steps) == len(set(steps))
     assert (min(steps), max(steps)) == (6, 600), "the curve is whole"

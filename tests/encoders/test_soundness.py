@@ -15,6 +15,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plugin_files import open_file, visible
 from raxalign.single.align import AlignRequest, make_aligned
 from raxalign.single.pairs import PairsRequest, make_pairs
+from raxalign.store.storage import Storage
 from tests.tiny import tiny_bert
 
 OUTSIDE = """
@@ -89,11 +90,11 @@ def test_align_writes_nothing_and_names_the_file_of_a_plug_in(
     pairs = PairsRequest(
         "phrasebook", (), "de", "en", 20, 0, "fast_align", (), "intersection", True
     )
-    make_pairs(pairs, tmp_path / "pairs", root=str(tmp_path / "storage"))
+    make_pairs(pairs, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
     request = AlignRequest(
         "shifting", (option,), str(encoder), {"de": tmp_path / "pairs"}, "en", 0, "cpu"
     )
     wanted = rf"shifting\.py:16: method shifting: align returned the transform of de .* {fault}"
     with visible([open_file(tmp_path / "shifting.py")]), pytest.raises(RaxalignError, match=wanted):
-        make_aligned(request, tmp_path / "out", root=str(tmp_path / "storage"))
+        make_aligned(request, tmp_path / "out", storage=Storage(str(tmp_path / "storage")))
     assert not (tmp_path / "out").exists()

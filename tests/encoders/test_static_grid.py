@@ -12,8 +12,7 @@ from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 
 GRID = """
@@ -100,7 +99,7 @@ def test_what_is_idle_changes_no_key_and_a_seed_every_one(tmp_path: Path) -> Non
 def test_a_grid_runs_on_static_vectors_and_rotation_brings_them_together(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     root = tmp_path / "storage"
-    workshop = Workshop(plan, ArtifactStore(str(root)), Ledger(str(root)), Runtime(), root)
+    workshop = Workshop(plan, Storage(str(root)), Runtime())
     for trial in plan.trials:
         run_trial(workshop, trial.key)
     found = {

@@ -27,7 +27,6 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.results import rows
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
-from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.ledgers import made_up
@@ -143,7 +142,7 @@ def test_encoders_that_differ_in_their_seed_are_runs_of_one_value(
     ((found,),) = (entry.answers for entry in answer({"words": opened}))
     first, second, other = (
         cell.values["retrieval", "avg", "contextual_accuracy", "test"].mean
-        for cell in cells(rows(opened.plan, Ledger(opened.root)), "en", opened.plan.measured)
+        for cell in cells(rows(opened.plan, opened.storage.ledger), "en", opened.plan.measured)
     )
     assert found.contrast is not None
     assert found.contrast.value == pytest.approx((first + second) / 2 - other)
@@ -189,7 +188,7 @@ def test_a_claim_costs_all_that_its_values_were_made_from(
     assert ran is not None
     page = render(Record((found,), {"words": ran}), {"words": "name: x\n"})
     assert f"| {found.verdict} | {duration(spent)} |" in page
-    stored = seconds_by_key(opened.plan, opened.root)
+    stored = seconds_by_key(opened.plan, opened.storage)
     assert f"{len(stored)} stages and evaluations, {duration(sum(stored.values()))} of" in page
 
 
@@ -233,7 +232,7 @@ def of_dictionaries(folder: Path, entries: Path, encoder: str) -> Opened:
         sentences="200",
     )
     opened = open_grid(grid, storage=str(folder / "storage"))
-    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    workshop = open_workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return opened

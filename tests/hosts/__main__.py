@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from raxalign.stages import run_trial
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, open_workshop, write_plan
 from tests.e2e.runs import Site
 from tests.grids import write_grid
@@ -58,7 +59,7 @@ class Player:
     def alone(self) -> None:
         """Make the whole grid in this process."""
         begun, plan, root = time.monotonic(), self.lab.base.plan, str(self.lab.base.storage)
-        workshop = open_workshop(Job(root, write_plan(plan, root)))
+        workshop = open_workshop(Job(Storage(root), write_plan(plan, Storage(root))))
         for trial in plan.trials:
             run_trial(workshop, trial.key)
         print(f"one process: {time.monotonic() - begun:.0f} s", flush=True)

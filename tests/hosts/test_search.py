@@ -14,6 +14,7 @@ import pytest
 from raxalign.plan.study import Study
 from raxalign.plan.tried import StudyRecord, read_record
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from tests.e2e.runs import LIMIT, Site, kill_all, tracked
 from tests.hosts.namespaces import Hosts, hosts_up, missing
 from tests.searches import search_grid
@@ -102,7 +103,7 @@ def test_a_search_outlives_a_host_and_makes_each_trial_once(site: Site, tmp_path
 
 
 def record(site: Site, study: Study) -> StudyRecord:
-    return read_record(str(site.storage), study)
+    return read_record(Storage(str(site.storage)), study)
 
 
 def again(log: Path, ledger: Ledger) -> list[str]:

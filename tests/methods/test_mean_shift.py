@@ -165,7 +165,7 @@ def test_training_a_task_leaves_the_means_of_the_layer_as_they_were(
     aligned = align(encoder, inputs, layers="2")
     assert aligned.inside_depth() == 2
     classifier = SentenceClassifier(aligned, 2, dropout=0.0, max_length=32, seed=0)
-    rows = classifier.rows([["house", "red"], ["old"]], [["dog"], ["cat", "tree"]], "en")
+    rows = classifier.rows([[["house", "red"], ["old"]], [["dog"], ["cat", "tree"]]], ["en", "en"])
     optimizer = torch.optim.SGD([p for p in classifier.parameters() if p.requires_grad], lr=0.5)
     for _ in range(3):
         optimizer.zero_grad()

@@ -18,6 +18,7 @@ from raxalign.plan.stored import plan_path
 from raxalign.single.export import export_trial, find
 from raxalign.single.place import open_workshop
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
@@ -67,11 +68,11 @@ def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_trai
 ) -> None:
     plan, root = plan_of(tmp_path, REFIT), str(tmp_path / "storage")
     (trial,) = [trial for trial in plan.trials if trial.method == "rotation"]
-    write_plan(plan, root)
+    write_plan(plan, Storage(root))
     (start,) = [stage for stage in plan.stages.values() if stage.kind == "encoder"]
-    open_workshop(plan, root, Runtime()).ensure(start.key)
+    open_workshop(plan, Storage(root), Runtime()).ensure(start.key)
     told: list[str] = []
-    export_trial(trial.key, tmp_path / "out", root=root, tell=told.append)
+    export_trial(trial.key, tmp_path / "out", storage=Storage(root), tell=told.append)
     assert told[0].endswith("before it are fitted now, and no task measured them")
     assert ArtifactStore(root).has("aligned", trial.aligned)
     read = AlignedEncoder.from_export(tmp_path / "out")
@@ -82,9 +83,9 @@ def test_exporting_a_trial_whose_encoder_no_task_reads_reports_what_to_add(tmp_p
     plan = plan_of(tmp_path, REFIT)
     (trial,) = [trial for trial in plan.trials if trial.method == "rotation"]
     bare = replace(trial, evaluations={})
-    write_plan(replace(plan, trials=(bare,)), str(tmp_path / "storage"))
+    write_plan(replace(plan, trials=(bare,)), Storage(str(tmp_path / "storage")))
     with pytest.raises(RaxalignError, match=r"none of its tasks reads it\. Add a task"):
-        export_trial(bare.key, tmp_path / "out", root=str(tmp_path / "storage"))
+        export_trial(bare.key, tmp_path / "out", storage=Storage(str(tmp_path / "storage")))
 
 
 def test_an_export_takes_the_plan_that_has_the_encoder(tmp_path: Path) -> None:
@@ -94,5 +95,5 @@ def test_an_export_takes_the_plan_that_has_the_encoder(tmp_path: Path) -> None:
     while plan_path(narrow.to_json()) > plan_path(whole.to_json()):
         narrow = replace(narrow, points=narrow.points + 1)
     for plan in (narrow, whole):
-        write_plan(plan, str(tmp_path / "storage"))
-    assert trial.aligned in find(trial.aligned, str(tmp_path / "storage")).plan.stages
+        write_plan(plan, Storage(str(tmp_path / "storage")))
+    assert trial.aligned in find(trial.aligned, Storage(str(tmp_path / "storage"))).plan.stages

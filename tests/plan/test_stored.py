@@ -19,6 +19,7 @@ from raxalign.report.garbage import unfinished
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
 from raxalign.store.files import files_of
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import read_plan, write_plan
 from raxalign.sweep.search.source import planned_trials
 from raxalign.train.runtime import Runtime
@@ -43,10 +44,10 @@ def plan(tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
     in another process.
     """
     opened = open_grid(write_page(tmp_path), storage=root)
-    workshop = open_workshop(opened.plan, root, Runtime())
+    workshop = open_workshop(opened.plan, Storage(root), Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
-    write_plan(opened.plan, root)
+    write_plan(opened.plan, Storage(root))
     monkeypatch.setattr(catalog_module, "_loaded", {})
     metrics._made.cache_clear()
     return opened.plan
@@ -80,9 +81,9 @@ def test_a_plan_that_was_edited_is_refused_by_workers_and_passed_over_by_command
         with pytest.warns(UserWarning, match=r"was changed.* It is passed over"):
             assert list(read(root)) == []
     with pytest.warns(UserWarning, match="was changed"):
-        assert unfinished(root, []).plans == ()
-    write_plan(plan, root)
-    assert list(stored_plans(root)) == [plan]
+        assert unfinished(Storage(root), []).plans == ()
+    write_plan(plan, Storage(root))
+    assert list(stored_plans(Storage(root))) == [plan]
     assert not ran.exists()
 
 
@@ -141,6 +142,6 @@ def test_a_named_file_with_another_content_is_not_that_of_the_plan(
 
 def test_a_plan_of_another_version_is_passed_over(root: str) -> None:
     files_of(root).write(plan_path("{}"), b"{}")
-    assert list(stored_plans(root)) == []
+    assert list(stored_plans(Storage(root))) == []
     with pytest.raises((RaxalignError, KeyError)):
         read_plan(f"{root}/{plan_path('{}')}")

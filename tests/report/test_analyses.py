@@ -33,6 +33,7 @@ from raxalign.report.predictions.tags import pivot_tags
 from raxalign.report.sections.rank_differences import training_counts
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from tests.grids import write_grid
 from tests.methods.toy import write_pairs
 from tests.report.material import part, section, share
@@ -53,7 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
         more="published: [cao2020]\n",
     )
     opened = open_grid(file, storage=str(folder / "storage"))
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         for task, key in trial.evaluations.items():
             if not ledger.has(key):
@@ -181,7 +182,7 @@ def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(
 
 def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
     opened, ledger = made
-    assert training_counts(opened.plan, ledger.root, "de") is None
+    assert training_counts(opened.plan, Storage(ledger.root), "de") is None
     assert tables("rank_differences", made) == []
     (key,) = (
         k
@@ -200,7 +201,7 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Pat
         return {}
 
     ArtifactStore(ledger.root).make("bitext", key, build)
-    assert training_counts(opened.plan, ledger.root, "de") == tuple(
+    assert training_counts(opened.plan, Storage(ledger.root), "de") == tuple(
         Counter(word for words in side for word in words) for side in (src, tgt)
     )
     (found,) = share("rank_differences", results(made), ledger=ledger, figures=tmp_path).parts
@@ -319,7 +320,7 @@ def test_spacy_tags_the_heldout_sentences_where_it_is_installed(
         for key, stage in plan.stages.items()
     }
     changed = replace(plan, stages=stages)
-    assert pivot_tags(changed, str(tmp_path / "nothing")) is None
+    assert pivot_tags(changed, Storage(str(tmp_path / "nothing"))) is None
     (key,) = (
         k
         for k, s in stages.items()
@@ -340,7 +341,7 @@ def test_spacy_tags_the_heldout_sentences_where_it_is_installed(
         return {}
 
     ArtifactStore(str(tmp_path / "store")).make("pairs", key, build)
-    tagger = pivot_tags(changed, str(tmp_path / "store"))
+    tagger = pivot_tags(changed, Storage(str(tmp_path / "store")))
     assert tagger is not None
     asked = pa.table({"lang": ["de-en"] * 3, "id": [9, 5, 7], "tgt_position": [0, 1, 0]})
     assert tagger[1](asked) == ["PROPN", "PROPN", None]
@@ -374,7 +375,7 @@ def test_without_phrasebook_or_treebank_there_are_no_tags(
     }
     assert (
         find_spec("spacy") is not None
-        or pivot_tags(replace(plan, stages=stages), made[1].root) is None
+        or pivot_tags(replace(plan, stages=stages), Storage(made[1].root)) is None
     )
     treebank = tmp_path / "train.en.conllu"
     treebank.write_text(
@@ -390,7 +391,7 @@ def test_without_phrasebook_or_treebank_there_are_no_tags(
         maker="pos",
         locations={"train/en": str(treebank), "train/de": "elsewhere.conllu"},
     )
-    tagger = pivot_tags(replace(plan, stages=stages), made[1].root)
+    tagger = pivot_tags(replace(plan, stages=stages), Storage(made[1].root))
     assert tagger is not None
     assert "train.en.conllu" in tagger[0]
     assert tagger[1](pa.table({"tgt": ["Dogs", "dogs", "cats"]})) == ["NOUN", "NOUN", None]

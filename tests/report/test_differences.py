@@ -31,7 +31,7 @@ def storage(tmp_path: Path) -> str:
     folder = tmp_path / "one"
     folder.mkdir()
     opened, _ = made_up(folder, **SMALL)
-    write_plan(opened.plan, opened.root)
+    write_plan(opened.plan, opened.storage)
     return opened.root
 
 

@@ -19,8 +19,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signed_on, signs
 from raxalign.store.files import files_of
 from raxalign.store.lease import lease
-from raxalign.store.ledger import Ledger
-from raxalign.store.tombstones import Tombstones, drop
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from tests.grids import write_grid
 
@@ -36,7 +35,7 @@ def opened(tmp_path: Path, monkeypatch) -> Opened:
 
 
 def gc(opened: Opened, *more: Path, delete: bool = False) -> str:
-    return collect([opened.grid.path, *more], opened.root, Path, delete=delete)
+    return collect([opened.grid.path, *more], opened.root, delete=delete)
 
 
 def put(root: str, path: str, size: int = 1000) -> Path:
@@ -55,7 +54,7 @@ def dead_process() -> str:
 
 def take(root: str, key: str) -> None:
     """Make something, which leaves its lock behind."""
-    with lease(root, f"making/{key}"):
+    with lease(Storage(root), f"making/{key}"):
         pass
 
 
@@ -65,7 +64,7 @@ def clutter(root: str) -> dict[str, Path]:
     take(root, OTHER)
     for kind in ("pairs", "tuned"):
         store.make(kind, OTHER, lambda folder: {"n": (folder / "f").write_bytes(b"x" * 1000)})
-    drop(store, "tuned", OTHER, "run.keep: none")
+    Storage(store.root).drop("tuned", OTHER, "run.keep: none")
     return {
         "1 artifacts (1.0 kB): no given grid needs them": Path(store.folder("pairs", OTHER)),
         "1 records (0 bytes): no given grid has the stages": Path(root, "dropped/tuned/ff", OTHER),
@@ -106,7 +105,7 @@ def test_what_a_given_grid_needs_stays(opened, tmp_path) -> None:
     put(root, f"checkpoints/{stage.key}/s")
     put(root, f"spool/{plan.trials[0].key}/1.json")
     put(root, "downloads/corpus.zip")
-    write_plan(plan, root)
+    write_plan(plan, Storage(root))
     put(root, "tracked/mark").write_text(json.dumps({"grid": plan.name, "uri": "x"}))
     assert gc(opened) == "0 bytes could be freed with --delete"
 
@@ -117,7 +116,7 @@ def test_of_several_grids_all_needs_count(opened, tmp_path) -> None:
     path = write_grid(folder, languages="{each: [fr]}", sentences="[100]", methods=("none: {}",))
     other = open_grid(path, storage=opened.root)
     key = next(s.key for s in other.plan.stages.values() if s.kind == "pairs")
-    ArtifactStore(opened.root).make("pairs", key, lambda folder: {})
+    opened.storage.artifacts.make("pairs", key, lambda folder: {})
     assert "would remove 1 artifacts" in gc(opened)
     assert "artifacts" not in gc(opened, path)
 
@@ -127,7 +126,7 @@ def test_downloads_go_when_nothing_is_left_to_run(opened) -> None:
     assert "downloads" not in gc(opened)
     for trial in opened.plan.trials:
         for key in trial.evaluations.values():
-            Ledger(opened.root).write(key, {"scores": [], "notes": {}}, None)
+            opened.storage.ledger.write(key, {"scores": [], "notes": {}}, None)
     assert "would remove 1 downloads (1.0 kB): nothing is left to run" in gc(opened)
 
 
@@ -136,12 +135,12 @@ def test_what_a_living_driver_uses_stays(opened, tmp_path) -> None:
     folder.mkdir()
     path = write_grid(folder, languages="{each: [fr]}", sentences="[100]", methods=("none: {}",))
     other = open_grid(path, storage=opened.root)
-    place = write_plan(other.plan, opened.root)
+    place = write_plan(other.plan, opened.storage)
     key = next(s.key for s in other.plan.stages.values() if s.kind == "pairs")
-    ArtifactStore(opened.root).make("pairs", key, lambda folder: {})
+    opened.storage.artifacts.make("pairs", key, lambda folder: {})
     take(opened.root, OTHER)
     put(opened.root, f"ray/{maker_name()}/x")
-    with signed_on(opened.root, place):
+    with signed_on(opened.storage, place):
         assert gc(opened) == "0 bytes could be freed with --delete"
     told = gc(opened)
     assert "1 artifacts" in told
@@ -151,7 +150,7 @@ def test_what_a_living_driver_uses_stays(opened, tmp_path) -> None:
 
 def test_a_training_whose_lock_is_held_keeps_its_checkpoints(opened) -> None:
     put(opened.root, f"checkpoints/{OTHER}/s")
-    with lease(opened.root, f"making/{OTHER}"):
+    with lease(opened.storage, f"making/{OTHER}"):
         assert gc(opened) == "0 bytes could be freed with --delete"
     assert "1 checkpoints" in gc(opened)
 
@@ -169,32 +168,31 @@ def test_a_sign_from_the_far_future_neither_stops_it_nor_has_it_fetch_anything(o
 
 def test_a_driver_whose_plan_cannot_be_read_stops_it_and_dead_signs_go(opened) -> None:
     unreadable = pytest.raises(RaxalignError, match="a driver runs on this storage")
-    with signed_on(opened.root, f"{opened.root}/plans/gone.json"), unreadable:
+    with signed_on(opened.storage, f"{opened.root}/plans/gone.json"), unreadable:
         gc(opened)
     record = {"host": "h", "pid": 1, "plan": "p", "at": 0.0}
     put(opened.root, "drivers/cafecafe-1-1/driver.json").write_text(json.dumps(record))
     assert "removed 1 drivers (0 bytes)" in gc(opened, delete=True)
-    assert signs(opened.root) == []
+    assert signs(opened.storage) == []
 
 
 def test_an_object_store_is_tidied_with_its_copies_on_this_machine(
     opened, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
-    from raxalign.single.place import local_folder
 
     root = f"memory://{tmp_path.name}"
     store = ArtifactStore(root)
     for key in (OTHER, "e" * 64):
         store.make("pairs", key, lambda folder: {"n": (folder / "f").write_bytes(b"x" * 1000)})
-    drop(store, "pairs", OTHER, "run.keep: none")
+    Storage(store.root).drop("pairs", OTHER, "run.keep: none")
     files_of(root).write(f"checkpoints/{OTHER}/0badcafe/index.json", b"x" * 1000)
-    told = collect([opened.grid.path], root, local_folder, delete=False)
+    told = collect([opened.grid.path], root, delete=False)
     assert "would remove 1 artifacts (1.0 kB)" in told
     assert "would remove 1 cache" in told
     assert "would remove 1 checkpoints (1.0 kB)" in told
-    collect([opened.grid.path], root, local_folder, delete=True)
+    collect([opened.grid.path], root, delete=True)
     assert list(store.keys()) == []
-    assert list(Tombstones(root).keys()) == []
+    assert list(Storage(root).tombstones.keys()) == []
     assert files_of(root).names("checkpoints") == {}
     assert not list((tmp_path / "cache").glob("*/artifacts/*/*/*"))

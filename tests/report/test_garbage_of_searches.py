@@ -14,7 +14,6 @@ from raxalign.report import garbage as module
 from raxalign.report.garbage import collect
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signed_on
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import write_plan
 from raxalign.sweep.search.source import SearchSource
 from raxalign.tracking.drivers import Driver
@@ -37,14 +36,14 @@ def other(searched: Opened, tmp_path: Path) -> Path:
 
 
 def gc(grid: Path, root: str, *, delete: bool = True) -> str:
-    return collect([grid], root, Path, delete=delete)
+    return collect([grid], root, delete=delete)
 
 
 def begin(source: SearchSource, ended: dict[str, str | None]) -> Plan:
     """Do what a sweep does with the next point: write its plan, then align its encoder."""
     plan = source.more(ended, 1)
     assert plan is not None
-    write_plan(plan, source.opened.root)
+    write_plan(plan, source.opened.storage)
     align(source.opened.root, plan)
     return plan
 
@@ -63,7 +62,7 @@ def test_a_search_that_was_killed_keeps_the_artifacts_of_its_points(
 ) -> None:
     source = source_of(searched)
     plan = begin(source, {})
-    measure(Ledger(searched.root), plan, plan.trials[0])
+    measure(searched.storage.ledger, plan, plan.trials[0])
     second = begin(source, {plan.trials[0].key: None})
     source.owner.leave()
     for grid in (other, searched.grid.path):
@@ -83,7 +82,7 @@ def test_a_search_that_is_over_keeps_nothing_for_other_grids(searched: Opened, o
         assert len(aligned(searched.root)) > 0
         gc(other, searched.root)
         assert plan.trials[0].aligned in aligned(searched.root)
-        measure(Ledger(searched.root), plan, plan.trials[0])
+        measure(searched.storage.ledger, plan, plan.trials[0])
         ended = {plan.trials[0].key: None}
     assert source.more(ended, 1) is None
     assert "removed 4 artifacts" in gc(other, searched.root)
@@ -103,7 +102,7 @@ def test_a_living_search_that_has_spent_its_budget_keeps_what_it_made(
     run(source_of(searched))
     plan = open_grid(searched.grid.path, storage=searched.root).plan
     align(searched.root, plan)
-    with signed_on(searched.root, write_plan(plan, searched.root)):
+    with signed_on(searched.storage, write_plan(plan, searched.storage)):
         gc(other, searched.root)
         assert len(aligned(searched.root)) == len({trial.aligned for trial in plan.trials})
 

@@ -15,7 +15,6 @@ from raxalign.report.cells.results import Results
 from raxalign.report.compose import write_report
 from raxalign.report.document import Document, Share
 from raxalign.report.render import as_latex
-from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
 from tests.ledgers import made_up
 from tests.report.material import share
@@ -54,7 +53,7 @@ class _Listings(HTMLParser):
 
 
 def how(opened: rx.Opened) -> Share:
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     return share("how_made", results, ledger=ledger, sources=opened.sources)
 
@@ -77,7 +76,7 @@ def test_the_grid_text_on_the_page_is_planned_with_the_same_keys(tmp_path: Path)
 
 def test_the_page_says_when_with_what_and_on_what_results_were_made(tmp_path: Path) -> None:
     opened = rx.plan(write_grid(tmp_path, sentences="100"), storage=str(tmp_path / "storage"))
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     keys = [key for trial in opened.plan.trials for key in trial.evaluations.values()]
     for place, key in enumerate(dict.fromkeys(keys)):
         other = {"torch": "2.12.0"} if place else {}

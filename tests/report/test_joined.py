@@ -17,7 +17,6 @@ from raxalign.report.cells.joined import joined
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import write_report
 from raxalign.report.tables import blocks
-from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
 from tests.ledgers import fill
 
@@ -38,7 +37,7 @@ def grid(folder: Path, name: str, storage: str = "storage", **parts: object) -> 
     file = write_grid(folder, name=f"{name}.yaml", **{**options, **parts})  # type: ignore[arg-type]
     file.write_text(file.read_text().replace("name: small", f"name: {name}"))
     opened = rx.plan(file, storage=str(folder / storage))
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         for task, key in trial.evaluations.items():
             if not ledger.has(key):
@@ -49,7 +48,7 @@ def grid(folder: Path, name: str, storage: str = "storage", **parts: object) -> 
 def shown(grids: Sequence[rx.Opened], task: str = "retrieval") -> list[str]:
     """The names of the lines of a task's main table."""
     both = joined(grids)
-    found = blocks(rows(both.plan, Ledger(both.root)), both.plan)
+    found = blocks(rows(both.plan, both.storage.ledger), both.plan)
     (block,) = [block for block in found if block.title.startswith(f"{task}: {RETRIEVAL} ")]
     return [line[0] for line in block.lines]
 
@@ -81,7 +80,7 @@ def test_a_grid_without_a_baseline_is_compared_with_that_of_another_in_one_table
     first = grid(tmp_path, "first")
     second = grid(tmp_path, "second", methods=("linear: {}", "centering: {}"))
     both = joined([first, second])
-    ledger = Ledger(both.root)
+    ledger = both.storage.ledger
     results = Results.of(rows(both.plan, ledger), both.plan)
     found = [c for c in comparisons(results.cells, both.plan, ledger) if c.baseline is not None]
     assert {c.cell.method for c in found} == {
@@ -125,7 +124,7 @@ def test_data_that_differs_is_said_and_each_grid_keeps_its_own_baseline(tmp_path
     told = " ".join(both.plan.apart)
     assert "the encoders scratch" in told
     assert "corpus.size 700 or 720" in told
-    ledger = Ledger(both.root)
+    ledger = both.storage.ledger
     results = Results.of(rows(both.plan, ledger), both.plan)
     for found in comparisons(results.cells, both.plan, ledger):
         if found.baseline is not None:
@@ -143,7 +142,7 @@ def test_the_report_of_several_grids_has_all_their_texts_and_what_differs(tmp_pa
         methods=("none: {}", "rotation: {center: [false, true]}"),
     )
     both, out = joined([first, second]), tmp_path / "out"
-    ledger = Ledger(both.root)
+    ledger = both.storage.ledger
     write_report(rows(both.plan, ledger), both.plan, out, ledger=ledger, sources=both.sources)
     page = (out / "report.html").read_text(encoding="utf-8")
     assert not re.search(r'id="[^"]*\s', page)

@@ -13,7 +13,7 @@ from raxalign.report.plans import as_json, as_text
 from raxalign.report.status import status
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
-from raxalign.store.tombstones import drop
+from raxalign.store.storage import Storage
 from tests.grids import write_grid
 
 
@@ -43,7 +43,7 @@ def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path: Path) -> No
     ArtifactStore(root).make(
         "bitext", stage.key, lambda folder: {"size": (folder / "x").write_bytes(b"x")}
     )
-    text = as_text(plan, root, RunConfig())
+    text = as_text(plan, Storage(root), RunConfig())
     for told in (
         "small: 8 points, 5 trials (1 cached)",
         "none: 1 trial",
@@ -72,8 +72,8 @@ def test_json_has_the_bytes_on_disk_and_what_was_not_kept(tmp_path: Path) -> Non
     keys = [key for key, stage in plan.stages.items() if stage.kind == "aligned"][:2]
     for key in keys:
         store.make("aligned", key, lambda folder: {"size": (folder / "x").write_bytes(b"xyz")})
-    drop(store, "aligned", keys[0], "run.keep: none")
-    data = json.loads(as_json(plan, root, RunConfig(keep="none")))
+    Storage(store.root).drop("aligned", keys[0], "run.keep: none")
+    data = json.loads(as_json(plan, Storage(root), RunConfig(keep="none")))
     stages = {stage["key"]: stage for stage in data["stages"]}
     assert [stages[key]["done"] for key in keys] == [False, True]
     assert [stages[key]["dropped"] for key in keys] == [True, False]

@@ -12,7 +12,6 @@ import pytest
 from raxalign.plan.load import Opened, open_grid
 from raxalign.report import answer
 from raxalign.report.terminal.cached_answer import remembered_answer
-from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
 
 
@@ -27,7 +26,7 @@ def write(opened: Opened, number: int) -> None:
     """The result of one trial."""
     score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
     for key in opened.plan.trials[number].evaluations.values():
-        Ledger(opened.root).write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
+        opened.storage.ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
 
 
 def test_an_answer_is_found_again_only_where_the_results_have_changed(
@@ -37,7 +36,7 @@ def test_an_answer_is_found_again_only_where_the_results_have_changed(
     monkeypatch.setattr(answer, "stored_answer", lambda plan, ledger: next(found))
 
     def ask() -> str:
-        return remembered_answer(opened.plan, Ledger(opened.root), tmp_path / "answers")
+        return remembered_answer(opened.plan, opened.storage.ledger, tmp_path / "answers")
 
     write(opened, 0)
     assert [ask(), ask()] == ["one", "one"]
@@ -50,7 +49,7 @@ def test_an_answer_is_found_again_only_where_the_results_have_changed(
 
 
 def test_the_answer_is_that_of_the_results(opened: Opened, tmp_path: Path) -> None:
-    ledger, folder = Ledger(opened.root), tmp_path / "answers"
+    ledger, folder = opened.storage.ledger, tmp_path / "answers"
     for number in range(3):
         write(opened, number)
         expected = answer.stored_answer(opened.plan, ledger)
@@ -60,7 +59,7 @@ def test_the_answer_is_that_of_the_results(opened: Opened, tmp_path: Path) -> No
 
 def test_what_is_remembered_loads_no_library(opened: Opened, tmp_path: Path) -> None:
     write(opened, 0)
-    remembered_answer(opened.plan, Ledger(opened.root), tmp_path / "answers")
+    remembered_answer(opened.plan, opened.storage.ledger, tmp_path / "answers")
     code = (
         "import sys\n"
         "from pathlib import Path\n"

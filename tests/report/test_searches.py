@@ -14,6 +14,7 @@ from raxalign.report.figures.search_panels import Seen, expectations, history
 from raxalign.report.plans import as_text
 from raxalign.report.studies import best_lines, plan_lines, status_lines
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.tracking.runs import trial_metrics, trial_run
 from tests.searches import METRIC, SPACES, open_search, run, search_grid, source_of
 
@@ -33,12 +34,12 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Opened:
 
 
 def test_the_report_shows_what_was_chosen_and_how(searched: Opened, tmp_path: Path) -> None:
-    ledger = Ledger(searched.root)
+    ledger = searched.storage.ledger
     document = compose(rows(searched.plan, ledger), searched.plan, tmp_path, ledger=ledger).document
     part = next(part for part in document.parts if part.anchor == "searches")
     lines = part.tables[0].lines
     assert [line.label.split()[0] for line in lines] == ["finetune", "slow"]
-    record = read_record(searched.root, searched.plan.studies[0])
+    record = read_record(searched.storage, searched.plan.studies[0])
     (best,) = record.chosen
     dev, test = f"{100 * best.scores[0]:.1f}", f"{100 * (1 - best.scores[0]):.1f}"
     # the planted scores do not depend on the seed
@@ -63,7 +64,7 @@ def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> Non
     run(source_of(found))
     opened = reopened(found)
     (study,) = opened.plan.studies
-    record, ledger = read_record(opened.root, study), Ledger(opened.root)
+    record, ledger = read_record(opened.storage, study), opened.storage.ledger
     seen = Seen(study, record, 0, opened.plan.measured)
     assert [entry.state for entry, _ in seen.spent()] == [entry.state for entry in record.tried]
     (panel,) = history([seen])
@@ -86,7 +87,7 @@ def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("undrawn")
 def test_tables_have_confirmed_points_alone_and_mark_them(searched: Opened, tmp_path: Path) -> None:
-    ledger = Ledger(searched.root)
+    ledger = searched.storage.ledger
     document = compose(rows(searched.plan, ledger), searched.plan, tmp_path, ledger=ledger).document
     tables = {table.anchor: table for part in document.parts for table in part.tables}
     labels = [line.label for line in tables["grid-xnli-accuracy-test"].lines]
@@ -100,36 +101,36 @@ def test_tables_have_confirmed_points_alone_and_mark_them(searched: Opened, tmp_
 
 def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path: Path) -> None:
     opened = open_search(search_grid(tmp_path, "trials: 6, confirm: 2"))
-    assert plan_lines(opened.plan, opened.root) == [
+    assert plan_lines(opened.plan, opened.storage) == [
         "search finetune de, 100 sentences: at most 6 trials, then the best point with 2 fresh"
         " seeds (tpe over lambda 0.01 to 10 (log), layers last | 1)"
     ]
     run(source_of(opened), most=2)
-    (line,) = plan_lines(reopened(opened).plan, opened.root)
+    (line,) = plan_lines(reopened(opened).plan, opened.storage)
     assert "at most 6 trials, 2 tried, then" in line
     assert "about 60 s of worker time" in line  # four trials and two seeds, 10 s each
 
 
 def test_a_plan_of_searches_alone_does_not_end_with_nothing_to_run(tmp_path: Path) -> None:
     opened = open_search(search_grid(tmp_path, "trials: 6, confirm: 2"))
-    lines = as_text(opened.plan, opened.root, opened.grid.run).splitlines()
+    lines = as_text(opened.plan, opened.storage, opened.grid.run).splitlines()
     assert "nothing is left to run (without the trials of searches)" in lines
 
 
 def test_status_and_best_say_how_far_and_how_good(searched: Opened) -> None:
     plan, root = searched.plan, searched.root
-    record = read_record(root, plan.studies[0])
+    record = read_record(Storage(root), plan.studies[0])
     (best,) = record.chosen
-    line = status_lines(plan, root)[0]
+    line = status_lines(plan, Storage(root))[0]
     assert line.startswith("search finetune de, 100 sentences: 6 of at most 6 trials, finished;")
     assert f"best {METRIC} {100 * best.scores[0]:.1f} % on dev" in line
-    told = best_lines(plan, root, rows(plan, Ledger(root)))
+    told = best_lines(plan, Storage(root), rows(plan, Ledger(root)))
     assert told[0] == "finetune de, 100 sentences (6 trials):"
     assert f"{METRIC} {100 * (1 - best.scores[0]):.1f} ± 0.0 % on test over 2 seeds" in told[1]
 
 
 def test_runs_of_a_search_have_study_and_number_and_no_test_values(searched: Opened) -> None:
-    ledger = Ledger(searched.root)
+    ledger = searched.storage.ledger
     for trial in searched.plan.trials:
         assert trial.searched is not None
         tags = trial_run(searched.plan, trial).tags

@@ -38,7 +38,7 @@ def grid(folder: Path, *, left_out: Mapping[str, int]) -> tuple[Opened, Ledger, 
         tasks=("retrieval: {}",),
     )
     opened = open_grid(file, storage=str(folder / "storage"))
-    store, ledger = ArtifactStore(opened.root), Ledger(opened.root)
+    store, ledger = opened.storage.artifacts, opened.storage.ledger
     for key, stage in opened.plan.stages.items():
         if stage.kind == "bitext" and stage.params["part"] == "training":
             place: Any = (stage.params["lang"], stage.params["sentences"])
@@ -147,7 +147,7 @@ def test_pairs_are_counted_where_a_map_is_fitted_after_a_task_s_training_alone(
         tasks=("pos: {data: phrasebook}",),
     )
     opened = open_grid(file, storage=str(tmp_path / "storage"))
-    store, ledger = ArtifactStore(opened.root), Ledger(opened.root)
+    store, ledger = opened.storage.artifacts, opened.storage.ledger
     for trial in opened.plan.trials:
         (key,) = trial.evaluations.values()
         score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}

@@ -24,6 +24,7 @@ from raxalign.report.render import as_html, as_latex, as_markdown
 from raxalign.report.status import status
 from raxalign.report.tables import blocks
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from tests.grids import write_grid
 from tests.report.material import part, published
 
@@ -182,9 +183,11 @@ def plan(tmp_path: Path) -> Plan:
 def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan: Plan, tmp_path: Path) -> None:
     root = str(tmp_path / "storage")
     ledger = Ledger(root)
-    assert "small: 3 points, 3 trials (0 cached)" in as_text(plan, root, RunConfig())
-    assert "note: 1 evaluation is untouched and will not run" in as_text(plan, root, RunConfig())
-    assert '"cached": 0' in as_json(plan, root, RunConfig())
+    assert "small: 3 points, 3 trials (0 cached)" in as_text(plan, Storage(root), RunConfig())
+    assert "note: 1 evaluation is untouched and will not run" in as_text(
+        plan, Storage(root), RunConfig()
+    )
+    assert '"cached": 0' in as_json(plan, Storage(root), RunConfig())
     assert (
         status(plan, ledger).trials,
         status(plan, ledger).missing,
@@ -193,7 +196,7 @@ def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan: Plan, tmp_
     for one in plan.trials:
         for key in one.evaluations.values():
             ledger.write(key, {"key": key, "scores": [], "params": {}, "seconds": 1.0}, None)
-    assert "3 trials (2 cached)" in as_text(plan, root, RunConfig())
+    assert "3 trials (2 cached)" in as_text(plan, Storage(root), RunConfig())
     assert (
         status(plan, ledger).text("small")
         == "small: 2 of 2 trials done, 0 failed, 0 to run; 2 of 2 evaluations; 1 more have nothing"

@@ -68,11 +68,11 @@ def make(
         encoding="utf-8",
     )
     opened = open_grid(out / "grid.yaml", storage=str(out / "storage"))
-    write_plan(opened.plan, opened.root)
-    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    write_plan(opened.plan, opened.storage)
+    workshop = open_workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
-        export_trial(trial.key, out / trial.method, root=opened.root)
+        export_trial(trial.key, out / trial.method, storage=opened.storage)
     measured: dict[str, dict[str, float]] = {kind: {} for kind in kinds}
     for row in rows(opened.plan, workshop.ledger):
         if row["split"] == "test" and row["metric"] in METRICS:

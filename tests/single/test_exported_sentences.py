@@ -19,6 +19,7 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.single.export import export_trial
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
@@ -100,8 +101,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Opened:
         ),
     )
     opened = open_grid(path, storage=str(folder / "storage"))
-    write_plan(opened.plan, opened.root)
-    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    write_plan(opened.plan, opened.storage)
+    workshop = open_workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return opened
@@ -109,7 +110,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Opened:
 
 def card_of(finished: Opened, method: str, out: Path, **options: Any) -> str:
     key = next(trial.key for trial in finished.plan.trials if trial.method == method)
-    export_trial(key, out, root=finished.root, **options)
+    export_trial(key, out, storage=Storage(finished.root), **options)
     return (out / "README.md").read_text(encoding="utf-8")
 
 

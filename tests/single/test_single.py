@@ -27,7 +27,7 @@ from raxalign.single.export import export_trial, find
 from raxalign.single.pairs import PairsRequest, make_pairs, parse_named
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
@@ -58,7 +58,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("single")
     tiny_bert(folder / "encoder", ["the", "der", "die", "das", "a", "and", "."], layers=2)
     make_pairs(
-        REQUEST, folder / "pairs", root=str(folder / "storage"), export_links=folder / "links.txt"
+        REQUEST,
+        folder / "pairs",
+        storage=Storage(str(folder / "storage")),
+        export_links=folder / "links.txt",
     )
     return folder
 
@@ -79,9 +82,9 @@ def finished(site: Path) -> Opened:
     ]
     path.write_text("\n".join(lines), encoding="utf-8")
     opened = open_grid(path, storage=str(site / "storage"))
-    write_plan(opened.plan, opened.root)
+    write_plan(opened.plan, opened.storage)
     (site / "storage" / plan_path("{}")).write_text("{}", encoding="utf-8")  # an older version's
-    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    workshop = open_workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return opened
@@ -91,7 +94,7 @@ def align(site: Path, out: Path, method: str, *options: str, **changes: object) 
     request = AlignRequest(
         method, options, str(site / "encoder"), {"de": site / "pairs"}, "en", 0, "cpu"
     )
-    make_aligned(replace(request, **changes), out, root=str(site / "storage"))  # type: ignore[arg-type]
+    make_aligned(replace(request, **changes), out, storage=Storage(str(site / "storage")))  # type: ignore[arg-type]
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -119,7 +122,7 @@ def test_repeated_pairs_are_kept_beside_links_made_by_hand_where_they_are_asked_
     root, sentences = str(tmp_path / "storage"), {}
     for overlap in ("drop", "keep"):
         out, told = tmp_path / overlap, list[str]()
-        make_pairs(replace(request, overlap=overlap), out, root=root)  # type: ignore[arg-type]
+        make_pairs(replace(request, overlap=overlap), out, storage=Storage(root))  # type: ignore[arg-type]
         found = error_rate(ErrorRateRequest(out, gold), tell=told.append)
         assert found["aer"] == 0
         sentences[overlap] = found["sentences"]
@@ -137,7 +140,7 @@ def test_links_made_by_hand_beside_words_of_a_tokeniser_are_warned_of(tmp_path: 
     request = replace(
         REQUEST, source="moses", options=(f"path={tmp_path / 'text'}",), sentences=None, heldout=0
     )
-    make_pairs(request, tmp_path / "pairs", root=str(tmp_path / "storage"))
+    make_pairs(request, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
     error_rate(ErrorRateRequest(tmp_path / "pairs", gold), tell=told.append)
     assert told == [
         f"warning: the words of {tmp_path / 'pairs'} were made by a tokeniser, and {gold} counts"
@@ -154,7 +157,7 @@ def test_a_word_aligner_reads_the_encoder_that_it_is_given(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(site)
-    notes = make_pairs(SIMALIGN, tmp_path / "pairs", root=str(tmp_path / "storage"))
+    notes = make_pairs(SIMALIGN, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
     assert notes["sentence_pairs"] == 80
     assert notes["word_pairs"] > 80
     assert set(notes["unknown"]) == {"de", "en"}, "its notes record what the tokenizer knew"
@@ -162,7 +165,9 @@ def test_a_word_aligner_reads_the_encoder_that_it_is_given(
     assert metadata["aligner_encoder"]["name"] == "encoder"
     named = replace(SIMALIGN, encoder=None, aligner_options=("layer=1", "encoder=./encoder"))
     made: list[str] = []
-    make_pairs(named, tmp_path / "again", root=str(tmp_path / "storage"), tell=made.append)
+    make_pairs(
+        named, tmp_path / "again", storage=Storage(str(tmp_path / "storage")), tell=made.append
+    )
     assert made == [], "the option and the flag name the same encoder"
 
 
@@ -172,7 +177,7 @@ def test_an_encoder_or_a_device_that_a_word_aligner_does_not_use_is_refused(tmp_
         (replace(REQUEST, device="cpu"), "--device cpu: fast_align reads no encoder"),
     ):
         with pytest.raises(RaxalignError, match=message):
-            make_pairs(request, tmp_path / "pairs", root=str(tmp_path / "storage"))
+            make_pairs(request, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
 
 
 def test_a_layer_that_the_encoder_lacks_is_refused_before_anything_is_made(
@@ -180,7 +185,7 @@ def test_a_layer_that_the_encoder_lacks_is_refused_before_anything_is_made(
 ) -> None:
     request = replace(SIMALIGN, aligner_options=(), encoder=str(site / "encoder"))
     with pytest.raises(RaxalignError, match=r"--aligner simalign: layer: .*layers 0 .* to 2"):
-        make_pairs(request, tmp_path / "pairs", root=str(tmp_path / "storage"))
+        make_pairs(request, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
     assert not (tmp_path / "storage" / "bitext").exists()
 
 
@@ -199,14 +204,16 @@ def test_exported_links_are_those_of_the_dataset(site: Path) -> None:
 
 def test_without_a_number_all_sentences_are_taken(site: Path, tmp_path: Path) -> None:
     notes = make_pairs(
-        replace(REQUEST, sentences=None, heldout=0), tmp_path / "all", root=str(site / "storage")
+        replace(REQUEST, sentences=None, heldout=0),
+        tmp_path / "all",
+        storage=Storage(str(site / "storage")),
     )
     assert 150 < notes["sentence_pairs"] <= 200  # repeated sentences are dropped
 
 
 def test_nothing_is_overwritten(site: Path) -> None:
     with pytest.raises(RaxalignError, match="is there already"):
-        make_pairs(REQUEST, site / "pairs", root=str(site / "storage"))
+        make_pairs(REQUEST, site / "pairs", storage=Storage(str(site / "storage")))
     with pytest.raises(RaxalignError, match="is there already"):
         align(site, site / "encoder", "rotation")
 
@@ -227,7 +234,9 @@ def test_wrong_requests_are_told(
     site: Path, tmp_path: Path, changes: dict[str, object], told: str
 ) -> None:
     with pytest.raises(RaxalignError, match=told):
-        make_pairs(replace(REQUEST, **changes), tmp_path / "out", root=str(site / "storage"))  # type: ignore[arg-type]
+        make_pairs(
+            replace(REQUEST, **changes), tmp_path / "out", storage=Storage(str(site / "storage"))
+        )  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
 
 
@@ -252,7 +261,9 @@ def test_too_little_text_is_met_by_options_of_the_command(
     site: Path, tmp_path: Path, changes: dict[str, object], remedy: str
 ) -> None:
     with pytest.raises(DataError, match=remedy):
-        make_pairs(replace(REQUEST, **changes), tmp_path / "out", root=str(site / "storage"))  # type: ignore[arg-type]
+        make_pairs(
+            replace(REQUEST, **changes), tmp_path / "out", storage=Storage(str(site / "storage"))
+        )  # type: ignore[arg-type]
 
 
 def test_exported_links_are_read_back_with_the_words_of_the_dataset(
@@ -272,9 +283,9 @@ def test_exported_links_are_read_back_with_the_words_of_the_dataset(
         aligner_options=(f"path={site}/links.txt",),
     )
     with pytest.raises(RaxalignError, match=r"links\.txt: these links count words"):
-        make_pairs(again, tmp_path / "refused", root=str(site / "storage"))
+        make_pairs(again, tmp_path / "refused", storage=Storage(str(site / "storage")))
     given = replace(again, options=(*again.options, "pretokenized=true"))
-    make_pairs(given, tmp_path / "again", root=str(site / "storage"))
+    make_pairs(given, tmp_path / "again", storage=Storage(str(site / "storage")))
 
     def linked(table: pa.Table) -> list[dict[str, object]]:
         return sorted(
@@ -334,14 +345,15 @@ def test_pairs_of_another_language_are_refused(site: Path, tmp_path: Path) -> No
 
 def test_an_exported_encoder_scores_what_its_trial_scored(finished: Opened, tmp_path: Path) -> None:
     for number, trial in enumerate(finished.plan.trials):
-        export_trial(trial.key[:12], tmp_path / str(number), root=finished.root)
+        export_trial(trial.key[:12], tmp_path / str(number), storage=Storage(finished.root))
         found, _ = evaluate_encoder(
             finished, EvaluateRequest(str(tmp_path / str(number)), device="cpu")
         )
         own = [
             row
             for row in rows(
-                finished.plan, open_workshop(finished.plan, finished.root, Runtime()).ledger
+                finished.plan,
+                open_workshop(finished.plan, Storage(finished.root), Runtime()).ledger,
             )
             if row["trial"] == trial.key
         ]
@@ -357,7 +369,7 @@ def test_an_export_opens_in_transformers(finished: Opened, tmp_path: Path) -> No
     from transformers import AutoModel, AutoTokenizer
 
     key = next(trial.aligned for trial in finished.plan.trials if trial.method == "finetune")
-    export_trial(key, tmp_path / "out", root=finished.root)
+    export_trial(key, tmp_path / "out", storage=Storage(finished.root))
     model, tokenizer = (
         AutoModel.from_pretrained(tmp_path / "out"),
         AutoTokenizer.from_pretrained(tmp_path / "out"),
@@ -368,7 +380,7 @@ def test_an_export_opens_in_transformers(finished: Opened, tmp_path: Path) -> No
 def test_keys_that_no_plan_has_are_told(finished: Opened, tmp_path: Path) -> None:
     for key, told in (("ab", "at least 4"), ("zzzzzz", "none of the 1 plans")):
         with pytest.raises(RaxalignError, match=told):
-            export_trial(key, tmp_path / "out", root=finished.root)
+            export_trial(key, tmp_path / "out", storage=Storage(finished.root))
 
 
 def test_an_evaluation_is_kept(finished: Opened, site: Path) -> None:
@@ -404,7 +416,7 @@ def test_evaluations_in_another_precision_are_kept_apart_on_the_same_word_pairs(
     request = EvaluateRequest(str(site / "encoder"), ("retrieval",), ("de",), device="cpu")
     plain, plan = evaluate_encoder(finished, request)
     rounded, other = evaluate_encoder(finished, replace(request, precision="bf16"))
-    ledger = open_workshop(other, finished.root, Runtime()).ledger
+    ledger = open_workshop(other, Storage(finished.root), Runtime()).ledger
     assert {row["metric"] for row in plain} == {row["metric"] for row in rounded}
     keys = [
         {key for key, stage in found.stages.items() if stage.kind == "evaluation"}
@@ -482,7 +494,7 @@ def test_the_readouts_of_a_folder_are_kept_and_the_reason_is_told(
     (trial,) = plan.trials
     why = "the transforms of a folder cannot be fitted again"
     assert trial.outdated == {"xnli": why}
-    records = read_records(plan, Ledger(opened.root))
+    records = read_records(plan, opened.storage.ledger)
     assert [text for text in remarks(plan, records) if "readouts" in text] == [
         "xnli: the readouts of given were fitted before the task's training, which changes the"
         f" encoder, and are kept: {why}"
@@ -512,13 +524,13 @@ def test_an_object_store_serves_as_well(
 ) -> None:
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
     root = f"memory://{tmp_path}/root"
-    make_pairs(REQUEST, tmp_path / "pairs", root=root)
+    make_pairs(REQUEST, tmp_path / "pairs", storage=Storage(root))
     assert len(read_pairs(tmp_path / "pairs")) == 80
     trial = finished.plan.trials[0]
-    workshop = open_workshop(finished.plan, root, Runtime())
+    workshop = open_workshop(finished.plan, Storage(root), Runtime())
     run_trial(workshop, trial.key)
-    write_plan(finished.plan, root)
-    assert export_trial(trial.key, tmp_path / "out", root=root).trial == trial
+    write_plan(finished.plan, Storage(root))
+    assert export_trial(trial.key, tmp_path / "out", storage=Storage(root)).trial == trial
 
 
 def test_a_key_leads_to_the_plan_that_knows_most(finished: Opened, tmp_path: Path) -> None:
@@ -527,12 +539,12 @@ def test_a_key_leads_to_the_plan_that_knows_most(finished: Opened, tmp_path: Pat
         trials=tuple(replace(trial, evaluations={}) for trial in finished.plan.trials),
     )
     for points in range(8):  # some of these come before the fuller plan, and some after it
-        write_plan(replace(few, points=points), str(tmp_path))
-    write_plan(finished.plan, str(tmp_path))
+        write_plan(replace(few, points=points), Storage(str(tmp_path)))
+    write_plan(finished.plan, Storage(str(tmp_path)))
     key = finished.plan.trials[0].key
-    assert find(key[:10], str(tmp_path)).trial == finished.plan.trials[0]
+    assert find(key[:10], Storage(str(tmp_path))).trial == finished.plan.trials[0]
     with pytest.raises(RaxalignError, match="run its grid"):
-        export_trial(key, tmp_path / "out", root=str(tmp_path))
+        export_trial(key, tmp_path / "out", storage=Storage(str(tmp_path)))
 
 
 def test_pairs_that_are_not_there_are_refused_with_what_makes_them(site, tmp_path):
@@ -540,4 +552,4 @@ def test_pairs_that_are_not_there_are_refused_with_what_makes_them(site, tmp_pat
         "rotation", (), str(site / "encoder"), {"de": tmp_path / "nowhere"}, "en", 0
     )
     with pytest.raises(DataError, match=r"nowhere: there is no such folder of word pairs.*pairs`"):
-        make_aligned(request, tmp_path / "out", root=str(tmp_path / "storage"))
+        make_aligned(request, tmp_path / "out", storage=Storage(str(tmp_path / "storage")))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.store.digests import FileDigests
 from raxalign.store.sealed import seal
+from raxalign.store.storage import Storage
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 
@@ -30,16 +30,16 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_a_digest_is_remembered_by_path_size_and_time_of_change(root: str, corpus: Path) -> None:
-    assert FileDigests(root).of(corpus) == sha256("Haus")
+    assert Storage(root).digests.of(corpus) == sha256("Haus")
     corpus.write_text("Maus")
     os.utime(corpus, LONG_AGO)
-    assert FileDigests(root).of(corpus) == sha256("Haus"), "bytes were not read again"
+    assert Storage(root).digests.of(corpus) == sha256("Haus"), "bytes were not read again"
     os.utime(corpus, (1_000_000_001, 1_000_000_001))
-    assert FileDigests(root).of(corpus) == sha256("Maus")
+    assert Storage(root).digests.of(corpus) == sha256("Maus")
 
 
 def test_another_size_is_another_file(root: str, corpus: Path) -> None:
-    digests = FileDigests(root)
+    digests = Storage(root).digests
     assert digests.of(corpus) == sha256("Haus")
     corpus.write_text("Hausboot")
     os.utime(corpus, LONG_AGO)
@@ -50,7 +50,7 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "new.txt"
     file.write_text("Haus")
     stamp = file.stat().st_mtime_ns
-    digests = FileDigests(str(tmp_path / "root"))
+    digests = Storage(str(tmp_path / "root")).digests
     assert digests.of(file) == sha256("Haus")
     file.write_text("Maus")
     os.utime(file, ns=(stamp, stamp))
@@ -75,7 +75,7 @@ def test_a_damaged_memory_starts_afresh(tmp_path: Path, corpus: Path, damage: st
     (root / "digests.json").write_text(
         damage.replace("PATH", str(corpus)), errors="surrogateescape"
     )
-    assert FileDigests(str(root)).of(corpus) == sha256("Haus")
+    assert Storage(str(root)).digests.of(corpus) == sha256("Haus")
     assert json.loads((root / "digests.json").read_text())["files"][str(corpus)][2] == sha256(
         "Haus"
     )
@@ -86,14 +86,14 @@ def test_an_entry_of_another_form_is_not_believed(
     tmp_path: Path, corpus: Path, entry: list[object]
 ) -> None:
     (tmp_path / "digests.json").write_bytes(seal({"files": {str(corpus): entry}}))
-    assert FileDigests(str(tmp_path)).of(corpus) == sha256("Haus")
+    assert Storage(str(tmp_path)).digests.of(corpus) == sha256("Haus")
 
 
 def test_a_memory_that_was_changed_is_not_believed(tmp_path: Path, corpus: Path) -> None:
-    FileDigests(str(tmp_path)).of(corpus)
+    Storage(str(tmp_path)).digests.of(corpus)
     memory = tmp_path / "digests.json"
     memory.write_text(memory.read_text().replace(sha256("Haus"), sha256("Maus")))
-    assert FileDigests(str(tmp_path)).of(corpus) == sha256("Haus")
+    assert Storage(str(tmp_path)).digests.of(corpus) == sha256("Haus")
 
 
 def test_relative_paths_and_links_are_the_file_they_lead_to(
@@ -101,7 +101,7 @@ def test_relative_paths_and_links_are_the_file_they_lead_to(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("link.txt").symlink_to(corpus)
-    digests = FileDigests("root")
+    digests = Storage("root").digests
     assert digests.of(Path("corpus.txt")) == digests.of(Path("link.txt")) == sha256("Haus")
     assert list(json.loads(Path("root/digests.json").read_text())["files"]) == [str(corpus)]
 
@@ -112,8 +112,8 @@ def test_several_processes_lose_nothing_that_matters(tmp_path: Path) -> None:
         file.write_text(file.name)
         os.utime(file, LONG_AGO)
     program = (
-        "import sys; from pathlib import Path; from raxalign.store.digests import FileDigests\nd ="
-        " FileDigests(sys.argv[1])\n"
+        "import sys; from pathlib import Path; from raxalign.store.storage import Storage\nd ="
+        " Storage(sys.argv[1]).digests\n"
     )
     program += "print(*[d.of(Path(p)) for p in sys.argv[2:]])"
     processes = [
@@ -134,10 +134,10 @@ def test_several_processes_lose_nothing_that_matters(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_an_operating_system_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nothing\.txt"):
-        FileDigests(str(tmp_path)).of(tmp_path / "nothing.txt")
+        Storage(str(tmp_path)).digests.of(tmp_path / "nothing.txt")
 
 
 def test_a_folder_is_an_operating_system_error(tmp_path: Path) -> None:
     os.utime(tmp_path, LONG_AGO)
     with pytest.raises(IsADirectoryError):
-        FileDigests(str(tmp_path / "root")).of(tmp_path)
+        Storage(str(tmp_path / "root")).digests.of(tmp_path)

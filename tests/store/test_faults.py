@@ -16,9 +16,9 @@ from bucket import Bucket
 
 from raxalign.errors import StorageError
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.digests import FileDigests
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 
 KEY = "ab" * 32
 
@@ -275,7 +275,7 @@ def test_a_read_only_storage_can_be_read_and_says_that_it_cannot_be_written(
     data = tmp_path / "corpus.txt"
     data.write_text("Haus")
     os.utime(data, (1_000_000_000, 1_000_000_000))
-    assert len(FileDigests(str(small_disk)).of(data)) == 64
+    assert len(Storage(str(small_disk)).digests.of(data)) == 64
 
 
 def test_a_storage_without_permission_says_so(tmp_path: Path) -> None:
@@ -333,13 +333,13 @@ def test_a_folder_without_a_manifest_gives_way(tmp_path: Path) -> None:
 
 
 def test_what_another_process_has_repaired_is_not_set_aside(tmp_path: Path) -> None:
-    from raxalign.store.files import open_storage
+    from raxalign.store.files import files_of
 
     store = ArtifactStore(str(tmp_path))
     store.make("pairs", KEY, build)
     path = f"artifacts/pairs/ab/{KEY}"
     assert (
-        open_storage(str(tmp_path)).set_aside(
+        files_of(str(tmp_path)).set_aside(
             path, "manifest.json", "pairs", b"the damaged manifest of before"
         )
         is None

@@ -20,6 +20,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.manifest import MANIFEST
 from raxalign.store.sealed import seal, unseal
 from raxalign.store.spool import Spool
+from raxalign.store.storage import Storage
 
 KEY = "cd" * 32
 NAMES = (
@@ -67,7 +68,7 @@ def test_a_link_in_place_of_a_file_is_damage_even_if_the_bytes_are_right(tmp_pat
 
 
 def test_a_damaged_spool_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
-    spool = Spool(str(tmp_path), "trial")
+    spool = Spool(Storage(str(tmp_path)), "trial")
     spool.report({"loss": 1.0}, 1)
     spool.flush()
     folder = tmp_path / "spool" / "trial"

@@ -16,9 +16,11 @@ import pytest
 
 from raxalign.errors import LeaseLost
 from raxalign.store import lease as module
+from raxalign.store._filesystem import Files
 from raxalign.store.alive import maker_name
-from raxalign.store.files import Storage, files_of
+from raxalign.store.files import files_of
 from raxalign.store.lease import EXPIRY, Holder, Lease, lease, locks, remove_lock
+from raxalign.store.storage import Storage
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +44,7 @@ def test_one_after_the_other_holds_it(root: str) -> None:
     most: list[int] = []
 
     def work(number: int) -> None:
-        with lease(root, "training"):
+        with lease(Storage(root), "training"):
             inside.append(number)
             most.append(len(inside))
             inside.remove(number)
@@ -70,7 +72,7 @@ def test_who_waits_is_told_once_who_holds_it(root: str) -> None:
 
 
 def wait(root: str, told: list[str]) -> None:
-    with lease(root, "training", told.append):
+    with lease(Storage(root), "training", told.append):
         pass
 
 
@@ -79,7 +81,7 @@ def test_a_silent_holder_of_another_machine_loses_it(
 ) -> None:
     monkeypatch.setattr(module, "EXPIRY", 0.05)
     held_by(root)
-    with lease(root, "training"):
+    with lease(Storage(root), "training"):
         assert holder(root, 2)["done"] is False
 
 
@@ -91,7 +93,7 @@ def test_a_holder_that_is_known_to_be_dead_loses_it_at_once(root: str) -> None:
         return 0.0
 
     held_by(root)
-    with lease(root, "training", patience=patience):
+    with lease(Storage(root), "training", patience=patience):
         assert asked == [Holder("other", "0badcafe-1-1")]
 
 
@@ -101,7 +103,7 @@ def test_who_waits_asks_again_whether_the_holder_lives(
     monkeypatch.setattr(module, "ASK", 0.02)
     answers = iter([100.0, 100.0, 0.0])
     held_by(root)
-    with lease(root, "training", patience=lambda holder: next(answers)):
+    with lease(Storage(root), "training", patience=lambda holder: next(answers)):
         assert list(answers) == []
 
 
@@ -126,7 +128,7 @@ def test_a_holder_that_gives_signs_of_life_keeps_it(
 
     held_by(root)
     monkeypatch.setattr(module.time, "sleep", sleep)
-    with lease(root, "training"):
+    with lease(Storage(root), "training"):
         assert next(looks) == 7, "the lock was free when the holder gave it back, not before"
 
 
@@ -135,7 +137,7 @@ def test_a_dead_process_of_this_machine_holds_nothing(
 ) -> None:
     machine = maker_name().split("-")[0]
     held_by(root, maker=f"{machine}-999999999-1")
-    with lease(root, "training"):
+    with lease(Storage(root), "training"):
         pass
 
 
@@ -144,22 +146,22 @@ def test_a_damaged_lock_is_waited_for_until_it_expires(
 ) -> None:
     monkeypatch.setattr(module, "EXPIRY", 0.05)
     files_of(root).write("locks/training/1", b"{")
-    with lease(root, "training"):
+    with lease(Storage(root), "training"):
         pass
 
 
 def test_what_is_raised_inside_frees_it(root: str) -> None:
-    with pytest.raises(KeyError), lease(root, "training"):
+    with pytest.raises(KeyError), lease(Storage(root), "training"):
         raise KeyError
-    with lease(root, "training"):
+    with lease(Storage(root), "training"):
         pass
-    assert locks(root) == {"training": False}
-    remove_lock(root, "training")
+    assert locks(Storage(root)) == {"training": False}
+    remove_lock(Storage(root), "training")
     assert files_of(root).names("locks") == {}
 
 
 def test_a_holder_that_lost_it_leaves_the_next_one_alone(root: str, tmp_path: Path) -> None:
-    with lease(root, "training"):
+    with lease(Storage(root), "training"):
         files_of(root).write("locks/training/2", b"another's")
     assert files_of(root).read("locks/training/2") == b"another's"
 
@@ -167,18 +169,18 @@ def test_a_holder_that_lost_it_leaves_the_next_one_alone(root: str, tmp_path: Pa
 def test_a_lock_is_held_until_it_is_given_back_or_its_sign_is_a_day_old(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with lease(root, "making/mine"):
+    with lease(Storage(root), "making/mine"):
         held_by(root)
-        assert locks(root) == {"making/mine": True, "training": True}
+        assert locks(Storage(root)) == {"making/mine": True, "training": True}
     now = time.time()
     monkeypatch.setattr(module.time, "time", lambda: now + 2 * module.DAY_SECONDS)
-    assert locks(root) == {"making/mine": False, "training": False}
+    assert locks(Storage(root)) == {"making/mine": False, "training": False}
 
 
 class Slow:
     """A storage whose process is stopped before its first creation, while other things happen."""
 
-    def __init__(self, storage: Storage, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, storage: Files, meanwhile: Callable[[], None]) -> None:
         self.storage, self.meanwhile = storage, [meanwhile]
 
     def __getattr__(self, name: str) -> object:
@@ -226,7 +228,7 @@ def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_
     waited: list[str] = []
 
     def others() -> None:
-        remove_lock(root, "training")
+        remove_lock(Storage(root), "training")
         holder.take(waited.append, lambda holder: EXPIRY)
 
     def wait(process: str) -> None:
@@ -247,9 +249,10 @@ import sys, time
 import bucket
 from raxalign.errors import LeaseLost
 from raxalign.store import lease as module
+from raxalign.store.storage import Storage
 
 module.BEAT, module.LOOK = 0.05, 0.01
-with module.lease(sys.argv[1], "training") as held:
+with module.lease(Storage(sys.argv[1]), "training") as held:
     print("held", flush=True)
     try:
         while True:
@@ -274,7 +277,7 @@ def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         os.kill(process.pid, signal.SIGSTOP)
-        with lease(shared, "training", patience=lambda holder: module.EXPIRY) as held:
+        with lease(Storage(shared), "training", patience=lambda holder: module.EXPIRY) as held:
             os.kill(process.pid, signal.SIGCONT)
             assert "another process has taken this lock" in process.stdout.readline()
             assert process.wait() == 0, "it gave back nothing that is not its own"

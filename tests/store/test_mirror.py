@@ -10,6 +10,7 @@ from raxalign.errors import StorageError
 from raxalign.store.files import files_of
 from raxalign.store.mirror import Mirror
 from raxalign.store.sealed import seal
+from raxalign.store.storage import Storage
 
 
 def files(folder: Path, **texts: str) -> dict[str, Path]:
@@ -22,14 +23,18 @@ def files(folder: Path, **texts: str) -> dict[str, Path]:
 
 
 def test_another_machine_gets_the_folder_of_the_last_push(root: str, tmp_path: Path) -> None:
-    mirror = Mirror(root, "checkpoints/key")
+    mirror = Mirror(Storage(root), "checkpoints/key")
     assert mirror.version() is None
     assert mirror.pull(tmp_path / "there") is None
     mirror.push(files(tmp_path / "here", one="1", two="2"))
     version = mirror.push(files(tmp_path / "here", two="2", three="3"))
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "old").write_text("old")
-    assert Mirror(root, "checkpoints/key").pull(tmp_path / "there") == version == mirror.version()
+    assert (
+        Mirror(Storage(root), "checkpoints/key").pull(tmp_path / "there")
+        == version
+        == mirror.version()
+    )
     found = {path.name: path.read_text() for path in (tmp_path / "there" / "deep").iterdir()}
     assert found == {"two": "2", "three": "3"}
     assert not (tmp_path / "there" / "old").exists()
@@ -37,7 +42,7 @@ def test_another_machine_gets_the_folder_of_the_last_push(root: str, tmp_path: P
 
 
 def test_a_damaged_copy_leaves_the_local_folder(root: str, tmp_path: Path) -> None:
-    mirror = Mirror(root, "checkpoints/key")
+    mirror = Mirror(Storage(root), "checkpoints/key")
     mirror.push(files(tmp_path / "here", one="1"))
     storage = files_of(root)
     (name,) = storage.names("checkpoints/key/files")
@@ -53,7 +58,7 @@ def test_a_damaged_copy_leaves_the_local_folder(root: str, tmp_path: Path) -> No
 def test_an_index_that_names_a_file_elsewhere_is_not_followed(root: str, tmp_path: Path) -> None:
     data = seal({"files": {"../outside": "0" * 64}})
     files_of(root).write("checkpoints/key/index.json", data)
-    mirror = Mirror(root, "checkpoints/key")
+    mirror = Mirror(Storage(root), "checkpoints/key")
     assert mirror.version() is None
     assert mirror.pull(tmp_path / "there") is None
 
@@ -61,13 +66,13 @@ def test_an_index_that_names_a_file_elsewhere_is_not_followed(root: str, tmp_pat
 def test_a_push_that_fails_leaves_the_copy_of_before(
     root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mirror = Mirror(root, "checkpoints/key")
+    mirror = Mirror(Storage(root), "checkpoints/key")
     version = mirror.push(files(tmp_path / "here", one="1"))
 
     def full(file: Path, path: str) -> None:
         raise StorageError("full")
 
-    monkeypatch.setattr(mirror._storage, "upload", full)
+    monkeypatch.setattr(mirror._files, "upload", full)
     with pytest.raises(StorageError, match="full"):
         mirror.push(files(tmp_path / "here", two="2"))
     assert mirror.version() == version
@@ -75,7 +80,7 @@ def test_a_push_that_fails_leaves_the_copy_of_before(
 
 
 def test_a_removed_copy_is_gone(root: str, tmp_path: Path) -> None:
-    mirror = Mirror(root, "checkpoints/key")
+    mirror = Mirror(Storage(root), "checkpoints/key")
     mirror.push(files(tmp_path / "here", one="1"))
     mirror.remove()
     assert mirror.version() is None

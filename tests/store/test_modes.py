@@ -16,6 +16,7 @@ from raxalign.single.place import appearing
 from raxalign.store.artifacts import ArtifactStore, as_umask_says
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.checkpoint import Checkpoint, write_checkpoint
 
@@ -54,7 +55,7 @@ def test_a_storage_has_them_on_every_file(tmp_path, umask) -> None:
     ledger = Ledger(str(root))
     ledger.write("cd" * 32, {"scores": [], "notes": {}}, None)
     ledger.fail("ef" * 32, {"message": "x", "trace": ""})
-    spool = Spool(str(root), "ef" * 32)
+    spool = Spool(Storage(str(root)), "ef" * 32)
     spool.report({"loss": 1.0}, 1)
     spool.flush()
     tensors = {"module/a": torch.zeros(2)}
@@ -73,7 +74,7 @@ def test_an_export_and_a_lock_file_have_them(tmp_path, umask) -> None:
 
 
 def test_a_plan_has_them(plan_of_nothing, tmp_path, umask) -> None:
-    write_plan(plan_of_nothing, str(tmp_path / "root"))
+    write_plan(plan_of_nothing, Storage(str(tmp_path / "root")))
     assert modes(tmp_path / "root") == wanted(tmp_path / "root", umask)
 
 

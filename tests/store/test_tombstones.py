@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.tombstones import Tombstones, drop, manifest_of
+from raxalign.store.storage import Storage
 
 KEY = "ab" * 32
 
@@ -22,9 +22,9 @@ def root(request, tmp_path, monkeypatch) -> str:
 
 
 def test_a_dropped_artifact_leaves_size_time_and_reason(root) -> None:
-    store, tombstones = ArtifactStore(root), Tombstones(root)
+    store, tombstones = ArtifactStore(root), Storage(root).tombstones
     store.make("tuned", KEY, build)
-    assert drop(store, "tuned", KEY, "run.keep: none") == 6
+    assert Storage(store.root).drop("tuned", KEY, "run.keep: none") == 6
     assert not store.has("tuned", KEY)
     assert list(tombstones.keys()) == [("tuned", KEY)]
     left = tombstones.of("tuned", KEY)
@@ -43,25 +43,25 @@ def test_it_can_be_made_again_and_dropped_again(root) -> None:
         store.make("tuned", KEY, build)
         assert store.verify("tuned", KEY)
         assert list(store.keys()) == [("tuned", KEY)]
-        drop(store, "tuned", KEY, "run.keep: none")
+        Storage(store.root).drop("tuned", KEY, "run.keep: none")
     assert list(store.keys()) == []
 
 
 def test_notes_outlive_the_artifact_and_what_was_never_made_has_none(root) -> None:
     store = ArtifactStore(root)
-    assert manifest_of(store, "tuned", KEY) is None
+    assert Storage(store.root).manifest_of("tuned", KEY) is None
     store.make("tuned", KEY, build)
-    before = manifest_of(store, "tuned", KEY)
-    drop(store, "tuned", KEY, "run.keep: none")
-    assert manifest_of(store, "tuned", KEY) == before
+    before = Storage(store.root).manifest_of("tuned", KEY)
+    Storage(store.root).drop("tuned", KEY, "run.keep: none")
+    assert Storage(store.root).manifest_of("tuned", KEY) == before
 
 
 def test_a_damaged_record_is_named_and_counts_as_none(tmp_path) -> None:
     root = str(tmp_path)
     store = ArtifactStore(root)
     store.make("tuned", KEY, build)
-    drop(store, "tuned", KEY, "run.keep: none")
+    Storage(store.root).drop("tuned", KEY, "run.keep: none")
     path = tmp_path / "dropped" / "tuned" / "ab" / KEY / "dropped.json"
     path.write_bytes(path.read_bytes().replace(b"none", b"best"))
     with pytest.warns(UserWarning, match="dropped.json: is left out: it was changed"):
-        assert Tombstones(root).of("tuned", KEY) is None
+        assert Storage(root).tombstones.of("tuned", KEY) is None

@@ -9,6 +9,7 @@ import pytest
 
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
+from raxalign.store.storage import Storage
 from raxalign.sweep.cluster import connect, disconnect
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.observer import Observer
@@ -66,12 +67,17 @@ def plan(tmp_path: Path) -> Plan:
 @pytest.fixture
 def job(plan: Plan, tmp_path: Path) -> Job:
     root = str(tmp_path / "storage")
-    return Job(root, write_plan(plan, root), max_failures=0, scratch=str(tmp_path / "scratch"))
+    return Job(
+        Storage(root),
+        write_plan(plan, Storage(root)),
+        max_failures=0,
+        scratch=str(tmp_path / "scratch"),
+    )
 
 
 @pytest.fixture(scope="module")
 def local_ray() -> Iterator[None]:
     """Ray on this machine, for one module: `run_grid` of other tests starts and ends its own."""
-    connect(None, Job("", "", threads=1))
+    connect(None, Job(Storage(""), "", threads=1))
     yield
     disconnect()

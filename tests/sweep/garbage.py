@@ -11,6 +11,7 @@ from typing import Any
 
 import ray
 
+from raxalign.store.storage import Storage
 from raxalign.sweep.cluster import connect, disconnect
 from raxalign.sweep.job import Job
 
@@ -26,7 +27,7 @@ class Circle:
 
 def main() -> None:
     """Leave Ray beside such a thread, and print that the process went on."""
-    connect(None, Job("", "", threads=1))
+    connect(None, Job(Storage(""), "", threads=1))
     gc.set_threshold(10**9)
     circles = [Circle(ray.put(number)) for number in range(REFERENCES)]
     begun, over = threading.Event(), threading.Event()

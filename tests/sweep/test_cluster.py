@@ -15,6 +15,7 @@ import pytest
 import ray
 
 from raxalign.errors import ResourceError
+from raxalign.store.storage import Storage
 from raxalign.sweep import cluster
 from raxalign.sweep.job import Job
 
@@ -67,7 +68,7 @@ def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setattr(cluster.ray, "init", init)
     with pytest.raises(ResourceError) as told:
-        cluster.connect(None, Job("/storage", ""))
+        cluster.connect(None, Job(Storage("/storage"), ""))
     assert str(told.value).startswith(
         f"Ray did not start on this machine ({str(error).splitlines()[0]}). The machine may be"
     )
@@ -85,7 +86,7 @@ def test_an_address_at_which_nothing_listens_is_refused_before_ray_waits_for_it(
         monkeypatch.setattr(cluster, "_PAUSE", 0.0)
         monkeypatch.setattr(cluster.ray, "init", lambda **_: pytest.fail("Ray was asked"))
         with pytest.raises(ResourceError, match=rf"answers at {address}: .*refused.*Start one"):
-            cluster.connect(address, Job("/storage", ""))
+            cluster.connect(address, Job(Storage("/storage"), ""))
 
 
 @pytest.mark.parametrize("address", ["auto", "{host}:{port}", "ray://{host}:{port}"])
@@ -94,7 +95,7 @@ def test_a_cluster_that_listens_is_joined(address: str, monkeypatch: pytest.Monk
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = address.format(host="127.0.0.1", port=server.getsockname()[1])
         monkeypatch.setattr(cluster.ray, "init", lambda **given: joined.append(given["address"]))
-        cluster.connect(place, Job("/storage", ""))
+        cluster.connect(place, Job(Storage("/storage"), ""))
     assert joined == [place]
 
 
@@ -104,7 +105,7 @@ def test_another_error_at_the_start_of_ray_stays_what_it_is(
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setattr(cluster.ray, "init", lambda **_: {}["missing"])
     with pytest.raises(KeyError):
-        cluster.connect(None, Job("/storage", ""))
+        cluster.connect(None, Job(Storage("/storage"), ""))
 
 
 @pytest.mark.parametrize("fault", [None, RuntimeError("the raylet is gone")])

@@ -9,6 +9,7 @@ import pytest
 
 from raxalign.errors import StorageError
 from raxalign.plan.load import Opened, open_grid
+from raxalign.store.storage import Storage
 from raxalign.sweep import collecting
 from raxalign.sweep.collecting import Collector, collect_plan
 from tests.grids import write_grid
@@ -34,7 +35,7 @@ def test_all_stages_and_results_of_a_plan_are_collected(
         found.update(dict.fromkeys(evaluations, "evaluation"))
 
     monkeypatch.setattr(collecting, "collect", collect)
-    collect_plan(opened.plan, "root")
+    collect_plan(opened.plan, Storage("root"))
     stages = opened.plan.stages.values()
     assert found == {stage.key: stage.kind for stage in stages if not stage.inline}
 
@@ -44,7 +45,7 @@ def test_a_sweep_collects_after_each_500_trials(
 ) -> None:
     times: list[str] = []
     monkeypatch.setattr(collecting, "collect_plan", lambda plan, root: times.append(plan.name))
-    collector = Collector("root")
+    collector = Collector(Storage("root"))
     collector.grid_started(opened.plan, 1, 0, 0)
     for number in range(1, 1001):
         collector.trial_finished(opened.plan.trials[0], None)
@@ -58,4 +59,4 @@ def test_a_store_that_refuses_stops_nothing(
         raise StorageError(root)
 
     monkeypatch.setattr(collecting, "collect", refuse)
-    collect_plan(opened.plan, "root")
+    collect_plan(opened.plan, Storage("root"))

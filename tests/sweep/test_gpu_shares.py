@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from raxalign.stages import FITTED, GPU_BYTES
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.sweep import gpu_shares
 from raxalign.sweep.gpu_shares import BESIDES, PER_PARAMETER, settle, share_of_a_card, wanted_bytes
 from raxalign.sweep.nodes import Nodes
@@ -54,12 +53,12 @@ def test_as_many_workers_fit_on_a_card_as_its_share_says(job, count):
 def test_before_anything_was_measured_the_parameters_count(plan, job):
     encoder = next(stage for stage in plan.stages.values() if stage.kind == "encoder")
     parameters = encoder.plugin().footprint(lambda name: None).parameters
-    assert wanted_bytes(plan, job.root) == parameters * PER_PARAMETER + BESIDES
+    assert wanted_bytes(plan, job.storage) == parameters * PER_PARAMETER + BESIDES
 
 
 def test_what_was_measured_takes_the_place_of_the_estimate(plan, job):
-    store = ArtifactStore(job.root)
+    store = job.storage.artifacts
     for key, stage in plan.stages.items():
         if stage.kind in FITTED:
             store.make(stage.kind, key, lambda folder: {GPU_BYTES: 8 * GIB})
-    assert wanted_bytes(plan, job.root) == 8 * GIB * 1.25 + GIB
+    assert wanted_bytes(plan, job.storage) == 8 * GIB * 1.25 + GIB

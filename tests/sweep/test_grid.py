@@ -10,9 +10,8 @@ import pytest
 
 from raxalign.plan.load import open_grid
 from raxalign.store._temporary import maker_name
-from raxalign.store.ledger import Ledger
 from raxalign.sweep import grid
-from raxalign.sweep.grid import finish_tracking, keep_report, local_folder, target_of
+from raxalign.sweep.grid import finish_tracking, keep_report, target_of
 from raxalign.sweep.whole import run_whole
 from raxalign.tracking.client import TrackingError
 from tests.grids import write_grid
@@ -25,7 +24,7 @@ def opened(tmp_path, monkeypatch):
 
 
 def fill(opened) -> None:
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         for key in trial.evaluations.values():
             ledger.write(key, {"scores": [], "notes": {}}, None)
@@ -38,14 +37,14 @@ def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server")
     again = open_grid(opened.grid.path, storage=opened.root)
     found = target_of(again, tmp_path)
-    assert (found.uri, found.root) == ("http://server", opened.root)
+    assert (found.uri, found.storage.root) == ("http://server", opened.root)
     assert found.grid_text == Path(opened.grid.path).read_text()
 
 
 def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeypatch) -> None:
     brought = []
     monkeypatch.setattr(grid, "sync", lambda plan, target, pruned: brought.append(target.uri))
-    local = local_folder(opened.root)
+    local = opened.storage.local
     assert finish_tracking(opened, opened.plan, local) == []
     assert finish_tracking(opened, opened.plan, local) == []
     assert len(brought) == 2
@@ -62,7 +61,7 @@ def test_a_store_that_is_down_is_a_message_and_is_tried_again(opened, monkeypatc
     fill(opened)
     monkeypatch.setattr(grid, "sync", down)
     for _ in range(2):
-        assert finish_tracking(opened, opened.plan, local_folder(opened.root)) == ["it is down"]
+        assert finish_tracking(opened, opened.plan, opened.storage.local) == ["it is down"]
 
 
 def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, monkeypatch) -> None:
@@ -78,7 +77,7 @@ def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, mo
 
 
 def test_a_report_of_a_grid_that_was_never_tracked_makes_no_database(opened, tmp_path) -> None:
-    assert keep_report(opened, tmp_path, local_folder(opened.root)) is None
+    assert keep_report(opened, tmp_path, opened.storage.local) is None
     assert not (tmp_path / "storage" / "mlflow.db").exists()
 
 

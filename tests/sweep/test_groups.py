@@ -10,7 +10,6 @@ from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 from ray.train.v2.api.exceptions import WorkerGroupError
 
 from raxalign.errors import DataError, RaxalignError
-from raxalign.store.ledger import Ledger
 from raxalign.sweep import groups, messages, trial
 from raxalign.sweep.groups import _Loss, _loss, _run_groups, run_group
 from raxalign.sweep.job import Job
@@ -23,7 +22,7 @@ class Groups:
     """Ends groups of workers as a list has it, and counts how often rooms were cleared."""
 
     def __init__(self, job: Job, key: str, ends: list[tuple[object, Exception | None]]) -> None:
-        self.ledger, self.key, self.ends = Ledger(job.root), key, ends
+        self.ledger, self.key, self.ends = job.storage.ledger, key, ends
         self.cleared = 0
 
     def clear(self, key: str) -> None:
@@ -69,7 +68,7 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
     monkeypatch.setattr(groups, "remove_groups_of", told.clear)
     assert _run_groups(job, key) == message
     assert told.cleared == count
-    kept = Ledger(job.root).failure(key)
+    kept = job.storage.ledger.failure(key)
     assert (kept and kept["message"]) == message
 
 
@@ -131,4 +130,4 @@ def test_a_trial_that_was_given_up_is_not_run_once_more(plan, job, monkeypatch) 
     assert [{**answer, "done": True} for answer in reported] == [
         {"trial": key, "error": "lost 3 times", "done": True}
     ] * 2
-    assert Ledger(job.root).failure(key)["message"] == "lost 3 times"
+    assert job.storage.ledger.failure(key)["message"] == "lost 3 times"

@@ -10,26 +10,30 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import StorageError
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, open_workshop, read_plan, thread_limits, write_plan
 
 
 def test_a_plan_comes_back_from_the_storage_as_it_was(plan, tmp_path) -> None:
-    place = write_plan(plan, str(tmp_path))
+    place = write_plan(plan, Storage(str(tmp_path)))
     assert read_plan(place).to_json() == plan.to_json()
-    assert write_plan(plan, str(tmp_path)) == place
+    assert write_plan(plan, Storage(str(tmp_path))) == place
     assert [path.suffix for path in (tmp_path / "plans").iterdir()] == [".json"]
 
 
 def test_a_storage_that_takes_no_plan_is_an_error_that_says_what_to_do(plan, tmp_path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"cannot write.*--storage"):
-        write_plan(plan, str(tmp_path / "file"))
+        write_plan(plan, Storage(str(tmp_path / "file")))
 
 
 def test_the_local_folder_is_the_storage_or_a_cache_for_each_object_store(monkeypatch) -> None:
     monkeypatch.setenv("RAXALIGN_CACHE", "/cache")
-    assert Job("/data", "").local == Path("/data")
-    one, other = Job("s3://one", "").local, Job("s3://other", "").local
+    assert Storage("/data").local == Path("/data")
+    one, other = (
+        Job(Storage("s3://one"), "").storage.local,
+        Job(Storage("s3://other"), "").storage.local,
+    )
     assert one.parent == other.parent == Path("/cache")
     assert one != other
 
@@ -39,7 +43,7 @@ def test_a_worker_is_held_to_its_threads(plan, job, monkeypatch) -> None:
         monkeypatch.setenv(name, "")
     reports = []
     workshop = open_workshop(
-        Job(job.root, job.plan, threads=3),
+        Job(job.storage, job.plan, threads=3),
         report=lambda metrics, step: reports.append((metrics, step)),
         trains=False,
         rank=1,

@@ -11,8 +11,6 @@ import pytest
 from ray import cloudpickle, tune
 
 from raxalign.errors import TransientError
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 from raxalign.sweep import tuner
 from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.losses import (
@@ -50,14 +48,14 @@ def test_what_goes_back_is_no_progress() -> None:
 def test_progress_is_evaluations_then_trainings_then_steps_that_checkpoints_keep(plan, job):
     trial = next(trial for trial in plan.trials if trial.method == "rotation")
     assert progress_of(job, plan, trial.key) == (0, 0, 0)
-    checkpoints = job.local / "checkpoints" / trial.aligned
+    checkpoints = job.storage.local / "checkpoints" / trial.aligned
     for name in ("train/step-00000200", "train/step-00000400", "warm/step-00000100", "train/.part"):
         (checkpoints / name).mkdir(parents=True)
     assert progress_of(job, plan, trial.key) == (0, 0, 500)
-    ArtifactStore(job.root).make("aligned", trial.aligned, lambda folder: {})
+    job.storage.artifacts.make("aligned", trial.aligned, lambda folder: {})
     assert progress_of(job, plan, trial.key) == (0, 1, 0)
     for key in trial.evaluations.values():
-        Ledger(job.root).write(key, {"scores": [], "notes": {}}, None)
+        job.storage.ledger.write(key, {"scores": [], "notes": {}}, None)
     assert progress_of(job, plan, trial.key) == (1, 1, 0)
 
 
@@ -84,7 +82,7 @@ class TuneTrial:
 )
 def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error, message) -> None:
     trial = TuneTrial(plan.trials[1].key, error)
-    recoveries = Recoveries(lambda key: plan, job.__class__(job.root, job.plan, max_failures=1))
+    recoveries = Recoveries(lambda key: plan, job.__class__(job.storage, job.plan, max_failures=1))
     for number in (1, 2):
         assert GIVEN_UP not in trial.config
         assert trial.max_failures == -1
@@ -120,7 +118,7 @@ def die(config: dict[str, object], job: Job) -> None:
     if "stage" in config:
         return run_stage(config, replace(job, plan=config["plan"]))
     if GIVEN_UP not in config:
-        with Path(job.root, "tries").open("a") as file:
+        with Path(job.storage.root, "tries").open("a") as file:
             file.write("x")
         os._exit(1)
     return tune.report({"trial": config["trial"], "error": config[GIVEN_UP], "done": True})
@@ -132,10 +130,12 @@ def get_further(config: dict[str, object], job: Job) -> None:
     """
     if "stage" in config:
         return run_stage(config, replace(job, plan=config["plan"]))
-    tries = len(list(Path(job.root, "checkpoints").rglob("step-*")))
+    tries = len(list(Path(job.storage.root, "checkpoints").rglob("step-*")))
     if tries < 3:
         aligned = read_plan(config["plan"]).by_key[str(config["trial"])].aligned
-        Path(job.root, "checkpoints", aligned, "train", f"step-{tries + 1:08d}").mkdir(parents=True)
+        Path(job.storage.root, "checkpoints", aligned, "train", f"step-{tries + 1:08d}").mkdir(
+            parents=True
+        )
         os._exit(1)
     return tune.report({"trial": config["trial"], "error": "", "done": True})
 
@@ -150,7 +150,7 @@ def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
     monkeypatch.setattr(tuner, "_run_step", die)
     failed = run_grid(plan, job, heard).failed
     assert failed[trial.key].startswith("its worker was lost 2 times without progress in between (")
-    assert Path(job.root, "tries").read_text() == "xx"
+    assert Path(job.storage.root, "tries").read_text() == "xx"
     monkeypatch.setattr(tuner, "_run_step", get_further)
     assert run_grid(plan, job, heard).failed == {}
     assert heard.trials == [(trial.key, failed[trial.key]), (trial.key, None)]
@@ -158,7 +158,7 @@ def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
 
 def test_another_trial_has_losses_of_its_own(plan, job) -> None:
     one, other = (TuneTrial(trial.key, RuntimeError("killed")) for trial in plan.trials)
-    recoveries = Recoveries(lambda key: plan, job.__class__(job.root, job.plan, max_failures=1))
+    recoveries = Recoveries(lambda key: plan, job.__class__(job.storage, job.plan, max_failures=1))
     recoveries.lost(one)
     recoveries.lost(other)
     assert not {GIVEN_UP} & (one.config.keys() | other.config.keys())

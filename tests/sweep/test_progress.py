@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from raxalign.plan.estimates.speed import Crowd
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import Advance
 from raxalign.sweep.observer import Wait, Waits
 from raxalign.sweep.progress import Progress, describe, describe_stage
@@ -30,7 +29,7 @@ def quiet_machine(monkeypatch) -> None:
 
 @pytest.fixture
 def progress(out, plan, job) -> Progress:
-    made = Progress(Ledger(job.root), Console(file=out, width=200))
+    made = Progress(job.storage.ledger, Console(file=out, width=200))
     made.grid_started(plan, 2, 1, 4)
     return made
 
@@ -103,7 +102,7 @@ def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own
     plan, job, out
 ) -> None:
     console = Console(file=out, force_terminal=True, width=100)
-    progress = Progress(Ledger(job.root), console)
+    progress = Progress(job.storage.ledger, console)
     progress.grid_started(plan, 2, 0, 4)
     progress.stage_advanced(encoder(plan), Advance(60.0, 500, {"loss": 2.5}))
     with console.capture() as shown:
@@ -160,7 +159,7 @@ def test_a_wait_for_room_is_a_line_after_ten_seconds_and_then_every_minute(progr
 
 def test_a_terminal_shows_waits_as_they_are_and_no_lines(plan, job, out) -> None:
     console = Console(file=out, force_terminal=True, width=120)
-    progress = Progress(Ledger(job.root), console)
+    progress = Progress(job.storage.ledger, console)
     progress.grid_started(plan, 2, 0, 4)
     shown = []
     for waits in ({plan.trials[0].key: Wait(30.0, "waits for 2 workers")}, {}):
@@ -180,7 +179,7 @@ def record(job, trial, **scores: float) -> None:
         split, lang, metric = name.split("_", 2)
         rows.append({"lang": f"{lang}-en", "metric": metric, "split": split, "value": value})
     for key in trial.evaluations.values():
-        Ledger(job.root).write(key, {"scores": rows, "params": {}, "seconds": 1.0}, None)
+        job.storage.ledger.write(key, {"scores": rows, "params": {}, "seconds": 1.0}, None)
 
 
 def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, out, plan, job):

@@ -16,9 +16,8 @@ from raxalign.report.plans import as_text
 from raxalign.report.status import status
 from raxalign.stages import run_trial
 from raxalign.store import drivers
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
-from raxalign.store.tombstones import Tombstones
+from raxalign.store.storage import Storage
 from raxalign.sweep.grid import drop_weights
 from raxalign.sweep.job import Job, open_workshop, write_plan
 from raxalign.sweep.removal import Keeper
@@ -52,9 +51,9 @@ def open_at(folder: Path, *, tasks: tuple[str, ...] = (XNLI,)) -> Opened:
 def run(opened: Opened, keep: str, made: list[str] | None = None) -> Keeper:
     """What a driver does, in this process."""
     root = opened.root
-    keeper = Keeper(opened.plan, root, keep)  # type: ignore[arg-type]
+    keeper = Keeper(opened.plan, Storage(root), keep)  # type: ignore[arg-type]
     workshop = open_workshop(
-        Job(root, write_plan(opened.plan, root)),
+        Job(Storage(root), write_plan(opened.plan, Storage(root))),
         announce=lambda stage, seconds: made.append(stage.kind) if made is not None else None,
     )
     for trial in opened.plan.trials:
@@ -65,13 +64,13 @@ def run(opened: Opened, keep: str, made: list[str] | None = None) -> Keeper:
 
 
 def values(opened: Opened) -> list[str]:
-    found = rows(opened.plan, Ledger(opened.root))
+    found = rows(opened.plan, opened.storage.ledger)
     return sorted(json.dumps(row, sort_keys=True) for row in found)
 
 
 def stored(opened: Opened) -> set[str]:
     weights = weights_of(opened.plan)
-    return {key for _, key in ArtifactStore(opened.root).keys() if key in weights}  # noqa: SIM118
+    return {key for _, key in opened.storage.artifacts.keys() if key in weights}  # noqa: SIM118
 
 
 @pytest.mark.slow
@@ -96,7 +95,7 @@ def test_values_are_those_of_keep_all_and_a_new_task_makes_weights_again(tmp_pat
 def finished(tmp_path) -> Opened:
     """A grid with made-up results and weights."""
     opened = open_at(tmp_path)
-    store, ledger = ArtifactStore(opened.root), Ledger(opened.root)
+    store, ledger = opened.storage.artifacts, opened.storage.ledger
     for key in weights_of(opened.plan):
         kind = opened.plan.stages[key].kind
         store.make(kind, key, lambda folder: {"n": (folder / "w").write_bytes(b"w" * 1000)})
@@ -127,14 +126,14 @@ def test_without_a_difference_on_dev_the_first_seed_is_kept(finished) -> None:
     kept = {key for key in stored(finished) if finished.plan.stages[key].kind == "aligned"}
     assert kept <= first
     (gone,) = [t for t in finished.plan.trials if t.method == "finetune" and t.seed == 1]
-    tombstone = Tombstones(finished.root).of("aligned", gone.aligned)
+    tombstone = Storage(finished.root).tombstones.of("aligned", gone.aligned)
     assert tombstone is not None
     assert tombstone.why.startswith("run.keep: best: the weights of trial ")
 
 
 def test_plan_and_status_tell_dropped_from_never_made(finished) -> None:
     drop_weights(with_keep(finished, "none"))
-    text = as_text(finished.plan, finished.root, finished.run)
+    text = as_text(finished.plan, Storage(finished.root), finished.run)
     assert "2 finetune" not in text
     assert "(0 done, 2 not kept)" in text
     assert "nothing is left to run" in text
@@ -146,7 +145,7 @@ def test_what_another_living_driver_needs_stays(finished, monkeypatch) -> None:
     other = open_at(
         Path(finished.grid.path).parent / "other", tasks=(XNLI, "mlqa: {data: phrasebook}")
     )
-    place = write_plan(other.plan, finished.root)
+    place = write_plan(other.plan, Storage(finished.root))
     sign = drivers.Sign("elsewhere", "host", 1, place, lives=True)
     monkeypatch.setattr("raxalign.sweep.removal.signs", lambda root: [sign])
     drop_weights(with_keep(finished, "none"))
@@ -164,7 +163,7 @@ def test_a_storage_that_refuses_keeps_the_weights_and_is_reported(finished, monk
     def refuse(*args: object) -> int:
         raise StorageError("x: cannot remove: no permission")
 
-    monkeypatch.setattr("raxalign.sweep.removal.drop", refuse)
+    monkeypatch.setattr("raxalign.store.storage.Storage.drop", refuse)
     message = drop_weights(with_keep(finished, "none"))
     assert message is not None
     assert "some weights could not be removed: x: cannot remove: no permission" in message

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from raxalign.plan.plan import Plan
-from raxalign.store.ledger import Ledger
 from raxalign.sweep import running
 from raxalign.sweep.room import Room
 from raxalign.sweep.running import Sweep
@@ -25,7 +24,7 @@ def sweep_of(source, job, heard, cpus: float = 2.0) -> Sweep:
 def write(job, trial) -> None:
     """Put the results of a trial into the ledger."""
     for key in trial.evaluations.values():
-        Ledger(job.root).write(key, {"scores": [], "notes": {}, "seconds": 2.0}, None)
+        job.storage.ledger.write(key, {"scores": [], "notes": {}, "seconds": 2.0}, None)
 
 
 def test_nothing_starts_before_its_inputs_and_all_starts_in_the_end(plan, job, heard) -> None:
@@ -98,7 +97,7 @@ def test_a_failed_stage_fails_the_trials_that_need_it_with_its_message(plan, job
     sweep.ended(config, "no text", "here")
     assert sorted(heard.trials) == sorted((trial.key, "no text") for trial in plan.trials)
     assert sweep.counts.failed == {trial.key: "no text" for trial in plan.trials}
-    assert Ledger(job.root).failure(plan.trials[0].key) == {"message": "no text", "trace": "here"}
+    assert job.storage.ledger.failure(plan.trials[0].key) == {"message": "no text", "trace": "here"}
 
 
 def test_what_the_ledger_has_is_cached_and_not_run(plan, job, heard) -> None:

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from raxalign.plan.load import open_grid
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.sweep import said
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.messages import SAID, Notices, leave_notice
@@ -69,7 +69,7 @@ def test_a_plug_in_is_heard_on_a_worker_also_when_it_fails(tmp_path: Path) -> No
     before = "    def align(self, encoder, inputs, runtime):\n"
     file.write_text("import logging\n" + file.read_text().replace(before, SPEAKS.lstrip("\n")))
     plan, root = open_grid(path, storage=str(tmp_path / "storage")).plan, str(tmp_path / "storage")
-    job = Job(root, write_plan(plan, root), scratch=str(tmp_path / "scratch"))
+    job = Job(Storage(root), write_plan(plan, Storage(root)), scratch=str(tmp_path / "scratch"))
     trials = {trial.params.get("strength"): trial for trial in plan.trials}
     assert attempt(job, trials[0.5].key) is None
     assert "odd" in str(attempt(job, trials[1.0].key))
@@ -81,7 +81,7 @@ def test_a_plug_in_is_heard_on_a_worker_also_when_it_fails(tmp_path: Path) -> No
 
 def test_a_sweep_shows_what_was_said_also_of_a_step_that_has_ended(plan, job, tmp_path) -> None:
     screen = io.StringIO()
-    progress = Progress(Ledger(job.root), Console(file=screen, width=200))
+    progress = Progress(job.storage.ledger, Console(file=screen, width=200))
     sweep = Sweep(Whole(plan), job, progress, lambda: Room(job, [{"CPU": 2.0}]))
     sweep.ask()
     step = sweep.take()

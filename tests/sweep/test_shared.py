@@ -9,13 +9,16 @@ import pytest
 import ray
 
 from raxalign.errors import StorageError
+from raxalign.store.storage import Storage
 from raxalign.sweep import shared
 from raxalign.sweep.shared import check_shared, describe_faults, leave_sign
 
 
 def test_the_message_names_each_machine_with_what_it_found_and_what_to_do() -> None:
     message = describe_faults(
-        "/data", {"n1": "b (10.0.0.2)", "n2": "a"}, {"n1": "does not see it", "n2": "cannot write"}
+        Storage("/data"),
+        {"n1": "b (10.0.0.2)", "n2": "a"},
+        {"n1": "does not see it", "n2": "cannot write"},
     )
     assert message == (
         "/data: not every machine of the cluster has this storage: a cannot write; b (10.0.0.2)"

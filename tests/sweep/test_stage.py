@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from raxalign.errors import DataError, TransientError
-from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.storage import Storage
 from raxalign.sweep import stage
 from raxalign.sweep.advance import Notes
 from raxalign.sweep.stage import missing_stages, run_stage, trains
@@ -26,7 +26,7 @@ def reports(monkeypatch) -> list[dict[str, object]]:
 
 
 def test_missing_stages_come_after_their_inputs_and_trials_keep_their_own(plan, job, heard) -> None:
-    missing = missing_stages(plan, evaluations(plan), ArtifactStore(job.root), heard)
+    missing = missing_stages(plan, evaluations(plan), job.storage.artifacts, heard)
     kinds = {plan.stages[key].kind for key in missing}
     assert {"bitext", "pairs", "encoder"} <= kinds
     assert not kinds & {"evaluation", "aligned"}
@@ -38,7 +38,7 @@ def test_missing_stages_come_after_their_inputs_and_trials_keep_their_own(plan, 
 def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(
     plan, job, heard, reports
 ) -> None:
-    store = ArtifactStore(job.root)
+    store = job.storage.artifacts
     missing = missing_stages(plan, evaluations(plan), store, heard)
     first = missing[0]
     assert plan.stages[first].kind == "bitext"
@@ -70,7 +70,7 @@ def test_an_error_that_a_retry_may_mend_is_raised(plan, job, reports, monkeypatc
 
 
 def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports) -> None:
-    nowhere = replace(job, root="/dev/null/storage")
+    nowhere = replace(job, storage=Storage("/dev/null/storage"))
     run_stage({"stage": next(iter(plan.stages)), "trains": False}, nowhere)
     assert reports[0]["error"]
 

@@ -9,7 +9,6 @@ import pytest
 
 from raxalign.plan.estimates.cost import sampled_seconds
 from raxalign.plan.load import open_grid
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.order import Needs
 from raxalign.sweep.remaining import expected_steps
 from raxalign.sweep.room import Room
@@ -29,7 +28,7 @@ def test_training_trials_are_groups_where_workers_are_several(plan, job) -> None
 def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job) -> None:
     done, other = plan.trials
     write(job, done)
-    took = sampled_seconds(plan, job.root, Ledger(job.root).keys())
+    took = sampled_seconds(plan, job.storage, job.storage.ledger.keys())
     assert set(took.values()) == {2.0}
     steps = steps_of(plan, [], [other], job)
     (step,) = with_costs(steps, expected_steps(plan, steps, took | {other.aligned: 5.0}, job))
@@ -44,7 +43,7 @@ def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(
     (line,) = [line for line in text.splitlines() if line.startswith("encoder:")]
     scratch = "encoder: {kind: scratch, layers: 4, hidden_size: 256, vocab_size: 500, steps: 2000}"
     path.write_text(text.replace(line, scratch), encoding="utf-8")
-    plan = open_grid(path, storage=job.root).plan
+    plan = open_grid(path, storage=job.storage.root).plan
     job = replace(job, plan="")
     sweep = Sweep(Whole(plan), job, heard, lambda: Room(job, [{"CPU": 1.0}]))
     sweep.ask()

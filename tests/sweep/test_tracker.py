@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from raxalign.store.storage import Storage
 from raxalign.sweep import tracker
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.client import Target
 from raxalign.tracking.recorder import Event
 
-TARGET = Target("sqlite:////x/mlflow.db", "/x", "")
+TARGET = Target("sqlite:////x/mlflow.db", Storage("/x"), "")
 
 
 class Store:

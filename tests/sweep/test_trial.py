@@ -32,7 +32,7 @@ def test_a_wrong_input_is_kept_with_its_message_and_not_raised(plan, job, failin
     message = attempt(job, key)
     assert message is not None
     assert "de.txt" in message
-    found = Ledger(job.root).failure(key)
+    found = job.storage.ledger.failure(key)
     assert found["message"] == message
     assert "DataError" in found["trace"]
 
@@ -47,7 +47,7 @@ def test_what_a_retry_may_mend_is_raised_and_not_kept(plan, job, failing) -> Non
     failing(TransientError("again"))
     with pytest.raises(TransientError):
         attempt(job, key)
-    assert Ledger(job.root).failure(key) is None
+    assert job.storage.ledger.failure(key) is None
 
 
 def test_a_worker_of_a_group_raises_since_the_others_wait_for_it(plan, job, failing) -> None:
@@ -55,7 +55,7 @@ def test_a_worker_of_a_group_raises_since_the_others_wait_for_it(plan, job, fail
     failing(ValueError("odd"))
     with pytest.raises(ValueError, match="odd"):
         attempt(job, key, world_size=2)
-    assert Ledger(job.root).failure(key)["message"] == "ValueError: odd"
+    assert job.storage.ledger.failure(key)["message"] == "ValueError: odd"
 
 
 def test_losing_a_peer_is_never_kept_whatever_the_code_made_of_it(plan, job, failing) -> None:
@@ -68,7 +68,7 @@ def test_losing_a_peer_is_never_kept_whatever_the_code_made_of_it(plan, job, fai
     failing(bug)
     with pytest.raises(PeerLost, match="rank 1 is gone"):
         attempt(job, key, world_size=2)
-    assert Ledger(job.root).failure(key) is None
+    assert job.storage.ledger.failure(key) is None
 
 
 def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing) -> None:
@@ -77,7 +77,7 @@ def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing) -> Non
         failing(error)
         with pytest.raises(type(error)):
             attempt(job, key, world_size=2)
-    assert Ledger(job.root).failure(key)["message"] == "ValueError: first"
+    assert job.storage.ledger.failure(key)["message"] == "ValueError: first"
 
 
 def test_scores_go_to_tune_from_time_to_time_with_the_latest_of_each(monkeypatch) -> None:
@@ -99,4 +99,4 @@ def test_a_storage_that_takes_nothing_hides_no_failure(plan, job) -> None:
 def test_a_trial_leaves_its_results_in_the_ledger(plan, job) -> None:
     found = plan.trials[0]
     assert attempt(job, found.key) is None
-    assert all(Ledger(job.root).has(key) for key in found.evaluations.values())
+    assert all(job.storage.ledger.has(key) for key in found.evaluations.values())

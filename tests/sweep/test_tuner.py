@@ -21,6 +21,7 @@ from ray.tune.execution.tune_controller import TuneController
 from raxalign.errors import TransientError
 from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.sweep import nodes
 from raxalign.sweep.cluster import disconnect
 from raxalign.sweep.job import Job, write_plan
@@ -63,7 +64,7 @@ def test_the_watch_tells_the_ends_of_trials_apart(sweep, job, heard) -> None:
     watch.on_trial_complete(1, [], TuneTrial(other, result={"error": "no pairs"}))
     assert heard.trials == [(one["trial"], "busy (tried once)"), (other["trial"], "no pairs")]
     assert set(sweep.counts.failed) == {one["trial"], other["trial"]}
-    assert Ledger(job.root).failure(one["trial"])["message"] == "busy (tried once)"
+    assert job.storage.ledger.failure(one["trial"])["message"] == "busy (tried once)"
     assert sweep.over
 
 
@@ -175,7 +176,7 @@ def test_one_worker_evaluates_what_two_have_trained_and_holds_no_more_than_its_o
     )
     root = str(tmp_path / "storage")
     plan, ledger = open_grid(path, storage=root).plan, Ledger(root)
-    job = Job(root, write_plan(plan, root), workers=2)
+    job = Job(Storage(root), write_plan(plan, Storage(root)), workers=2)
     ended = run_grid(plan, job, heard)
     assert (ended.done, ended.failed, heard.trials) == (1, {}, [(plan.trials[0].key, None)])
     assert (tmp_path / "held").read_text() == "1.0\n"
@@ -229,7 +230,7 @@ def test_short_trials_start_no_workers_in_place_of_those_that_are_there(tmp_path
     )
     root = str(tmp_path / "storage")
     plan, counted = open_grid(path, storage=root).plan, Actors()
-    ended = run_grid(plan, Job(root, write_plan(plan, root)), counted)
+    ended = run_grid(plan, Job(Storage(root), write_plan(plan, Storage(root))), counted)
     assert (ended.done, ended.failed) == (30, {})
     assert counted.last <= counted.first + 1  # the second of two cores may get its worker late
 

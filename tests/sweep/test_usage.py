@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.store.spool import Spool
+from raxalign.store.storage import Storage
 from raxalign.sweep import usage
 from raxalign.sweep.job import Job
 from raxalign.sweep.usage import used
@@ -18,7 +19,7 @@ class Heard(Spool):
     """A spool that says when something was reported."""
 
     def __init__(self, root: Path) -> None:
-        super().__init__(str(root), "trial")
+        super().__init__(Storage(str(root)), "trial")
         self.reported = threading.Event()
 
     def report(self, metrics: Mapping[str, float], step: int) -> None:
@@ -31,7 +32,7 @@ def test_a_worker_is_sampled_while_it_works_and_not_afterwards(
 ) -> None:
     monkeypatch.setattr(usage, "EVERY", 0.01)
     spool = Heard(tmp_path)
-    with used(spool, Job(str(tmp_path), ""), 0):
+    with used(spool, Job(Storage(str(tmp_path)), ""), 0):
         assert spool.reported.wait(60)
     spool.flush()
     names = {name for name, *_ in spool.read()}
@@ -42,7 +43,7 @@ def test_a_worker_is_sampled_while_it_works_and_not_afterwards(
 def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(tmp_path: Path) -> None:
     spool = Heard(tmp_path)
     for rank in (0, 1):
-        with used(spool, Job(str(tmp_path), "", gpus=0.5), rank):
+        with used(spool, Job(Storage(str(tmp_path)), "", gpus=0.5), rank):
             pass
     spool.flush()
     found = {name: value for name, value, *_ in spool.read()}
@@ -52,7 +53,7 @@ def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(tmp_path: Pat
 
 def test_short_work_has_no_samples(tmp_path: Path) -> None:
     spool = Heard(tmp_path)
-    with used(spool, Job(str(tmp_path), ""), 0):
+    with used(spool, Job(Storage(str(tmp_path)), ""), 0):
         pass
     spool.flush()
     assert spool.read() == []

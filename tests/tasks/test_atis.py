@@ -7,7 +7,7 @@ import pytest
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.tagging.multiatis import is_atis, read_atis
+from raxalign.tasks.tagging.reading import is_atis, read_tagged
 from raxalign.tasks.tagging.sentences import left_out
 
 HEAD = "id\tutterance\tslot_labels\tintent\n"
@@ -24,7 +24,7 @@ def write(tmp_path, text, name="dev_de.tsv"):
 
 
 def test_words_and_their_labels_in_iob2(tmp_path):
-    rows = read_atis(write(tmp_path, HEAD + ROWS)).rows
+    rows = read_tagged(write(tmp_path, HEAD + ROWS)).rows
     assert [(row.words, row.tags, row.line) for row in rows] == [
         (
             ("flights", "from", "new", "york"),
@@ -39,11 +39,11 @@ def test_the_header_tells_it_from_columns_of_words(tmp_path):
     assert is_atis(write(tmp_path, "Intent\tUtterance\tslot_labels\n"))
     for text in ("play\tO\n", "", "utterance\tO\n"):
         assert not is_atis(write(tmp_path, text))
-    data = Slots(Slots.Params(data={"train": str(tmp_path / "{pivot}.tsv")})).data(TaskInputs("en"))
+    data = Slots(Slots.Params(data={"train": str(tmp_path / "{pivot}.tsv")})).head(TaskInputs("en"))
     write(tmp_path, HEAD + ROWS, "en.tsv")
-    assert len(data.sentences("train", "en")) == 2
+    assert len(data.rows("train", "en")) == 2
     write(tmp_path, "play O\nvivaldi B-artist\n", "en.tsv")
-    assert data.sentences("train", "en").rows[0].tags == ("O", "B-artist")
+    assert data.rows("train", "en").rows[0].tags == ("O", "B-artist")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_header_tells_it_from_columns_of_words(tmp_path):
 )
 def test_faults_have_their_line(tmp_path, row, message):
     with pytest.raises(DataError, match=message):
-        read_atis(write(tmp_path, HEAD + ROWS + row))
+        read_tagged(write(tmp_path, HEAD + ROWS + row))
 
 
 def test_rows_of_other_numbers_of_words_and_labels_are_left_out_and_counted(tmp_path):
@@ -67,8 +67,8 @@ def test_rows_of_other_numbers_of_words_and_labels_are_left_out_and_counted(tmp_
     files = {"train": f"{tmp_path}/{{pivot}}.tsv", "dev": f"{tmp_path}/dev_{{lang}}.tsv"}
     write(tmp_path, HEAD + ROWS, "dev_en.tsv")
     task = Slots(Slots.Params(data=files, mismatched="drop"))
-    data = task.data(TaskInputs("en"))
-    found = data.sentences("dev", "de")
+    data = task.head(TaskInputs("en"))
+    found = data.rows("dev", "de")
     assert (len(found), found.left_out, found.first(1).left_out) == (2, 2, 2)
     said = "2 rows are left out: the numbers of words and of tags differ"
     assert left_out(found.left_out, "de/dev") == {"de/dev": {"left_out": 2, "warning": said}}
@@ -87,4 +87,4 @@ def test_rows_of_other_numbers_of_words_and_labels_are_left_out_and_counted(tmp_
 
 def test_a_header_alone_is_refused(tmp_path):
     with pytest.raises(DataError, match="no requests after its header"):
-        read_atis(write(tmp_path, HEAD))
+        read_tagged(write(tmp_path, HEAD))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
-from raxalign.tasks.tagging.columns import read_conll, read_conllu
 from raxalign.tasks.tagging.metrics import entities_of
-from raxalign.tasks.tagging.scheme import iob2
+from raxalign.tasks.tagging.reading import read_tagged
+from raxalign.tasks.tagging.scheme import UNIVERSAL, iob2
+
+read_conllu = partial(read_tagged, scheme=UNIVERSAL)
 
 
 def write(tmp_path, text, name="dev.conll"):
@@ -26,7 +29,7 @@ def write(tmp_path, text, name="dev.conll"):
 
 
 def conll(tmp_path, text):
-    return [(row.words, row.tags, row.line) for row in read_conll(write(tmp_path, text)).rows]
+    return [(row.words, row.tags, row.line) for row in read_tagged(write(tmp_path, text)).rows]
 
 
 def test_iob1_becomes_iob2_by_hand():
@@ -96,37 +99,37 @@ def test_a_word_of_white_space_that_is_no_blank_is_a_word(tmp_path):
 )
 def test_faults_have_their_line(tmp_path, text, message):
     with pytest.raises(DataError, match=message):
-        read_conll(write(tmp_path, text))
+        read_tagged(write(tmp_path, text))
 
 
 def test_a_long_sentence_among_others_is_read(tmp_path):
-    assert len(read_conll(write(tmp_path, "b O\n\n" + "a O\n" * 1000)).rows[1].words) == 1000
-    assert len(read_conll(write(tmp_path, "a O\n" * 200)).rows) == 1
+    assert len(read_tagged(write(tmp_path, "b O\n\n" + "a O\n" * 1000)).rows[1].words) == 1000
+    assert len(read_tagged(write(tmp_path, "a O\n" * 200)).rows) == 1
 
 
 def test_a_missing_file_is_told(tmp_path):
-    for read in (read_conll, read_conllu):
+    for read in (read_tagged, read_conllu):
         with pytest.raises(DataError, match="no such file"):
             read(tmp_path / "none")
 
 
 def test_another_encoding_is_read_where_it_is_named(tmp_path):
     path = write(tmp_path, "Köln B-LOC\n".encode("latin-1"))
-    assert read_conll(path, "iso8859-1").rows[0].words == ("Köln",)
+    assert read_tagged(path, "iso8859-1").rows[0].words == ("Köln",)
     with pytest.raises(
         DataError, match=r"dev\.conll:1: invalid UTF-8 \(byte 0xf6\)\. Set `encoding`.*latin-1"
     ):
-        read_conll(path)
+        read_tagged(path)
     with pytest.raises(
         DataError, match=r"dev\.conll:2: invalid CP1252 \(byte 0x81\)\. Set `encoding`"
     ):
-        read_conll(write(tmp_path, b"a O\n\x81 O\n"), "cp1252")
+        read_tagged(write(tmp_path, b"a O\n\x81 O\n"), "cp1252")
 
 
 def test_utf8_that_is_called_another_encoding_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"dev\.conll:2: is UTF-8, not iso8859-1"):
-        read_conll(write(tmp_path, "a O\nKöln B-LOC\n"), "iso8859-1")
-    assert len(read_conll(write(tmp_path, "a O\n"), "iso8859-1")) == 1
+        read_tagged(write(tmp_path, "a O\nKöln B-LOC\n"), "iso8859-1")
+    assert len(read_tagged(write(tmp_path, "a O\n"), "iso8859-1")) == 1
 
 
 def test_encodings_are_checked_with_the_options_and_the_usual_one_is_no_part_of_the_identity():
@@ -145,7 +148,7 @@ def test_encodings_are_checked_with_the_options_and_the_usual_one_is_no_part_of_
 
 def test_reading_goes_on_after_a_fault_where_faults_are_collected(tmp_path):
     faults = []
-    assert len(read_conll(write(tmp_path, "a O\nb\n\nc S-x\nd O\n"), report=faults.append)) == 2
+    assert len(read_tagged(write(tmp_path, "a O\nb\n\nc S-x\nd O\n"), report=faults.append)) == 2
     read_conllu(
         write(tmp_path, line("1", "a", "NN") + "1\n" + line("x", "b", "NOUN")), report=faults.append
     )
@@ -217,7 +220,7 @@ def test_columns_of_word_and_tag_may_be_named(tmp_path):
 
     def read(**columns):
         task = Ner(Ner.Params(data=files, columns=columns))
-        return task.data(TaskInputs("en")).local("train", "en").rows[0]
+        return task.head(TaskInputs("en")).read_local("train", "en").rows[0]
 
     assert read(word=1, tag=3).tags == ("O", "O", "B-LOC")
     write(tmp_path, "1 2 O B-PER\n2 3 O O\n")
@@ -252,14 +255,14 @@ def test_columns_of_word_and_tag_may_be_named(tmp_path):
 )
 def test_numbers_that_do_not_count_words_are_refused(tmp_path, text, message):
     with pytest.raises(DataError, match=message):
-        read_conll(write(tmp_path, text))
+        read_tagged(write(tmp_path, text))
 
 
 def test_fingerprints_know_a_sentence_however_it_is_written(tmp_path):
-    one = read_conll(write(tmp_path, "Set O\nalarm B-x\n", "a")).fingerprints()
-    two = read_conll(write(tmp_path, "set\tB-y\nALARM\tO\n\nother\tO\n", "b"))
+    one = read_tagged(write(tmp_path, "Set O\nalarm B-x\n", "a")).fingerprints()
+    two = read_tagged(write(tmp_path, "set\tB-y\nALARM\tO\n\nother\tO\n", "b"))
     assert (two.fingerprints() == one[0]).tolist() == [True, False]
-    assert [row.words for row in two.without([read_conll(tmp_path / "a")]).rows] == [("other",)]
+    assert [row.words for row in two.without([read_tagged(tmp_path / "a")]).rows] == [("other",)]
 
 
 def test_real_files():
@@ -267,9 +270,9 @@ def test_real_files():
     if not data:
         pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
     # Counted with cut, sort and wc; one more entity begins with an I-.
-    rows = read_conll(Path(data, "slots-facebook", "train.en.conll"))
+    rows = read_tagged(Path(data, "slots-facebook", "train.en.conll"))
     assert len(rows) == 30521
     assert sum(tag == "B-datetime" for row in rows.rows for tag in row.tags) == 21590 + 1
-    assert len(read_conll(Path(data, "slots-snips", "test.en.conll"))) == 700
+    assert len(read_tagged(Path(data, "slots-snips", "test.en.conll"))) == 700
     for lang in ("en", "de", "es", "fr", "tr", "zh"):
         assert len(read_conllu(Path(data, "ud-pud", f"dev.{lang}.conllu"))) == 500

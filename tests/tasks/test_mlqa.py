@@ -20,7 +20,8 @@ from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.spans.metrics import exact_match, f1
 from raxalign.tasks.spans.model import span_loss
 from raxalign.tasks.spans.rows import Answer, Question, Questions
-from raxalign.tasks.spans.training import SpanTuning, Training
+from raxalign.tasks.transfer.head import Given
+from raxalign.tasks.transfer.training import Tuning
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.host_reads import host_reads
@@ -199,9 +200,7 @@ def test_every_language_asks_on_every_languages_contexts(tmp_path, encoder, file
         if (r["lang"], r["split"], r["id"]) == ("de-es", "test", "test3")
     ]
     (gold,) = [
-        r
-        for r in task(files).data(TaskInputs("en")).questions("test", "es").rows
-        if r.id == "test3"
+        r for r in task(files).head(TaskInputs("en")).rows("test", "es").rows if r.id == "test3"
     ]
     assert (row["question_lang"], row["context_lang"], row["answer"]) == (
         "de",
@@ -267,7 +266,7 @@ def test_one_seed_gives_one_result_and_a_killed_training_goes_on(tmp_path, encod
 
 
 def test_training_questions_that_are_evaluated_are_refused(tmp_path, encoder, files):
-    with pytest.raises(DataError, match="20 of 20 questions are training rows too"):
+    with pytest.raises(DataError, match="20 of 20 questions are training questions too"):
         run(
             tmp_path,
             AlignedEncoder(encoder),
@@ -311,19 +310,25 @@ GIVEN = {
 }
 
 
-def tuning(files, encoder, **params):
+def tuning(files, encoder, given=GIVEN, **params):
     turned = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=torch.ones(32)),)),))
-    given = task(files, setting="translate-train", **params).params
-    return SpanTuning(given, turned, Training(GIVEN, "en", None), 0)
+    head = task(files, setting="translate-train", **params).head(TaskInputs("en"))
+    model = head.new_model(turned, (), 0)
+    return Tuning(model, head.batches(model, Given(given, "en")))
+
+
+def units_of(made):
+    """The windows of each unit."""
+    return [[made.batches.windows[i] for i in unit] for unit in made.batches.members]
 
 
 def test_each_question_is_mixed_with_the_pivot_both_ways_window_by_window(files, encoder):
     words = encoder.tokenizer.convert_ids_to_tokens
-    made = tuning(files, encoder, code_switching="sentence")
-    units = [[(w.row.languages, w.target != (0, 0)) for w in unit] for unit in made.units]
-    n_long = sum(unit[0].row.languages == ("en", "en") for unit in made.units) - 1
+    made = units_of(tuning(files, encoder, code_switching="sentence"))
+    units = [[(w.row.languages, w.target != (0, 0)) for w in unit] for unit in made]
+    n_long = sum(unit[0].row.languages == ("en", "en") for unit in made) - 1
     assert n_long >= 2  # the pivot's long context has several windows
-    german = made.units[1 + n_long :]
+    german = made[1 + n_long :]
     assert units[0] == [(("en", "en"), True)]
     assert [w.row.languages for w in german[0]] == [("de", "en"), ("en", "de")]
     assert all([w.row.languages for w in unit] == [("de", "en")] for unit in german[1:n_long])
@@ -332,26 +337,22 @@ def test_each_question_is_mixed_with_the_pivot_both_ways_window_by_window(files,
         ["[CLS]", "who", "[SEP]", "w6", "hier", "w7", "[SEP]"],
     ]
     assert len(german) == n_long + 1
-    plain = tuning(files, encoder)
-    assert [unit[0].row.languages for unit in plain.units[-2:]] == [("de", "de")] * 2
-    assert all(len(unit) == 1 for unit in plain.units)
+    plain = units_of(tuning(files, encoder))
+    assert [unit[0].row.languages for unit in plain[-2:]] == [("de", "de")] * 2
+    assert all(len(unit) == 1 for unit in plain)
 
 
 def test_questions_that_the_pivot_lacks_cannot_be_mixed(files, encoder):
     given = {**GIVEN, "de": of("de", ("z", "hier w5", "w5"))}
     with pytest.raises(DataError, match="1 of 1 questions are not in en, as z"):
-        SpanTuning(
-            task(files, setting="translate-train", code_switching="sentence").params,
-            AlignedEncoder(encoder),
-            Training(given, "en", None),
-            0,
-        )
+        tuning(files, encoder, given, code_switching="sentence")
 
 
 def test_micro_batches_sum_to_the_loss_of_the_batch(files, encoder):
     made = tuning(files, encoder, code_switching="sentence")
     made.module.eval()
-    last = len(made.units) - 1
+    units = units_of(made)
+    last = len(units) - 1
     step = Step(0, 0, np.array([last, 0, 1]))
     made.begin(step)
     with torch.no_grad():
@@ -359,7 +360,7 @@ def test_micro_batches_sum_to_the_loss_of_the_batch(files, encoder):
         assert whole == pytest.approx(
             sum(float(made.loss(step, np.array([k]))) for k in range(3)), abs=1e-5
         )
-        windows = [*made.units[last], *made.units[0], *made.units[1]]
+        windows = [*units[last], *units[0], *units[1]]
         by_hand = (
             span_loss(
                 made.model([w.row for w in windows]), torch.tensor([w.target for w in windows])
@@ -497,8 +498,8 @@ def test_languages_of_the_hub_are_read_on_the_splits_that_they_have(tmp_path):
         return {
             (s.label, s.split)
             for s in Mlqa(given)
-            .data(TaskInputs("en", downloads=tmp_path))
-            .evaluation_sets(("en", "de", "th"))
+            .head(TaskInputs("en", downloads=tmp_path))
+            .crossed_sets(("en", "de", "th"), np.zeros(0, np.int64))
         }
 
     assert sets() == {("en", "dev"), ("de", "dev"), ("en", "test"), ("de", "test"), ("th", "test")}

@@ -21,9 +21,9 @@ from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
-from raxalign.tasks.tagging.hub import read_hub
-from raxalign.tasks.tagging.trained import read_trained
-from raxalign.tasks.transfer.task import HubSet
+from raxalign.tasks.tagging.reading import read_hub
+from raxalign.tasks.transfer.params import HubSet
+from raxalign.tasks.transfer.trained import Trained
 from raxalign.train.runtime import Runtime
 from tests.host_reads import host_reads
 from tests.tiny import tiny_bert
@@ -365,7 +365,7 @@ def test_where_the_pivot_moves_each_language_has_its_tagger(tmp_path, encoder, f
     )
     folder.mkdir()
     ner.train(aligned, ("en",), inputs, Runtime(), folder)
-    assert list(read_trained(folder).taggers) == ["de", "fr"]
+    assert [model.toward for model in Trained.read(folder).models] == ["de", "fr"]
     outcome = ner.evaluate(aligned, ("en", "de", "fr"), inputs, Runtime(), folder)
     rows = outcome.predictions.to_pylist()
     assert {(row["lang"], row["toward"]) for row in rows} == {
@@ -488,14 +488,14 @@ def test_a_local_copy_of_the_hub_is_read(tmp_path):
 
 
 def test_the_phrasebook_has_names_in_every_language():
-    data = Ner(Ner.Params(data="phrasebook", phrasebook={"train": 40, "dev": 10, "test": 10})).data(
+    data = Ner(Ner.Params(data="phrasebook", phrasebook={"train": 40, "dev": 10, "test": 10})).head(
         TaskInputs("en")
     )
-    train = data.sentences("train", "en")
+    train = data.rows("train", "en")
     assert {tag for row in train.rows for tag in row.tags} >= {"O", "B-PER", "B-LOC", "B-ORG"}
     for lang in ("en", "de", "el"):
-        assert len(data.sentences("test", lang)) == 10
-        assert not np.isin(data.sentences("dev", "en").fingerprints(), train.fingerprints()).any()
+        assert len(data.rows("test", lang)) == 10
+        assert not np.isin(data.rows("dev", "en").fingerprints(), train.fingerprints()).any()
 
 
 def test_no_step_of_the_training_waits_for_the_device(tmp_path, encoder, files):

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from raxalign.errors import DataError, TransientError
-from raxalign.tasks.classification.evaluation import HeldOut, Predictions, table_of
-from raxalign.tasks.classification.examples import refuse_overlap
-from raxalign.tasks.classification.files import ExampleFile
-from raxalign.tasks.classification.hub import read_hub
-from raxalign.tasks.transfer.task import HubSet
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.classification.reading import ExampleFile, read_hub
+from raxalign.tasks.transfer.head import HeldOut
+from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.xnli import Xnli
 
 XNLI = Xnli(Xnli.Params()).scheme()
@@ -58,7 +57,7 @@ def test_the_official_file_of_all_languages(tmp_path):
     path = write(tmp_path, head + "ar\tneutral\tx\ty\t1\nde\tentailment\tA\tB\t1\nde\t-\tC\tD\t2\n")
     rows = read(path, one_language=False)
     assert plain(rows) == [("A", "B", 0)]
-    assert (rows.rows[0].id, rows.rows[0].line, rows.unlabelled) == ("1", 3, 1)
+    assert (rows.rows[0].id, rows.rows[0].line, rows.left_out) == ("1", 3, 1)
 
 
 PARSES = [f"sentence{i}_{name}" for name in ("binary_parse", "parse") for i in (1, 2)]
@@ -114,7 +113,7 @@ def test_one_json_object_per_line(tmp_path):
         ("12", "7", 1),
         (None, None, 7),
     ]
-    assert rows.unlabelled == 2
+    assert rows.left_out == 2
 
 
 @pytest.mark.parametrize(
@@ -175,9 +174,8 @@ def test_files_without_labels_are_refused_by_name(tmp_path, text, message):
 
 def test_reading_goes_on_after_a_fault_where_faults_are_collected(tmp_path):
     path, faults = write(tmp_path, "A\tB\tmaybe\nC\tD\t0\nE\tF\nG\tH\t7\n"), []
-    assert [
-        row.first for row in ExampleFile(path, "de", "dev", True, XNLI).stream(faults.append)
-    ] == ["C"]
+    rows = ExampleFile(path, "de", "dev", True, XNLI).read(faults.append).rows
+    assert [row.first for row in rows] == ["C"]
     assert [fault.line for fault in faults] == [1, 3, 4]
 
 
@@ -188,10 +186,10 @@ def test_rows_of_one_prompt_are_one_unit_or_else_those_of_one_premise(tmp_path):
         ("b", "A\tB\t0\nA.\tC\t0\nA\tD\t0\n", [0, 1, 0]),
     ):
         rows = read(write(tmp_path, text, name))
-        found = Predictions(None, 1, np.full((3, 3), 1 / 3, dtype=np.float32))
-        held_out = HeldOut("de", "test", rows, np.zeros(3, dtype=bool))
-        table = table_of(XNLI, XNLI.labels, held_out, found)
-        assert table["premise"].to_pylist() == units
+        held = HeldOut("de", "test", rows, np.zeros(3, dtype=bool), ("de", "de"))
+        head = Xnli(Xnli.Params()).head(TaskInputs("en"))
+        columns = head.columns(held, np.full((3, 3), 1 / 3, dtype=np.float32), XNLI.labels)
+        assert columns["premise"].to_pylist() == units
 
 
 def test_numbers_byte_order_marks_line_ends_and_blank_lines(tmp_path):
@@ -200,7 +198,8 @@ def test_numbers_byte_order_marks_line_ends_and_blank_lines(tmp_path):
 
 
 def test_text_without_spaces_is_one_word_for_the_tokenizer_to_divide(tmp_path):
-    assert read(write(tmp_path, "他说 ，好\t是\t0\n")).words() == ([["他说", "，好"]], [["是"]])
+    rows = read(write(tmp_path, "他说 ，好\t是\t0\n"))
+    assert [list(rows.texts(name)) for name in rows.text_names] == [[["他说", "，好"]], [["是"]]]
 
 
 @pytest.mark.parametrize(
@@ -235,20 +234,19 @@ def test_one_file_for_all_languages_needs_a_language_column(tmp_path):
 
 def test_training_rows_that_are_evaluated_are_refused(tmp_path):
     train = read(write(tmp_path, "Ein  Satz\tB\t0\nC\tD\t1\n", "train.tsv"))
-    refuse_overlap(train.fingerprints(), read(write(tmp_path, "C\tB\t0\nA\tD\t0\n")))
+    read(write(tmp_path, "C\tB\t0\nA\tD\t0\n")).seen_in(train.fingerprints())
     with pytest.raises(
         DataError, match=r"dev-de\.tsv:2: 1 of 2 rows are training rows too \(the same text\)"
     ):
-        refuse_overlap(train.fingerprints(), read(write(tmp_path, "C\tB\t0\nein satz\tb\t2\n")))
+        read(write(tmp_path, "C\tB\t0\nein satz\tb\t2\n")).seen_in(train.fingerprints())
 
 
 def test_training_ids_that_are_evaluated_are_refused(tmp_path):
     head = "label\tsentence1\tsentence2\tpairID\n"
     train = read(write(tmp_path, head + "0\tA\tB\t17\n", "train.tsv"))
+    other = read(write(tmp_path, head + "0\tX\tY\t\n0\tE\tF\t17\n"))
     with pytest.raises(DataError, match=r"dev-de\.tsv:3: 1 of 2 rows .*the same id"):
-        refuse_overlap(
-            train.fingerprints(), read(write(tmp_path, head + "0\tX\tY\t\n0\tE\tF\t17\n"))
-        )
+        other.seen_in(train.fingerprints())
 
 
 def test_a_local_copy_of_the_hub_is_read(tmp_path):
@@ -263,7 +261,7 @@ def test_a_local_copy_of_the_hub_is_read(tmp_path):
     )
     rows = read_hub(HubSet(str(repository), "de", "main"), "dev", XNLI, tmp_path / "cache")
     assert plain(rows) == [("A", "B", 2)]
-    assert rows.unlabelled == 1
+    assert rows.left_out == 1
     with pytest.raises(DataError, match="cannot be loaded"):
         read_hub(HubSet(str(repository), "fr", "main"), "dev", XNLI, tmp_path / "cache")
 
@@ -305,4 +303,4 @@ def test_real_files():
         rows = read(Path(data, "xnli", f"dev-{lang}.tsv"), lang)
         assert len(rows) == 2490
         assert [sum(row.label == label for row in rows.rows) for label in XNLI.labels] == [830] * 3
-        refuse_overlap(train.fingerprints(), rows)
+        rows.seen_in(train.fingerprints())

@@ -185,7 +185,7 @@ def test_pairs_with_two_labels_and_columns_of_their_own_are_learnt(tmp_path, enc
     with pytest.raises(
         DataError, match=r"en\.tsv:2: unknown label '2'\. Labels are different, paraphrase, or 0, 1"
     ):
-        task.data(TaskInputs("en")).examples("dev", "en")
+        task.head(TaskInputs("en")).rows("dev", "en")
 
 
 def test_a_tagger_of_dates_reads_its_own_columns_and_language_names(tmp_path, encoder):
@@ -203,7 +203,7 @@ def test_a_tagger_of_dates_reads_its_own_columns_and_language_names(tmp_path, en
         DataError,
         match=r"dev\.txt:2: unknown tag 'B-TIME'.*types are PER, LOC, ORG, DATE, in column 2",
     ):
-        task.data(TaskInputs("en")).sentences("dev", "sw")
+        task.head(TaskInputs("en")).rows("dev", "sw")
 
 
 def on_the_hub(folder: Path, config: str, split: str, columns: dict, features: dict) -> None:
@@ -226,12 +226,12 @@ def test_data_sets_of_the_hub_are_read_by_columns_configurations_and_names_of_la
     kind = outside(tmp_path, "intents", documented("Intents"))
     task = kind(kind.Params(data="hub", dataset=str(tmp_path / "massive")))
     assert task.sources("de", "en")["hub"].name.endswith("massive/de-DE@main")
-    found = task.data(TaskInputs("en", downloads=tmp_path)).examples("test", "de")
+    found = task.head(TaskInputs("en", downloads=tmp_path)).rows("test", "de")
     assert [(row.first, row.second, row.label) for row in found.rows] == [
         ("a", None, "alarm"),
         ("c", None, "music"),
     ]
-    assert found.unlabelled == 1
+    assert found.left_out == 1
     tags = datasets.Sequence(datasets.ClassLabel(names=["O", "B-DATE", "I-DATE"]))
     on_the_hub(
         tmp_path / "names",
@@ -242,7 +242,7 @@ def test_data_sets_of_the_hub_are_read_by_columns_configurations_and_names_of_la
     )
     kind = outside(tmp_path, "masakhaner", names_task())
     task = kind(kind.Params(data="hub", dataset=str(tmp_path / "names")))
-    (row,) = task.data(TaskInputs("en", downloads=tmp_path)).sentences("test", "sw").rows
+    (row,) = task.head(TaskInputs("en", downloads=tmp_path)).rows("test", "sw").rows
     assert (row.words, row.tags) == (("a", "b"), ("B-DATE", "I-DATE"))
 
 
@@ -321,7 +321,7 @@ def test_pawsx_reads_the_published_files(tmp_path):
         (1, ()),
         (1, ()),
     ]
-    examples = task.data(TaskInputs("en")).examples("train", "en")
+    examples = task.head(TaskInputs("en")).rows("train", "en")
     assert [(row.first, row.second, row.label) for row in examples.rows] == [
         ("A b", "b A", "different"),
         ("C d", "d C", "paraphrase"),
@@ -354,7 +354,7 @@ def test_a_grid_runs_three_tasks_from_files_that_it_names(tmp_path):
         more="plugins: [intents.py, pairs.py, masakhaner.py]\n",
     )
     opened = open_grid(grid, storage=str(tmp_path / "storage"))
-    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    workshop = open_workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     found = {

@@ -13,9 +13,9 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
-from raxalign.tasks.tagging.hub import read_hub
+from raxalign.tasks.tagging.reading import read_hub
 from raxalign.tasks.tagging.scheme import UPOS
-from raxalign.tasks.transfer.task import HubSet
+from raxalign.tasks.transfer.params import HubSet
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 
@@ -106,14 +106,14 @@ def test_words_beyond_the_length_are_wrong(tmp_path, encoder):
 
 
 def test_the_phrasebook_has_universal_tags():
-    data = Pos(Pos.Params(data="phrasebook", phrasebook={"train": 80, "dev": 20, "test": 20})).data(
+    data = Pos(Pos.Params(data="phrasebook", phrasebook={"train": 80, "dev": 20, "test": 20})).head(
         TaskInputs("en")
     )
-    train = data.sentences("train", "en")
+    train = data.rows("train", "en")
     for lang in ("en", "de", "bg"):
-        assert {tag for row in data.sentences("test", lang).rows for tag in row.tags} <= set(UPOS)
+        assert {tag for row in data.rows("test", lang).rows for tag in row.tags} <= set(UPOS)
     for split in ("dev", "test"):
-        assert not np.isin(data.sentences(split, "en").fingerprints(), train.fingerprints()).any()
+        assert not np.isin(data.rows(split, "en").fingerprints(), train.fingerprints()).any()
 
 
 def test_the_hub_has_a_treebank_a_language():

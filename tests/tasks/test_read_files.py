@@ -153,8 +153,8 @@ def test_tags_and_copies_of_the_training_set_are_found(write):
     )
     found = {name: (rows, faults) for name, rows, faults in told(Ner(Ner.Params(data=data)))}
     assert found["dev.en"][1] == [
-        "dev.en:1: 1 of 1 sentences are training sentences too. Evaluate on data that is not"
-        " trained on"
+        "dev.en:1: 1 of 1 sentences are training sentences too (the same text). Take them out of"
+        " the training file, or evaluate on another one"
     ]
     assert [fault.split(". ")[0] for fault in found["dev.de"][1]] == [
         "dev.de:1: unknown tag 'X'",
@@ -207,7 +207,7 @@ def test_questions_that_are_trained_on_or_come_twice_are_found(write):
         "dev.en": (1, ["dev.en: two questions have the id 3"]),
         "dev.de": (
             0,
-            ["dev.de: 1 of 1 questions are training rows too (the same id), 2 the first"],
+            ["dev.de: 1 of 1 questions are training questions too (the same id), 2 the first"],
         ),
         "test.en": (
             0,

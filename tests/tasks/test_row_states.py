@@ -13,22 +13,20 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
+from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification.examples import Example, Examples
-from raxalign.tasks.classification.mixing import training_parts
-from raxalign.tasks.classification.training import FineTuning, Training
+from raxalign.tasks.classification.head import ExampleBatches
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.spans.rows import Answer, Question, Questions
-from raxalign.tasks.spans.training import SpanTuning
-from raxalign.tasks.spans.training import Training as SpanTraining
-from raxalign.tasks.tagging.models import make_tagger
-from raxalign.tasks.tagging.training import _Tagging
+from raxalign.tasks.spans.windows import WindowSizes, make_windows
+from raxalign.tasks.tagging.head import SentenceBatches
 from raxalign.tasks.transfer import row_states as module
+from raxalign.tasks.transfer.head import Given
 from raxalign.tasks.transfer.row_states import RowStates, lay_out, shares_rows, states_of
-from raxalign.tasks.transfer.trained import TrainingRun
+from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli
-from raxalign.train.objective import Objective, Step
-from raxalign.train.runtime import Runtime
+from raxalign.train.objective import Step
 from tests.encoders.architectures import folder_of, model_of
 from tests.tiny import tiny_bert
 
@@ -78,47 +76,57 @@ def turned(*langs):
     )
 
 
-def classifying(aligned, tmp_path, **params) -> Objective:
+def classifying(aligned) -> Tuning:
     rows = [
         Example(" ".join(a), " ".join(b[:3]), ("entailment", "neutral")[i % 2], i)
         for i, (a, b) in enumerate(zip(texts(), texts(1), strict=True))
     ]
-    task = Xnli(Xnli.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0, **params))
-    given = Examples("rows", rows)
-    parts = training_parts({"en": given, "de": given}, "en", "sentence")
-    training = Training(parts, Xnli.labels, given, "accuracy")
-    return FineTuning(task.params, aligned, training, TrainingRun(Runtime(), "xnli", tmp_path))
+    options = {"setting": "translate-train", "code_switching": "sentence"}
+    head = Xnli(Xnli.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0, **options)).head(
+        TaskInputs("en")
+    )
+    given, model = Examples("rows", rows), head.new_model(aligned, Xnli.labels, 0)
+    both = Given({"en": given, "de": given}, "en", Xnli.labels)
+    return Tuning(model, head.batches(model, both))
 
 
-def tagging(aligned, tmp_path) -> Objective:
+def tagging(aligned) -> Tuning:
     params = Slots.Params(data="phrasebook", tagger="linear", dropout=0.0, max_length=POSITIONS)
-    tagger = make_tagger(Slots(params).settings(), aligned, 3, 0)
+    tagger = Slots(params).head(TaskInputs("en")).new_model(aligned, ["O", "B-x", "I-x"], 0)
     placed = tagger.place(texts(), "de")
     labels = [np.arange(len(words)) % 3 for words in placed.words]
-    return _Tagging(tagger, placed, labels, np.arange(N_ROWS))
+    return Tuning(tagger, SentenceBatches(tagger, placed, labels, 0))
 
 
-def answering(aligned, tmp_path) -> Objective:
+def questions() -> Questions:
     rows = []
     for i, (a, b) in enumerate(zip(texts(), texts(1), strict=True)):
         context = " ".join(b)
         answer = Answer(b[-1], context.rindex(b[-1]))
         rows.append(Question(str(i), " ".join(a[:4]), context, i, (answer,)))
-    task = Mlqa(Mlqa.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0))
-    given = Questions("rows", rows)
-    return SpanTuning(task.params, aligned, SpanTraining({"en": given}, "en", given), 0)
+    return Questions("rows", rows)
 
 
-TASKS: list[Callable[..., Objective]] = [classifying, tagging, answering]
+def answering(aligned) -> Tuning:
+    params = Mlqa.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0)
+    head = Mlqa(params).head(TaskInputs("en"))
+    model = head.new_model(aligned, (), 0)
+    return Tuning(model, head.batches(model, Given({"en": questions()}, "en")))
 
 
-def predicted(objective):
+TASKS: list[Callable[..., Tuning]] = [classifying, tagging, answering]
+
+
+def predicted(tuning):
     """What a model predicts for its training rows, as arrays."""
-    if isinstance(objective, FineTuning):
-        return [objective.model.probabilities(objective.pieces).numpy()]
-    if isinstance(objective, SpanTuning):
-        return [np.array(objective.model.answers(objective.dev_windows, 30))]
-    return objective.tagger.predict(objective.placed)
+    model, batches = tuning.model, tuning.batches
+    if isinstance(batches, ExampleBatches):
+        return [model.probabilities(batches.pieces).numpy()]
+    if isinstance(batches, SentenceBatches):
+        return model.predict(batches.placed)
+    sizes = WindowSizes(64, 128, 30)
+    windows = make_windows(questions(), model.encoder, ("en", "en"), sizes)
+    return [np.array(model.answers(windows, 30))]
 
 
 def loss_of(objective, steps):
@@ -147,18 +155,17 @@ def equal(found, wanted):
 @pytest.mark.parametrize("n", [1, 2, N_ROWS])
 @pytest.mark.parametrize("transforms", [(), turned("en", "de")])
 def test_a_packed_batch_has_the_loss_and_the_gradients_of_a_padded_one(
-    make, n, transforms, encoder, tmp_path, passes
+    make, n, transforms, encoder, passes
 ):
-    objective = make(AlignedEncoder(encoder, transforms), tmp_path)
+    objective = make(AlignedEncoder(encoder, transforms))
     objective.module.eval()
-    model = objective.tagger if isinstance(objective, _Tagging) else objective.model
     rows = np.random.default_rng(n).permutation(N_ROWS)[:n]
     steps = [(Step(0, 0, rows), np.arange(n))]
     found, together = loss_of(objective, steps), predicted(objective)
     assert len(passes) >= 2
     assert passes[0] < max(n, 2)
     before = len(passes)
-    model.encoder.packs = False
+    objective.model.encoder.packs = False
     equal(found, loss_of(objective, steps))
     for one, other in zip(together, predicted(objective), strict=True):
         if one.dtype.kind == "f":
@@ -169,8 +176,8 @@ def test_a_packed_batch_has_the_loss_and_the_gradients_of_a_padded_one(
 
 
 @pytest.mark.parametrize("make", TASKS)
-def test_workers_and_micro_batches_add_up_to_the_loss_of_one_worker(make, encoder, tmp_path):
-    objective, rows = make(AlignedEncoder(encoder), tmp_path), np.arange(N_ROWS)
+def test_workers_and_micro_batches_add_up_to_the_loss_of_one_worker(make, encoder):
+    objective, rows = make(AlignedEncoder(encoder)), np.arange(N_ROWS)
     objective.module.eval()
     alone = loss_of(objective, [(Step(0, 0, rows), rows)])
     workers = [Step(0, 0, rows, rank=rank, world_size=3, micro=2) for rank in range(3)]

@@ -70,7 +70,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
         tasks=TASKS,
     )
     opened = open_grid(file, storage=str(folder / "storage"))
-    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    workshop = open_workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return opened, workshop.ledger

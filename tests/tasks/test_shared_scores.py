@@ -39,7 +39,7 @@ def encoder_of(folder: Path) -> AlignedEncoder:
 
 def classify(aligned: AlignedEncoder) -> tuple[nn.Module, Callable[[], Any]]:
     model = SentenceClassifier(aligned, 3, dropout=0.0, max_length=16, seed=0)
-    rows = model.rows(TEXTS, None, "en")
+    rows = model.rows([TEXTS], ["en"])
     return model.head, lambda: model.probabilities(rows).tolist()
 
 

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.tagging.sentences import refuse_overlap
 
 
 def test_data_has_no_default():
@@ -24,18 +23,18 @@ def test_data_has_no_default():
 def test_the_phrasebook_has_the_same_requests_in_every_language():
     data = Slots(
         Slots.Params(data="phrasebook", phrasebook={"train": 60, "dev": 12, "test": 12})
-    ).data(TaskInputs("en"))
-    train = data.sentences("train", "en")
+    ).head(TaskInputs("en"))
+    train = data.rows("train", "en")
     for split in ("dev", "test"):
         kinds = [
             [
                 sorted(tag[2:] for tag in row.tags if tag.startswith("B-"))
-                for row in data.sentences(split, lang).rows
+                for row in data.rows(split, lang).rows
             ]
             for lang in ("en", "de")
         ]
         assert kinds[0] == kinds[1]
-        assert not refuse_overlap(train.fingerprints(), data.sentences(split, "en")).any()
+        assert not data.rows(split, "en").seen_in(train.fingerprints()).any()
 
 
 def test_the_paper_is_a_conditioned_crf_on_frozen_features():
@@ -70,10 +69,9 @@ def test_real_requests_come_again_and_only_a_training_file_is_refused():
     }
     data = Slots(
         Slots.Params(data={"train": files["train"].replace("lang", "pivot"), "dev": files["dev"]})
-    ).data(TaskInputs("en"))
-    train = data.sentences("train", "en")
-    assert (
-        int(refuse_overlap(train.fingerprints(), data.sentences("dev", "en")).sum()) == 1374
-    )  # of 4181, counted with sort and uniq too
+    ).head(TaskInputs("en"))
+    train = data.rows("train", "en")
+    seen = data.rows("dev", "en").seen_in(train.fingerprints(), data.allowed)
+    assert int(seen.sum()) == 1374  # of 4181, counted with sort and uniq too
     with pytest.raises(DataError, match="training sentences too"):
-        refuse_overlap(np.sort(train.fingerprints()), train)
+        train.seen_in(np.sort(train.fingerprints()), data.allowed)

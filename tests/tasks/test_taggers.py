@@ -10,11 +10,10 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.tagging.feature_layers import feature_layers
-from raxalign.tasks.tagging.features import extract
-from raxalign.tasks.tagging.models import BilstmCrf, make_tagger
-from raxalign.tasks.tagging.placed import Placed
-from raxalign.tasks.tagging.training import _Tagging
+from raxalign.tasks.tagging.head import SentenceBatches
+from raxalign.tasks.tagging.models import BilstmCrf, Placed, extract, make_tagger
+from raxalign.tasks.tagging.params import feature_layers
+from raxalign.tasks.transfer.training import Tuning
 from raxalign.train.objective import Step
 from tests.tiny import tiny_bert
 
@@ -43,6 +42,10 @@ def settings(tagger="bilstm_crf", **params):
 
 def tagger_of(encoder, *transforms, n_labels=3, seed=0, **params):
     return make_tagger(settings(**params), AlignedEncoder(encoder, transforms), n_labels, seed)
+
+
+def tuning(tagger, placed):
+    return Tuning(tagger, SentenceBatches(tagger, placed, LABELS, 0))
 
 
 def test_the_first_piece_of_every_word_is_found(encoder):
@@ -95,7 +98,7 @@ def test_the_last_four_layers_are_fewer_in_a_shallow_encoder():
 def test_micro_batches_and_workers_add_up_to_the_whole(encoder, options):
     """Loss and gradients of the global batch are the sums over its parts."""
     tagger = tagger_of(encoder, **options).eval()
-    objective = _Tagging(tagger, tagger.place(SENTENCES, "en"), LABELS, np.arange(4))
+    objective = tuning(tagger, tagger.place(SENTENCES, "en"))
     step = Step(0, 0, np.array([2, 0, 3, 1]))
     objective.begin(step)
     gradients = []
@@ -120,7 +123,7 @@ def test_micro_batches_and_workers_add_up_to_the_whole(encoder, options):
 def test_the_linear_loss_is_the_mean_over_the_words(encoder):
     tagger = tagger_of(encoder, tagger="linear").eval()
     placed = tagger.place(SENTENCES, "en")
-    objective = _Tagging(tagger, placed, LABELS, np.arange(4))
+    objective = tuning(tagger, placed)
     found = []
     for i, row in enumerate(placed.rows):
         with torch.no_grad():

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.tasks.tagging.columns import read_conll
 from raxalign.tasks.tagging.metrics import count, entities_of, values
+from raxalign.tasks.tagging.reading import read_tagged
 
 TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]
 
@@ -101,7 +101,9 @@ def test_a_real_file_by_hand():
     data = os.environ.get("RAXALIGN_TEST_DATA")
     if not data:
         pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
-    gold = [list(row.tags) for row in read_conll(Path(data, "slots-facebook", "dev.es.conll")).rows]
+    gold = [
+        list(row.tags) for row in read_tagged(Path(data, "slots-facebook", "dev.es.conll")).rows
+    ]
     rng = np.random.default_rng(1)
     kinds = sorted({tag for row in gold for tag in row})
     predicted = [

@@ -11,11 +11,10 @@ from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.base import Task, TaskInputs
-from raxalign.tasks.tagging import training as tagging
 from raxalign.tasks.tagging.task import TaggingTask
-from raxalign.tasks.transfer import trained
+from raxalign.tasks.transfer import training
+from raxalign.tasks.transfer.params import settings_of
 from raxalign.tasks.transfer.task import TransferTask
-from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.loop import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
@@ -59,7 +58,7 @@ def made(kind: str, **options: Any) -> Task:
 
 
 def settings(task: Task) -> TrainSettings:
-    return settings_of(task.settings() if isinstance(task, TaggingTask) else task.params)  # type: ignore[arg-type]
+    return settings_of(task.settings() if isinstance(task, TaggingTask) else task.params)
 
 
 def test_every_task_that_trains_is_covered_by_this_file() -> None:
@@ -125,8 +124,7 @@ def test_the_training_begins_with_the_options(
     def stop(objective: Any, n_rows: int, settings: TrainSettings, *_: Any, **__: Any) -> None:
         raise Stopped(settings)
 
-    monkeypatch.setattr(trained, "fit", stop)
-    monkeypatch.setattr(tagging, "fit", stop)
+    monkeypatch.setattr(training, "fit", stop)
     sizes = {"train": 12, "dev": 4, "test": 4}
     task = made(kind, phrasebook=sizes, **CHANGED, **({"tagger": tagger} if tagger else {}))
     with pytest.raises(Stopped) as found:

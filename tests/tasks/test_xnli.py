@@ -15,7 +15,6 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classification.examples import refuse_overlap
 from raxalign.tasks.classification.model import SentenceClassifier
 from raxalign.tasks.transfer.trained import Trained
 from raxalign.tasks.xnli import Xnli
@@ -400,13 +399,11 @@ def test_rules_that_keep_the_same_share_a_training(files):
 
 def test_the_phrasebook_is_read_in_every_language_and_shares_nothing_between_splits():
     params = Xnli.Params(data="phrasebook", phrasebook={"train": 60, "dev": 12, "test": 12})
-    data = Xnli(params).data(TaskInputs("en"))
-    train = data.examples("train", "en")
+    data = Xnli(params).head(TaskInputs("en"))
+    train = data.rows("train", "en")
     for split in ("dev", "test"):
-        refuse_overlap(train.fingerprints(), data.examples(split, "en"))
-        labels = [
-            [row.label for row in data.examples(split, lang).rows] for lang in ("en", "de", "el")
-        ]
+        data.rows(split, "en").seen_in(train.fingerprints())
+        labels = [[row.label for row in data.rows(split, lang).rows] for lang in ("en", "de", "el")]
         assert labels[0] == labels[1] == labels[2]
         assert len(labels[0]) == 12
 

@@ -12,7 +12,7 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import JointSpace, Lookup, Space, StaticEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classification.word_model import WordClassifier
+from raxalign.tasks.classification.model import WordClassifier
 from raxalign.tasks.pawsx import Pawsx
 from raxalign.tasks.transfer.trained import Trained
 from raxalign.tasks.xnli import Xnli
@@ -153,7 +153,7 @@ def test_the_phrasebook_is_learnt_above_chance_and_transfers_in_a_space_made_of_
 def test_texts_are_divided_as_corpora_are_and_unknown_words_are_reported():
     static = encoder({"en": Space(["dog", "."], np.eye(2, WIDTH, dtype=np.float32))})
     model = WordClassifier(AlignedEncoder(static), (2, 8, 3), dropout=0.1, seed=0).eval()
-    rows = model.rows([["a", "dog."]], [["cat"]], "en")
+    rows = model.rows([[["a", "dog."]], [["cat"]]], ["en", "en"])
     assert rows[0].texts == (("en", ["a", "dog", "."]), ("en", ["cat"]))
     with collecting() as found:
         (first, second) = model.text_vectors(rows)[0]
@@ -168,7 +168,7 @@ def test_weights_of_another_kind_of_encoder_are_refused(tmp_path):
     WordClassifier(static, (1, 8, 3), dropout=0.1, seed=0).save(tmp_path / "w.safetensors")
     other = WordClassifier(static, (1, 8, 3), dropout=0.1, seed=0)
     other.register_parameter("more", torch.nn.Parameter(torch.zeros(1)))
-    with pytest.raises(RaxalignError, match="was trained on another encoder: \\['more'\\]"):
+    with pytest.raises(RaxalignError, match=r"was trained on another encoder.*\['more'\] differ"):
         other.load(tmp_path / "w.safetensors")
 
 

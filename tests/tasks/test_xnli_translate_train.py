@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +13,9 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classification.examples import Example, Examples
-from raxalign.tasks.classification.mixing import training_parts
-from raxalign.tasks.classification.training import FineTuning, Training
-from raxalign.tasks.transfer.trained import TrainingRun
+from raxalign.tasks.classification.examples import Example, Examples, training_parts
+from raxalign.tasks.classification.head import ExampleBatches
+from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -53,7 +51,8 @@ def of(lang, *rows):
 
 
 def mixed(switching="sentence", **languages):
-    return training_parts({"en": of("en", (1, 0, "a"), (2, 2, "b")), **languages}, "en", switching)
+    given = {"en": of("en", (1, 0, "a"), (2, 2, "b")), **languages}
+    return training_parts(given, Xnli.labels, "en", switching)
 
 
 def examples(parts):
@@ -61,11 +60,9 @@ def examples(parts):
     found = {}
     for part in parts:
         for premise, hypothesis, label, unit in zip(
-            part.firsts, part.seconds, part.labels, part.units, strict=True
+            part.firsts, part.seconds, part.numbers, part.units, strict=True
         ):
-            found.setdefault(unit, []).append(
-                (*premise, *hypothesis, *part.langs, Xnli.labels.index(label))
-            )
+            found.setdefault(unit, []).append((*premise, *hypothesis, *part.langs, int(label)))
     return found
 
 
@@ -186,11 +183,11 @@ def test_training_rows_of_any_language_are_not_evaluated(tmp_path, encoder, file
 
 
 def test_micro_batches_of_mixed_units_sum_to_the_loss_of_the_batch(encoder, files):
-    params = task(files, setting="translate-train", code_switching="sentence", dropout=0.0).params
+    head = task(files, dropout=0.0).head(TaskInputs("en"))
     turned = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=torch.ones(32)),)),))
     parts = mixed(de=of("de", (1, 0, "a"), (2, 2, "b")))
-    training = Training(parts, Xnli.labels, None, "accuracy")
-    tuning = FineTuning(params, turned, training, TrainingRun(Runtime(), "xnli", Path()))
+    model = head.new_model(turned, Xnli.labels, 0)
+    tuning = Tuning(model, ExampleBatches(model, parts))
     tuning.module.eval()
     step = Step(0, 0, np.array([3, 0, 2]))
     tuning.begin(step)
@@ -199,12 +196,12 @@ def test_micro_batches_of_mixed_units_sum_to_the_loss_of_the_batch(encoder, file
         sum(float(tuning.loss(step, np.array([k])).detach()) for k in range(3)), abs=1e-6
     )
     logits = tuning.model(
-        [tuning.pieces[i] for i in (3, 5, 0, 2, 4)]
+        [tuning.batches.pieces[i] for i in (3, 5, 0, 2, 4)]
     ).detach()  # by hand: units 3, 0 and 2
     assert float(whole) == pytest.approx(
         float(torch.nn.functional.cross_entropy(logits, torch.tensor([2, 2, 0, 0, 0]))), abs=1e-6
     )
-    assert [tuning.pieces[i].languages for i in (0, 3, 5)] == [
+    assert [tuning.batches.pieces[i].languages for i in (0, 3, 5)] == [
         ("en", "en"),
         ("de", "en"),
         ("en", "de"),
@@ -238,9 +235,9 @@ def test_the_phrasebook_is_parallel_enough_to_mix():
         phrasebook={"train": 60, "dev": 12, "test": 12},
         setting="translate-train",
     )
-    data = Xnli(params).data(TaskInputs("en"))
-    rows = {lang: data.examples("train", lang) for lang in ("en", "de", "el")}
-    parts = training_parts(rows, "en", "sentence", whole=False)
+    data = Xnli(params).head(TaskInputs("en"))
+    rows = {lang: data.rows("train", lang) for lang in ("en", "de", "el")}
+    parts = training_parts(rows, Xnli.labels, "en", "sentence", whole=False)
     assert {part.langs for part in parts} == {
         ("en", "en"),
         ("de", "en"),
@@ -248,5 +245,5 @@ def test_the_phrasebook_is_parallel_enough_to_mix():
         ("el", "en"),
         ("en", "el"),
     }
-    assert all(len(part.labels) > 50 for part in parts)
-    assert set(parts[0].labels) == set(Xnli.labels)
+    assert all(len(part.numbers) > 50 for part in parts)
+    assert set(parts[0].numbers) == {0, 1, 2}

@@ -68,7 +68,7 @@ def lower_grid(folder: Path) -> tuple[Opened, Ledger]:
         more="plugins: [ranks.py]\n",
     )
     opened = open_grid(file, storage=str(folder / "storage"))
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         key = trial.evaluations["ranks"]
         if not ledger.has(key):

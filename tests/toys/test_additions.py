@@ -71,7 +71,7 @@ def run_page(grid: Path) -> Ran:
     """Plan, run, read results and write the report."""
     folder = grid.parent
     opened = open_grid(grid, storage=str(folder / "storage"))
-    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    workshop = open_workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     found = rows(opened.plan, workshop.ledger)

@@ -12,6 +12,7 @@ import pytest
 
 from raxalign.errors import StorageError
 from raxalign.store.files import files_of
+from raxalign.store.storage import Storage
 from raxalign.tracking.client import Target, default_uri
 from raxalign.tracking.database_sync import Copy, carried
 
@@ -47,14 +48,14 @@ def never() -> None:
 def test_the_next_machine_goes_on_from_the_copy(root: str, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     add(one, "first")
-    Copy(root, one).push(never)
-    assert Copy(root, two).fetch()
-    assert not Copy(root, two).fetch(), "it is there"
+    Copy(Storage(root), one).push(never)
+    assert Copy(Storage(root), two).fetch()
+    assert not Copy(Storage(root), two).fetch(), "it is there"
     (one / "mlartifacts").rename(tmp_path / "gone")
     add(two, "second")
     assert runs(two / "mlflow.db") == {"first": "first", "second": "second"}
-    Copy(root, two).push(never)
-    assert Copy(root, tmp_path / "three").fetch()
+    Copy(Storage(root), two).push(never)
+    assert Copy(Storage(root), tmp_path / "three").fetch()
     assert set(runs(tmp_path / "three" / "mlflow.db")) == {"first", "second"}
 
 
@@ -64,14 +65,14 @@ def test_who_is_second_takes_the_others_and_brings_its_runs_again(
     one, two = tmp_path / "one", tmp_path / "two"
     add(one, "first")
     add(two, "second")
-    Copy(root, one).push(never)
-    Copy(root, two).push(lambda: add(two, "second again"))
+    Copy(Storage(root), one).push(never)
+    Copy(Storage(root), two).push(lambda: add(two, "second again"))
     assert set(runs(two / "mlflow.db")) == {"first", "second again"}
     assert set(runs(two / "mlflow-1.db")) == {"second"}
     said = capsys.readouterr().err
     assert "was written from another machine" in said
     assert "mlflow-1.db" in said
-    Copy(root, one).fetch()
+    Copy(Storage(root), one).fetch()
     assert set(runs(one / "mlflow.db")) == {"first", "second again"}
 
 
@@ -81,27 +82,27 @@ def test_a_database_that_another_process_writes_to_is_not_replaced(
     one, two = tmp_path / "one", tmp_path / "two"
     add(one, "first")
     add(two, "second")
-    Copy(root, one).push(never)
-    with Copy(root, two).in_use():
+    Copy(Storage(root), one).push(never)
+    with Copy(Storage(root), two).in_use():
         with pytest.raises(StorageError, match="a grid that runs on this one"):
-            Copy(root, two).push(never)
+            Copy(Storage(root), two).push(never)
         assert set(runs(two / "mlflow.db")) == {"second"}
 
 
 def test_a_grid_begins_with_the_copy_and_ends_with_one(root: str, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     add(one, "first")
-    Copy(root, one).push(never)
-    with carried(Target(default_uri(root, two), root, ""), two, never):
+    Copy(Storage(root), one).push(never)
+    with carried(Target(default_uri(Storage(root), two), Storage(root), ""), two, never):
         add(two, "second")
-    Copy(root, one).fetch()
+    Copy(Storage(root), one).fetch()
     assert set(runs(one / "mlflow.db")) == {"first", "second"}
 
 
 @pytest.mark.parametrize("uri", ["http://server", "sqlite:////elsewhere/mlflow.db"])
 def test_what_goes_elsewhere_is_not_copied(root: str, tmp_path: Path, uri: str) -> None:
     add(tmp_path, "first")
-    with carried(Target(uri, root, ""), tmp_path, never):
+    with carried(Target(uri, Storage(root), ""), tmp_path, never):
         pass
     assert files_of(root).names("tracking") == {}
 
@@ -114,7 +115,7 @@ def test_a_storage_that_fails_is_a_message(
 
     monkeypatch.setattr(Copy, "fetch", down)
     add(tmp_path, "first")
-    with carried(Target(default_uri(root, tmp_path), root, ""), tmp_path, never):
+    with carried(Target(default_uri(Storage(root), tmp_path), Storage(root), ""), tmp_path, never):
         pass
     said = capsys.readouterr().err
     assert "was not fetched: it is down" in said

@@ -13,6 +13,7 @@ import pytest
 
 from raxalign.store import drivers as store
 from raxalign.store.alive import maker_name
+from raxalign.store.storage import Storage
 from raxalign.tracking.drivers import PREFIX, SILENCE, Driver, this_driver
 
 HERE = Driver(maker_name())
@@ -23,7 +24,7 @@ def elsewhere(age: float) -> str:
 
 
 def test_this_process_lives_until_another_one_has_its_id(tmp_path: Path) -> None:
-    here = this_driver(str(tmp_path))
+    here = this_driver(Storage(str(tmp_path)))
     machine, pid, started = here.name.split("-")
     assert pid == str(os.getpid())
     assert here.finds_alive(here.sign())
@@ -70,9 +71,9 @@ def test_a_driver_whose_clock_is_wrong_lives_and_dies_as_others_do(
     with monkeypatch.context() as patch:
         clock = time.time
         patch.setattr(store.time, "time", lambda: clock() + off)
-        wrong = Driver("0badcafe-1-1", this_driver(root).lead)
+        wrong = Driver("0badcafe-1-1", this_driver(Storage(root)).lead)
         sign = wrong.sign()
-    here = this_driver(root)
+    here = this_driver(Storage(root))
     assert here.finds_alive(sign)
     later = Driver(here.name, here.lead + SILENCE + 5)
     assert not later.finds_alive(sign)
@@ -80,7 +81,7 @@ def test_a_driver_whose_clock_is_wrong_lives_and_dies_as_others_do(
 
 def test_a_storage_that_cannot_be_written_has_no_clock(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert this_driver(str(tmp_path / "file")).lead == 0.0
+    assert this_driver(Storage(str(tmp_path / "file"))).lead == 0.0
 
 
 def test_signs_are_told_apart_by_tags_and_other_tags_are_no_signs() -> None:

@@ -16,6 +16,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
 from raxalign.running import Sentence
+from raxalign.store.storage import Storage
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 from raxalign.tracking.client import connect
 from raxalign.tracking.models import Exported, register
@@ -77,7 +78,9 @@ def test_a_registered_encoder_loads_in_mlflow_with_the_vectors_of_raxalign(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     client = connect(uri)
     run = made_run(client)
-    first, second = (register(exported, "mine", root=str(tmp_path), uri=uri) for _ in "12")
+    first, second = (
+        register(exported, "mine", storage=Storage(str(tmp_path)), uri=uri) for _ in "12"
+    )
     assert (first.version, second.version) == ("1", "2")
     shutil.rmtree(exported.folder / "1_Pooling")  # the model has files of its own
     loaded = mlflow.pyfunc.load_model("models:/mine/1")
@@ -106,12 +109,12 @@ def test_a_trial_that_the_store_does_not_have_is_refused(
 ) -> None:
     shutil.copy(no_runs, tmp_path)
     with pytest.raises(RaxalignError, match="has no run of this trial: `raxalign sync`"):
-        register(exported, "mine", root=str(tmp_path))
+        register(exported, "mine", storage=Storage(str(tmp_path)))
 
 
 def test_an_object_store_needs_a_server(exported: Exported) -> None:
     with pytest.raises(RaxalignError, match="on a server"):
-        register(exported, "mine", root="memory://x")
+        register(exported, "mine", storage=Storage("memory://x"))
 
 
 def test_texts_keep_their_order_and_may_spell_their_language_otherwise(

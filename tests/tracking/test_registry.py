@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from raxalign.store.storage import Storage
 from raxalign.tracking.client import connect, find_experiment
 from raxalign.tracking.locks import Turns
 from raxalign.tracking.registry import Change, Registry
@@ -80,8 +81,8 @@ def test_more_values_than_one_request_takes_are_brought_in_several(uri):
 def test_a_turn_is_alone_at_a_database_and_not_at_a_server(tmp_path, uri):
     database, server, bare = (
         Turns(uri),
-        Turns("http://x", str(tmp_path)),
-        Turns("http://x", "s3://b"),
+        Turns("http://x", Storage(str(tmp_path))),
+        Turns("http://x", Storage("s3://b")),
     )
     for turns, alone in ((database, True), (server, False), (bare, False)):
         with turns.take():

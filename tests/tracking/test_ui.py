@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import RaxalignError
+from raxalign.store.storage import Storage
 from raxalign.tracking.client import connect
 from raxalign.tracking.page import LIST, VIEW
 from raxalign.tracking.ui import serve
@@ -56,14 +57,14 @@ def test_a_command_that_is_told_to_end_leaves_no_server_behind() -> None:
 
 def test_a_server_that_has_the_runs_is_named_and_not_started_again(tmp_path: Path) -> None:
     with pytest.raises(RaxalignError, match=r"open that address"):
-        serve(str(tmp_path), "127.0.0.1", free_port(), "http://127.0.0.1:5999")
+        serve(Storage(str(tmp_path)), "127.0.0.1", free_port(), "http://127.0.0.1:5999")
 
 
 def test_a_port_in_use_is_refused_with_another(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RaxalignError, match=rf"in use.*--port {port + 1}"):
-            serve(str(tmp_path), "127.0.0.1", port)
+            serve(Storage(str(tmp_path)), "127.0.0.1", port)
 
 
 def of_storage(root: Path) -> list[int]:

@@ -8,9 +8,8 @@ from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
-from raxalign.store.tombstones import Tombstone, Tombstones
+from raxalign.store.storage import Storage
+from raxalign.store.tombstones import Tombstone
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -20,19 +19,19 @@ _Maker = tuple[str, str]
 _SAMPLE = 8  # timings of one kind of stage that are read for a mean
 
 
-def stored_keys(plan: Plan, root: str) -> set[str]:
+def stored_keys(plan: Plan, storage: Storage) -> set[str]:
     """Return the keys of a plan's stages and evaluations that a storage has; on an object store by
     two listings.
     """
     stages = [(stage.kind, key) for key, stage in plan.stages.items()]
     artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
     evaluations = {key for kind, key in stages if kind == "evaluation"}
-    return ArtifactStore(root).present(artifacts) | (evaluations & Ledger(root).keys())
+    return storage.artifacts.present(artifacts) | (evaluations & storage.ledger.keys())
 
 
 def seconds_by_key(
     plan: Plan,
-    root: str,
+    storage: Storage,
     stored: AbstractSet[str] | None = None,
     records: Mapping[str, Tombstone] | None = None,
 ) -> dict[str, float]:
@@ -41,19 +40,19 @@ def seconds_by_key(
 
     Args:
         plan: The plan.
-        root: The storage root.
+        storage: The storage.
         stored: What `stored_keys` returns, where it is known.
         records: What is left of the stages that were not kept, by key, where it is known.
     """
-    stored = stored_keys(plan, root) if stored is None else stored
+    stored = stored_keys(plan, storage) if stored is None else stored
     there = [stage for key, stage in plan.stages.items() if key in stored and not stage.inline]
     evaluations = sorted(stage.key for stage in there if stage.kind == "evaluation")
     artifacts = [(stage.kind, stage.key) for stage in there if stage.kind != "evaluation"]
-    evaluated = Ledger(root).read_many(evaluations)
-    manifests = ArtifactStore(root).manifests(artifacts)
+    evaluated = storage.ledger.read_many(evaluations)
+    manifests = storage.artifacts.manifests(artifacts)
     took = {key: float(record.get("seconds", 0.0)) for key, record in evaluated.items()}
     took |= {key: manifest.seconds for key, manifest in manifests.items()}
-    records = Tombstones(root).all() if records is None else records
+    records = storage.tombstones.all() if records is None else records
     dropped = {key: entry.manifest.seconds for key, entry in records.items()}
     return {key: seconds for key, seconds in dropped.items() if key in plan.stages} | took
 
@@ -79,11 +78,11 @@ def to_make(plan: Plan, done: AbstractSet[str], stored: AbstractSet[str]) -> lis
     return [key for key in found if not plan.stages[key].inline]
 
 
-def trial_seconds(plan: Plan, trial: Trial, root: str) -> float:
+def trial_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
     """Return the seconds that the evaluations of a trial took, with the alignment and the trainings
     behind them. Data and encoders, which trials share, are not counted.
     """
-    store, ledger = ArtifactStore(root), Ledger(root)
+    store, ledger = storage.artifacts, storage.ledger
     keys = [key for key in trial.evaluations.values() if ledger.has(key)]
     seconds = [float(record.get("seconds", 0.0)) for record in ledger.read_many(keys).values()]
     for key in plan.closure(keys):
@@ -93,23 +92,23 @@ def trial_seconds(plan: Plan, trial: Trial, root: str) -> float:
     return math.fsum(seconds)
 
 
-def aligned_seconds(plan: Plan, trial: Trial, root: str) -> float:
+def aligned_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
     """Return the seconds that the alignment of a trial took; 0 where the storage does not have
     it.
     """
-    stage, store = plan.stages[trial.aligned], ArtifactStore(root)
+    stage, store = plan.stages[trial.aligned], storage.artifacts
     if stage.inline or not store.has(stage.kind, stage.key):
         return 0.0
     return float(store.manifest(stage.kind, stage.key).seconds)
 
 
-def sampled_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[str, float]:
+def sampled_seconds(plan: Plan, storage: Storage, done: Collection[str]) -> dict[str, float]:
     """Return the seconds that some of the stages and evaluations of a plan took which this storage
     has, by key: a few of each stage kind and maker are read, so that a large grid starts at once.
 
     Args:
         plan: The plan.
-        root: The storage.
+        storage: The storage.
         done: The keys of the evaluations that are in the ledger.
     """
     tried = defaultdict[_Maker, list[str]](list)
@@ -117,14 +116,14 @@ def sampled_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[str, f
         known = key in done if stage.kind == "evaluation" else not stage.inline
         if known and len(tried[stage.kind, stage.maker]) < _SAMPLE:
             tried[stage.kind, stage.maker].append(key)
-    records = Ledger(root).read_many(
+    records = storage.ledger.read_many(
         [key for (kind, _), keys in tried.items() if kind == "evaluation" for key in keys]
     )
     took = {key: float(record.get("seconds", 0.0)) for key, record in records.items()}
     artifacts = [
         (kind, key) for (kind, _), keys in tried.items() if kind != "evaluation" for key in keys
     ]
-    manifests = ArtifactStore(root).manifests(artifacts)
+    manifests = storage.artifacts.manifests(artifacts)
     took |= {key: manifest.seconds for key, manifest in manifests.items()}
     return took
 

@@ -16,7 +16,6 @@ from raxalign.plan.values.results import rows
 from raxalign.printing import counted
 from raxalign.report.cells.choice import points_of_methods
 from raxalign.report.cells.results import Results
-from raxalign.store.ledger import Ledger
 
 
 def confirmed(opened: Opened, seeds: int) -> Opened:
@@ -31,7 +30,7 @@ def confirmed(opened: Opened, seeds: int) -> Opened:
     Raises:
         RaxalignError: The grid is not finished, or its searches confirm their points themselves.
     """
-    grid, ledger = opened.grid, Ledger(opened.root)
+    grid, ledger = opened.grid, opened.storage.ledger
     methods = tuple(spec for spec in grid.methods if spec.searched is None)
     if len(methods) < len(grid.methods):
         raise RaxalignError(

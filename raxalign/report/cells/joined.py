@@ -47,7 +47,7 @@ def _refuse_other(grids: Sequence[Opened]) -> None:
     """Raise `RaxalignError` for grids that cannot stand in one table."""
     facts = {
         "pivot": [opened.plan.pivot for opened in grids],
-        "storage": [opened.root for opened in grids],
+        "storage": [opened.storage.root for opened in grids],
     }
     for name, found in facts.items():
         if len(set(found)) > 1:

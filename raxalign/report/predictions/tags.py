@@ -14,6 +14,7 @@ from raxalign.analysis.retrieval_bins import (
     tags_of_types,
 )
 from raxalign.errors import DependencyError
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +26,7 @@ Tagger = Callable[["pa.Table"], Sequence[str | None]]
 """Predictions of one language to a part of speech for each row, of the pivot's word."""
 
 
-def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
+def pivot_tags(plan: Plan, storage: Storage) -> tuple[str, Tagger] | None:
     """Return how the pivot's words are tagged, in words, and the tagger: the phrasebook's own tags,
     or of each form the most frequent one in the treebank files of the grid's tagging task, or
     spaCy's where it is installed with its small model of the pivot; None where there is none.
@@ -39,10 +40,11 @@ def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
         return "the phrasebook's own", _of_phrasebook(books[0], plan.pivot)
     files = _treebanks(plan)
     if not files:
-        return _of_spacy(plan, root)
-    from raxalign.tasks.tagging.columns import read_conllu
+        return _of_spacy(plan, storage)
+    from raxalign.tasks.tagging.reading import read_tagged
+    from raxalign.tasks.tagging.scheme import UNIVERSAL
 
-    rows = (row for file in files for row in read_conllu(file).rows)
+    rows = (row for file in files for row in read_tagged(file, scheme=UNIVERSAL).rows)
     lexicon = majority_tags((row.words, row.tags) for row in rows)
     names = " and ".join(file.name for file in files)
     return f"the most frequent one of each form in {names}", lambda table: tags_of_types(
@@ -64,16 +66,15 @@ def _of_phrasebook(stage: Stage, pivot: str) -> Tagger:
     return tags
 
 
-def _of_spacy(plan: Plan, root: str) -> tuple[str, Tagger] | None:
+def _of_spacy(plan: Plan, storage: Storage) -> tuple[str, Tagger] | None:
     """By spaCy, in their sentences, which are the held-out ones in the storage; every language pair
     may have others.
     """
     if find_spec("spacy") is None:
         return None
     from raxalign.corpora.text.dataset import read_table
-    from raxalign.store.artifacts import ArtifactStore
 
-    store = ArtifactStore(root)
+    store = storage.artifacts
     model = f"{plan.pivot}_core_{'web' if plan.pivot in ('en', 'zh') else 'news'}_sm"
     tagged: dict[str, dict[int, list[str]]] = {}
     for key, stage in plan.stages.items():

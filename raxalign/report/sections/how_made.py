@@ -22,6 +22,7 @@ from raxalign.plan.values.options import (
 from raxalign.plan.values.remarks import remarks
 from raxalign.report.document import Listing, Share
 from raxalign.report.sections.base import Section
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -112,7 +113,7 @@ def _corpora(plan: Plan) -> Iterable[str]:
 
 def _time(plan: Plan, ledger: Ledger) -> str:
     """What was computed took on one worker each, shared stages once."""
-    took = seconds_by_key(plan, ledger.root)
+    took = seconds_by_key(plan, Storage(ledger.root))
     kinds = {"alignment": "aligned", "training of tasks": "tuned", "evaluation": "evaluation"}
     sums = {
         name: sum(seconds for key, seconds in took.items() if plan.stages[key].kind == kind)

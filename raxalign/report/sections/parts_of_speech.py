@@ -21,6 +21,7 @@ from raxalign.report.predictions.read import (
 )
 from raxalign.report.predictions.tags import Tagger, pivot_tags
 from raxalign.report.sections.base import Fill, Measure, Section
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +71,7 @@ class PartsOfSpeech(Section):
         ledger = self.material.ledger
         if ledger is None or not self._shown[1]:
             return None
-        return pivot_tags(self.material.plan, ledger.root)
+        return pivot_tags(self.material.plan, Storage(ledger.root))
 
     def _tables(self, how: str, tags: Tagger) -> Iterator[Table]:
         asked = self._shown[1]

@@ -22,6 +22,7 @@ from raxalign.report.predictions.read import (
     shown_cells,
 )
 from raxalign.report.sections.base import Section
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -49,7 +50,7 @@ class RankDifferences(Section):
         results, ledger = self.material.results, self.material.ledger
         task, cells = shown_cells(results, _TASK)
         asked = self.material.predictions.of_all(cells, task, _COLUMNS)
-        ranks = _ranks(results.plan, ledger.root, asked) if ledger is not None else {}
+        ranks = _ranks(results.plan, Storage(ledger.root), asked) if ledger is not None else {}
         found = [
             (entry, place, mean_bins(bins))
             for place, entry in enumerate(asked)
@@ -74,7 +75,7 @@ class RankDifferences(Section):
 
 
 def training_counts(
-    plan: Plan, root: str, lang: str
+    plan: Plan, storage: Storage, lang: str
 ) -> tuple[dict[str, int], dict[str, int]] | None:
     """Return how often each word form stands in the largest training bitext of a language that the
     storage has (at most `MOST_SENTENCES` of it), on the language's side and on the pivot's; None
@@ -83,9 +84,8 @@ def training_counts(
     import pyarrow.compute as pc
 
     from raxalign.corpora.text.dataset import read_table
-    from raxalign.store.artifacts import ArtifactStore
 
-    store = ArtifactStore(root)
+    store = storage.artifacts
     found = [
         (int(str(stage.params.get("sentences", 0))), key)
         for key, stage in plan.stages.items()
@@ -105,11 +105,11 @@ def training_counts(
     return found_counts[0], found_counts[1]
 
 
-def _ranks(plan: Plan, root: str, asked: Sequence[CellPredictions]) -> Ranks:
+def _ranks(plan: Plan, storage: Storage, asked: Sequence[CellPredictions]) -> Ranks:
     """The ranks of every language pair whose training text is stored."""
     ranks = {}
     for lang in dict.fromkeys(lang for entry in asked for lang in entry.tables):
-        counts = training_counts(plan, root, lang.removesuffix(f"-{plan.pivot}"))
+        counts = training_counts(plan, storage, lang.removesuffix(f"-{plan.pivot}"))
         if counts is not None:
             ranks[lang] = (ranks_of(counts[0]), ranks_of(counts[1]))
     return ranks

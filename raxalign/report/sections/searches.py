@@ -23,6 +23,7 @@ from raxalign.report.figures.panels import Panel, Sketch
 from raxalign.report.figures.search_panels import Seen
 from raxalign.report.sections.base import Material, Section
 from raxalign.report.studies import confirming
+from raxalign.store.storage import Storage
 
 _LEAD = (
     "A search suggests params, and judges them by development sets alone. The point that it chose"
@@ -83,7 +84,7 @@ class Searches(Section):
         seen = []
         for study in plan.studies if ledger is not None else ():
             assert ledger is not None
-            record = read_record(ledger.root, study)
+            record = read_record(Storage(ledger.root), study)
             if record.done:
                 seen.append(Seen(study, record, methods.index(study.method), plan.measured))
         if not seen:

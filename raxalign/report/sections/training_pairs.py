@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
     from raxalign.plan.trial import Trial
-    from raxalign.store.artifacts import ArtifactStore
+    from raxalign.store.storage import Storage
 
 _MEASURE = "training_pairs"  # as published tables call it
 
@@ -60,20 +60,20 @@ class TrainingPairs(Section):
             return {}
         return {_MEASURE: lambda cell: _fill(self.material.plan, store, cell)}
 
-    def _store(self) -> ArtifactStore | None:
-        from raxalign.store.artifacts import ArtifactStore
+    def _store(self) -> Storage | None:
+        from raxalign.store.storage import Storage
 
         ledger = self.material.ledger
-        return ArtifactStore(ledger.root) if ledger is not None else None
+        return Storage(ledger.root) if ledger is not None else None
 
 
-def _fill(plan: Plan, store: ArtifactStore, cell: Cell) -> Fill | None:
+def _fill(plan: Plan, storage: Storage, cell: Cell) -> Fill | None:
     """The pairs of a cell, each language by the first of its trials that the storage has."""
     found: dict[str, int] = {}
     for key in cell.trials:
         trial = plan.by_key[key]
         if not found.keys() >= set(trial.languages):
-            found = {**_used(plan, store, trial), **found}
+            found = {**_used(plan, storage, trial), **found}
     if not found:
         return None
     values = {lang: Value(count, None, 1) for lang, count in found.items()}
@@ -81,13 +81,11 @@ def _fill(plan: Plan, store: ArtifactStore, cell: Cell) -> Fill | None:
     return Fill({**values, "total": total}, f"The total is over {', '.join(ordered(found, plan))}.")
 
 
-def _used(plan: Plan, store: ArtifactStore, trial: Trial) -> dict[str, int]:
+def _used(plan: Plan, storage: Storage, trial: Trial) -> dict[str, int]:
     """Language -> the pairs that a trial's method records to have used, which leaves out those that
     are too short or too long for it; else the pairs of its training text.
     """
-    from raxalign.store.tombstones import manifest_of
-
-    made = (manifest_of(store, "aligned", key) for key in plan.aligned(trial))
+    made = (storage.manifest_of("aligned", key) for key in plan.aligned(trial))
     manifest = next((found for found in made if found is not None), None)
     if manifest is not None:
         notes: Mapping[str, Any] = manifest.notes
@@ -103,7 +101,7 @@ def _used(plan: Plan, store: ArtifactStore, trial: Trial) -> dict[str, int]:
         str(stage.params["lang"]): count
         for stage in _read_by_method(plan, trial)
         if stage.params.get("sentences") == trial.sentences
-        and (count := _training_text(stage, store)) is not None
+        and (count := _training_text(stage, storage)) is not None
     }
 
 
@@ -116,26 +114,26 @@ def _read_by_method(plan: Plan, trial: Trial) -> list[Stage]:
     return [plan.stages[key] for key in plan.closure(read)]
 
 
-def _kept(plan: Plan, store: ArtifactStore) -> dict[int, dict[str, int]]:
+def _kept(plan: Plan, storage: Storage) -> dict[int, dict[str, int]]:
     """The size that was asked for -> language -> the pairs that were kept, as far as the storage
     has the text.
     """
     kept: dict[int, dict[str, int]] = defaultdict(dict)
     for stage in plan.stages.values():
-        count = _training_text(stage, store)
+        count = _training_text(stage, storage)
         if count is not None:
             kept[int(str(stage.params["sentences"]))][str(stage.params["lang"])] = count
     return kept
 
 
-def _training_text(stage: Stage, store: ArtifactStore) -> int | None:
+def _training_text(stage: Stage, storage: Storage) -> int | None:
     """The pairs of a stage that is training text; None for another one, one that is not stored, or
     one that does not record them.
     """
     if stage.kind != "bitext" or stage.params["part"] != "training":
         return None
-    if not store.has(stage.kind, stage.key):
+    if not storage.artifacts.has(stage.kind, stage.key):
         return None
-    notes: Mapping[str, Any] = store.manifest(stage.kind, stage.key).notes
+    notes: Mapping[str, Any] = storage.artifacts.manifest(stage.kind, stage.key).notes
     kept = notes.get("counts", {}).get("training", {}).get("kept")
     return None if kept is None else int(kept)

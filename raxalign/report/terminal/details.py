@@ -24,11 +24,10 @@ from raxalign.printing import counted
 from raxalign.report.cells.numbers import heading_of, number, unit_of
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 from raxalign.report.terminal.lookup import Match
-from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.manifest import Manifest
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
-from raxalign.store.tombstones import Tombstones
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -191,15 +190,15 @@ def _mlflow(facts: Mapping[str, Any], width: int | None) -> list[str]:  # noqa: 
     ]
 
 
-def details(match: Match, root: str, examples: int = 3) -> dict[str, Any]:
+def details(match: Match, storage: Storage, examples: int = 3) -> dict[str, Any]:
     """Return everything about what a key is of, as JSON can hold it.
 
     Args:
         match: What the key is of.
-        root: The storage root.
+        storage: The storage.
         examples: How many predictions of each task, language and split are shown.
     """
-    found = _Details(root, examples)
+    found = _Details(storage, examples)
     if match.plan is None:
         return found.without_plan(match)
     if match.sort == "trial":
@@ -211,12 +210,12 @@ def details(match: Match, root: str, examples: int = 3) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Details:
-    root: str
+    storage: Storage
     examples: int
 
     @property
     def _ledger(self) -> Ledger:
-        return Ledger(self.root)
+        return self.storage.ledger
 
     def trial(self, plan: Plan, trial: Trial) -> dict[str, Any]:
         """Return all of a trial, and of the stages behind it in short."""
@@ -270,7 +269,7 @@ class _Details:
         return {
             **facts,
             "sort": "evaluation",
-            "path": f"{self.root}/ledger/{key}",
+            "path": f"{self.storage}/ledger/{key}",
             "state": "done" if record else "not there",
             "seconds": record and record.get("seconds"),
             "made": {
@@ -303,7 +302,7 @@ class _Details:
         """Return what the storage has of what no plan has."""
         if match.sort == "evaluation":
             record = self._ledger.read(match.key)
-            path = f"{self.root}/ledger/{match.key}"
+            path = f"{self.storage}/ledger/{match.key}"
             sample = {str(record.get("task")): self._sample(match.key, dev_only=False)}
             return {"sort": "evaluation", "path": path, **record, "predictions": sample}
         facts = {"sort": "stage", "key": match.key, "kind": match.kind, "grid": None}
@@ -325,11 +324,11 @@ class _Details:
 
     def _made(self, kind: str, key: str) -> dict[str, Any]:
         """Return what a manifest records of an artifact, also of one that was not kept."""
-        store = ArtifactStore(self.root)
+        store = self.storage.artifacts
         path = store.folder(kind, key)
         if store.has(kind, key):
             return {"path": path, "state": "stored", **_of_manifest(store.manifest(kind, key))}
-        entry = Tombstones(self.root).of(kind, key)
+        entry = self.storage.tombstones.of(kind, key)
         if entry is not None:
             state = f"not kept ({entry.why}, {entry.when})"
             return {"path": path, "state": state, **_of_manifest(entry.manifest)}
@@ -340,9 +339,9 @@ class _Details:
         behind = [plan.stages[key] for key in plan.closure(list(dict.fromkeys(keys)))]
         stages = [stage for stage in behind if stage.kind != "evaluation"]
         stages = [stage for stage in stages if stage.key not in keys or len(keys) > 1]
-        store = ArtifactStore(self.root)
+        store = self.storage.artifacts
         stored = store.manifests((s.kind, s.key) for s in stages if not s.inline)
-        dropped = Tombstones(self.root).all()
+        dropped = self.storage.tombstones.all()
         found = []
         for stage in stages:
             known = stored.get(stage.key)
@@ -416,7 +415,7 @@ class _Details:
     def _curves(self, trial: Trial) -> dict[str, list[tuple[int, float]]]:
         """Return name -> (step, value) of what the trial's trainings reported."""
         found: dict[str, list[tuple[int, float]]] = {}
-        for name, value, step, _ in Spool(self.root, trial.key).read():
+        for name, value, step, _ in Spool(self.storage, trial.key).read():
             if not name.startswith((SYSTEM, GPU_HOURS)):
                 found.setdefault(name, []).append((step, value))
         return found

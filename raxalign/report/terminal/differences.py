@@ -15,8 +15,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.values.results import rows
-from raxalign.store.files import files_of
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -95,15 +94,15 @@ def read_side(name: str, storage: str | None = None) -> Side:
     """
     if "://" not in name and Path(name).is_file():
         opened = open_grid(name, storage=storage, allow_missing=True)
-        return _side(name, [opened.plan], opened.root)
+        return _side(name, [opened.plan], opened.storage)
     if "://" not in name and not Path(name).is_dir():
         raise RaxalignError(f"diff {name}: there is no such grid file or storage")
-    root = name if "://" in name else str(Path(name).absolute())
-    plans = list(stored_plans(root))
+    found = Storage(name if "://" in name else str(Path(name).absolute()))
+    plans = list(stored_plans(found))
     if not plans:
-        why = "has the plan of no grid" if files_of(root).names("") else "is empty"
+        why = "has the plan of no grid" if found.files.names("") else "is empty"
         raise RaxalignError(f"diff {name}: this storage {why}: no grid has run in it")
-    return _side(name, plans, root)
+    return _side(name, plans, found)
 
 
 def differences(first: Side, second: Side) -> Differences:
@@ -218,13 +217,13 @@ def _short(found: str | None) -> str:
     return "none" if found is None else found[:12]
 
 
-def _side(name: str, plans: Iterable[Plan], root: str) -> Side:
+def _side(name: str, plans: Iterable[Plan], storage: Storage) -> Side:
     trials: dict[Place, tuple[Trial, Plan]] = {}
     values: dict[Place, float] = {}
     by_grid: dict[str, list[Plan]] = defaultdict(list)
     for plan in plans:
         by_grid[plan.name].append(plan)
-    ledger = Ledger(root)
+    ledger = storage.ledger
     for grid, versions in by_grid.items():
         # a grid may have run with fewer tasks or trials before; its largest plan comes last
         for plan in sorted(versions, key=lambda plan: len(plan.stages)):

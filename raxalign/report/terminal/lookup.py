@@ -9,8 +9,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.names import trial_name
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 
 Sort = Literal["trial", "stage", "evaluation"]
 _MOST = 20  # matches that a message lists
@@ -39,17 +38,17 @@ class Match:
         return f"{self.key[:16]}  {self.sort}{kind}{name}"
 
 
-def look_up(prefix: str, root: str) -> Match:
+def look_up(prefix: str, storage: Storage) -> Match:
     """Return what the only key that begins like this is of.
 
     Raises `RaxalignError` where there is none, and where there are several, which it lists.
     """
-    found = _matches(prefix.lower(), root)
+    found = _matches(prefix.lower(), storage)
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
         raise RaxalignError(
-            f"show {prefix}: no trial, stage or evaluation in {root} has a key that begins like"
+            f"show {prefix}: no trial, stage or evaluation in {storage} has a key that begins like"
             " this (`raxalign results FILE --format json` and `raxalign plan FILE --format json`"
             " print keys)"
         )
@@ -61,10 +60,10 @@ def look_up(prefix: str, root: str) -> Match:
     )
 
 
-def _matches(prefix: str, root: str) -> dict[str, Match]:
+def _matches(prefix: str, storage: Storage) -> dict[str, Match]:
     """Return by key what begins like this: first what plans have, the fullest plan of each."""
     found: dict[str, Match] = {}
-    for plan in stored_plans(root):
+    for plan in stored_plans(storage):
         trials = [trial for trial in plan.trials if trial.key.startswith(prefix)]
         for trial in trials:
             _keep(found, Match("trial", trial.key, trial.kind, plan))
@@ -72,10 +71,10 @@ def _matches(prefix: str, root: str) -> dict[str, Match]:
             if key.startswith(prefix):
                 sort: Sort = "evaluation" if stage.kind == "evaluation" else "stage"
                 _keep(found, Match(sort, key, stage.kind, plan))
-    for kind, key in ArtifactStore(root).keys():  # noqa: SIM118
+    for kind, key in storage.artifacts.keys():  # noqa: SIM118
         if key.startswith(prefix) and key not in found:
             found[key] = Match("stage", key, kind, None)
-    for key in Ledger(root).keys():  # noqa: SIM118
+    for key in storage.ledger.keys():  # noqa: SIM118
         if key.startswith(prefix) and key not in found:
             found[key] = Match("evaluation", key, "evaluation", None)
     return found

@@ -21,9 +21,9 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from raxalign.errors import StorageError
 from raxalign.plan.study import Study
-from raxalign.store.files import files_of, is_remote
 from raxalign.store.lease import lease
 from raxalign.store.lock import turn
+from raxalign.store.storage import Storage
 from raxalign.store.studies import FOLDER
 from raxalign.sweep.search.samplers import Proposal, directions, distributions
 
@@ -66,16 +66,16 @@ class Journal:
     the store's copy only grows, and its length says which one it is.
     """
 
-    root: str
+    storage: Storage
     folder: Path
     _storage: JournalStorage | None = field(default=None, init=False)
     _there: int = field(default=0, init=False)  # bytes that the object store has
     _left: float = field(default=-math.inf, init=False)  # when the last turn ended
 
     @classmethod
-    def open(cls, root: str, local: Path) -> Journal:
+    def open(cls, storage: Storage, local: Path) -> Journal:
         """Open the journal of a storage; `local` is the machine's own folder of it."""
-        journal = cls(root, local / FOLDER)
+        journal = cls(storage, local / FOLDER)
         journal.folder.mkdir(parents=True, exist_ok=True)
         return journal
 
@@ -100,10 +100,10 @@ class Journal:
         """Whether a turn should wait, since it costs requests to an object store and the last one
         was a moment ago.
         """
-        return is_remote(self.root) and time.monotonic() - self._left < PAUSE
+        return self.storage.is_remote and time.monotonic() - self._left < PAUSE
 
     def _alone(self) -> AbstractContextManager[object]:
-        return lease(self.root, FOLDER) if is_remote(self.root) else nullcontext()
+        return lease(self.storage, FOLDER) if self.storage.is_remote else nullcontext()
 
     @property
     def path(self) -> Path:
@@ -125,9 +125,9 @@ class Journal:
         written since (a driver was killed before its turn ended), and is dropped otherwise: its
         points have not run.
         """
-        if not is_remote(self.root) or (size := self._size_there()) == self._there:
+        if not self.storage.is_remote or (size := self._size_there()) == self._there:
             return
-        there = files_of(self.root).read(_PLACE)
+        there = self.storage.files.read(_PLACE)
         here = self.path.read_bytes() if self.path.exists() else b""
         if there.startswith(here):
             with self.path.open("ab") as file:
@@ -141,20 +141,20 @@ class Journal:
     def _bring(self) -> None:
         """Copy the journal to an object store, where it has grown since."""
         size = self.path.stat().st_size if self.path.exists() else 0
-        if not is_remote(self.root) or size == self._there:
+        if not self.storage.is_remote or size == self._there:
             return
         if self._size_there() != self._there:
             raise self._overtaken()
-        files_of(self.root).write(_PLACE, self.path.read_bytes())
+        self.storage.files.write(_PLACE, self.path.read_bytes())
         self._there = size
 
     def _size_there(self) -> int:
-        return files_of(self.root).names(FOLDER).get(JOURNAL, 0)
+        return self.storage.files.names(FOLDER).get(JOURNAL, 0)
 
     def _overtaken(self) -> StorageError:
         return StorageError(
-            f"{self.root}/{_PLACE}: another machine has written to it during this one's turn, which"
-            " took too long. Run the grid again: nothing that has run is lost"
+            f"{self.storage}/{_PLACE}: another machine has written to it during this one's turn,"
+            " which took too long. Run the grid again: nothing that has run is lost"
         )
 
 

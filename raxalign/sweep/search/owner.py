@@ -6,7 +6,7 @@ import json
 import uuid
 from dataclasses import dataclass, field
 
-from raxalign.store.files import files_of
+from raxalign.store.storage import Storage
 from raxalign.store.studies import SIGNS
 from raxalign.tracking.drivers import Driver, this_driver
 
@@ -20,13 +20,13 @@ class Owner:
     minutes is dead.
     """
 
-    root: str
+    storage: Storage
     driver: Driver = field(init=False)
     token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
     def __post_init__(self) -> None:
         """Ask for this process and the clock of the storage."""
-        self.driver = this_driver(self.root)
+        self.driver = this_driver(self.storage)
 
     @property
     def sign(self) -> str:
@@ -35,11 +35,11 @@ class Owner:
 
     def beat(self) -> None:
         """Give a sign of life. Raises `StorageError` where the storage cannot be written."""
-        files_of(self.root).write(_place(self.token), self.driver.sign().encode())
+        self.storage.files.write(_place(self.token), self.driver.sign().encode())
 
     def leave(self) -> None:
         """Remove the sign: the driver ends."""
-        files_of(self.root).delete(_place(self.token))
+        self.storage.files.delete(_place(self.token))
 
     def owns(self, sign: str) -> bool:
         """Return whether a sign is this driver's."""
@@ -50,7 +50,7 @@ class Owner:
         if self.owns(sign):
             return True
         try:
-            latest = files_of(self.root).read(_place(json.loads(sign)["token"]))
+            latest = self.storage.files.read(_place(json.loads(sign)["token"]))
         except FileNotFoundError:  # it has left
             return False
         return self.driver.finds_alive(latest.decode())

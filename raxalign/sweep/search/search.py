@@ -14,7 +14,6 @@ from raxalign.plan.tried import read_record
 from raxalign.plan.values.saved import saved_words
 from raxalign.printing import to_stderr
 from raxalign.store.alive import beating
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.collecting import Collector
 from raxalign.sweep.job import Job
 from raxalign.sweep.observer import Several
@@ -50,19 +49,19 @@ def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -
     """
     source = SearchSource(
         opened,
-        Journal.open(opened.root, job.local),
-        Owner(opened.root),
+        Journal.open(opened.storage, job.storage.local),
+        Owner(opened.storage),
         studies,
         _deadline(opened),
         job.at_once,
     )
-    progress, tracker = Progress(Ledger(opened.root)), Tracker(opened.plan, target)
+    progress, tracker = Progress(opened.storage.ledger), Tracker(opened.plan, target)
     try:
         with _living(source.owner):
             ended = run_sweep(
                 source,
                 replace(job, plan=""),
-                Several([progress, tracker, Collector(opened.root)]),
+                Several([progress, tracker, Collector(opened.storage)]),
                 name=opened.plan.name,
                 address=opened.run.address,
             )
@@ -73,7 +72,7 @@ def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -
     message = tracker.close()
     opened = reopened(source.opened)
     for study in studies if ended.pruned else ():
-        if saved := saved_words(read_record(opened.root, study)):
+        if saved := saved_words(read_record(opened.storage, study)):
             to_stderr(f"search {study.about}: {saved}")
     return Searched(opened, ended.done, ended.failed, [message] if message else [])
 

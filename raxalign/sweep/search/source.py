@@ -26,7 +26,7 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.dev_values import DevScores, judge
 from raxalign.store.dev_curves import DevCurves
 from raxalign.store.ledger import Ledger
-from raxalign.store.studies import Studies
+from raxalign.store.storage import Storage
 from raxalign.sweep.search.journal import Journal, StudyLog
 from raxalign.sweep.search.owner import Owner
 from raxalign.sweep.search.run import Outcome, StudyRun
@@ -63,11 +63,11 @@ def _point(study: Study, params: Mapping[str, Any]) -> dict[str, Value] | None:
         return None
 
 
-def planned_trials(root: str) -> Iterator[Mapping[str, Any]]:
+def planned_trials(storage: Storage) -> Iterator[Mapping[str, Any]]:
     """Yield the trials of all plans that were run in a storage. A plan that cannot be read belongs
     to another version, and is left out.
     """
-    for text in stored_texts(root):
+    for text in stored_texts(storage):
         try:
             yield from json.loads(text)["trials"]
         except (ValueError, KeyError):
@@ -150,7 +150,7 @@ class SearchSource:
             log, allowed = StudyLog(storage, study), spec.searched.point
             run = self._runs[study.name] = StudyRun(study, log, self.owner, allowed)
             if not run.begun:
-                points = known_points(planned_trials(self.opened.root), study, spec.kind)
+                points = known_points(planned_trials(self.opened.storage), study, spec.kind)
                 run.begin(points, partial(self._outcomes, study))
             self._write([study.name])
 
@@ -167,7 +167,7 @@ class SearchSource:
         plan = reopened(
             self.opened, lambda other: suggestions if other.name == study.name else ()
         ).plan
-        ledger = Ledger(self.opened.root)
+        ledger = self.opened.storage.ledger
         there = ledger.keys()
         found: list[Outcome | None] = [None] * len(points)
         for entry in plan.asked:
@@ -195,11 +195,11 @@ class SearchSource:
         return changed
 
     def _judge(self, plan: Plan, study: Study, trial: Trial) -> Outcome:
-        ledger, root = Ledger(self.opened.root), self.opened.root
-        curve = DevCurves(root, study.name).read(trial.key) if study.prunes else None
-        seconds = trial_seconds(plan, trial, root)
+        ledger, storage = self.opened.storage.ledger, self.opened.storage
+        curve = DevCurves(storage, study.name).read(trial.key) if study.prunes else None
+        seconds = trial_seconds(plan, trial, storage)
         if curve is not None and curve.pruned and not self._is_judged(study, trial, ledger):
-            seconds = aligned_seconds(plan, trial, root) + curve.points[-1].seconds
+            seconds = aligned_seconds(plan, trial, storage) + curve.points[-1].seconds
             return Outcome(None, seconds, curve=curve)
         try:
             scores = judge(study.objectives, trial, DevScores(plan, ledger))
@@ -250,7 +250,7 @@ class SearchSource:
         """Return trials that confirm chosen points and that no driver runs, as many as are free."""
         asked = [entry for entry in self.opened.plan.asked if entry.confirmed]
         left = [entry for entry in asked if entry.trial not in self._confirmed]
-        there = Ledger(self.opened.root).keys() if left else set()
+        there = self.opened.storage.ledger.keys() if left else set()
         waiting = []
         for entry in left:
             trial = self.opened.plan.by_key[entry.trial]
@@ -282,7 +282,7 @@ class SearchSource:
         return self._over == set(self._runs) and confirmations <= self._confirmed
 
     def _write(self, names: Iterable[str]) -> None:
-        studies = Studies(self.opened.root)
+        studies = self.opened.storage.studies
         for name in names:
             studies.write(name, self._runs[name].record().to_json())
 

@@ -1,23 +1,37 @@
-"""Labelled examples of one text or of two, and how training examples are recognised among those
-that are evaluated.
+"""Labelled examples of one text or of two: in Arrow columns, of which many lie in a temporary file,
+as files with the pieces of their texts, and as parts of a training in one language or two.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
+from raxalign.encoders.models.piece_files import write_pieces
 from raxalign.errors import DataError
 from raxalign.running import Sentence
-from raxalign.tasks.transfer.fingerprints import among, fingerprint, normal
+from raxalign.tasks.transfer.lists import ARRAYS, LazyList, PreparedTexts
+from raxalign.tasks.transfer.rows import TaskRows
 
-if TYPE_CHECKING:
-    from raxalign.tasks.transfer.divided_rows import DividedTexts
+CodeSwitching = Literal["none", "sentence"]
+TEXTS = ("first", "second")
+_BATCH = 8192
+_IN_MEMORY = 6
+"""Batches of examples up to which they are in memory."""
+_COLUMNS, _FINGERPRINTS = "examples", "fingerprints.npy"
 
 
 @dataclass(frozen=True)
@@ -33,115 +47,242 @@ class Example:
     id: str | None = None
     group: str | None = None
 
+    def texts(self) -> tuple[str, ...]:
+        """Return the texts by which a copy is recognised."""
+        return self.first, self.second or ""
+
+
+_FIELDS = tuple(entry.name for entry in fields(Example))
+_SCHEMA = pa.schema({**dict.fromkeys(_FIELDS, pa.string()), "line": pa.int64()})
+
+
+class ExampleTable(LazyList[Example]):
+    """Examples in an Arrow table, made one by one when they are read."""
+
+    def __init__(self, table: pa.Table) -> None:
+        super().__init__(table.num_rows, lambda place: next(_examples(table.slice(place, 1))))
+        self.table = table
+
+    @classmethod
+    def of(cls, rows: Iterable[Example]) -> ExampleTable:
+        """Keep examples: many in a temporary file in the folder of `TMPDIR`, which is mapped and
+        goes with them.
+        """
+        given = iter(rows)
+        batches = iter(lambda: _batch(list(islice(given, _BATCH))), _batch([]))
+        first = list(islice(batches, _IN_MEMORY + 1))
+        if len(first) <= _IN_MEMORY:
+            return cls(pa.Table.from_batches(first, _SCHEMA))
+        handle, path = tempfile.mkstemp(prefix="raxalign-", suffix=".arrow")
+        os.close(handle)
+        try:
+            with pa.ipc.new_stream(path, _SCHEMA) as stream:
+                for batch in chain(first, batches):
+                    stream.write_batch(batch)
+            return cls(pa.ipc.open_stream(pa.memory_map(path)).read_all())
+        finally:
+            os.unlink(path)  # noqa: PTH108  what is mapped stays until nothing reads it
+
+    def __iter__(self) -> Iterator[Example]:
+        for batch in self.table.to_batches(max_chunksize=_BATCH):
+            yield from _examples(batch)
+
+
+def _batch(rows: Sequence[Example]) -> pa.RecordBatch:
+    columns = [pa.array([getattr(row, f.name) for row in rows], f.type) for f in _SCHEMA]
+    return pa.record_batch(columns, schema=_SCHEMA)
+
+
+def _examples(table: Any) -> Iterator[Example]:
+    columns = (table.column(name).to_pylist() for name in _FIELDS)
+    for first, second, label, line, id_, group in zip(*columns, strict=True):
+        yield Example(first, second, sys.intern(label), line, id_, group)
+
 
 @dataclass(frozen=True)
-class Divided:
-    """What was made of examples before: their fingerprints, and the pieces of their first and of
-    their second texts (None where they have one text).
-    """
-
-    fingerprints: npt.NDArray[np.int64]
-    firsts: DividedTexts
-    seconds: DividedTexts | None
-
-
-@dataclass(frozen=True)
-class Examples:
+class Examples(TaskRows[Example]):
     """The examples of one language and split; those without a label are left out and counted.
 
-    Where they are `divided`, `rows` are without their texts: they are read by their columns.
+    `pieces` are those of their texts, where they were made before (``first``, ``second``). The
+    examples are then without these texts, and are read by their columns.
     """
 
-    source: str
-    rows: Sequence[Example]
-    unlabelled: int = 0
-    divided: Divided | None = None
+    pieces: Mapping[str, PreparedTexts] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    @cached_property
+    def table(self) -> pa.Table:
+        """Return the examples by columns."""
+        rows = self.rows if isinstance(self.rows, ExampleTable) else ExampleTable.of(self.rows)
+        return rows.table
 
-    def first(self, n: int | None) -> Examples:
-        """Returns the first n of them."""
-        return Examples(self.source, self.rows[:n], self.unlabelled)
+    def first(self, n: int | None) -> Self:
+        """Return the first n of them."""
+        return self if n is None else replace(self, rows=ExampleTable(self.table.slice(0, n)))
 
-    def without(self, others: Iterable[Examples]) -> Examples:
-        """Returns the examples whose texts are in none of the others."""
-        known = np.concatenate([other.fingerprints() for other in others])
-        fresh = ~among(self.fingerprints()[: len(self)], known)
-        kept = [row for row, keep in zip(self.rows, fresh, strict=True) if keep]
-        return Examples(self.source, kept, self.unlabelled)
+    @property
+    def text_names(self) -> Sequence[str]:
+        """Return which texts the examples have."""
+        paired = "second" in self.pieces if self.pieces else not self.table["second"].null_count
+        return TEXTS if paired else TEXTS[:1]
 
-    def words(self) -> tuple[list[Sentence], list[Sentence] | None]:
-        """Returns the first and the second texts (None where there are none), divided at white
-        space; the tokenizer divides further, and alone divides a text without spaces.
+    def texts(
+        self, name: str, places: np.ndarray | None = None
+    ) -> LazyList[Sentence] | PreparedTexts:
+        """Return the first or the second texts of some examples (None: of all), divided at white
+        space; the tokenizer divides further, and alone divides a text without spaces. Where their
+        pieces were made before, these are returned.
         """
-        return [Sentence.of_text(row.first) for row in self.rows], seconds(self.rows)
+        if name in self.pieces:
+            return replace(self.pieces[name], chosen=places)
+        texts = self.table[name]
+        if places is None:
+            return LazyList(len(texts), lambda i: Sentence.of_text(texts[i].as_py()))
+        return LazyList(len(places), lambda i: Sentence.of_text(texts[int(places[i])].as_py()))
 
-    def fingerprints(self) -> npt.NDArray[np.int64]:
-        """Hashes each example's texts (case, white space and Unicode forms do not count), and the
-        id of each that has one.
-        """
-        if self.divided is not None:
-            return self.divided.fingerprints
-        texts, ids = fingerprints(self.rows)
-        return np.concatenate([texts, ids])
+    def label_names(self) -> list[str]:
+        """Return the labels that examples have."""
+        found: list[str] = self.table["label"].unique().to_pylist()
+        return found
 
     def numbers(self, labels: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Returns the place of each example's label among `labels`; labels that are not there have
+        """Return the place of each example's label among `labels`; labels that are not there have
         numbers after these.
         """
-        places = {label: i for i, label in enumerate(labels)}
-        numbers = [places.setdefault(row.label, len(places)) for row in self.rows]
-        return np.array(numbers, dtype=np.int64)
+        known = pa.array(dict.fromkeys([*labels, *self.label_names()]), pa.string())
+        found = pc.index_in(self.table["label"], known).to_numpy()
+        return np.asarray(found, np.int64)
 
 
-def seconds(rows: Sequence[Example]) -> list[Sentence] | None:
-    """Returns the words of the second texts; None where the examples have one text."""
-    texts = [row.second for row in rows if row.second is not None]
-    return [Sentence.of_text(text) for text in texts] if len(texts) == len(rows) else None
-
-
-def fingerprints(rows: Iterable[Example]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Hashes the texts of each example, and the id of each that has one; the examples are read once
-    and not kept.
-    """
-    texts, ids = array("q"), array("q")
-    for row in rows:
-        texts.append(fingerprint("text", normal(row.first), normal(row.second or "")))
-        if row.id is not None:
-            ids.append(fingerprint("id", row.id))
-    return np.array(texts, dtype=np.int64), np.array(ids, dtype=np.int64)
-
-
-def refuse_overlap(
-    trained: npt.NDArray[np.int64], evaluated: Examples, *, repeats: bool = False
-) -> npt.NDArray[np.bool_]:
-    """Finds the examples that were trained on, by their texts and ids.
+def write_examples(
+    rows: Examples, lang: str, tokenizer: Any, threads: int, folder: Path
+) -> dict[str, Any]:
+    """Write the pieces and fingerprints of training examples, and their columns without the texts;
+    return the numbers of texts, words and pieces, and of unknown ones among these.
 
     Args:
-        trained: the fingerprints of training examples, in any order; sorted ones take the least
-            time.
-        evaluated: the examples that are evaluated.
-        repeats: whether honest data repeats texts, as short requests do.
-
-    Returns:
-        whether each example was trained on.
-
-    Raises:
-        DataError: one was, or where data repeats texts, more than half were.
+        rows: The training examples.
+        lang: Their language.
+        tokenizer: The tokenizer that makes the pieces.
+        threads: The largest number of processes at once.
+        folder: Takes the files.
     """
-    known = among(evaluated.fingerprints(), trained)
-    texts, ids = known[: len(evaluated)], known[len(evaluated) :]
-    named = [i for i, row in enumerate(evaluated.rows) if row.id is not None]
-    seen = texts.copy()
-    seen[[named[i] for i in np.flatnonzero(ids)]] = True
-    hits = int(seen.sum())
-    if hits and not (repeats and 2 * hits <= len(evaluated)):
-        same = "text" if texts.any() else "id"
-        raise DataError(
-            evaluated.source,
-            f"{hits} of {len(evaluated)} rows are training rows too (the same {same})",
-            line=evaluated.rows[int(np.flatnonzero(seen)[0])].line,
-            remedy="Take them out of the training file, or evaluate on another one",
-        )
-    return seen
+    np.save(folder / _FINGERPRINTS, rows.fingerprints())
+    notes = {"source": rows.source, "unlabelled": rows.left_out}
+    others = [name for name in _FIELDS if name not in TEXTS]
+    _write(rows.table.select(others), folder / _COLUMNS, notes)
+    with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
+        _write(rows.table.select(rows.text_names), Path(work), {})
+        columns = dict.fromkeys(rows.text_names, lang)
+        return write_pieces(tokenizer, Path(work), columns, threads, folder, ARRAYS)
+
+
+def _write(table: pa.Table, folder: Path, metadata: dict[str, Any]) -> None:
+    with DatasetWriter(folder, table.schema, metadata) as writer:
+        for batch in table.to_batches():
+            writer.write(batch)
+
+
+def read_examples(folder: Path, lang: str, source: str | None) -> Examples:
+    """Return the examples that `write_examples` wrote, mapped; `source` is their name in messages
+    (None: that which was written). Raises `DataError` where a part cannot be read.
+    """
+    notes = read_metadata(folder / _COLUMNS)
+    names = [name for name in TEXTS if name == "first" or (folder / name).exists()]
+    return Examples(
+        source or notes["source"],
+        ExampleTable(read_table(folder / _COLUMNS)),
+        notes["unlabelled"],
+        np.load(folder / _FINGERPRINTS, mmap_mode="r"),
+        {name: PreparedTexts.mapped(folder / name, lang) for name in names},
+    )
+
+
+@dataclass(frozen=True)
+class Part:
+    """Examples whose first texts share a language, and second ones too (None where there are none);
+    `numbers` are those of their labels, `units` numbers what must be in one batch (one example or
+    two).
+    """
+
+    langs: tuple[str, str]
+    firsts: LazyList[Sentence] | PreparedTexts
+    seconds: LazyList[Sentence] | PreparedTexts | None
+    numbers: np.ndarray
+    units: np.ndarray
+
+
+def training_parts(
+    given: Mapping[str, Examples],
+    labels: Sequence[str],
+    pivot: str,
+    code_switching: CodeSwitching,
+    *,
+    whole: bool = True,
+) -> list[Part]:
+    """Return the training examples of all languages, one unit per original example.
+
+    With `sentence` switching (Pan et al. 2021, 3.3) each (p_xx, h_xx) of another language than the
+    pivot becomes the two examples (p_xx, h_en) and (p_en, h_xx) of one unit, and is not used
+    itself; the pivot's own stay. Raises `DataError` where examples are not parallel.
+
+    Args:
+        given: Language -> training examples; where languages are mixed, parallel to the pivot's.
+        labels: All labels in their order.
+        pivot: The language that others are mixed with.
+        code_switching: Whether languages are mixed.
+        whole: Whether every example needs a counterpart; otherwise those without are left out.
+    """
+    parts, begin = list[Part](), 0
+    for lang, own in given.items():
+        numbers, places = own.numbers(labels), dict[str, np.ndarray]()
+        mixes = [(lang, lang)]
+        if lang != pivot and code_switching != "none":
+            places[lang], places[pivot] = counterparts(own, given[pivot], whole=whole)
+            mixes, numbers = [(lang, pivot), (pivot, lang)], numbers[places[lang]]
+        units = np.arange(begin, begin + len(numbers))
+        for mix in mixes:
+            texts = [
+                given[of].texts(name, places.get(of))
+                for name, of in zip(own.text_names, mix, strict=False)
+            ]
+            parts.append(Part(mix, texts[0], texts[1] if texts[1:] else None, numbers, units))
+        begin += len(units)
+    return parts
+
+
+_REMEDY = (
+    "Sentence-level code-switching needs training files that are translations of the pivot's,"
+    " line by line"
+)
+
+
+def counterparts(
+    examples: Examples, pivot: Examples, *, whole: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of examples, and those of the pivot's examples of the same lines: their
+    labels agree, and their ids where both have one. Raises `DataError` with file and line.
+    """
+    if whole and len(examples) != len(pivot):
+        told = f"{len(examples)} labelled rows, but {pivot.source} has {len(pivot)}"
+        raise DataError(examples.source, told, remedy=_REMEDY)
+    lines, others = (side.table["line"].to_numpy() for side in (examples, pivot))
+    order = np.argsort(others, kind="stable")
+    at = np.searchsorted(others[order], lines, side="right") - 1
+    there = (at >= 0) & (others[order][at] == lines)
+    own, theirs = np.flatnonzero(there), order[at[there]]
+    missing = len(lines) if not whole or there.all() else int(np.argmin(there))
+    faults = [(missing, f"{pivot.source} has no row in this line")]
+    for name in ("id", "label"):
+        mine, other = examples.table[name].take(own), pivot.table[name].take(theirs)
+        differs = pc.fill_null(pc.not_equal(mine, other), False).to_numpy()
+        if differs.any():
+            i = int(np.argmax(differs))
+            told = f"the {name} is {mine[i].as_py()}, but {other[i].as_py()} in {pivot.source}"
+            faults.append((int(own[i]), told))
+    place, told = min(reversed(faults), key=lambda fault: fault[0])
+    if place < len(lines):
+        raise DataError(examples.source, told, line=int(lines[place]), remedy=_REMEDY)
+    if not len(own):
+        told = f"no row has a counterpart in {pivot.source}"
+        raise DataError(examples.source, told, remedy=_REMEDY)
+    return own, theirs

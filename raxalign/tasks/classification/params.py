@@ -7,23 +7,22 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from raxalign.config.params import LATER, BaseParams
-from raxalign.tasks.transfer.settings import SETTING, SettingParams
-from raxalign.tasks.transfer.task import (
-    DATASET,
-    OF_DEVELOPMENT,
-    OF_TEST,
-    OF_TRAINING,
-    PHRASEBOOK,
-    REVISION,
-)
-from raxalign.tasks.transfer.tuning import (
+from raxalign.tasks.transfer.params import (
     BATCH_SIZE,
+    DATASET,
     DROPOUT,
     EPOCHS,
     LEARNING_RATE,
     MAX_LENGTH,
     MAX_TRAIN,
+    OF_DEVELOPMENT,
+    OF_TEST,
+    OF_TRAINING,
+    PHRASEBOOK,
+    REVISION,
+    SETTING,
     WARMUP,
+    SettingParams,
 )
 from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
 

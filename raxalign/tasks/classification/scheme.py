@@ -1,18 +1,14 @@
-"""What a classification task's labels are, and how its data is written.
-
-How the data of XNLI and MultiNLI is written, for every task that reads it.
-"""
+"""What a classification task's labels are, and how its data is written; XNLI's and MultiNLI's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from raxalign.tasks.transfer.task import LanguageNames
+from raxalign.tasks.transfer.params import LanguageNames, Split
 
-Split = Literal["train", "dev", "test"]
 Names = str | tuple[str, ...]
 Role = Literal["first", "second", "label", "language", "id", "group", "split"]
 ROLES: tuple[Role, ...] = ("first", "second", "label", "language", "id", "group", "split")
@@ -79,30 +75,20 @@ Made = tuple[Sequence[str], Sequence[str], str]
 
 @dataclass(frozen=True)
 class LabelScheme:
-    """A classification task as its readers, its training and its evaluation see it.
+    """What the data of a classification task is, for its readers.
 
     Attributes:
-        name: begins the names of curves and weights.
         columns: the columns of files and data sets.
         labels: all labels in their order, which also are numbers from 0 (none: those of the
             training data, sorted).
         aliases: other spellings of labels.
         languages: the data set's own names of languages.
-        metric: the score that chooses an epoch.
-        repeats: whether honest data has the same texts in training and evaluation.
-        unit: the column of predictions that numbers what is resampled together.
-        phrasebook: makes n examples of a language and split, by a seed; None where there are none.
     """
 
-    name: str
     columns: Columns
     labels: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     languages: LanguageNames = field(default_factory=dict)
-    metric: str = "accuracy"
-    repeats: bool = False
-    unit: str = "group"
-    phrasebook: Callable[[int, str, Split, int], Iterable[Made]] | None = None
 
     @cached_property
     def _spellings(self) -> Mapping[str, str]:
@@ -152,5 +138,5 @@ COLUMNS = Columns(
     id="pairID",
     group="promptID",
 )
-SCHEME = LabelScheme("xnli", COLUMNS, LABELS, ALIASES)
+SCHEME = LabelScheme(COLUMNS, LABELS, ALIASES)
 """The data without a task of its own."""

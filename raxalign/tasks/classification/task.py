@@ -1,36 +1,34 @@
-"""What classification tasks have in common: labels, columns, training and evaluation."""
+"""What classification tasks have in common: labels, columns and options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.corpora.readers.codes import hub_code
-from raxalign.tasks.base import Outcome, SharedRows, TaskInputs
 from raxalign.tasks.classification.metrics import MEASURED, METRICS, sample_of
 from raxalign.tasks.classification.params import ClassificationParams
-from raxalign.tasks.classification.scheme import Columns, LabelScheme, Made, Split
+from raxalign.tasks.classification.scheme import Columns, LabelScheme, Made
+from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.selection import kept
-from raxalign.tasks.transfer.settings import SettingTask, split_faults
-from raxalign.tasks.transfer.task import DataFiles, HubSet
+from raxalign.tasks.transfer.task import TransferTask
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.sample import Sample
-    from raxalign.train.runtime import Runtime
+    from raxalign.tasks.base import TaskInputs
+    from raxalign.tasks.classification.head import LabelHead
 
 
-class ClassificationTask(SettingTask):
+class ClassificationTask(TransferTask):
     """Transfer of a classifier of sentences or sentence pairs: a fine-tuned transformer, or a
     classifier over the frozen word vectors of a static encoder. A subclass gives the labels and the
     columns of its data.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer", "static"})
+    one_language_files: ClassVar[bool] = False
 
     columns: ClassVar[Columns]
     """The names of the columns of files and data sets."""
@@ -67,145 +65,68 @@ class ClassificationTask(SettingTask):
             cls.metrics = MEASURED if cls.main_metric == "macro_f1" else MEASURED[:1]
 
     def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:
-        """Makes n examples of a language and split, where the phrasebook has any for this task."""
+        """Make n examples of a language and split, where the phrasebook has any for this task."""
         raise NotImplementedError(f"{self.name} has no phrasebook")
 
     def has_phrasebook(self) -> bool:
-        """Whether the class makes examples."""
+        """Return whether the class makes examples."""
         return type(self).phrasebook is not ClassificationTask.phrasebook
 
     def scheme(self) -> LabelScheme:
-        """Returns what the class says about labels and data, as one value."""
-        return LabelScheme(
-            self.name,
-            self.columns,
-            labels=self.labels,
-            aliases=self.aliases,
-            languages=self.names,
-            metric=self.main_metric,
-            repeats=self.repeats,
-            unit=self.unit,
-            phrasebook=self.phrasebook if self.has_phrasebook() else None,
-        )
+        """Return what the class says about labels and data, as one value."""
+        return LabelScheme(self.columns, self.labels, self.aliases, self.names)
+
+    def head(self, inputs: TaskInputs) -> LabelHead:
+        """Return the reader of the examples, and the maker and judge of classifiers."""
+        from raxalign.tasks.classification.head import LabelHead
+
+        return LabelHead(self, inputs)
 
     def canonical(self) -> dict[str, object]:
-        """Returns the options without what names data (its own identity enters the key) and what
+        """Return the options without what names data (its own identity enters the key) and what
         other data would need.
         """
-        idle = {"dataset", "revision"} | (
-            set() if self.params.data == "phrasebook" else {"phrasebook"}
-        )
+        idle = {"dataset", "revision"}
+        idle |= set() if self.params.data == "phrasebook" else {"phrasebook"}
         idle |= {"code_switching"} if self.params.setting == "zero-shot" else set()
         return {name: value for name, value in self.params.identity().items() if name not in idle}
 
     def training(self) -> Mapping[str, object]:
-        """Returns all options but what is done with the epochs afterwards."""
+        """Return all options but what is done with the epochs afterwards."""
         return {
             **{n: v for n, v in self.canonical().items() if n not in ("selection", "readout")},
             "kept": kept(self.params.selection),
         }
 
     def watches(self, metric: str) -> bool:
-        """Whether it is a score of labels, the dev selections are made, and one model is for all
-        languages.
+        """Return whether it is a score of labels, the dev selections are made, and one model is for
+        all languages.
         """
         selects = self.params.selection != "last" and self.params.models == "together"
         return selects and metric in ("accuracy", self.main_metric)
 
-    def prepares(self, lang: str, pivot: str) -> SharedRows:
-        """Returns what decides on the training examples of a language."""
-        found, sources = self.canonical(), self.sources(lang, pivot)
-        names = ("data", "codes", "phrasebook", "max_train")
-        return SharedRows(
-            {name: found[name] for name in names if name in found},
-            {name: source for name, source in sources.items() if name not in ("dev", "test")},
-        )
-
-    def write_rows(
-        self, lang: str, inputs: TaskInputs, tokenizer: Any, threads: int, folder: Path
-    ) -> Mapping[str, object]:
-        """Writes the training examples of a language for `TaskInputs.rows`."""
-        from raxalign.tasks.classification.divided_examples import write_examples
-
-        examples = self.data(inputs).examples("train", lang)
-        return write_examples(examples, lang, tokenizer, threads, folder)
-
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
-        """Returns the data set, with the configuration of the language."""
+        """Return the data set, with the configuration of the language."""
         config = hub_code(self.params.dataset, lang, self.names)
         return {"hub": HubSet(self.params.dataset, config, self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Reports what all transfer tasks report, mixing where there is one text, one model per
-        language without translations or with mixing, and selection or evaluation by files that are
-        not given.
+        """Report what all transfer tasks report, mixing where there is one text, and one model per
+        language without translations or with mixing.
         """
-        data, faults = self.params.data, super().check(languages, pivot)
-        if self.params.models == "each":
-            if self.params.setting != "translate-train":
-                faults.append(
-                    "models: each trains on the translations of each language: it needs `setting:"
-                    " translate-train`"
-                )
-            if self.params.code_switching != "none":
-                faults.append("code_switching mixes languages in one model: leave out models: each")
-        if self.params.code_switching != "none" and not self.columns.second:
-            faults.append("code_switching mixes the two texts of an example: this task has one")
-        if isinstance(data, DataFiles):
-            faults += split_faults(data.dev, data.test, self.params.selection, "data.dev")
-        return faults
-
-    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
-        """Reads all splits, with their labels; evaluated rows that are trained on, and translations
-        that are not parallel, are faults.
-        """
-        from raxalign.tasks.classification.data import read_files
-
-        if isinstance(self.params.data, DataFiles):
-            yield from read_files(
-                self.data(TaskInputs(pivot)),
-                self.languages(languages, pivot),
-                self.training_languages(languages, pivot),
+        faults, mixes = super().check(languages, pivot), self.params.code_switching != "none"
+        if self.params.models == "each" and not self.translates():
+            faults.append(
+                "models: each trains on the translations of each language: it needs `setting:"
+                " translate-train`"
             )
-
-    def data(self, inputs: TaskInputs) -> Any:
-        """Returns the reader of the task's examples (`ExampleData`)."""
-        from raxalign.tasks.classification.data import ExampleData
-
-        return ExampleData(self.params, self.scheme(), inputs)
-
-    def train(
-        self,
-        aligned: AlignedEncoder,
-        languages: tuple[str, ...],
-        inputs: TaskInputs,
-        runtime: Runtime,
-        folder: Path,
-    ) -> Mapping[str, object]:
-        """Fine-tunes on the training data of `languages`: one model, or one per direction where the
-        pivot's transforms differ by language.
-        """
-        from raxalign.tasks.classification.training import train
-
-        return train(self.data(inputs), aligned, languages, runtime, folder)
+        if self.params.models == "each" and mixes:
+            faults.append("code_switching mixes languages in one model: leave out models: each")
+        if mixes and not self.columns.second:
+            faults.append("code_switching mixes the two texts of an example: this task has one")
+        return faults
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Returns the sample of a score, with a unit per group of examples."""
+        """Return the sample of a score, with a unit per group of examples."""
         return sample_of(rows, metric)
-
-    def evaluate(
-        self,
-        aligned: AlignedEncoder,
-        languages: tuple[str, ...],
-        inputs: TaskInputs,
-        runtime: Runtime,  # noqa: ARG002
-        trained: Path | None,
-    ) -> Outcome:
-        """Scores every language on the splits that are given, at the epoch that `selection`
-        chooses.
-        """
-        from raxalign.tasks.classification.evaluation import evaluate
-
-        assert trained is not None, "the plan makes the training first"
-        return evaluate(self.data(inputs), aligned, languages, trained)

@@ -55,6 +55,11 @@ class SpanModel(FineTuned):
         )
         return logits_F2[places_BT].masked_fill(~there_BT[..., None], -torch.inf)
 
+    def loss(self, rows: SpanRows, targets: np.ndarray) -> torch.Tensor:
+        """Return the loss of windows, whose answers have these first and last positions."""
+        logits = self.logits(rows)
+        return span_loss(logits, on_device(targets, logits.device))
+
     def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
         """Logits (rows, pieces, 2), as those of `logits`."""
         return self.logits(self.lay_out(rows))

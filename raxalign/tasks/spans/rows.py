@@ -8,15 +8,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.corpora.readers.hub import check_columns, load_rows
 from raxalign.corpora.readers.inspection import Report, refuse
 from raxalign.errors import DataError
-from raxalign.tasks.transfer.fingerprints import among, fingerprint, normal
+from raxalign.tasks.transfer.rows import TaskRows
+
+if TYPE_CHECKING:
+    from raxalign.tasks.transfer.params import HubSet
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,22 @@ class Answer:
 @dataclass(frozen=True)
 class Question:
     """One question on a context; `context_number` counts the different contexts of the source from
-    0.
+    0. `id` names it in the source (None: another question has the same name).
     """
 
-    id: str
+    id: str | None
     question: str
     context: str
     context_number: int
     answers: Sequence[Answer]
+    line: ClassVar[None] = None
+
+    def texts(self) -> tuple[str, ...]:
+        """Return the texts by which a copy is recognised."""
+        return self.question, self.context
 
     def placed(self) -> Answer | None:
-        """The first answer that stands where it says it does."""
+        """Return the first answer that stands where it says it does."""
         return next(
             (
                 a
@@ -52,74 +57,50 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Questions:
-    """The questions of one split, in one language or with questions and contexts in two; those
-    without any answer are left out and counted. `named` is whether each has an id of its own.
+class Questions(TaskRows[Question]):
+    """The questions of one split, in one language or with questions and contexts in two. Those
+    without any answer are left out and counted, and so are `misplaced` ones of a training set,
+    whose answers do not stand where they say.
     """
 
-    source: str
-    rows: Sequence[Question]
-    unanswerable: int = 0
-    named: bool = True
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def total(self) -> int:
-        """How many questions the source has that have an answer."""
-        return len(self.rows)
-
-    def first(self, n: int | None) -> Questions:
-        """The first n of them."""
-        return replace(self, rows=self.rows[:n])
-
-    def fingerprints(self) -> npt.NDArray[np.int64]:
-        """A hash of each question with its context, then of each id where ids name questions."""
-        texts = [
-            fingerprint("text", normal(row.question), normal(row.context)) for row in self.rows
-        ]
-        ids = [fingerprint("id", row.id) for row in self.rows] if self.named else []
-        return np.array(texts + ids, dtype=np.int64)
+    misplaced: int = 0
+    noun: ClassVar[str] = "questions"
 
 
 def answered(questions: Questions) -> Questions:
-    """The questions with an answer that stands where it says. Raises `DataError` where there are
-    none.
+    """Return the questions with an answer that stands where it says. Raises `DataError` where there
+    are none.
     """
-    kept = replace(questions, rows=[row for row in questions.rows if row.placed()])
-    if not len(kept):
+    rows = [row for row in questions.rows if row.placed()]
+    if not rows:
         raise DataError(
-            kept.source,
+            questions.source,
             "no answer stands at its `answer_start`",
             remedy="Count characters, not bytes, from the context's first",
         )
-    return kept
+    return replace(questions, rows=rows, misplaced=len(questions) - len(rows))
 
 
-def scored(questions: Questions) -> Questions:
-    """The questions themselves, to be evaluated. Raises `DataError` where one has no answer but an
-    empty text, with which no prediction can agree.
+def scored(rows: Questions) -> Questions:
+    """Return the questions themselves, to be evaluated. Raises `DataError` where one has no answer
+    but an empty text, with which no prediction can agree.
     """
-    blank = [
-        row.id for row in questions.rows if not any(answer.text.strip() for answer in row.answers)
-    ]
+    blank = [row.id for row in rows.rows if not any(answer.text.strip() for answer in row.answers)]
     if blank:
         raise DataError(
-            questions.source,
-            f"{len(blank):,} of {len(questions):,} questions have an empty answer, {blank[0]} the"
-            " first",
+            rows.source,
+            f"{len(blank):,} of {len(rows):,} questions have an empty answer, {blank[0]} the first",
             remedy=(
                 "Take the data set's own file, which has the answers (XTREME's test files have them"
                 " removed)"
             ),
         )
-    return questions
+    return rows
 
 
 def crossed(questions: Questions, contexts: Questions) -> Questions:
-    """The questions of one language on the contexts of another, with the answers there: those whose
-    id both have, in the contexts' order.
+    """Return the questions of one language on the contexts of another, with the answers there:
+    those whose id both have, in the contexts' order.
 
     Raises `DataError` where there are none.
     """
@@ -134,27 +115,8 @@ def crossed(questions: Questions, contexts: Questions) -> Questions:
     return Questions(f"{questions.source} on {contexts.source}", rows)
 
 
-def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Questions) -> None:
-    """Raises `DataError` where a question that is evaluated was trained on; `trained` are
-    fingerprints, sorted or not.
-    """
-    known = among(evaluated.fingerprints(), trained).reshape(2, -1)
-    if known.any():
-        hits = np.flatnonzero(known.any(axis=0))
-        same = "text" if known[0].any() else "id"
-        told = (
-            f"{len(hits)} of {len(evaluated)} questions are training rows too (the same {same}),"
-            f" {evaluated.rows[hits[0]].id} the first"
-        )
-        raise DataError(
-            evaluated.source,
-            told,
-            remedy="Take them out of the training file, or evaluate on another one",
-        )
-
-
 def read_squad(path: Path, report: Report = refuse, *, named: bool = True) -> Questions:
-    """The questions of a JSON file: ``data[].paragraphs[]`` of `context` and `qas[]`, these of
+    """Read the questions of a JSON file: ``data[].paragraphs[]`` of `context` and `qas[]`, these of
     `id`, `question` and `answers[]` (`text`, `answer_start` in characters).
 
     Raises `DataError` with the place for a file that is not such JSON, or has no question with an
@@ -222,24 +184,18 @@ def _collect(
             unanswerable += 1
     if not rows:
         raise DataError(source, "has no question with an answer")
-    return Questions(source, rows, unanswerable, named=len(ids) == len(rows))
+    if len(ids) < len(rows):
+        rows = [replace(row, id=None) for row in rows]
+    return Questions(source, rows, unanswerable)
 
 
-def read_hub(
-    name: str,
-    config: str,
-    split: str,
-    revision: str | None,
-    cache: Path | None,
-    *,
-    named: bool = True,
-) -> Questions:
-    """The questions of a hub data set (or of a local copy of its repository) in SQuAD's columns.
-    Raises `DataError`, for an id that comes twice too where questions have to be `named`, or
-    `TransientError`.
+def read_hub(found: HubSet, split: str, cache: Path | None, *, named: bool = True) -> Questions:
+    """Read the questions of a hub data set (or of a local copy of its repository) in SQuAD's
+    columns. Raises `DataError`, for an id that comes twice too where questions have to be `named`,
+    or `TransientError`.
     """
-    where = f"{name}/{config}:{split}"
-    table = load_rows(name, config, split, revision, cache)
+    where = f"{found.dataset}/{found.config}:{split}"
+    table = load_rows(found.dataset, found.config, split, found.revision, cache)
     check_columns(where, table, ("id", "question", "context", "answers"))
     rows = (_hub_entry(where, number, row) for number, row in enumerate(table, 1))
     return _collect(where, rows, named=named)
@@ -263,8 +219,8 @@ def _hub_entry(
     return row["id"], row["question"], row["context"], answers
 
 
-def read_phrasebook(n: int, lang: str, split: str) -> Questions:
-    """The first n questions of the phrasebook; their ids are the same in all languages."""
+def read_phrasebook(n: int, lang: str, split: str, source: str) -> Questions:
+    """Read the first n questions of the phrasebook; their ids are the same in all languages."""
     from raxalign.corpora.phrases.rows import read
 
     entries = (
@@ -273,4 +229,4 @@ def read_phrasebook(n: int, lang: str, split: str) -> Questions:
             read("mlqa", split, (lang,), range(n))
         )
     )
-    return _collect(f"phrasebook/{lang}:{split}", entries)
+    return _collect(source, entries)

@@ -1,16 +1,22 @@
-"""Questions and their contexts as rows of pieces: overlapping windows where a context is too
-long.
+"""Questions and their contexts as rows of pieces: overlapping windows where a context is too long,
+and the pieces of training questions as files, made once for all trainings that read them.
 """
 
 from __future__ import annotations
 
+import json
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from raxalign.arrays import offsets_of
+from raxalign.caveats import collecting, listener
+from raxalign.encoders.models.flat_pieces import map_array
 from raxalign.encoders.models.pieces import (
     PieceRow,
     Template,
@@ -20,7 +26,12 @@ from raxalign.encoders.models.pieces import (
     text_pieces,
 )
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.tasks.spans.rows import Question, Questions
+from raxalign.errors import DataError
+from raxalign.tasks.spans.rows import Question, Questions, answered
+from raxalign.tasks.transfer.lists import LazyList
+
+_RECORD = "questions.json"
+_ASKED, _CONTEXTS = "asked", "contexts"
 
 
 @dataclass(frozen=True)
@@ -66,8 +77,8 @@ class Texts:
     languages: tuple[str, str]
 
 
-class WindowRows(Sequence[Window]):
-    """Windows of which each is made when it is asked for. One takes 24 bytes, beside the pieces of
+class WindowRows(LazyList[Window]):
+    """Windows of which each is made when it is asked for. One takes 20 bytes, beside the pieces of
     the questions and of the contexts.
     """
 
@@ -81,49 +92,20 @@ class WindowRows(Sequence[Window]):
             cuts_S5: For each window the number of its question, its first piece of the context, the
                 number of these, and its target.
         """
-        self.template, self.texts, self.longest = template, texts, longest
+
+        def window(place: int) -> Window:
+            number, first, size, start, end = cuts_S5[place].tolist()
+            pieces = texts.contexts[number][first : first + size]
+            asked = texts.asked[number][:longest]
+            row, begin = pair_row(template, asked, pieces, texts.languages)
+            return Window(row, number, begin, first, size, (start, end))
+
+        super().__init__(len(cuts_S5), window)
         self.cuts_S5 = cuts_S5
-
-    def __len__(self) -> int:
-        return len(self.cuts_S5)
-
-    @overload
-    def __getitem__(self, which: int) -> Window: ...
-    @overload
-    def __getitem__(self, which: slice) -> list[Window]: ...
-    def __getitem__(self, which: int | slice) -> Window | list[Window]:
-        """Return a window, or a list of some."""
-        if isinstance(which, slice):
-            return [self[i] for i in range(*which.indices(len(self)))]
-        number, first, size, *target = self.cuts_S5[which].tolist()
-        pieces = self.texts.contexts[number][first : first + size]
-        asked = self.texts.asked[number][: self.longest]
-        row, begin = pair_row(self.template, asked, pieces, self.texts.languages)
-        return Window(row, number, begin, first, size, (target[0], target[1]))
 
     def answered(self) -> int:
         """Count the windows that hold the whole answer."""
         return int(self.cuts_S5[:, 3:].any(axis=1).sum())
-
-
-class Units(Sequence[list[Window]]):
-    """What must be in one batch: the windows of some numbers, made when they are asked for."""
-
-    def __init__(self, windows: Sequence[Window], members: Sequence[list[int]]) -> None:
-        self.windows, self.members = windows, members
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-    @overload
-    def __getitem__(self, which: int) -> list[Window]: ...
-    @overload
-    def __getitem__(self, which: slice) -> list[list[Window]]: ...
-    def __getitem__(self, which: int | slice) -> list[Window] | list[list[Window]]:
-        """Return the windows of a unit, or those of some units."""
-        if isinstance(which, slice):
-            return [self[i] for i in range(*which.indices(len(self)))]
-        return [self.windows[number] for number in self.members[which]]
 
 
 @dataclass(frozen=True)
@@ -218,3 +200,119 @@ def _target(span: tuple[int, int], first: int, size: int, begin: int) -> tuple[i
     if span[0] < first or span[1] >= first + size:  # none is known: -1
         return 0, 0
     return begin + span[0] - first, begin + span[1] - first
+
+
+@dataclass(frozen=True)
+class PreparedQuestions(Questions):
+    """The questions of a language that are trained on, without their texts: the pieces that windows
+    are made of, and how many of these are the tokenizer's unknown one, and how many there are, of
+    questions and different contexts.
+    """
+
+    pieces: Texts | None = None
+    counts: tuple[int, int] = (0, 0)
+
+    def __len__(self) -> int:
+        assert self.pieces is not None
+        return len(self.pieces.spans_Q2)
+
+    def windows(self, encoder: TransformerEncoder, sizes: WindowSizes) -> WindowRows:
+        """Return windows, and report the unknown pieces, while caveats are collected."""
+        assert self.pieces is not None
+        if (heard := listener()) is not None:
+            unknown, pieces = self.counts
+            heard.read(self.pieces.languages[0], pieces, unknown)
+        return cut_windows(self.pieces, encoder, sizes)
+
+
+def write_questions(
+    rows: Questions,
+    lang: str,
+    tokenizer: Any,
+    threads: int,  # noqa: ARG001
+    folder: Path,
+) -> dict[str, object]:
+    """Write the pieces of training questions and their contexts, where the answers are among these,
+    and fingerprints, in one process. Return the numbers of questions, of different contexts and of
+    all their pieces, and of unknown ones among these.
+    """
+    placed = answered(rows).rows
+    number_of: dict[str, int] = {}
+    asking: dict[int, list[int]] = {}
+    for number, row in enumerate(placed):
+        asking.setdefault(number_of.setdefault(row.context, len(number_of)), []).append(number)
+    context_of = np.array([number_of[row.context] for row in placed], np.int32)
+    spans_Q2 = np.full((len(placed), 2), -1, np.int32)
+
+    def locate(context: int, pieces: TextPieces) -> None:
+        for number in asking[context]:
+            spans_Q2[number] = span_of(placed[number], pieces)
+
+    divide = partial(_write, tokenizer, lang)
+    with collecting() as found:  # the trainings that read the pieces count the unknown ones
+        divide(folder / _ASKED, [row.question for row in placed], lambda *_: None)
+        divide(folder / _CONTEXTS, list(number_of), locate)
+    np.save(folder / "spans.npy", spans_Q2)
+    np.save(folder / "context_of.npy", context_of)
+    np.save(folder / "fingerprints.npy", rows.fingerprints())
+    counts = {"pieces": found.pieces[lang], "unknown": found.unknown[lang]}
+    notes = {"source": rows.source, "lang": lang, "unanswerable": rows.left_out}
+    record = {**notes, **counts, "total": len(rows)}
+    (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
+    return {"questions": len(placed), "contexts": len(number_of), **counts}
+
+
+def _write(
+    tokenizer: Any,
+    lang: str,
+    folder: Path,
+    texts: Sequence[str],
+    look: Callable[[int, TextPieces], None],
+) -> None:
+    """Write the pieces of texts; `look` takes the number and the pieces of each text."""
+    ids, lengths = array("i"), array("i")
+    for number, pieces in enumerate(text_pieces(tokenizer, texts, lang)):
+        look(number, pieces)
+        ids.frombytes(pieces.ids.astype(np.int32).tobytes())
+        lengths.append(len(pieces))
+    folder.mkdir()
+    np.save(folder / "ids.npy", np.frombuffer(ids, np.int32))
+    np.save(folder / "offsets.npy", offsets_of(np.frombuffer(lengths, np.int32)))
+
+
+def read_questions(folder: Path, lang: str, source: str | None) -> PreparedQuestions:
+    """Return the questions that `write_questions` wrote, mapped; `source` is their name in messages
+    (None: that which was written). Raises `DataError` where the folder does not have the questions
+    of the language.
+    """
+    file = folder / _RECORD
+    record = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if record.get("lang") != lang:
+        raise DataError(
+            folder,
+            f"does not have the pieces of questions in {lang}",
+            remedy="Remove the folder, and run the grid again to make it",
+        )
+    spans_Q2, context_of = map_array(folder, "spans"), map_array(folder, "context_of")
+    asked = _mapped(folder / _ASKED, np.arange(len(spans_Q2)))
+    contexts = _mapped(folder / _CONTEXTS, context_of)
+    return PreparedQuestions(
+        source or record["source"],
+        (),
+        record["unanswerable"],
+        map_array(folder, "fingerprints"),
+        record["total"] - len(spans_Q2),
+        Texts(asked, contexts, spans_Q2, (lang, lang)),
+        (record["unknown"], record["pieces"]),
+    )
+
+
+def _mapped(folder: Path, chosen: np.ndarray) -> LazyList[np.ndarray]:
+    """The pieces of the texts of some numbers."""
+    ids, offsets = map_array(folder, "ids"), map_array(folder, "offsets")
+
+    def text(place: int) -> np.ndarray:
+        number = int(chosen[place])
+        return ids[int(offsets[number]) : int(offsets[number + 1])]
+
+    return LazyList(len(chosen), text)

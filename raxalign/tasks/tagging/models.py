@@ -1,143 +1,214 @@
 """The two taggers: a linear layer on a fine-tuned encoder, and a BiLSTM with a CRF on features of a
-frozen one.
+frozen one; sentences and features as they read them.
 """
 
 from __future__ import annotations
 
 import copy
+import tempfile
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import nn
 
+from raxalign.arrays import offsets_of, word_pieces
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
-from raxalign.tasks.tagging.feature_layers import feature_layers
-from raxalign.tasks.tagging.features import extract
-from raxalign.tasks.tagging.placed import Placed
-from raxalign.tasks.transfer.compact_rows import compact_rows
-from raxalign.tasks.transfer.model import FineTuned
+from raxalign.tasks.tagging.params import feature_layers
+from raxalign.tasks.transfer.lists import compact_rows, ragged
+from raxalign.tasks.transfer.model import FineTuned, TaskModel, summed_loss
 from raxalign.tasks.transfer.row_states import RowLayout, lay_out, states_of
 from raxalign.train.devices import on_device, to_device
 from raxalign.train.sharing import shared
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.tagging.params import TaggingSettings
+
+_IN_MEMORY = 2 << 30
+"""Bytes of features up to which they are kept in memory."""
 
 
-class Tagger(Protocol):
-    """Contract of a tagger for training and evaluation; labels are numbers."""
+@dataclass(frozen=True)
+class Features:
+    """`flat_PH`, float32, the pieces of all rows one after the other; those of row i begin at
+    ``offsets[i]``.
+    """
 
-    def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
-        """The sentences as the tagger reads them."""
+    flat_PH: np.ndarray
+    offsets: np.ndarray
+
+    def padded(self, chosen: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        """(vectors (B, T, H) of the rows `chosen`, zero beyond their ends, and their lengths)."""
+        begins, lengths = (
+            self.offsets[chosen],
+            self.offsets[np.asarray(chosen) + 1] - self.offsets[chosen],
+        )
+        shape = (len(chosen), int(lengths.max()), self.flat_PH.shape[1])
+        vectors_BTH = np.zeros(shape, dtype=np.float32)
+        for row, (begin, length) in enumerate(zip(begins, lengths, strict=True)):
+            vectors_BTH[row, :length] = self.flat_PH[begin : begin + length]
+        return torch.from_numpy(vectors_BTH), torch.from_numpy(lengths)
+
+
+@torch.no_grad()
+def extract(
+    aligned: AlignedEncoder,
+    rows: Sequence[PieceRow],
+    layers: Sequence[int],
+    in_memory: int = _IN_MEMORY,
+) -> Features:
+    """The sum of the layers for every piece, special ones too, each layer after its own readouts;
+    eval mode.
+    """
+    encoder = aligned.encoder
+    assert isinstance(encoder, TransformerEncoder)
+    lengths = [len(row) for row in rows]
+    offsets = offsets_of(lengths)
+    flat_PH = _room((int(offsets[-1]), aligned.hidden_size), in_memory)
+    with evaluating(encoder.model):
+        for chosen in token_batches(lengths, encoder.batch_tokens):
+            states = aligned.hidden(encoder.collate([rows[i] for i in chosen]))
+            summed_BTH = (
+                torch.stack([states[layer] for layer in layers]).sum(0).float().cpu().numpy()
+            )
+            for k, i in enumerate(chosen):
+                flat_PH[offsets[i] : offsets[i + 1]] = summed_BTH[k, : lengths[i]]
+    return Features(flat_PH, offsets)
+
+
+def _room(shape: tuple[int, int], in_memory: int) -> np.ndarray:
+    if 4 * shape[0] * shape[1] <= in_memory:
+        return np.empty(shape, dtype=np.float32)
+    with tempfile.TemporaryFile(prefix="raxalign-") as file:  # the mapping outlives it
+        return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Tokenised sentences: for each the pieces, the positions of its words' first pieces, and the
+    words of those positions (in order).
+
+    Words without a piece, or beyond what a row may have, are missing there. `features` are those of
+    the frozen encoder, where the tagger reads them.
+    """
+
+    rows: Sequence[PieceRow]
+    firsts: Sequence[np.ndarray]
+    words: Sequence[np.ndarray]
+    features: Features | None = None
+
+    @classmethod
+    def of(cls, rows: Sequence[PieceRow], features: Features | None = None) -> Placed:
+        """Find the first pieces of all words."""
+        firsts, words = ragged(map(_firsts, rows), 2)
+        return cls(rows, firsts, words, features)
+
+
+def _firsts(row: PieceRow) -> tuple[np.ndarray, np.ndarray]:
+    pieces, owners = word_pieces(row.words, row.lasts)
+    present, first = np.unique(owners, return_index=True)
+    return pieces[first], present
+
+
+class Tagger(TaskModel):
+    """What both taggers do; labels are numbers."""
+
+    encoder: TransformerEncoder
+    least_words: ClassVar[int] = 0
+    """The number of words that a sentence needs to be read."""
 
     def placed(self, rows: Sequence[PieceRow]) -> Placed:
-        """Sentences that are divided into pieces, as the tagger reads them."""
+        """Return sentences that are divided into pieces, as the tagger reads them."""
+        return Placed.of(rows)
 
-    def loss(
-        self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]
-    ) -> torch.Tensor:
-        """The summed loss of the sentences `chosen`; `labels[i]` are those of the words
-        ``placed.words[i]``. Each has one word at least.
+    def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
+        """Return sentences as the tagger reads them."""
+        return self.placed(compact_rows(self.encoder, sentences, lang))
+
+    @abstractmethod
+    def units(self, placed: Placed, chosen: np.ndarray) -> int:
+        """Return how many summands the loss of the sentences `chosen` has."""
+
+    @abstractmethod
+    def lay_out(self, placed: Placed, chosen: np.ndarray) -> Any:
+        """Return the sentences `chosen` as `loss` reads them. The device has no part in it."""
+
+    @abstractmethod
+    def loss(self, rows: Any, labels: Sequence[np.ndarray]) -> torch.Tensor:
+        """Return the summed loss of sentences, each of one word at least, by the labels of those
+        of its words that have a piece.
         """
 
-    def units(self, placed: Placed, chosen: np.ndarray) -> int:
-        """How many summands that loss has."""
+    @abstractmethod
+    def best(self, placed: Placed, chosen: np.ndarray) -> list[Any]:
+        """Return the most probable labels of the words of the sentences `chosen`."""
 
+    @torch.no_grad()
     def predict(self, placed: Placed) -> list[np.ndarray]:
-        """The label of every word, -1 where there is none; eval mode."""
-
-    def save(self, file: Path) -> None:
-        """Write the trained tensors."""
-
-    def load(self, file: Path) -> None:
-        """Take the tensors that `save` wrote."""
+        """Return the label of every word, -1 where there is none; eval mode."""
+        found = [np.full(row.n_words, -1, dtype=np.int64) for row in placed.rows]
+        read = [i for i, words in enumerate(placed.words) if len(words) >= self.least_words]
+        some = np.array(read, dtype=np.int64)
+        batches = token_batches([len(placed.rows[i]) for i in some], self.encoder.batch_tokens)
+        with evaluating(self):
+            for part, labels in shared(batches, lambda part: self.best(placed, some[part])):
+                for i, own in zip(some[part], labels, strict=True):
+                    found[i][placed.words[i]] = own
+        return found
 
 
 @dataclass(frozen=True)
 class TaggedRows:
     """Sentences as the encoder reads them, the places of their words' first pieces in its states,
-    and the labels of these words (None: they are not known).
+    and the number of words of each.
     """
 
     layout: RowLayout
     places_W: np.ndarray
-    gold_W: np.ndarray | None
+    counts_S: np.ndarray
 
 
-class LinearTagger(FineTuned):
+class LinearTagger(Tagger, FineTuned):
     """Labels from the last layer's vector of a word's first piece; the loss is the cross-entropy of
     words.
     """
 
-    def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
-        """The pieces; nothing is computed yet."""
-        return self.placed(compact_rows(self.encoder, sentences, lang))
+    def units(self, placed: Placed, chosen: np.ndarray) -> int:
+        """Return the number of words."""
+        return sum(len(placed.words[i]) for i in chosen)
 
-    def placed(self, rows: Sequence[PieceRow]) -> Placed:
-        """The words of the pieces."""
-        return Placed.of(rows)
-
-    def lay_out(
-        self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray] | None = None
-    ) -> TaggedRows:
-        """The sentences `chosen` as the tagger reads them, with the labels of their words where
-        they are known. The device has no part in it.
-        """
+    def lay_out(self, placed: Placed, chosen: np.ndarray) -> TaggedRows:
+        """Return the sentences `chosen` as the tagger reads them."""
         found = lay_out(self.aligned, [placed.rows[i] for i in chosen])
-        rows = np.repeat(np.arange(len(chosen)), [len(placed.firsts[i]) for i in chosen])
-        columns = np.concatenate([placed.firsts[i] for i in chosen])
-        gold = None if labels is None else np.concatenate([labels[i] for i in chosen])
-        return TaggedRows(found, found.starts_S[rows] + columns, gold)
+        firsts = [placed.firsts[i] for i in chosen]
+        counts_S = np.array(list(map(len, firsts)), np.int64)
+        starts_W = np.repeat(found.starts_S[: len(chosen)], counts_S)
+        return TaggedRows(found, starts_W + np.concatenate(firsts), counts_S)
 
     def logits(self, rows: TaggedRows) -> torch.Tensor:
-        """(words of all sentences, labels), one sentence after the other."""
+        """Return logits (words of all sentences, labels), one sentence after the other."""
         found = states_of(self.aligned, rows.layout)
         logits: torch.Tensor = self.head(self.dropout(found.at(rows.places_W)))
         return logits
 
-    def loss_of(self, rows: TaggedRows) -> torch.Tensor:
-        """The summed cross-entropy of all words, whose labels are known."""
-        assert rows.gold_W is not None
-        logits = self.logits(rows)
-        gold = on_device(rows.gold_W, logits.device)
-        return nn.functional.cross_entropy(logits, gold, reduction="sum")
+    def loss(self, rows: TaggedRows, labels: Sequence[np.ndarray]) -> torch.Tensor:
+        """Return the summed cross-entropy of all words."""
+        return summed_loss(self.logits(rows), np.concatenate(labels))
 
-    def loss(
-        self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]
-    ) -> torch.Tensor:
-        """The summed cross-entropy of all words."""
-        return self.loss_of(self.lay_out(placed, chosen, labels))
-
-    def units(self, placed: Placed, chosen: np.ndarray) -> int:
-        """Words."""
-        return sum(len(placed.words[i]) for i in chosen)
-
-    @torch.no_grad()
-    def predict(self, placed: Placed) -> list[np.ndarray]:
-        """The most probable label of each word on its own."""
-
-        def of_batch(chosen: np.ndarray) -> np.ndarray:
-            return self.logits(self.lay_out(placed, chosen)).argmax(1).cpu().numpy()
-
-        found = _nothing(placed)
-        batches = token_batches([len(row) for row in placed.rows], self.encoder.batch_tokens)
-        with evaluating(self):
-            for chosen, labels in shared(batches, of_batch):
-                ends = np.cumsum([len(placed.words[i]) for i in chosen])
-                for i, part in zip(chosen, np.split(labels, ends[:-1]), strict=True):
-                    found[i][placed.words[i]] = part
-        return found
+    def best(self, placed: Placed, chosen: np.ndarray) -> list[np.ndarray]:
+        """Return the most probable label of each word on its own."""
+        rows = self.lay_out(placed, chosen)
+        labels = self.logits(rows).argmax(1).cpu().numpy()
+        return np.split(labels, np.cumsum(rows.counts_S)[:-1])
 
 
-class BilstmCrf(nn.Module):
+class BilstmCrf(Tagger):
     """Labels from a BiLSTM over all pieces and a CRF over the words' first pieces; the encoder
     below is frozen and not part of the module.
 
@@ -145,9 +216,9 @@ class BilstmCrf(nn.Module):
     `place` is given.
     """
 
-    def __init__(
-        self, aligned: AlignedEncoder, n_labels: int, settings: TaggingSettings, seed: int
-    ) -> None:
+    least_words = 1
+
+    def __init__(self, aligned: AlignedEncoder, n_labels: int, settings: Any, seed: int) -> None:
         super().__init__()
         if not isinstance(aligned.encoder, TransformerEncoder):
             raise RaxalignError("only a transformer has features of pieces")
@@ -159,10 +230,8 @@ class BilstmCrf(nn.Module):
         between = settings.dropout if settings.lstm_layers > 1 else 0.0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.input_dropout, self.dropout = (
-                nn.Dropout(settings.input_dropout),
-                nn.Dropout(settings.dropout),
-            )
+            self.input_dropout = nn.Dropout(settings.input_dropout)
+            self.dropout = nn.Dropout(settings.dropout)
             self.lstm = nn.LSTM(
                 aligned.hidden_size,
                 settings.hidden,
@@ -174,12 +243,8 @@ class BilstmCrf(nn.Module):
             self.crf = crf(2 * settings.hidden, n_labels)
         self.to(aligned.device)
 
-    def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
-        """The pieces with their features."""
-        return self.placed(compact_rows(self.encoder, sentences, lang))
-
     def placed(self, rows: Sequence[PieceRow]) -> Placed:
-        """The words of the pieces, and the features of these."""
+        """Return the words of the pieces, and the features of these."""
         return Placed.of(rows, extract(self.aligned, rows, self.layers))
 
     def _states(self, placed: Placed, chosen: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
@@ -200,75 +265,31 @@ class BilstmCrf(nn.Module):
         gather = on_device(index_BW, device)[..., None].expand(-1, -1, states_BTH.shape[-1])
         return self.dropout(states_BTH.gather(1, gather)), on_device(mask_BW, device)
 
-    def loss(
-        self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]
-    ) -> torch.Tensor:
-        """The summed negative log-likelihood of the sentences."""
-        states, mask_BW = self._states(placed, chosen)
-        gold_BW = np.zeros(mask_BW.shape, np.int64)
-        for row, i in enumerate(chosen):
-            gold_BW[row, : len(labels[i])] = labels[i]
-        return self.crf.losses(states, on_device(gold_BW, mask_BW.device), mask_BW).sum()
-
     def units(self, placed: Placed, chosen: np.ndarray) -> int:  # noqa: ARG002
-        """Sentences."""
+        """Return the number of sentences."""
         return len(chosen)
 
-    @torch.no_grad()
-    def predict(self, placed: Placed) -> list[np.ndarray]:
-        """The most probable labels of each sentence."""
-        found = _nothing(placed)
-        some = np.array([i for i, words in enumerate(placed.words) if len(words)], dtype=np.int64)
-        batches = token_batches([len(placed.rows[i]) for i in some], self.encoder.batch_tokens)
+    def lay_out(self, placed: Placed, chosen: np.ndarray) -> tuple[Placed, np.ndarray]:
+        """Return the sentences as they are: their features are looked up where they are read."""
+        return placed, chosen
 
-        def of_batch(part: np.ndarray) -> list[list[int]]:
-            return self.crf.decode(*self._states(placed, some[part]))
+    def loss(self, rows: tuple[Placed, np.ndarray], labels: Sequence[np.ndarray]) -> torch.Tensor:
+        """Return the summed negative log-likelihood of the sentences."""
+        states, mask_BW = self._states(*rows)
+        gold_BW = np.zeros(mask_BW.shape, np.int64)
+        for row, own in enumerate(labels):
+            gold_BW[row, : len(own)] = own
+        return self.crf.losses(states, on_device(gold_BW, mask_BW.device), mask_BW).sum()
 
-        with evaluating(self):
-            for part, decoded in shared(batches, of_batch):
-                for i, labels in zip(some[part], decoded, strict=True):
-                    found[i][placed.words[i]] = labels
-        return found
-
-    def save(self, file: Path) -> None:
-        """Write the tagger's tensors (safetensors)."""
-        from safetensors.torch import save_file
-
-        save_file(
-            {
-                name: tensor.detach().cpu().clone().contiguous()
-                for name, tensor in self.state_dict().items()
-            },
-            file,
-        )
-
-    def load(self, file: Path) -> None:
-        """Take the tensors that `save` wrote. Raises `RaxalignError` where they are another
-        tagger's.
-        """
-        from safetensors.torch import load_file
-
-        tensors, own = load_file(file), self.state_dict()
-        wrong = [
-            name
-            for name in sorted(tensors.keys() | own.keys())
-            if getattr(tensors.get(name), "shape", 0) != getattr(own.get(name), "shape", 1)
-        ]
-        if wrong:
-            raise RaxalignError(
-                f"{file}: was trained on another encoder, or with other options: {wrong[:3]} differ"
-            )
-        self.load_state_dict(tensors)
-
-
-def _nothing(placed: Placed) -> list[np.ndarray]:
-    return [np.full(row.n_words, -1, dtype=np.int64) for row in placed.rows]
+    def best(self, placed: Placed, chosen: np.ndarray) -> list[list[int]]:
+        """Return the most probable labels of each sentence."""
+        return self.crf.decode(*self._states(placed, chosen))
 
 
 def make_tagger(
-    settings: TaggingSettings, aligned: AlignedEncoder, n_labels: int, seed: int
+    settings: Any, aligned: AlignedEncoder, n_labels: int, seed: int
 ) -> LinearTagger | BilstmCrf:
-    """The tagger that the settings ask for, untrained."""
+    """Return the tagger that the settings ask for, untrained."""
     if settings.tagger == "linear":
         return LinearTagger(
             aligned, n_labels, dropout=settings.dropout, max_length=settings.max_length, seed=seed

@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from raxalign.config.params import LATER, BaseParams
 from raxalign.corpora.readers.codes import hub_code
+from raxalign.encoders.models.vectors import layer_ends, parse_layers
 from raxalign.languages import spelled
-from raxalign.tasks.tagging.feature_layers import LAST_FOUR, FeatureLayers
-from raxalign.tasks.transfer.selection import Selection
-from raxalign.tasks.transfer.settings import SELECTION
-from raxalign.tasks.transfer.task import (
-    DATASET,
-    OF_DEVELOPMENT,
-    OF_TEST,
-    OF_TRAINING,
-    PHRASEBOOK,
-    REVISION,
-    LanguageNames,
-    TransferParams,
-)
-from raxalign.tasks.transfer.tuning import (
+from raxalign.tasks.transfer.params import (
     BATCH_SIZE,
+    DATASET,
     DROPOUT,
     EPOCHS,
     LEARNING_RATE,
     MAX_LENGTH,
     MAX_TRAIN,
+    OF_DEVELOPMENT,
+    OF_TEST,
+    OF_TRAINING,
+    PHRASEBOOK,
+    REVISION,
+    SELECTION,
     WARMUP,
+    LanguageNames,
+    TransferParams,
 )
-from raxalign.train.loop import Schedule
+from raxalign.tasks.transfer.selection import Selection
 from raxalign.train.options import SCHEDULE, Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
 Tagger = Literal["bilstm_crf", "linear"]
@@ -68,6 +64,34 @@ TAGGERS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 OF_BILSTM = ("crf", "layers", "hidden", "lstm_layers", "input_dropout")
+
+
+LAST_FOUR = "last-four"
+
+
+def feature_layers(layers: str, n_layers: int) -> tuple[int, ...]:
+    """The layers that are added up: ``last-four`` (fewer where there are fewer blocks), or as
+    `parse_layers` has them.
+
+    >>> feature_layers("last-four", 12), feature_layers("last-four", 2), feature_layers("9-10", 12)
+    ((9, 10, 11, 12), (1, 2), (9, 10))
+    """
+    if layers == LAST_FOUR:
+        return tuple(range(max(1, n_layers - 3), n_layers + 1))
+    return parse_layers(layers, n_layers)
+
+
+def _named(layers: str) -> str:
+    if layers != LAST_FOUR:
+        try:
+            layer_ends(layers)
+        except ValueError as error:
+            raise ValueError(f"{error} (or `{LAST_FOUR}`)") from None
+    return layers
+
+
+FeatureLayers = Annotated[str, AfterValidator(_named)]
+"""A param that `feature_layers` reads."""
 
 
 class PhrasebookSizes(BaseParams):
@@ -186,28 +210,3 @@ def config_of(params: TaggingParams, names: LanguageNames, lang: str) -> str:
     """Returns the configuration of the hub's data set for a language."""
     known = spelled(lang, params.configs)
     return hub_code(params.dataset, lang, names) if known is None else params.configs[known]
-
-
-@dataclass(frozen=True)
-class TaggingSettings:
-    """The options of training and choice with every default filled in."""
-
-    tagger: Tagger
-    crf: Literal["static", "conditioned"]
-    layers: str
-    hidden: int
-    lstm_layers: int
-    input_dropout: float
-    dropout: float
-    selection: Selection
-    evaluate_every: int | None
-    learning_rate: float
-    epochs: int
-    batch_size: int
-    max_length: int
-    warmup: float
-    schedule: Schedule
-    weight_decay: float
-    betas: str
-    eps: float
-    clip: float

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from raxalign.tasks.transfer.task import LanguageNames
+from raxalign.tasks.transfer.params import LanguageNames
 
-Split = Literal["train", "dev", "test"]
 Names = str | tuple[str, ...]
 OUTSIDE = "O"
 BIO = "Tags are O, B-type and I-type (IOB1 or IOB2)"
@@ -59,27 +58,21 @@ Made = tuple[Sequence[str], Sequence[str]]
 
 @dataclass(frozen=True)
 class TagScheme:
-    """A tagging task as its readers, its training and its evaluation see it.
+    """What the data of a tagging task is, for its readers.
 
     Attributes:
-        name: begins the names of curves and weights.
         entities: whether tags are O, B-type and I-type, and mark entities.
         labels: all types of entities, or all tags (none: those of the training data).
         columns: where words and tags are.
         languages: the data set's own names of languages.
-        metric: the score that chooses the weights.
         mismatched: what is done with a row that has other numbers of words and of tags.
-        phrasebook: makes n sentences of a language and split, by a seed; None where there are none.
     """
 
-    name: str = "tags"
     entities: bool = True
     labels: tuple[str, ...] = ()
     columns: TagColumns = TagColumns()
     languages: LanguageNames = field(default_factory=dict)
-    metric: str = "f1"
     mismatched: Literal["refuse", "drop"] = "refuse"
-    phrasebook: Callable[[int, str, Split, int], Iterable[Made]] | None = None
 
     def knows(self, tag: str) -> bool:
         """Whether it is a tag of the task."""
@@ -126,11 +119,5 @@ def iob2(tags: Sequence[str]) -> tuple[str, ...]:
 
 ENTITIES = TagScheme()
 """Entities of any type, in columns."""
-UNIVERSAL = TagScheme(
-    "pos",
-    entities=False,
-    labels=UPOS,
-    columns=TagColumns(layout="conllu", tag=3),
-    metric="accuracy",
-)
+UNIVERSAL = TagScheme(entities=False, labels=UPOS, columns=TagColumns(layout="conllu", tag=3))
 """Universal parts of speech, in CoNLL-U."""

@@ -1,18 +1,40 @@
-"""Tagged sentences, and how training sentences are recognised among those that are evaluated."""
+"""Tagged sentences: read from a source, or as files with the pieces of their words, made once for
+all trainings that read them.
+"""
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from raxalign.errors import DataError
+from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.corpora.text.sentences import cells, sentence_columns
+from raxalign.encoders.models.flat_pieces import map_array
+from raxalign.encoders.models.piece_files import write_pieces
 from raxalign.running import Sentence
-from raxalign.tasks.transfer.fingerprints import among, fingerprint, normal
+from raxalign.tasks.transfer.lists import (
+    ARRAYS,
+    LazyList,
+    PreparedTexts,
+    compact_rows,
+    prepared_rows,
+)
+from raxalign.tasks.transfer.rows import TaskRows
 
-MISMATCHED = "the numbers of words and of tags differ"
+if TYPE_CHECKING:
+    from raxalign.encoders.models.pieces import PieceRow
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+_RECORD, _COLUMN = "sentences.json", "words"
+_CHUNK = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,79 +47,130 @@ class Tagged:
     tags: tuple[str, ...]
     line: int
     running: Sentence | None = None
+    id: ClassVar[None] = None
+
+    def texts(self) -> tuple[str, ...]:
+        """Return the text by which a copy is recognised."""
+        return ("".join(self.words),)
 
 
 @dataclass(frozen=True)
-class Sentences:
+class Sentences(TaskRows[Tagged]):
     """The tagged sentences of one language and split; `left_out` counts the rows of the source
     that had other numbers of words and of tags.
     """
 
-    source: str
-    rows: Sequence[Tagged]
-    left_out: int = 0
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def first(self, n: int | None) -> Sentences:
-        """Returns the first n of them."""
-        return replace(self, rows=self.rows[:n])
-
-    def without(self, others: Sequence[Sentences]) -> Sentences:
-        """Returns the sentences whose text is in none of the others."""
-        if not others:
-            return self
-        known = among(
-            self.fingerprints(), np.concatenate([other.fingerprints() for other in others])
-        )
-        kept = [row for row, there in zip(self.rows, known, strict=True) if not there]
-        return replace(self, rows=kept)
+    noun: ClassVar[str] = "sentences"
 
     def words(self) -> list[Sequence[str]]:
-        """Returns the words of every sentence, in their running text where it is known."""
+        """Return the words of every sentence, in their running text where it is known."""
         return [row.running or row.words for row in self.rows]
 
+    def piece_rows(self, encoder: TransformerEncoder, lang: str) -> LazyList[PieceRow]:
+        """Return the rows that an encoder reads."""
+        return compact_rows(encoder, self.words(), lang)
+
     def tags(self) -> set[str]:
-        """Returns all tags that a word has."""
+        """Return all tags that a word has."""
         return {tag for row in self.rows for tag in row.tags}
 
     def n_words(self) -> int:
-        """Returns the number of words."""
+        """Return the number of words."""
         return sum(len(row.words) for row in self.rows)
 
     def numbers(self, labels: Sequence[str]) -> Iterator[npt.NDArray[np.int64]]:
-        """Yields the places of each sentence's tags among `labels`."""
+        """Yield the places of each sentence's tags among `labels`."""
         number = {label: i for i, label in enumerate(labels)}
         for row in self.rows:
             yield np.array([number[tag] for tag in row.tags], dtype=np.int64)
 
-    def fingerprints(self) -> npt.NDArray[np.int64]:
-        """Hashes each sentence's text; case, white space and Unicode forms do not count."""
-        return np.array(
-            [fingerprint("text", normal("".join(row.words))) for row in self.rows], dtype=np.int64
-        )
+
+@dataclass(frozen=True)
+class PreparedSentences(Sentences):
+    """The sentences that a tagger is trained on, without their texts: their pieces, all tags by
+    `names`, and the places of the words' tags among these, sentence after sentence.
+    """
+
+    pieces: PreparedTexts | None = None
+    names: Sequence[str] = ()
+    tags_W: npt.NDArray[np.int32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.fingerprints())
+
+    def piece_rows(self, encoder: TransformerEncoder, lang: str) -> LazyList[PieceRow]:  # noqa: ARG002
+        """Return the rows that an encoder reads, by whose tokenizer the pieces were made."""
+        assert self.pieces is not None
+        return prepared_rows(encoder, [self.pieces])
+
+    def tags(self) -> set[str]:
+        """Return all tags that a word has."""
+        return set(self.names)
+
+    def n_words(self) -> int:
+        """Return the number of words."""
+        assert self.tags_W is not None
+        return len(self.tags_W)
+
+    def numbers(self, labels: Sequence[str]) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the places of each sentence's tags among `labels`."""
+        assert self.pieces is not None
+        assert self.tags_W is not None
+        place = np.array([labels.index(name) for name in self.names], np.int64)
+        offsets = self.pieces.word_offsets
+        for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+            yield place[self.tags_W[start:stop]]
+
+
+def write_sentences(
+    rows: Sentences, lang: str, tokenizer: Any, threads: int, folder: Path
+) -> dict[str, Any]:
+    """Write the pieces, tags and fingerprints of training sentences; return the numbers of
+    sentences, words and pieces, and of unknown ones among these.
+
+    Args:
+        rows: The training sentences.
+        lang: Their language.
+        tokenizer: The tokenizer that makes the pieces.
+        threads: The largest number of processes at once.
+        folder: Takes the files.
+    """
+    names = sorted(rows.tags())
+    tags = [np.zeros(0, np.int64), *rows.numbers(names)]
+    np.save(folder / "tags.npy", np.concatenate(tags).astype(np.int32))
+    np.save(folder / "fingerprints.npy", rows.fingerprints())
+    record = {"source": rows.source, "tags": names, "left_out": rows.left_out}
+    (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
+        schema, words = pa.schema(sentence_columns(_COLUMN)), rows.words()
+        with DatasetWriter(Path(work), schema, {}) as writer:
+            for start in range(0, len(words), _CHUNK):
+                part = [cells(_COLUMN, sentence) for sentence in words[start : start + _CHUNK]]
+                writer.write({name: [row[name] for row in part] for name in schema.names})
+        return write_pieces(tokenizer, Path(work), {_COLUMN: lang}, threads, folder, ARRAYS)
+
+
+def read_sentences(folder: Path, lang: str, source: str | None) -> PreparedSentences:
+    """Return the sentences that `write_sentences` wrote, mapped; `source` is their name in messages
+    (None: that which was written). Raises `DataError` where the folder does not have the pieces of
+    the language.
+    """
+    pieces = PreparedTexts.mapped(folder / _COLUMN, lang)
+    record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+    tags_W, hashes = (map_array(folder, name) for name in ("tags", "fingerprints"))
+    return PreparedSentences(
+        source or record["source"],
+        (),
+        record.get("left_out", 0),
+        hashes,
+        pieces,
+        record["tags"],
+        tags_W,
+    )
 
 
 def left_out(n: int, place: str) -> dict[str, dict[str, object]]:
-    """Returns the note on the rows of a place (``de/test``) that were left out, if any were."""
-    said = f"{n:,} row{'s'[: n != 1]} {'is' if n == 1 else 'are'} left out: {MISMATCHED}"
+    """Return the note on the rows of a place (``de/test``) that were left out, if any were."""
+    what = "the numbers of words and of tags differ"
+    said = f"{n:,} row{'s'[: n != 1]} {'is' if n == 1 else 'are'} left out: {what}"
     return {place: {"left_out": n, "warning": said}} if n else {}
-
-
-def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Sentences) -> npt.NDArray[np.bool_]:
-    """Finds the sentences that are training sentences too, by their text. Raises `DataError` where
-    more than half are.
-
-    Honest data has some: short requests recur (a third of the Facebook slots' English development
-    set), and so do headlines. More than half means the training file, or a part of it.
-    """
-    seen = among(evaluated.fingerprints(), trained)
-    if 2 * int(seen.sum()) > len(evaluated):
-        raise DataError(
-            evaluated.source,
-            f"{int(seen.sum())} of {len(evaluated)} sentences are training sentences too",
-            line=evaluated.rows[int(np.flatnonzero(seen)[0])].line,
-            remedy="Evaluate on data that is not trained on",
-        )
-    return seen

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -18,6 +19,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
+from raxalign.train.devices import on_device
 
 
 class TaskModel(nn.Module):
@@ -51,11 +53,14 @@ class TaskModel(nn.Module):
 
         tensors = load_file(file)
         parameters = {name: p for name, p in self.named_parameters() if p.requires_grad}
-        if tensors.keys() != parameters.keys():
-            raise RaxalignError(
-                f"{file}: was trained on another encoder:"
-                f" {sorted(tensors.keys() ^ parameters.keys())[:3]} are in one of the two only"
-            )
+        wrong = [
+            name
+            for name in sorted(tensors.keys() | parameters.keys())
+            if getattr(tensors.get(name), "shape", 0) != getattr(parameters.get(name), "shape", 1)
+        ]
+        if wrong:
+            told = "was trained on another encoder, or with other options"
+            raise RaxalignError(f"{file}: {told}: {wrong[:3]} differ")
         with torch.no_grad():
             for name, parameter in parameters.items():
                 parameter.copy_(tensors[name])
@@ -101,3 +106,9 @@ class FineTuned(TaskModel):
                 place[0] == "embeddings" or (block is not None and block < depth)
             )
             parameter.requires_grad_(place[0] != "pooler" and not below)
+
+
+def summed_loss(logits: torch.Tensor, labels: np.ndarray) -> torch.Tensor:
+    """Return the summed cross-entropy of the labels of some rows or words."""
+    gold = on_device(labels, logits.device)
+    return nn.functional.cross_entropy(logits, gold, reduction="sum")

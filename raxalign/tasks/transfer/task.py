@@ -1,136 +1,51 @@
-"""What the tasks have in common that are trained in one language and evaluated in all: data, their
-sources, and readouts.
-
-The names that a data set has for languages: in paths, in configurations of the hub and in
-columns.
+"""What the tasks have in common that are trained in one language, or on translations too, and
+evaluated in all: data and their sources, the names that data has for languages, and readouts.
 """
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pydantic import Field
-
-from raxalign.config.params import LATER, BaseParams
-from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
-from raxalign.corpora.readers.codes import own_code
+from raxalign.config.sources import LocalFile, Source, differs_by_language
 from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.languages import spelled
-from raxalign.tasks.base import Refit, Task
+from raxalign.tasks.base import Outcome, Reads, Refit, SharedRows, Task, TaskInputs
+from raxalign.tasks.transfer.params import (
+    DataFiles,
+    HubSet,
+    LanguageNames,
+    TransferParams,
+    path_of,
+)
 from raxalign.tasks.transfer.selection import Selection, kept
 
 if TYPE_CHECKING:
+    from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Pooling
-
-
-LanguageNames = Mapping[str, str]
-"""Language code -> the data set's own name of the language; codes that are missing are their own
-name.
-"""
-
-
-def path_of(template: str, lang: str, pivot: str, names: LanguageNames) -> Path:
-    """The file of one language: {lang} and {pivot} become the data set's names.
-
-    >>> str(path_of("{lang}/train.txt", "sw", "en", {"sw": "swa"}))
-    'swa/train.txt'
-    """
-    return expand_path(template, lang=own_code(lang, names), pivot=own_code(pivot, names))
-
-
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-
-
-class DataFiles(BaseParams):
-    """Paths of local files, one per split; {lang} and {pivot} in a path stand for languages."""
-
-    train: DataPath = Field(
-        description="Training file: of the pivot, or of each language that is trained on."
-    )
-    dev: DataPath | None = Field(
-        None, description="Development file of each language (none: it is not reported)."
-    )
-    test: DataPath | None = Field(
-        None, description="Test file of each language (none: it is not reported)."
-    )
-
-
-@dataclass(frozen=True)
-class HubSet:
-    """A configuration of a data set of the hub, at a branch, tag or commit."""
-
-    dataset: str
-    config: str
-    revision: str
-
-    def source(self) -> RemoteData:
-        """Its name in keys and lock files, pinned where the revision is a commit."""
-        return RemoteData(
-            f"hub:{self.dataset}/{self.config}@{self.revision}",
-            self.revision if _COMMIT.fullmatch(self.revision) else None,
-        )
-
-
-DATA = Field(
-    description=(
-        "Where the rows come from: a data set of the hub, the phrasebook that raxalign carries, or"
-        " local files."
-    )
-)
-DATASET = Field(
-    description=(
-        "Data set of the hub, by its name there or as a local copy of its repository, for `data:"
-        " hub`."
-    )
-)
-REVISION = Field(description="Branch, tag or commit of the data set of the hub.")
-PHRASEBOOK = Field(
-    description=(
-        "Rows per language of the phrasebook, for `data: phrasebook`; raxalign's own tasks have no"
-        " more than by default."
-    )
-)
-OF_TRAINING = "Training rows, less those that another split has too."
-OF_DEVELOPMENT = "Development rows."
-OF_TEST = "Test rows."
-
-
-CODES = (
-    "The data's own codes for languages, by language (`{ha: hau}`), in paths, configurations of the"
-    " hub and columns, where they differ from those of the grid."
-)
-
-
-class TransferParams(Task.Params):
-    """Data and readouts."""
-
-    data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA] = "hub"
-    codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=CODES)
-    readout: Literal["keep", "refit"] | None = Field(
-        None,
-        description=(
-            "Whether a method's readouts are fitted again on the encoder that this training left"
-            " (`refit`), or kept as they were fitted before it (`keep`) (none: `refit` where the"
-            " training changes the encoder and leaves the weights of one epoch, else `keep`)."
-        ),
-    )
+    from raxalign.tasks.transfer.head import Head
+    from raxalign.train.runtime import Runtime
 
 
 class TransferTask(Task):
-    """Task that is trained on the pivot, or on all languages together, and evaluated on every
-    language.
+    """Task that is trained on the pivot, or on all languages together (`translate-train`), and
+    evaluated on every language.
     """
 
     language_names: ClassVar[LanguageNames] = {}
     """The data set's own names of languages, by code (``{"sw": "swa"}``), in paths, configurations
     and columns; others go by their codes.
     """
+    row_options: ClassVar[tuple[str, ...]] = ("data", "codes", "phrasebook", "max_train")
+    """The options that decide which training rows there are."""
+    one_language_files: ClassVar[bool] = True
+    """Whether the format of files does not say which language a row is in."""
+    refit_needs: ClassVar[str] = ""
+    """What `readout: refit` needs besides a selection, as messages name it."""
     params: TransferParams
 
     def __init__(self, params: TransferParams) -> None:
@@ -151,33 +66,57 @@ class TransferTask(Task):
         return type(self).__name__.lower()
 
     @abstractmethod
-    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
-        """What is read of the hub for one language, source name -> data set."""
-
-    def has_phrasebook(self) -> bool:
-        """Whether the phrasebook has rows for this task."""
-        return True
-
-    def trains_on(self, lang: str, pivot: str) -> bool:
-        """Whether the training set of a language is read."""
-        return lang == pivot
-
-    def outdates(self) -> bool:
-        """Whether the training changes the encoder and reads rows of the pivot alone, so that
-        readouts of other languages that were fitted before no longer fit.
-        """
-        return False
+    def head(self, inputs: TaskInputs) -> Head:
+        """Return what reads the task's rows, and makes and scores its models."""
 
     @abstractmethod
+    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
+        """Return what is read of the hub for one language, source name -> data set."""
+
+    def evaluated_sets(self) -> Any:
+        """Return what names the data of each split: files, or the hub's options."""
+        return self.params.data
+
+    def has_phrasebook(self) -> bool:
+        """Return whether the phrasebook has rows for this task."""
+        return True
+
+    def translates(self) -> bool:
+        """Return whether translations are trained on."""
+        return getattr(self.params, "setting", "") == "translate-train"
+
+    def trains_on(self, lang: str, pivot: str) -> bool:
+        """Return whether the training set of a language is read."""
+        return lang == pivot or self.translates()
+
+    def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
+        """Return the pivot, and all languages where their translations are trained on."""
+        return tuple(
+            lang for lang in self.languages(languages, pivot) if self.trains_on(lang, pivot)
+        )
+
+    def reads(self, n_layers: int) -> Reads:
+        """Return the last layer, which the training changes with all below."""
+        return Reads(frozenset({n_layers}), tunes=True)
+
+    def outdates(self) -> bool:
+        """Return whether the training changes the encoder and reads rows of the pivot alone, so
+        that readouts of other languages that were fitted before no longer fit. Translations are
+        trained on through the readouts.
+        """
+        return not self.translates()
+
     def selection(self) -> Selection:
-        """What chooses the weights that are evaluated."""
+        """Return what chooses the weights that are evaluated."""
+        chosen: Selection = self.params.selection  # type: ignore[attr-defined]
+        return chosen
 
     def leaves_one_encoder(self) -> bool:
-        """Whether readouts can be fitted again on the encoder that the training leaves."""
+        """Return whether readouts can be fitted again on the encoder that the training leaves."""
         return self.outdates() and kept(self.selection()) != "every"
 
     def keeps_outdated(self) -> str:
-        """Why readouts are kept that the training outdates."""
+        """Return why readouts are kept that the training outdates."""
         if self.refit() is not None or not self.outdates():
             return ""
         if self._asked == "keep":
@@ -185,35 +124,35 @@ class TransferTask(Task):
         return f"`selection: {self.selection()}` leaves the weights of several epochs"
 
     def refit(self) -> Refit | None:
-        """The task itself, where readouts are to be fitted again."""
+        """Return the task itself, where readouts are to be fitted again."""
         return self if self.params.readout == "refit" else None
 
     def insists(self) -> bool:
-        """Whether `readout: refit` is written in the file."""
+        """Return whether `readout: refit` is written in the file."""
         return self._asked == "refit"
 
     def reads_words(self) -> Pooling | None:
-        """None: what is read is not words."""
+        """Return None: what is read is not words."""
         return None
 
     def keeping(self) -> Self:
-        """The same task with `readout: keep`."""
+        """Return the same task with `readout: keep`."""
         return type(self)(self.params.model_copy(update={"readout": "keep"}))
 
     def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
-        """The encoder `start` with the weights that `train` left in `folder`, where it kept one
-        model of one epoch.
+        """Return the encoder `start` with the weights that `train` left in `folder`, where it kept
+        one model of one epoch.
         """
         from raxalign.tasks.transfer.trained import trained_encoder
 
         return trained_encoder(start, folder)
 
     def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """The pivot first, then all."""
+        """Return the pivot first, then all."""
         return (pivot, *(lang for lang in languages if lang != pivot))
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Files of a language (training data where it is trained on), or the hub's sets."""
+        """Return files of a language (training data where it is trained on), or the hub's sets."""
         data = self.params.data
         if data == "phrasebook":
             return {}
@@ -231,7 +170,9 @@ class TransferTask(Task):
         }
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """The commits that the hub's data sets are at; the rows are fetched when they are read."""
+        """Return the commits that the hub's data sets are at; the rows are fetched when they are
+        read.
+        """
         sets = self.hub_sets(lang, pivot).values() if self.params.data == "hub" else ()
         return {
             (source := found.source()).name: (
@@ -240,10 +181,113 @@ class TransferTask(Task):
             for found in sets
         }
 
-    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Reports a task, a language or rows that the phrasebook does not have, and a data set of
-        the hub without a name.
+    def prepares(self, lang: str, pivot: str) -> SharedRows | None:
+        """Return what decides on the training rows of a language; None where it is not trained
+        on.
         """
+        if not self.trains_on(lang, pivot):
+            return None
+        found, sources = self.canonical(), self.sources(lang, pivot)
+        read = "train" if "train" in sources else "hub"
+        return SharedRows(
+            {name: found[name] for name in self.row_options if name in found},
+            {name: source for name, source in sources.items() if name == read},
+        )
+
+    def write_rows(
+        self, lang: str, inputs: TaskInputs, tokenizer: Any, threads: int, folder: Path
+    ) -> Mapping[str, object]:
+        """Write the training rows of a language for `TaskInputs.rows`; return what they count."""
+        head = self.head(inputs)
+        return head.write_prepared(head.rows("train", lang), lang, tokenizer, threads, folder)
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Read all splits; evaluated rows that are trained on are a fault."""
+        if isinstance(self.params.data, DataFiles):
+            spoken = self.languages(languages, pivot)
+            trained = [lang for lang in spoken if self.trains_on(lang, pivot)]
+            yield from self.head(TaskInputs(pivot)).read_files(spoken, trained)
+
+    def train(
+        self,
+        aligned: AlignedEncoder,
+        languages: tuple[str, ...],
+        inputs: TaskInputs,
+        runtime: Runtime,
+        folder: Path,
+    ) -> Mapping[str, object]:
+        """Train one model, or one per direction where the pivot's transforms differ by language."""
+        from raxalign.tasks.transfer.training import train
+
+        return train(self.head(inputs), aligned, languages, runtime, folder)
+
+    def evaluate(
+        self,
+        aligned: AlignedEncoder,
+        languages: tuple[str, ...],
+        inputs: TaskInputs,
+        runtime: Runtime,  # noqa: ARG002
+        trained: Path | None,
+    ) -> Outcome:
+        """Score every language on the splits that are given, by the weights that `selection`
+        chooses.
+        """
+        from raxalign.tasks.transfer.evaluation import evaluate
+
+        assert trained is not None, "the plan makes the training first"
+        return evaluate(self.head(inputs), aligned, languages, trained)
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """Report data that the hub or the phrasebook does not have, paths without or with {lang},
+        and options that need others.
+        """
+        faults = self._data_faults(languages, pivot)
+        if getattr(self.params, "code_switching", "none") != "none" and not self.translates():
+            faults.append(
+                "code_switching mixes languages that are trained on: it needs `setting:"
+                " translate-train`"
+            )
+        if self.refit() is not None and not self.leaves_one_encoder():
+            faults.append(
+                "readout: refit fits on the one encoder that a zero-shot training keeps: it needs"
+                f" {self.refit_needs}`selection: pivot-dev` or `last`"
+            )
+        sets, selection = self.evaluated_sets(), self.selection()
+        if not isinstance(sets, str):
+            if sets.dev is None and selection != "last":
+                needed = "data.dev" if isinstance(sets, DataFiles) else "a dev set"
+                faults.append(
+                    f"selection: {selection} needs {needed}; without one write `selection: last`"
+                )
+            if sets.dev is None and sets.test is None:
+                faults.append("data has neither dev nor test: there is nothing to evaluate")
+        if isinstance(self.params.data, DataFiles):
+            faults += self._path_faults(self.params.data)
+        return faults
+
+    def _path_faults(self, data: DataFiles) -> list[str]:
+        """Files of one language where several are read, and the reverse."""
+        by_language, faults = differs_by_language(data.train), list[str]()
+        if by_language and not self.translates():
+            setting = getattr(self.params, "setting", "zero-shot")
+            faults.append(
+                f"data.train holds {{lang}}: {setting} training reads the pivot alone; write"
+                " {pivot}"
+            )
+        if not by_language and self.translates():
+            faults.append(
+                "data.train: translate-train reads one file per language; put {lang} in the path"
+            )
+        if self.one_language_files and any(
+            path is not None and not differs_by_language(path) for path in (data.dev, data.test)
+        ):
+            faults.append(
+                "data.dev and data.test: need one file per language: put {lang} in the path"
+            )
+        return faults
+
+    def _data_faults(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """A data set of the hub without a name, and rows that the phrasebook does not have."""
         if self.params.data == "hub":
             named = all(found.dataset for found in self.hub_sets(pivot, pivot).values())
             return [] if named else ["data: hub needs the name of a data set (dataset)"]

@@ -17,11 +17,10 @@ from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.errors import DataError
 from raxalign.running import Sentence
-from raxalign.tasks.classification.files import ExampleFile
-from raxalign.tasks.classification.hub import read_hub
+from raxalign.tasks.classification.reading import ExampleFile, read_hub
 from raxalign.tasks.classification.scheme import SCHEME
 from raxalign.tasks.transfer.fingerprints import unit
-from raxalign.tasks.transfer.task import HubSet, path_of
+from raxalign.tasks.transfer.params import HubSet, path_of
 from raxalign.tasks.vectors.pairs import SentencePairs
 
 if TYPE_CHECKING:
@@ -146,8 +145,7 @@ class XnliSentences:
         self, path: Path, split: Split, lang: str, pivot: str, report: Report = refuse
     ) -> list[Example]:
         alone = lang == pivot or differs_by_language(self._template(split))
-        rows = ExampleFile(path, lang, split, alone, SCHEME).stream(report)
-        return [row for row in rows if row is not None]
+        return list(ExampleFile(path, lang, split, alone, SCHEME).read(report).rows)
 
     def _template(self, split: Split) -> str:
         template: str = getattr(self.files, split)

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from raxalign.plan.estimates.cost import duration, roughly, seconds_by_key
-from raxalign.store.artifacts import ArtifactStore
 from tests.ledgers import made_up
 
 
 def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path: Path) -> None:
     opened, _ = made_up(tmp_path)
     stage = next(stage for stage in opened.plan.stages.values() if stage.kind == "bitext")
-    ArtifactStore(opened.root).make("bitext", stage.key, lambda _: {})
-    seconds = seconds_by_key(opened.plan, opened.root)
+    opened.storage.artifacts.make("bitext", stage.key, lambda _: {})
+    seconds = seconds_by_key(opened.plan, opened.storage)
     kinds = {key: opened.plan.stages[key].kind for key in seconds}
     evaluations = [key for key, kind in kinds.items() if kind == "evaluation"]
     assert len(evaluations) == sum(
@@ -23,7 +22,7 @@ def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path: Path) -> None:
     )
     assert {seconds[key] for key in evaluations} == {2.0}
     assert [key for key, kind in kinds.items() if kind != "evaluation"] == [stage.key]
-    assert seconds[stage.key] == ArtifactStore(opened.root).manifest("bitext", stage.key).seconds
+    assert seconds[stage.key] == opened.storage.artifacts.manifest("bitext", stage.key).seconds
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from raxalign.errors import GridError, RaxalignError
 from raxalign.plan.expansion.encoders import all_encoders
 from raxalign.plan.expansion.expand import expand
 from raxalign.stages import Workshop
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
@@ -74,7 +73,7 @@ def test_training_pairs_are_the_first_ones_that_have_the_pieces(folder):
     text = grid.text_of_file.replace("{test: 30, dev: 30}", "{test: 1, dev: 1}")
     grid.path.write_text(text, encoding="utf-8")
     plan, root = expand(load(grid.path)), folder / "storage"
-    workshop = Workshop(plan, ArtifactStore(str(root)), Ledger(str(root)), Runtime(), root)
+    workshop = Workshop(plan, Storage(str(root)), Runtime())
     made = workshop.ensure(bitexts(plan)["training"].key)
     assert read_table(made / "data").column("id").to_pylist() == [1, 4]
 

@@ -43,7 +43,7 @@ GRID = {
 
 
 def compared(opened: Opened, ledger: Ledger | None, baseline: str | None = None) -> list[Compared]:
-    found = rows(opened.plan, ledger or Ledger(opened.root))
+    found = rows(opened.plan, ledger or opened.storage.ledger)
     return comparisons(
         cells(found, opened.plan.pivot, opened.plan.measured),
         opened.plan,
@@ -231,7 +231,7 @@ def filled(folder: Path, skills: dict[str, float], seeds: str) -> tuple[Opened, 
     opened = open_grid(
         write_grid(folder, **{**GRID, "seeds": seeds}), storage=str(folder / "storage")
     )  # type: ignore[arg-type]
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         for task, key in trial.evaluations.items():
             rng = np.random.default_rng(int(key[:8], 16))
@@ -303,7 +303,7 @@ def test_values_under_outdated_readouts_say_so_and_those_of_the_pivot_do_not(
 
 def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path: Path) -> None:
     opened = open_grid(write_grid(tmp_path, **GRID), storage=str(tmp_path / "storage"))  # type: ignore[arg-type]
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         scores, table = words(trial.languages, 0.5, np.random.default_rng(0))
         wrong = [

@@ -11,8 +11,6 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.results import rows
 from raxalign.report.plans import as_json, as_text
 from raxalign.report.status import status
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 from raxalign.sweep import grid
 from tests.aws import BUCKET, Proxy
 from tests.grids import write_grid
@@ -38,17 +36,17 @@ def opened(proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ope
 
 
 def test_a_plan_of_a_thousand_trials_asks_ten_times_at_most(opened: Opened, proxy: Proxy) -> None:
-    assert "991 trials" in as_text(opened.plan, opened.root, opened.run)
+    assert "991 trials" in as_text(opened.plan, opened.storage, opened.run)
     assert len(proxy.requests) <= 10
     proxy.requests.clear()
-    as_json(opened.plan, opened.root, opened.run)
+    as_json(opened.plan, opened.storage, opened.run)
     assert len(proxy.requests) <= 10
 
 
 def test_the_state_of_a_thousand_trials_asks_ten_times_at_most(
     opened: Opened, proxy: Proxy
 ) -> None:
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     ledger.fail(opened.plan.trials[5].key, {"message": "no"})
     proxy.requests.clear()
     found = status(opened.plan, ledger)
@@ -58,7 +56,7 @@ def test_the_state_of_a_thousand_trials_asks_ten_times_at_most(
 
 
 def test_what_is_done_is_seen_by_listings(opened: Opened, proxy: Proxy) -> None:
-    store, ledger, plan = ArtifactStore(opened.root), Ledger(opened.root), opened.plan
+    store, ledger, plan = opened.storage.artifacts, opened.storage.ledger, opened.plan
     stages = [stage for stage in plan.stages.values() if not stage.inline]
     made = [stage for stage in stages if stage.kind != "evaluation"][:9]
     for stage in made:
@@ -67,10 +65,10 @@ def test_what_is_done_is_seen_by_listings(opened: Opened, proxy: Proxy) -> None:
     for key in keys:
         score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
         ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
-    text = as_text(plan, opened.root, opened.run)
+    text = as_text(plan, opened.storage, opened.run)
     assert f"evaluations: 991 ({len(set(keys))} done)" in text
     assert len(rows(plan, ledger)) == 9
-    for read in (lambda: as_text(plan, opened.root, opened.run), lambda: rows(plan, ledger)):
+    for read in (lambda: as_text(plan, opened.storage, opened.run), lambda: rows(plan, ledger)):
         proxy.requests.clear()
         read()
         assert len(proxy.requests) <= 10
@@ -90,7 +88,7 @@ def test_a_finished_grid_asks_ten_times_at_most(
     )
     opened = open_grid(path, storage=f"s3://{BUCKET}/{tmp_path.name}")
     score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
-    store, ledger = ArtifactStore(opened.root), Ledger(opened.root)
+    store, ledger = opened.storage.artifacts, opened.storage.ledger
     for key, stage in opened.plan.stages.items():
         if stage.kind == "evaluation":
             ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
@@ -103,9 +101,9 @@ def test_a_finished_grid_asks_ten_times_at_most(
     assert len(proxy.requests) <= 10
     plan = opened.plan
     looks = {
-        "plan": lambda: as_text(plan, opened.root, opened.run),
+        "plan": lambda: as_text(plan, opened.storage, opened.run),
         "status": lambda: status(plan, ledger),
-        "results": lambda: rows(plan, Ledger(opened.root)),
+        "results": lambda: rows(plan, opened.storage.ledger),
     }
     for name, look in looks.items():  # the first one of a machine
         monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / name))

@@ -16,7 +16,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, again, below, dev_score, made_again, weights_of
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.tombstones import Tombstones, drop
+from raxalign.store.storage import Storage
 from tests.grids import write_grid
 
 
@@ -137,11 +137,11 @@ def test_what_was_not_kept_is_named_with_its_time_and_only_where_it_is_needed(
     plan: Plan, tmp_path: Path
 ) -> None:
     root = str(tmp_path)
-    store, tombstones = ArtifactStore(root), Tombstones(root)
+    store, tombstones = ArtifactStore(root), Storage(root).tombstones
     trial = next(t for t in plan.trials if t.method == "finetune")
     store.make("aligned", trial.aligned, lambda folder: {"n": (folder / "w").write_bytes(b"w")})
     assert again([]) is None
-    drop(store, "aligned", trial.aligned, "run.keep: none")
+    Storage(store.root).drop("aligned", trial.aligned, "run.keep: none")
     told = "the weights of this trial were not kept (run.keep: none); they are made again, about"
     assert str(made_again(plan, frozenset(), frozenset(), tombstones.all())).startswith(told)
     done = {key for t in plan.trials for key in t.evaluations.values()}

@@ -21,7 +21,7 @@ def test_two_methods_have_the_same_number_of_trials_at_any_moment(tmp_path: Path
     assert len(opened.plan.studies) == 2
     for most in (2, 4, 100):
         run(source, most=most)
-        counts = [len(read_record(opened.root, study).tried) for study in opened.plan.studies]
+        counts = [len(read_record(opened.storage, study).tried) for study in opened.plan.studies]
         assert max(counts) - min(counts) <= 1
         source = source_of(opened)
     assert counts == [5, 5]
@@ -31,7 +31,7 @@ def test_a_budget_of_time_counts_the_work_of_the_trials(tmp_path: Path) -> None:
     opened = open_search(search_grid(tmp_path, "budget: 35 s, confirm: 0"))
     run(source_of(opened))
     (study,) = opened.plan.studies
-    record = read_record(opened.root, study)
+    record = read_record(opened.storage, study)
     assert [entry.seconds for entry in record.tried] == [10.0] * 4
     assert record.finished
 
@@ -55,7 +55,7 @@ def test_every_sampler_spends_its_budget_on_different_points(tmp_path: Path, sam
     )
     run(source_of(opened))
     (study,) = opened.plan.studies
-    tried = read_record(opened.root, study).tried
+    tried = read_record(opened.storage, study).tried
     assert len({str(entry.values) for entry in tried}) == len(tried) == 8
 
 
@@ -63,7 +63,7 @@ def test_a_space_whose_points_were_all_tried_ends_the_study(tmp_path: Path) -> N
     spaces = "lambda: 1, layers: {choice: [last, 1]}, epochs: {int: [1, 2]}"
     opened = open_search(search_grid(tmp_path, "trials: 40, confirm: 0", spaces=spaces))
     assert len(run(source_of(opened))) == 4
-    assert read_record(opened.root, opened.plan.studies[0]).finished
+    assert read_record(opened.storage, opened.plan.studies[0]).finished
 
 
 def test_a_failed_trial_counts_and_is_not_chosen(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_failed_trial_counts_and_is_not_chosen(tmp_path: Path) -> None:
     while not source.exhausted:
         plan = source.more(failed, 1)
         failed = {trial.key: "again" for trial in plan.trials} if plan is not None else {}
-    record = read_record(opened.root, opened.plan.studies[0])
+    record = read_record(opened.storage, opened.plan.studies[0])
     assert [(entry.state, entry.reason) for entry in record.tried] == [
         ("failed", "training diverged"),
         ("failed", "again"),

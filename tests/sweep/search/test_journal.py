@@ -11,7 +11,7 @@ from raxalign.errors import StorageError
 from raxalign.plan.load import open_grid
 from raxalign.plan.study import Study
 from raxalign.store.files import files_of
-from raxalign.store.studies import Studies
+from raxalign.store.storage import Storage
 from raxalign.sweep.search.journal import Journal, StudyLog
 from raxalign.sweep.search.samplers import Proposal
 from tests.searches import open_search, run, search_grid, source_of
@@ -26,7 +26,7 @@ def study(tmp_path: Path) -> Study:
 
 
 def test_a_point_is_one_line_of_the_journal(tmp_path: Path, study: Study) -> None:
-    journal = Journal.open(str(tmp_path), tmp_path)
+    journal = Journal.open(Storage(str(tmp_path)), tmp_path)
     with journal.turn() as storage:
         log = StudyLog(storage, study)
         before = journal.path.read_bytes().count(b"\n")
@@ -51,7 +51,7 @@ def point(number: int) -> Proposal:
 
 def machines(tmp_path: Path, *names: str) -> list[Journal]:
     """Journals of one object store on several machines."""
-    return [Journal.open(f"memory://{tmp_path}", tmp_path / name) for name in names]
+    return [Journal.open(Storage(f"memory://{tmp_path}"), tmp_path / name) for name in names]
 
 
 def add(journal: Journal, study: Study, number: int) -> None:
@@ -127,8 +127,8 @@ def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(
     def silent() -> None:
         with late.turn() as storage:
             StudyLog(storage, study).add(point(1), {"owner": "late"})
-            held = files_of(late.root).names("locks/studies")
-            files_of(late.root).write(f"locks/studies/{max(held)}", b'{"done": true}')
+            held = late.storage.files.names("locks/studies")
+            late.storage.files.write(f"locks/studies/{max(held)}", b'{"done": true}')
             add(other, study, 1)
 
     with pytest.raises(StorageError, match=r"another machine has written.*Run the grid again"):
@@ -143,13 +143,13 @@ def test_a_driver_without_a_question_asks_an_object_store_seldom(
     assert not journal.rests
     add(journal, study, 0)
     assert journal.rests
-    on_disk = Journal.open(str(tmp_path), tmp_path)
+    on_disk = Journal.open(Storage(str(tmp_path)), tmp_path)
     add(on_disk, study, 0)
     assert not on_disk.rests
 
 
 def test_a_record_is_read_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    studies = Studies(str(tmp_path))
+    studies = Storage(str(tmp_path)).studies
     studies.write("finetune-de-1", {"study": "finetune-de-1"})
     assert studies.read_many(["finetune-de-1", "other"]) == {
         "finetune-de-1": {"study": "finetune-de-1"}

@@ -23,7 +23,7 @@ PRUNED = f"{SEARCH}, pruner: {{name: asha, startup: 1, reduction: 2}}"
 
 def tried_in(opened: Opened) -> tuple[Tried, ...]:
     (study,) = opened.plan.studies
-    return read_record(opened.root, study).tried
+    return read_record(opened.storage, study).tried
 
 
 def forked(work: Callable[[], object], *, dies_at: int | None = None) -> int:
@@ -103,7 +103,7 @@ def test_a_half_written_line_of_the_journal_is_left_out(tmp_path: Path) -> None:
 
 def test_two_drivers_on_one_study_make_each_trial_once(tmp_path: Path) -> None:
     opened = open_search(search_grid(tmp_path, SEARCH))
-    ledger, ran = Ledger(opened.root), []
+    ledger, ran = opened.storage.ledger, []
     drivers = [source_of(opened), source_of(opened)]
     ended: list[dict[str, str | None]] = [{}, {}]
     while not all(driver.exhausted for driver in drivers):

@@ -11,7 +11,6 @@ import pytest
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.tried import read_record
 from raxalign.store.files import files_of
-from raxalign.store.ledger import Ledger
 from raxalign.sweep.search import journal
 from raxalign.tracking.drivers import SILENCE, Driver
 from tests.aws import BUCKET, Proxy
@@ -36,11 +35,11 @@ def test_drivers_on_two_machines_make_each_trial_once(opened: Opened, tmp_path: 
         for plan, done in zip(plans, ended, strict=True):
             for trial in plan.trials if plan is not None else ():
                 assert plan is not None
-                measure(Ledger(opened.root), plan, trial)
+                measure(opened.storage.ledger, plan, trial)
                 done[trial.key] = None
                 ran.append(trial.key)
     assert len(ran) == len(set(ran)) == 3 + 1
-    record = read_record(opened.root, opened.plan.studies[0])
+    record = read_record(opened.storage, opened.plan.studies[0])
     assert [entry.state for entry in record.tried] == ["done"] * 3
     assert len({str(entry.values) for entry in record.tried}) == 3
 
@@ -54,7 +53,7 @@ def test_a_machine_that_is_lost_loses_no_point(opened: Opened, tmp_path: Path) -
     own = heir.more({}, 1)
     assert own is not None
     assert own.trials[0].key != left.trials[0].key, "the other machine gives signs of life"
-    measure(Ledger(opened.root), own, own.trials[0])
+    measure(opened.storage.ledger, own, own.trials[0])
     grow_old(opened.root, lost.owner.token)
     taken = heir.more({own.trials[0].key: None}, 1)
     assert taken is not None

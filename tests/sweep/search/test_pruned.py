@@ -6,9 +6,8 @@ from pathlib import Path
 
 from raxalign.plan.load import reopened
 from raxalign.plan.tried import read_record
-from raxalign.store.ledger import Ledger
 from raxalign.sweep import grid
-from raxalign.sweep.grid import copy_all, local_folder, target_of
+from raxalign.sweep.grid import copy_all, target_of
 from raxalign.sweep.pruned import pruned_events
 from tests.searches import open_search, run, search_grid, source_of
 
@@ -21,7 +20,7 @@ def test_each_pruned_trial_is_an_end_with_its_place(tmp_path: Path, monkeypatch)
     ran = run(source_of(first))
     opened = reopened(first)
     (study,) = opened.plan.studies
-    pruned = read_record(opened.root, study).pruned
+    pruned = read_record(opened.storage, study).pruned
     events = pruned_events(opened)
     assert [event.pruned for event in events] == [
         entry.stopped.words for entry in pruned if entry.stopped is not None
@@ -32,7 +31,7 @@ def test_each_pruned_trial_is_an_end_with_its_place(tmp_path: Path, monkeypatch)
 
     brought = []
     monkeypatch.setattr(grid, "sync", lambda plan, target, found: brought.append(found))
-    local = local_folder(opened.root)
+    local = opened.storage.local
     copy_all(opened, target_of(opened, local), local)
     assert brought == [events]
 
@@ -42,7 +41,7 @@ def test_a_trial_that_was_made_whole_elsewhere_is_not_among_them(tmp_path: Path)
     run(source_of(first))
     one, *others = pruned_events(reopened(first))
     for key in one.trial.evaluations.values():
-        Ledger(first.root).write(key, {"scores": [], "notes": {}}, None)
+        first.storage.ledger.write(key, {"scores": [], "notes": {}}, None)
     assert pruned_events(reopened(first)) == others
 
 

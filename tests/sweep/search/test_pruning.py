@@ -17,6 +17,7 @@ from raxalign.report.studies import plan_lines, status_lines
 from raxalign.stages.watching import Watched
 from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.search.journal import StudyLog
 from raxalign.sweep.trial import attempt
@@ -58,7 +59,7 @@ def stops_of(devs: Sequence[float]) -> list[int | None]:
 
 
 def test_trials_far_behind_are_pruned_at_a_rung(pruned: Opened) -> None:
-    record = read_record(pruned.root, pruned.plan.studies[0])
+    record = read_record(Storage(pruned.root), pruned.plan.studies[0])
     devs = [planted_dev(entry.values) for entry in record.tried]
     stopped = [entry.stopped.step if entry.stopped else None for entry in record.tried]
     assert stopped == stops_of(devs)
@@ -73,7 +74,7 @@ def test_trials_far_behind_are_pruned_at_a_rung(pruned: Opened) -> None:
 def test_a_pruned_trial_is_no_result_and_is_not_wanted_again(pruned: Opened) -> None:
     there = Ledger(pruned.root).keys()
     plan = pruned.plan
-    done = read_record(pruned.root, plan.studies[0]).done
+    done = read_record(Storage(pruned.root), plan.studies[0]).done
     assert len(plan.trials) == len(done) + 1  # and the one that confirms
     assert {key for trial in plan.trials for key in trial.evaluations.values()} == there
     assert run(source_of(pruned)) == []
@@ -96,9 +97,9 @@ def test_the_study_has_the_state_the_last_value_and_the_curve(pruned: Opened) ->
 
 
 def test_the_status_says_what_pruning_saved(pruned: Opened) -> None:
-    record = read_record(pruned.root, pruned.plan.studies[0])
+    record = read_record(Storage(pruned.root), pruned.plan.studies[0])
     ended = [entry.stopped.step for entry in record.pruned if entry.stopped]
-    line = status_lines(pruned.plan, pruned.root)[1]
+    line = status_lines(pruned.plan, Storage(pruned.root))[1]
     told = f"saved {sum(90 - step for step in ended)} of their {90 * len(ended)} training steps"
     assert line.startswith(f"  {len(ended)} of {TRIALS} trials pruned, which {told} (about ")
 
@@ -106,7 +107,7 @@ def test_the_status_says_what_pruning_saved(pruned: Opened) -> None:
 def test_the_same_trials_are_pruned_another_time(pruned: Opened, tmp_path: Path) -> None:
     opened = open_search(search_grid(tmp_path, ASHA))
     run(source_of(opened))
-    once, again = (read_record(o.root, o.plan.studies[0]).tried for o in (pruned, opened))
+    once, again = (read_record(Storage(o.root), o.plan.studies[0]).tried for o in (pruned, opened))
     assert [(e.values, e.state) for e in once] == [(e.values, e.state) for e in again]
 
 
@@ -170,7 +171,7 @@ def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(
 ) -> None:
     more = f"search: {{metric: {metric}, trials: 8, pruner: asha}}\n"
     opened = open_search(search_grid(tmp_path, "", tasks=(tasks,), more=more))
-    assert plan_lines(opened.plan, opened.root)[1] == f"  {said}"
+    assert plan_lines(opened.plan, opened.storage)[1] == f"  {said}"
 
 
 def test_what_confirms_and_what_a_grid_names_is_run_whole(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_the_languages_of_the_metric_are_measured(
 def test_trainings_that_all_trials_share_are_not_pruned(tmp_path: Path) -> None:
     methods = ("rotation: {center: {choice: [false, true]}}",)
     opened = open_search(search_grid(tmp_path, "trials: 2, pruner: asha", methods=methods))
-    assert plan_lines(opened.plan, opened.root)[1] == (
+    assert plan_lines(opened.plan, opened.storage)[1] == (
         "  nothing can be pruned: all trials share one training of xnli"
     )
 
@@ -225,10 +226,10 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     point = [Suggestion(0, {"lambda": 0.5, "layers": "last"})]
     plan = reopened(opened, lambda _: point).plan
     (trial,) = plan.trials
-    curves = DevCurves(opened.root, study.name)
+    curves = DevCurves(opened.storage, study.name)
     for number in range(4):  # four trials that know everything
         curves.write(f"other-{number}", DevCurve((DevPoint(10, 1.0, 1.0),) * 2, 15))
-    job = Job(opened.root, write_plan(plan, opened.root))
+    job = Job(opened.storage, write_plan(plan, opened.storage))
     told: list[tuple[str, int]] = []
     scored = lambda metrics, step: told.extend((name, step) for name in metrics)  # noqa: E731
     assert attempt(job, trial.key, scored=scored) is None
@@ -237,7 +238,7 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     assert curve.pruned
     assert [point.step for point in curve.points] == [5]
     assert ("xnli/dev_de_accuracy", 5) in told
-    ledger = Ledger(opened.root)
+    ledger = opened.storage.ledger
     assert ledger.keys() == set()  # the searched task runs first
 
     whole = search_grid(
@@ -245,9 +246,9 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     )
     named = open_search(whole).plan
     assert [entry.key for entry in named.trials] == [trial.key]
-    assert attempt(Job(opened.root, write_plan(named, opened.root)), trial.key) is None
+    assert attempt(Job(opened.storage, write_plan(named, opened.storage)), trial.key) is None
     other = str(tmp_path / "undisturbed")
-    assert attempt(Job(other, write_plan(named, other)), trial.key) is None
+    assert attempt(Job(Storage(other), write_plan(named, Storage(other))), trial.key) is None
     keys = list(trial.evaluations.values())
     found, expected = ledger.read_many(keys), Ledger(other).read_many(keys)
     assert {k: r["scores"] for k, r in found.items()} == {

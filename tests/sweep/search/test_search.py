@@ -9,7 +9,6 @@ import pytest
 import raxalign as rx
 from raxalign.plan.tried import read_record
 from raxalign.store.dev_curves import DevCurves
-from raxalign.store.ledger import Ledger
 from tests.searches import METRIC, search_grid
 
 FINETUNE = (
@@ -34,8 +33,8 @@ def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(
     opened = rx.plan(path, storage=str(tmp_path / "storage"))
     finished = rx.run(opened)
     study = opened.plan.studies[0]
-    record = read_record(opened.root, study)
-    curves = DevCurves(opened.root, study.name).all()
+    record = read_record(opened.storage, study)
+    curves = DevCurves(opened.storage, study.name).all()
     assert finished.failed == {}
     assert record.finished
     assert {entry.state for entry in record.tried} <= {"done", "pruned"}
@@ -59,9 +58,9 @@ def test_a_search_runs_beside_the_grid_s_own_trials_and_is_found_done(tmp_path: 
     opened = rx.plan(path, storage=str(tmp_path / "storage"))
     finished = rx.run(opened)
     assert (finished.done, finished.failed) == (1 + 3 + 1, {})
-    record = read_record(opened.root, opened.plan.studies[0])
+    record = read_record(opened.storage, opened.plan.studies[0])
     assert [entry.state for entry in record.tried] == ["done"] * 3
     assert all(entry.seconds for entry in record.tried)
     again = rx.plan(path, storage=str(tmp_path / "storage"))
-    assert again.plan.cached(Ledger(opened.root).keys()) == 5
+    assert again.plan.cached(opened.storage.ledger.keys()) == 5
     assert rx.run(again).done == 0

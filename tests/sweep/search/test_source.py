@@ -12,6 +12,7 @@ from raxalign.plan.tried import read_record
 from raxalign.plan.values.dev_values import DevScores
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from tests import searches
 from tests.searches import METRIC, measure, open_search, planted, run, search_grid, source_of
@@ -21,7 +22,7 @@ def test_a_search_finds_what_is_best_on_dev_though_test_contradicts_it(tmp_path:
     opened = open_search(search_grid(tmp_path, "trials: 24, confirm: 2"))
     ran = run(source_of(opened))
     (study,) = opened.plan.studies
-    record = read_record(opened.root, study)
+    record = read_record(opened.storage, study)
     (best,) = record.chosen
     assert len(ran) == 24 + 2
     assert record.finished
@@ -37,7 +38,7 @@ def test_no_test_value_reaches_the_sampler(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(searches, "planted", lambda trial, test=test: (planted(trial)[0], test))
         opened = open_search(search_grid(tmp_path / name, "trials: 12, confirm: 0"))
         run(source_of(opened))
-        records.append(read_record(opened.root, opened.plan.studies[0]))
+        records.append(read_record(opened.storage, opened.plan.studies[0]))
     assert records[0] == records[1]
 
 
@@ -46,7 +47,7 @@ def test_the_scores_of_a_search_are_those_of_development_sets(tmp_path: Path) ->
     run(source_of(opened))
     plan = reopened(opened).plan
     for trial in plan.trials:
-        scores = DevScores(plan, Ledger(opened.root)).of(trial)
+        scores = DevScores(plan, opened.storage.ledger).of(trial)
         assert scores[METRIC] == planted(trial)[0]
         assert planted(trial)[1] not in scores.values()
 
@@ -59,7 +60,7 @@ def test_after_its_time_a_search_suggests_nothing_more_and_confirms_nothing(
     late = source_of(opened)
     late.deadline = time.monotonic()
     assert len(run(late)) <= 1  # the point that was left
-    record = read_record(opened.root, opened.plan.studies[0])
+    record = read_record(opened.storage, opened.plan.studies[0])
     assert len(record.tried) == 3
     assert not record.finished
 
@@ -68,7 +69,7 @@ def test_test_values_are_shown_of_confirmed_trials_alone(tmp_path: Path) -> None
     opened = open_search(search_grid(tmp_path, "trials: 4, confirm: 2"))
     run(source_of(opened))
     plan = reopened(opened).plan
-    found = rows(plan, Ledger(opened.root))
+    found = rows(plan, opened.storage.ledger)
     splits = {(row["searched"], row["split"]) for row in found}
     assert splits == {("suggested", "dev"), ("confirmed", "dev"), ("confirmed", "test")}
     seeds = {row["seed"] for row in found if row["searched"] == "confirmed"}
@@ -80,7 +81,7 @@ def test_a_grid_that_names_the_values_finds_the_trials_done(tmp_path: Path) -> N
     opened = open_search(search_grid(tmp_path, "trials: 3, confirm: 0"))
     run(source_of(opened))
     (study,) = opened.plan.studies
-    first = read_record(opened.root, study).tried[0].values
+    first = read_record(opened.storage, study).tried[0].values
     named = f"finetune: {{lambda: {first['lambda']}, layers: {first['layers']}, batch_size: 16}}"
     path = search_grid(tmp_path, "", methods=(named,), more="", name="later.yaml")
     later = open_search(path)
@@ -93,7 +94,7 @@ def test_two_metrics_have_a_front_whose_points_are_all_confirmed(tmp_path: Path)
     opened = open_search(path)
     ran = run(source_of(opened))
     (study,) = opened.plan.studies
-    record = read_record(opened.root, study)
+    record = read_record(opened.storage, study)
     front = {entry.number: entry.scores for entry in record.chosen}
     assert len(front) >= 3
     for entry in record.tried:
@@ -124,7 +125,7 @@ def test_a_metric_without_a_dev_score_fails_its_trials_and_names_those_there_are
     plan = source.more({}, 1)
     assert plan is not None
     source.more({plan.trials[0].key: None}, 1)
-    (entry,) = read_record(opened.root, opened.plan.studies[0]).tried
+    (entry,) = read_record(opened.storage, opened.plan.studies[0]).tried
     assert entry.state == "failed"
     assert "search.metric: no development score xnli/avg_zero_shot/f1" in entry.reason
 
@@ -134,7 +135,7 @@ def test_a_point_that_the_grid_excludes_is_not_run(tmp_path: Path) -> None:
     more = f"{exclude}search: {{metric: {METRIC}, trials: 8, confirm: 0}}\n"
     opened = open_search(search_grid(tmp_path, "", more=more))
     ran = run(source_of(opened))
-    record = read_record(opened.root, opened.plan.studies[0])
+    record = read_record(opened.storage, opened.plan.studies[0])
     excluded = [entry for entry in record.tried if entry.values["layers"] == 1]
     assert excluded
     assert {entry.state for entry in excluded} == {"impossible"}
@@ -144,13 +145,13 @@ def test_a_point_that_the_grid_excludes_is_not_run(tmp_path: Path) -> None:
 def test_a_search_on_a_finished_grid_starts_from_its_results(tmp_path: Path) -> None:
     named = "finetune: {lambda: [0.1, 1, 100], layers: [last, 1], batch_size: 16}"
     grid = open_search(search_grid(tmp_path, "", methods=(named,), more="", name="grid.yaml"))
-    write_plan(grid.plan, grid.root)
+    write_plan(grid.plan, Storage(grid.root))
     for trial in grid.plan.trials:
         measure(Ledger(grid.root), grid.plan, trial)
     opened = open_search(search_grid(tmp_path, "trials: 10, confirm: 0", name="search.yaml"))
     ran = run(source_of(opened))
     (study,) = opened.plan.studies
-    tried = read_record(opened.root, study).tried
+    tried = read_record(opened.storage, study).tried
     measured = [entry.values for entry in tried if entry.measured]
     assert sorted((v["lambda"], str(v["layers"])) for v in measured) == [
         (0.1, "1"),

@@ -1,0 +1,248 @@
+"""The head of labels: how examples are read, which classifier reads them, and its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from raxalign.arrays import offsets_of, ranges
+from raxalign.config.sources import differs_by_language
+from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
+from raxalign.encoders.models.static import StaticEncoder
+from raxalign.errors import DataError
+from raxalign.tasks.classification.examples import (
+    Example,
+    Examples,
+    ExampleTable,
+    Part,
+    counterparts,
+    read_examples,
+    training_parts,
+    write_examples,
+)
+from raxalign.tasks.classification.metrics import METRICS
+from raxalign.tasks.classification.model import SentenceClassifier, WordClassifier
+from raxalign.tasks.classification.reading import ExampleFile, read_hub
+from raxalign.tasks.transfer.head import Given, Head, HeldOut, noted
+from raxalign.tasks.transfer.lists import chained
+from raxalign.tasks.transfer.selection import readers
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.tasks.base import TaskInputs
+    from raxalign.tasks.transfer.params import HubSet, Split
+    from raxalign.train.loop import TrainSettings
+
+Classifier = SentenceClassifier | WordClassifier
+_PHRASEBOOK_SEED = 0
+"""The examples are data: they do not change with the seed of a trial."""
+
+
+class LabelHead(Head):
+    """Examples, a classifier, and its probabilities (examples, labels)."""
+
+    def __init__(self, task: Any, inputs: TaskInputs) -> None:
+        super().__init__(task, inputs)
+        self.scheme = task.scheme()
+        self.allowed = 0.5 if task.repeats else 0.0
+
+    def read_local(self, split: Split, lang: str, report: Report = refuse) -> Examples:
+        """Read a local file."""
+        alone = differs_by_language(getattr(self.params.data, split)) or lang == self.pivot
+        return ExampleFile(self.path(split, lang), lang, split, alone, self.scheme).read(report)
+
+    def read_hub(self, found: HubSet, split: Split) -> Examples:
+        """Read a split of a data set of the hub."""
+        return read_hub(found, split, self.scheme, self.inputs.downloads)
+
+    def read_phrasebook(self, split: Split, lang: str, source: str) -> Examples:
+        """Read examples of the phrasebook."""
+        n: int = getattr(self.params.phrasebook, split)
+        paired = bool(self.scheme.columns.second)
+        made = enumerate(self.task.phrasebook(n, lang, split, _PHRASEBOOK_SEED), 1)
+        rows = (
+            Example(" ".join(first), " ".join(second) if paired else None, label, i)
+            for i, (first, second, label) in made
+        )
+        return Examples(source, ExampleTable.of(rows))
+
+    read_prepared = staticmethod(read_examples)
+    write_prepared = staticmethod(write_examples)
+
+    def choosing(self, languages: Sequence[str]) -> Sequence[str]:
+        """Return those of the languages whose development sets choose the weights."""
+        each = self.params.models == "each" and self.params.selection != "last"
+        return readers("target-dev" if each else self.params.selection, languages, self.pivot)
+
+    def compare_trained(self, languages: Sequence[str]) -> Iterator[FileRead]:
+        """Compare training files with the pivot's, line by line, where languages are mixed."""
+        if self.params.code_switching != "sentence":
+            return
+        pivot = self.training_rows(self.pivot)
+        for lang in languages:
+            if lang != self.pivot:
+
+                def read(_: Report, lang: str = lang) -> int:
+                    counterparts(self.training_rows(lang), pivot, whole=True)
+                    return 0
+
+                yield read_through(self.path("train", lang), read)
+
+    def new_model(
+        self, aligned: AlignedEncoder, labels: Sequence[str], seed: int, *, training: bool = True
+    ) -> Classifier:
+        """Make a classifier: a fine-tuned one on a transformer, one over frozen word vectors on a
+        static encoder.
+        """
+        dropout = self.params.dropout if training else 0.0
+        if isinstance(aligned.encoder, StaticEncoder):
+            shape = (len(self.scheme.columns.texts), self.params.static_head.hidden, len(labels))
+            return WordClassifier(aligned, shape, dropout=dropout, seed=seed)
+        length = self.params.max_length
+        return SentenceClassifier(
+            aligned, len(labels), dropout=dropout, max_length=length, seed=seed
+        )
+
+    def settings(self, model: Classifier) -> TrainSettings:
+        """Return the settings of the training, over frozen word vectors with the rate of their
+        head.
+        """
+        settings = super().settings(model)
+        if isinstance(model, WordClassifier):
+            return replace(settings, learning_rate=self.params.static_head.learning_rate)
+        return settings
+
+    def labels(self, rows: Sequence[Examples]) -> tuple[str, ...]:
+        """Return the labels of the task, or else those of the training examples, sorted. Raises
+        `DataError` where there are fewer than two.
+        """
+        found = self.scheme.labels or tuple(
+            sorted({label for examples in rows for label in examples.label_names()})
+        )
+        if len(found) < 2:
+            source = ", ".join(examples.source for examples in rows)
+            told = f"has the label {', '.join(found)} alone"
+            raise DataError(source, told, remedy="A classifier needs two labels at least")
+        return found
+
+    def groups(
+        self, given: Mapping[str, Examples]
+    ) -> list[tuple[str | None, Mapping[str, Examples]]]:
+        """Return what each model is trained on, and the one language it is for (None: all)."""
+        if self.params.models == "together":
+            return [(None, given)]
+        return [(lang, {lang: examples}) for lang, examples in given.items()]
+
+    def batches(self, model: Classifier, given: Given) -> ExampleBatches:
+        """Return the training examples as the classifier reads them."""
+        # The phrasebook's examples that are evaluated too were left out: others in each language.
+        whole = self.params.data != "phrasebook"
+        mixing = self.params.code_switching
+        parts = training_parts(given.rows, given.labels, given.pivot, mixing, whole=whole)
+        return ExampleBatches(model, parts)
+
+    def notes_of_training(
+        self,
+        given: Mapping[str, Examples],
+        labels: Sequence[str],  # noqa: ARG002
+        counts: Sequence[Mapping[str, int]],
+    ) -> dict[str, object]:
+        """Return the numbers of examples."""
+        rows = {lang: len(examples) for lang, examples in given.items()}
+        unlabelled = sum(examples.left_out for examples in given.values())
+        notes: dict[str, object] = {"rows": sum(rows.values()), "unlabelled": unlabelled}
+        if [*given] == [self.pivot]:
+            return notes
+        examples = sum(count["examples"] for count in counts)
+        return {**notes, "rows_by_language": rows, "examples": examples}
+
+    def inputs_of(self, model: Classifier, held: HeldOut) -> Sequence[Any]:
+        """Return held-out examples as the classifier reads them."""
+        texts = [held.rows.texts(name) for name in held.rows.text_names]
+        return model.rows(texts, held.langs)
+
+    def predict(self, model: Classifier, inputs: Sequence[Any]) -> np.ndarray:
+        """Return the probabilities of labels."""
+        return model.probabilities(inputs).numpy()
+
+    def measure(
+        self, held: HeldOut, predicted: np.ndarray, labels: Sequence[str]
+    ) -> dict[str, float]:
+        """Return the accuracy, and the main metric."""
+        gold, found = held.rows.numbers(labels), predicted.argmax(1)
+        metrics = dict.fromkeys(("accuracy", self.task.main_metric))
+        return {metric: METRICS[metric](gold, found) for metric in metrics}
+
+    def columns(
+        self, held: HeldOut, predicted: np.ndarray, labels: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return labels, predicted ones, and a column of probabilities per label. The column of
+        the task's `unit` numbers what is resampled together: the groups of the data set, or else
+        the first texts.
+        """
+        number, rows = dict[str, int](), list(held.rows.rows)
+        units = [number.setdefault(row.group or row.first, len(number)) for row in rows]
+        columns = {
+            "id": pa.array(range(len(rows)), pa.int64()),
+            self.task.unit: pa.array(units, pa.int64()),
+            "label": pa.array([row.label for row in rows], pa.string()),
+            "predicted": pa.array([labels[i] for i in predicted.argmax(1)], pa.string()),
+        }
+        if self.task.repeats:
+            columns["seen"] = pa.array(held.seen.tolist(), pa.bool_())
+        taken = {"lang", "split", "toward", self.point, *columns}
+        for i, label in enumerate(labels):
+            name = f"probability of {label}" if label in taken else label
+            columns[name] = pa.array(predicted[:, i], pa.float32())
+            taken.add(name)
+        return columns
+
+    def notes(
+        self, held_out: Sequence[HeldOut], labels: Sequence[str], chosen: Mapping[str, object]
+    ) -> dict[str, object]:
+        """Return the notes of an evaluation."""
+        notes = super().notes(held_out, labels, chosen)
+        notes["unlabelled"] = noted(held_out, lambda held: held.rows.left_out)
+        if not self.scheme.labels:
+            notes["labels"] = list(labels)
+            notes["labels_not_in_training"] = noted(
+                held_out, lambda held: sorted({*held.rows.label_names()} - {*labels})
+            )
+        if self.task.repeats:
+            notes["seen_in_training"] = noted(held_out, lambda held: int(held.seen.sum()))
+        return notes
+
+
+class ExampleBatches:
+    """Examples by units, of one example or, where languages are mixed, two."""
+
+    def __init__(self, model: Classifier, parts: Sequence[Part]) -> None:
+        self.model, self.parts = model, parts
+        self.pieces: Sequence[Any] = chained(
+            [
+                model.rows([t for t in (part.firsts, part.seconds) if t is not None], part.langs)
+                for part in parts
+            ]
+        )
+        units = np.concatenate([part.units for part in parts])
+        self.count = 1 + int(units.max())
+        self.members = np.argsort(units, kind="stable")  # the examples of each unit in turn
+        self.offsets = offsets_of(np.bincount(units))
+        self.numbers = np.concatenate([part.numbers for part in parts])
+
+    def units(self, rows: np.ndarray) -> int:
+        """Return the number of examples of some units."""
+        return int((self.offsets[rows + 1] - self.offsets[rows]).sum())
+
+    def lay_out(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Return the examples of some units, and the numbers of their labels."""
+        chosen = self.members[ranges(self.offsets, rows)[0]].tolist()
+        return self.model.lay_out([self.pieces[i] for i in chosen]), self.numbers[chosen]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of examples."""
+        return {"examples": len(self.numbers)}

@@ -1,0 +1,291 @@
+"""Labelled examples from local files (tab-separated with or without a header, or one JSON object
+per line) and from data sets of the Hugging Face Hub.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from raxalign.corpora.readers.codes import own_code
+from raxalign.corpora.readers.hub import check_columns
+from raxalign.corpora.readers.inspection import Refusals, Report, refuse
+from raxalign.corpora.readers.lines import read_lines
+from raxalign.errors import DataError
+from raxalign.languages import same_language
+from raxalign.tasks.classification.examples import Example, Examples, ExampleTable
+from raxalign.tasks.classification.scheme import ROLES, LabelScheme, Role
+from raxalign.tasks.transfer.params import HubSet, Split
+
+_JSON = (".jsonl", ".ndjson", ".json")
+_HIDDEN = "Accuracies need labels; XTREME's test files have none, XNLI's own (xnli.test.tsv) have"
+
+Record = tuple[int, Mapping[Role, str]]
+"""(line, role -> text) of a row."""
+
+
+@dataclass(frozen=True)
+class ExampleFile:
+    """A local file and what is read of it: the examples of one language and split.
+
+    `one_language` says that the file is of this language alone, so that it needs no column for the
+    language.
+    """
+
+    path: Path
+    lang: str
+    split: Split
+    one_language: bool
+    scheme: LabelScheme
+
+    def read(self, report: Report = refuse) -> Examples:
+        """Read all examples; those without a label (``-``, ``-1`` or empty) are counted.
+
+        A file called .jsonl, .ndjson or .json holds one object per line, any other is tab-separated
+        without quoting: with a header that names the columns in any order, or without one. A column
+        for the language picks the rows of the language, a column for the split those of the split,
+        and columns like ``sentence1_my`` the texts of a language. Faults of a row go to `report`,
+        as a `DataError` with file and line; what leaves nothing to read is raised.
+        """
+        if not self.path.is_file():
+            raise DataError(self.path, "there is no such file")
+        reader = _Reader(self, Refusals(report))
+        with self.path.open("rb") as file:
+            lines = enumerate(read_lines(file, self.path), 1)
+            records = reader.objects if self.path.suffix in _JSON else reader.cells
+            rows = ExampleTable.of(reader.rows(records(lines)))
+        if not len(rows) and not reader.refused.count:
+            raise reader.nothing()
+        return Examples(str(self.path), rows, len(reader.unlabelled))
+
+
+class _Reader:
+    """Reads one file for one language, and finds its columns by their names."""
+
+    def __init__(self, file: ExampleFile, refused: Refusals) -> None:
+        self.file, self.path, self.refused = file, file.path, refused
+        self.scheme, self.names = file.scheme, file.scheme.columns
+        self.language = own_code(file.lang, file.scheme.languages)
+        self.unlabelled: list[int] = []
+        self.others: dict[str, None] = {}
+
+    def rows(self, records: Iterator[Record]) -> Iterator[Example]:
+        """Yield the labelled examples of the language and split."""
+        for line, record in records:
+            language = record.get("language")
+            if language is not None and not self.is_own(language):
+                self.others[language.strip()] = None
+            elif "split" in record and not self.scheme.of_split(record["split"], self.file.split):
+                continue
+            elif self.scheme.is_unlabelled(record["label"]):
+                self.unlabelled.append(line)
+            elif (label := self.scheme.label(record["label"])) is not None:
+                id_, group = (record.get(role, "").strip() or None for role in ("id", "group"))
+                yield Example(record["first"], record.get("second"), label, line, id_, group)
+            else:
+                remedy = f"Labels are {self.scheme.known()}"
+                if line == 1:
+                    remedy += f". If it is a header's: a{self.needed()[1:]}"
+                self.refuse(line, f"unknown label {record['label']!r}", remedy)
+
+    def cells(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+        """Yield the records of a tab-separated file."""
+        first = next(lines, None)
+        if first is None:
+            raise DataError(self.path, "the file is empty")
+        names, expected = first[1].split("\t"), "as in the header"
+        if not self.is_header(names):
+            lines, given = chain([first], lines), names
+            names = list(self.names.without_header())
+            expected = f"({', '.join(names)})"
+            self.require_width(given, names)
+        columns = self.columns(names)
+        for line, text in lines:
+            cells = text.split("\t")
+            if len(cells) == len(names):
+                yield line, {role: cells[column] for role, column in columns.items()}
+            elif cells != [""] and not self.is_other(cells, columns):
+                told = f"{_counted(cells)}, expected {len(names)} {expected}"
+                self.refuse(line, told)
+
+    def is_own(self, language: str) -> bool:
+        """Return whether a cell of the column `language` is the file's language."""
+        return language.strip() == self.language or same_language(language.strip(), self.language)
+
+    def is_other(self, cells: Sequence[str], columns: Mapping[Role, int]) -> bool:
+        """Return whether a damaged row is of another language, which is not read."""
+        at = columns.get("language", len(cells))
+        return at < len(cells) and not self.is_own(cells[at])
+
+    def objects(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+        """Yield the records of a file with one JSON object per line."""
+        columns: dict[Role, int] = {}
+        known: list[str] = []
+        line = 0
+        for line, text in lines:
+            if not text.strip():
+                continue
+            try:
+                entry = json.loads(text)
+            except json.JSONDecodeError as error:
+                self.refuse(line, f"is not JSON ({error.msg})", "One object per line is expected")
+                continue
+            if not isinstance(entry, dict):
+                self.refuse(line, "is not a JSON object")
+                continue
+            if list(entry) != known:  # mostly all objects have the same keys
+                known = list(entry)
+                columns = self.columns(known, line)
+            values = ["" if value is None else str(value) for value in entry.values()]
+            yield line, {role: values[column] for role, column in columns.items()}
+        if line == 0:
+            raise DataError(self.path, "the file is empty")
+
+    def refuse(self, line: int, problem: str, remedy: str = "") -> None:
+        """Report a fault of one row."""
+        self.refused(DataError(self.path, problem, line=line, remedy=remedy))
+
+    def nothing(self) -> DataError:
+        """Return the fault of a file in which nothing was found."""
+        told = f"has no labelled rows for {self.file.lang}"
+        if self.unlabelled:
+            told += f": each of its {len(self.unlabelled)} labels is empty or -"
+            return DataError(self.path, told, line=self.unlabelled[0], remedy=_HIDDEN)
+        others = f"; its column `language` has {', '.join(self.others)}" if self.others else ""
+        return DataError(self.path, f"{told}{others}")
+
+    def is_header(self, cells: Sequence[str]) -> bool:
+        """Return whether a first line names at least two of the columns that every file has."""
+        lowered = [cell.strip().lower() for cell in cells]
+        found = [
+            any(
+                cell == name or cell.startswith(f"{name}_")
+                for cell in lowered
+                for name in self._lowered(role)
+            )
+            for role in self.names.needed
+        ]
+        return sum(found) > 1
+
+    def _lowered(self, role: Role) -> list[str]:
+        return [name.lower() for name in self.names.names(role)]
+
+    def columns(self, names: Sequence[str], line: int = 1) -> dict[Role, int]:
+        """Return the place of each column among the names. Raises `DataError` where a text or the
+        label is missing, or nothing says of which language the texts are.
+        """
+        lowered = [name.strip().lower() for name in names]
+        columns = {}
+        for role in ROLES:
+            known = self._lowered(role)
+            if role in self.names.texts:
+                known = [f"{name}_{self.language.lower()}" for name in known] + known
+            at = next((lowered.index(name) for name in known if name in lowered), None)
+            if at is not None:
+                columns[role] = at
+        listed = f"among {', '.join(names)}"
+        if missing := [self.names.shown(r) for r in self.names.texts if r not in columns]:
+            told = f"names no {' and no '.join(missing)} for {self.file.lang} {listed}"
+            raise DataError(self.path, told, line=line, remedy=self.needed())
+        if "label" not in columns:
+            told = (
+                f"no labels: names no {' or '.join(reversed(self.names.names('label')))} {listed}"
+            )
+            raise DataError(self.path, told, line=line, remedy=_HIDDEN)
+        plain = any(lowered[columns[role]] in self._lowered(role) for role in self.names.texts)
+        if plain and "language" not in columns and not self.file.one_language:
+            shown = self.names.shown("language")
+            raise DataError(
+                self.path,
+                f"is given for all languages, but has no `{shown}` column",
+                line=line,
+                remedy=(
+                    f"Write {{lang}} in the task's `data.{self.file.split}` in the grid, or add the"
+                    " column"
+                ),
+            )
+        return columns
+
+    def needed(self) -> str:
+        """Return what a file needs, in a sentence."""
+        shown = [self.names.shown(role) for role in self.names.needed]
+        first = [self.names.names(role)[0] for role in self.names.needed]
+        either = f"or {_listed(first)}; " if first != shown else ""
+        own = f"{first[0]}_{self.language} for the texts of one language"
+        return f"A file needs {_listed(shown)} ({either}{own})"
+
+    def require_width(self, cells: Sequence[str], order: Sequence[str]) -> None:
+        """Refuse a first line without a header that has other columns than are expected."""
+        if len(cells) == len(order):
+            return
+        hidden = len(cells) == len(order) - 1 and not self.names.order
+        remedy = _HIDDEN if hidden else "Other columns need a header that names them"
+        expected = f"expected {len(order)} ({', '.join(order)})"
+        told = f"{'no labels: ' if hidden else ''}{_counted(cells)}, {expected}"
+        raise DataError(self.path, told, line=1, remedy=remedy)
+
+
+def _counted(cells: Sequence[str]) -> str:
+    return f"{len(cells)} column{'s'[: len(cells) != 1]}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]])
+
+
+def read_hub(found: HubSet, split: str, scheme: LabelScheme, cache: Path | None) -> Examples:
+    """Read the labelled examples of a data set of the hub, or of a local copy of its repository.
+    Raises as `HubSet.read` does, and `DataError` where a column is missing, or a label is unknown.
+
+    Labels are text, or numbers; a number means the name that the data set has for it, or else the
+    label at that place.
+    """
+    where, table = found.read(split, cache)
+    lowered = {name.lower(): name for name in table.column_names}
+    needed = scheme.columns.needed
+    columns = {
+        role: lowered[name]
+        for role in (*needed, "id", "group")
+        for name in reversed(scheme.columns.names(role))
+        if name in lowered
+    }
+    check_columns(where, table, [scheme.columns.shown(r) for r in needed if r not in columns])
+    names = getattr(table.features[columns["label"]], "names", None)
+    values = {role: table[column] for role, column in columns.items()}
+
+    def rows() -> Iterator[Example]:
+        for i, cell in enumerate(values["label"]):
+            label = _label(where, i + 1, cell, scheme, names)
+            if label is not None:
+                second, id_, group = (
+                    str(values[role][i]) if role in values else None
+                    for role in ("second", "id", "group")
+                )
+                yield Example(str(values["first"][i]), second, label, i + 1, id_, group)
+
+    kept = ExampleTable.of(rows())
+    if not len(kept):
+        raise DataError(where, "has no labelled rows")
+    return Examples(where, kept, len(table) - len(kept))
+
+
+def _label(
+    where: str, row: int, cell: object, scheme: LabelScheme, names: Sequence[str] | None
+) -> str | None:
+    """The label of a row, None where it has none."""
+    if cell is None or scheme.is_unlabelled(str(cell)):
+        return None
+    label = None
+    if names is not None and isinstance(cell, int):
+        if cell == -1:
+            return None
+        label = scheme.label(names[cell]) if 0 <= cell < len(names) else None
+    label = label or scheme.label(str(cell))
+    if label is None:
+        raise DataError(
+            where, f"unknown label {cell!r}", line=row, remedy=f"Labels are {scheme.known()}"
+        )
+    return label

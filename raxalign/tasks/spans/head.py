@@ -1,0 +1,294 @@
+"""The head of answers: how questions are read, the model that answers them by spans, and its
+scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
+from raxalign.errors import DataError
+from raxalign.tasks.spans.metrics import METRICS, Rules, best
+from raxalign.tasks.spans.model import SpanModel, SpanRows
+from raxalign.tasks.spans.rows import (
+    Questions,
+    answered,
+    crossed,
+    read_hub,
+    read_phrasebook,
+    read_squad,
+    scored,
+)
+from raxalign.tasks.spans.windows import (
+    PreparedQuestions,
+    WindowRows,
+    Windows,
+    WindowSizes,
+    make_windows,
+    read_questions,
+    write_questions,
+)
+from raxalign.tasks.transfer.head import Given, Hashes, Head, HeldOut
+from raxalign.tasks.transfer.lists import chained
+from raxalign.tasks.transfer.outcome import read_given
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.transformer import TransformerEncoder
+    from raxalign.tasks.base import TaskInputs
+    from raxalign.tasks.transfer.params import HubSet, Split
+
+
+class SpanHead(Head):
+    """Questions, a model that answers them, and its answers as texts."""
+
+    distinct = False
+
+    def __init__(self, task: Any, inputs: TaskInputs) -> None:
+        super().__init__(task, inputs)
+        self.crosses = task.params.setting == "g-xlt"
+        self.sizes = WindowSizes(
+            self.params.max_question_length, self.params.doc_stride, self.params.max_answer_length
+        )
+
+    def _named(self, split: Split) -> bool:
+        """Whether each question has to have an id of its own: training needs none but to find a
+        question in another language.
+        """
+        return split != "train" or self.params.code_switching != "none"
+
+    def read_local(self, split: Split, lang: str, report: Report = refuse) -> Questions:
+        """Read a local file."""
+        return read_squad(self.path(split, lang), report, named=self._named(split))
+
+    def read_hub(self, found: HubSet, split: Split) -> Questions:
+        """Read a split of a data set of the hub."""
+        name = split if split == "train" else getattr(self.params.hub, split)
+        return read_hub(found, name, self.inputs.downloads, named=self._named(split))
+
+    def read_phrasebook(self, split: Split, lang: str, source: str) -> Questions:
+        """Read questions of the phrasebook."""
+        return read_phrasebook(getattr(self.params.phrasebook, split), lang, split, source)
+
+    read_prepared = staticmethod(read_questions)
+    write_prepared = staticmethod(write_questions)
+    check_evaluated = staticmethod(scored)
+
+    def check_trained(self, rows: Questions) -> Questions:
+        """Return the questions with an answer that stands where it says."""
+        return rows if isinstance(rows, PreparedQuestions) else answered(rows)
+
+    def held_out(self, languages: Sequence[str], trained: Hashes) -> list[HeldOut]:
+        """Read what is evaluated, split by split."""
+        return sorted(super().held_out(languages, trained), key=lambda held: held.split)
+
+    def crossed_sets(self, languages: Sequence[str], trained: Hashes) -> list[HeldOut]:
+        """Return what is evaluated: each language, or with `g-xlt` each pair of languages (named
+        question, then context).
+        """
+        if not self.crosses:
+            return self.held_out(languages, trained)
+        read = read_given(self.rows, self.splits(), languages, self.choosing(languages))
+        found = []
+        for split in self.splits():
+            there = [lang for lang in languages if (lang, split) in read]
+            for asked, told in ((asked, told) for asked in there for told in there):
+                rows = crossed(read[asked, split], read[told, split])
+                seen = rows.seen_in(trained)
+                found.append(HeldOut(f"{asked}-{told}", split, rows, seen, (asked, told)))
+        return found
+
+    def compare_evaluated(self, read: Mapping[tuple[Split, str], Questions]) -> Iterator[FileRead]:
+        """Compare the ids of each language's questions with those of all others."""
+        for (split, lang), own in read.items():
+
+            def shared(_: Report, split: Split = split, own: Questions = own) -> int:
+                for (other_split, _lang), other in read.items():
+                    if other_split == split:
+                        crossed(own, other)
+                return 0
+
+            yield read_through(self.path(split, lang), shared)
+
+    def new_model(
+        self,
+        aligned: AlignedEncoder,
+        labels: Sequence[str],  # noqa: ARG002
+        seed: int,
+        *,
+        training: bool = True,
+    ) -> SpanModel:
+        """Make a model with a logit of starts and one of ends."""
+        dropout, length = self.params.dropout if training else 0.0, self.params.max_length
+        return SpanModel(aligned, 2, dropout=dropout, max_length=length, seed=seed)
+
+    def batches(self, model: SpanModel, given: Given) -> WindowBatches:
+        """Return the training questions as the model reads them."""
+        parts, members = list[WindowRows](), list[list[int]]()
+        for lang, questions in given.rows.items():
+            begin = sum(map(len, parts))
+            if lang == given.pivot or self.params.code_switching == "none":
+                parts.append(self._training_windows(model, questions, lang))
+                units = [[number] for number in range(len(parts[-1]))]
+            else:
+                mixes, units = self._mixed(
+                    model, (lang, questions), (given.pivot, given.rows[given.pivot])
+                )
+                parts += mixes
+            members += [[begin + number for number in unit] for unit in units]
+        return WindowBatches(model, parts, members)
+
+    def _training_windows(self, model: SpanModel, questions: Questions, lang: str) -> WindowRows:
+        encoder: TransformerEncoder = model.encoder
+        if isinstance(questions, PreparedQuestions):
+            return questions.windows(encoder, self.sizes)
+        return make_windows(questions, encoder, (lang, lang), self.sizes).windows
+
+    def _mixed(
+        self, model: SpanModel, own: tuple[str, Questions], pivot: tuple[str, Questions]
+    ) -> tuple[list[WindowRows], list[list[int]]]:
+        """Make the two mixes of each question of a language (Pan et al. 2021, 3.3); return their
+        windows, and the numbers of those that go together, counted on through both mixes.
+        """
+        rows, source = own[1].rows, pivot[1].source
+        missing = {str(row.id) for row in rows} - {str(row.id) for row in pivot[1].rows}
+        if missing:
+            raise DataError(
+                own[1].source,
+                f"{len(missing)} of {len(rows)} questions are not in {source}, as {min(missing)}",
+                remedy=(
+                    "Sentence-level code-switching needs translations of the pivot's questions,"
+                    " under their ids"
+                ),
+            )
+        units: dict[str | None, tuple[list[int], list[int]]] = {row.id: ([], []) for row in rows}
+        mixes = list[WindowRows]()
+        for place, ((lang, asked), (other, told)) in enumerate([(own, pivot), (pivot, own)]):
+            questions, begin = crossed(asked, told), sum(map(len, mixes))
+            windows = make_windows(questions, model.encoder, (lang, other), self.sizes).windows
+            mixes.append(windows)
+            for number, question in enumerate(windows.cuts_S5[:, 0].tolist(), begin):
+                units[questions.rows[question].id][place].append(number)
+        return mixes, [
+            [number for number in pair if number is not None]
+            for both in units.values()
+            for pair in zip_longest(*both)
+        ]
+
+    def notes_of_training(
+        self,
+        given: Mapping[str, Questions],
+        labels: Sequence[str],  # noqa: ARG002
+        counts: Sequence[Mapping[str, int]],
+    ) -> dict[str, object]:
+        """Return the numbers of questions that are trained on, and of those that are not."""
+        return {
+            "rows": {lang: len(rows) for lang, rows in given.items()},
+            "misplaced": {lang: rows.misplaced for lang, rows in given.items() if rows.misplaced},
+            "unanswerable": {lang: rows.left_out for lang, rows in given.items() if rows.left_out},
+            **counts[-1],
+        }
+
+    def inputs_of(self, model: SpanModel, held: HeldOut) -> Windows:
+        """Return held-out questions as the model reads them."""
+        return make_windows(held.rows, model.encoder, held.langs, self.sizes)
+
+    def predict(self, model: SpanModel, inputs: Windows) -> list[str]:
+        """Return the answers."""
+        return model.answers(inputs, self.params.max_answer_length)
+
+    def measure(
+        self,
+        held: HeldOut,
+        predicted: Sequence[str],
+        labels: Sequence[str],  # noqa: ARG002
+    ) -> dict[str, float]:
+        """Return F1 and exact match, by the task's rules."""
+        found = _values(held, predicted, self.params.rules)
+        return {metric: float(np.mean(values)) for metric, values in found.items()}
+
+    def choosing_score(
+        self,
+        held: HeldOut,
+        predicted: Sequence[str],
+        labels: Sequence[str],  # noqa: ARG002
+    ) -> float:
+        """Return F1 by MLQA's rules in every case, so that evaluations by other rules share the
+        training.
+        """
+        return float(np.mean(_values(held, predicted, "mlqa")["f1"]))
+
+    def columns(
+        self,
+        held: HeldOut,
+        predicted: Sequence[str],
+        labels: Sequence[str],  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """Return what was answered, the first gold answer, and the metrics over all gold answers.
+        The column `context` numbers the contexts of a set: questions on one context are not
+        independent.
+        """
+        rows, n = held.rows.rows, len(held.rows)
+        texts = {
+            "question_lang": [held.langs[0]] * n,
+            "context_lang": [held.langs[1]] * n,
+            "answer": [row.answers[0].text for row in rows],
+            "prediction": list(predicted),
+        }
+        found = _values(held, predicted, self.params.rules)
+        return {
+            "id": pa.array([row.id for row in rows], pa.string()),
+            "context": pa.array([row.context_number for row in rows], pa.int64()),
+            **{name: pa.array(column, pa.string()) for name, column in texts.items()},
+            **{metric: pa.array(values, pa.float64()) for metric, values in found.items()},
+        }
+
+    def notes(
+        self, held_out: Sequence[HeldOut], labels: Sequence[str], chosen: Mapping[str, object]
+    ) -> dict[str, object]:
+        """Return the notes of an evaluation."""
+        return {**super().notes(held_out, labels, chosen), "rules": self.params.rules}
+
+
+def _values(held: HeldOut, answers: Sequence[str], rules: Rules) -> dict[str, list[float]]:
+    """The metrics of each answer, the best over all gold answers."""
+    golds = [[answer.text for answer in row.answers] for row in held.rows.rows]
+    return {
+        name: [
+            best(metric, a, g, held.langs[1], rules) for a, g in zip(answers, golds, strict=True)
+        ]
+        for name, metric in METRICS.items()
+    }
+
+
+class WindowBatches:
+    """Windows by units: a window, or one of each of two mixes."""
+
+    def __init__(
+        self, model: SpanModel, parts: Sequence[WindowRows], members: Sequence[list[int]]
+    ) -> None:
+        """`members` are the numbers of the windows of each unit, counted on through all parts."""
+        self.model, self.parts, self.members = model, parts, members
+        self.windows, self.count = chained(parts), len(members)
+
+    def units(self, rows: np.ndarray) -> int:
+        """Return the number of windows of some units."""
+        return sum(len(self.members[unit]) for unit in rows.tolist())
+
+    def lay_out(self, rows: np.ndarray) -> tuple[SpanRows, np.ndarray]:
+        """Return the windows of some units, and the first and the last piece of the answer of
+        each.
+        """
+        chosen = [self.windows[place] for unit in rows.tolist() for place in self.members[unit]]
+        targets = np.array([window.target for window in chosen])
+        return self.model.lay_out([window.row for window in chosen]), targets
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers of windows, and of those with an answer."""
+        answered_windows = sum(part.answered() for part in self.parts)
+        return {"windows": sum(map(len, self.parts)), "windows_with_answer": answered_windows}

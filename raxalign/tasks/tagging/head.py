@@ -1,0 +1,188 @@
+"""The head of tags: how sentences are read, which tagger reads them, and its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from raxalign.corpora.readers.inspection import Report, refuse
+from raxalign.tasks.tagging.metrics import count, values
+from raxalign.tasks.tagging.models import BilstmCrf, LinearTagger, Placed, make_tagger
+from raxalign.tasks.tagging.reading import read_hub, read_tagged
+from raxalign.tasks.tagging.scheme import OUTSIDE
+from raxalign.tasks.tagging.sentences import (
+    Sentences,
+    Tagged,
+    left_out,
+    read_sentences,
+    write_sentences,
+)
+from raxalign.tasks.transfer.head import Given, Head, HeldOut, noted
+from raxalign.tasks.transfer.lists import ragged
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.tasks.base import TaskInputs
+    from raxalign.tasks.transfer.params import HubSet, Split
+
+_PHRASEBOOK_SEED = 0
+"""The examples are data: they do not change with the seed of a trial."""
+Labels = Sequence[np.ndarray]
+
+
+class TagHead(Head):
+    """Sentences, a tagger, and its labels: a number per word, -1 where there is none. The training
+    chooses the weights of each language.
+    """
+
+    point = "step"
+    allowed = 0.5
+
+    def __init__(self, task: Any, inputs: TaskInputs) -> None:
+        super().__init__(task, inputs)
+        self.scheme, self.options = task.scheme(), task.settings()
+
+    def read_local(self, split: Split, lang: str, report: Report = refuse) -> Sentences:
+        """Read a local file."""
+        return read_tagged(self.path(split, lang), self.params.encoding, report, self.scheme)
+
+    def read_hub(self, found: HubSet, split: Split) -> Sentences:
+        """Read a split of a data set of the hub."""
+        return read_hub(found, split, self.scheme, self.inputs.downloads)
+
+    def read_phrasebook(self, split: Split, lang: str, source: str) -> Sentences:
+        """Read sentences of the phrasebook."""
+        n: int = getattr(self.params.phrasebook, split)
+        made = enumerate(self.task.phrasebook(n, lang, split, _PHRASEBOOK_SEED), 1)
+        return Sentences(source, [Tagged(tuple(w), tuple(t), i) for i, (w, t) in made])
+
+    read_prepared = staticmethod(read_sentences)
+    write_prepared = staticmethod(write_sentences)
+    note_left_out = staticmethod(left_out)
+
+    def new_model(
+        self,
+        aligned: AlignedEncoder,
+        labels: Sequence[str],
+        seed: int,
+        *,
+        training: bool = True,  # noqa: ARG002
+    ) -> LinearTagger | BilstmCrf:
+        """Make the tagger that the options ask for."""
+        return make_tagger(self.options, aligned, len(labels), seed)
+
+    def labels(self, rows: Sequence[Sentences]) -> tuple[str, ...]:
+        """Return the tags of the training sentences, `O` first."""
+        found = {tag for sentences in rows for tag in sentences.tags()}
+        return tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, tag)))
+
+    def scored_in_training(self, lang: str, languages: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
+        """Return the languages whose development sets choose the weights."""
+        return self.choosing(languages)
+
+    def batches(self, model: LinearTagger | BilstmCrf, given: Given) -> SentenceBatches:
+        """Return the training sentences as the tagger reads them."""
+        rows: Sentences = given.rows[given.pivot]
+        placed = model.placed(rows.piece_rows(model.encoder, given.pivot))
+        both = zip(rows.numbers(given.labels), placed.words, strict=True)
+        (labels,) = ragged([numbers[words]] for numbers, words in both)
+        return SentenceBatches(model, placed, labels, rows.n_words())
+
+    def notes_of_training(
+        self,
+        given: Mapping[str, Sentences],
+        labels: Sequence[str],
+        counts: Sequence[Mapping[str, int]],
+    ) -> dict[str, object]:
+        """Return the numbers of sentences and words, the labels, and what was left out."""
+        rows = given[self.pivot]
+        noted_out = left_out(rows.left_out, f"{self.pivot}/train")
+        return {"sentences": len(rows), "labels": list(labels), **noted_out, **counts[-1]}
+
+    def inputs_of(self, model: LinearTagger | BilstmCrf, held: HeldOut) -> Placed:
+        """Return held-out sentences as the tagger reads them."""
+        return model.place(held.rows.words(), held.label)
+
+    def predict(self, model: LinearTagger | BilstmCrf, inputs: Placed) -> list[np.ndarray]:
+        """Return the label of every word."""
+        return model.predict(inputs)
+
+    def measure(self, held: HeldOut, predicted: Labels, labels: Sequence[str]) -> dict[str, float]:
+        """Return the accuracy, and for entities F1, precision and recall."""
+        gold = [row.tags for row in held.rows.rows]
+        return values(count(gold, self._names(predicted, labels), entities=self.scheme.entities))
+
+    def columns(self, held: HeldOut, predicted: Labels, labels: Sequence[str]) -> dict[str, Any]:
+        """Return words, tags and predicted tags as lists, and the numbers whose sums the scores are
+        made of.
+        """
+        texts, tags = pa.list_(pa.string()), self._names(predicted, labels)
+        gold = [row.tags for row in held.rows.rows]
+        counts = count(gold, tags, entities=self.scheme.entities)
+        numbers = dict(zip(("n_tokens_right", "n_tokens"), counts["accuracy"], strict=True))
+        if "f1" in counts:
+            numbers |= dict(zip(("n_right", "n_predicted"), counts["precision"], strict=True))
+            numbers["n_gold"] = counts["recall"][1]
+        return {
+            "id": pa.array(range(len(gold)), pa.int64()),
+            "seen": pa.array(held.seen.tolist(), pa.bool_()),
+            "words": pa.array(held.rows.words(), texts),
+            "label": pa.array(gold, texts),
+            "predicted": pa.array(tags, texts),
+            **{name: pa.array(column, pa.int64()) for name, column in numbers.items()},
+        }
+
+    def _names(self, predicted: Labels, labels: Sequence[str]) -> list[list[str]]:
+        missing = self.scheme.missing
+        return [[labels[i] if i >= 0 else missing for i in row.tolist()] for row in predicted]
+
+    def notes(
+        self, held_out: Sequence[HeldOut], labels: Sequence[str], chosen: Mapping[str, object]
+    ) -> dict[str, object]:
+        """Return the notes of an evaluation."""
+        notes: dict[str, object] = {
+            "selection": self.options.selection,
+            "steps": chosen,
+            "sentences": {held.place: len(held.rows) for held in held_out},
+            "seen_in_training": noted(held_out, lambda held: int(held.seen.sum())),
+            "tags_not_in_training": noted(
+                held_out, lambda held: sorted(held.rows.tags() - {*labels})
+            ),
+        }
+        for held in held_out:
+            notes |= left_out(held.rows.left_out, held.place)
+        return notes | self.warning("weights were")
+
+
+class SentenceBatches:
+    """Sentences that have words with a piece, as a tagger reads them."""
+
+    def __init__(
+        self,
+        model: LinearTagger | BilstmCrf,
+        placed: Placed,
+        labels: Sequence[np.ndarray],
+        n_words: int,
+    ) -> None:
+        """`labels` are those of the words of `placed`, `n_words` is the number of all words."""
+        self.model, self.placed, self.labels, self.n_words = model, placed, labels, n_words
+        usable = [i for i, words in enumerate(placed.words) if len(words)]
+        self.usable = np.array(usable, dtype=np.int64)
+        self.count = len(usable)
+
+    def units(self, rows: np.ndarray) -> int:
+        """Return the number of words, or of sentences."""
+        return self.model.units(self.placed, self.usable[rows])
+
+    def lay_out(self, rows: np.ndarray) -> tuple[Any, list[np.ndarray]]:
+        """Return sentences, and the labels of their words."""
+        chosen = self.usable[rows]
+        return self.model.lay_out(self.placed, chosen), [self.labels[i] for i in chosen]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of words, and of those that are left out."""
+        used = sum(len(words) for words in self.placed.words)
+        return {"words": self.n_words, "words_left_out": self.n_words - used}

@@ -1,0 +1,351 @@
+"""What the three kinds of transfer tasks (labels, tags, answers) add to the common frame: how their
+rows are read, which model reads them, and how its predictions are scored.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through, refuse
+from raxalign.languages import spelled
+from raxalign.tasks.transfer.outcome import TARGET_DEV, read_given
+from raxalign.tasks.transfer.params import HubSet, Split, path_of, settings_of
+from raxalign.tasks.transfer.selection import readers
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.tasks.base import TaskInputs
+    from raxalign.train.loop import TrainSettings
+
+Hashes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that are evaluated.
+
+    Attributes:
+        label: What their scores have for a language: ``de``, or ``de-es`` for German questions on
+            Spanish contexts.
+        split: Their split.
+        rows: The rows.
+        seen: Whether each was trained on.
+        langs: The languages of their first and second texts.
+    """
+
+    label: str
+    split: Split
+    rows: Any
+    seen: npt.NDArray[np.bool_]
+    langs: tuple[str, str]
+
+    @property
+    def place(self) -> str:
+        """Their name in notes."""
+        return f"{self.label}/{self.split}"
+
+    def owner(self, pivot: str) -> str:
+        """Return the language whose model answers, where each has one: the second text's, or the
+        first text's where the second one is in the pivot.
+        """
+        return self.langs[0] if self.langs[1] == pivot else self.langs[1]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What one model is trained on: rows by language, the language that others are translations of,
+    and the labels that it tells apart, in their order.
+    """
+
+    rows: Mapping[str, Any]
+    pivot: str
+    labels: tuple[str, ...] = ()
+
+
+class Batches(Protocol):
+    """The training rows as a model reads them."""
+
+    @property
+    def count(self) -> int:
+        """Return how many rows a batch can have."""
+
+    def units(self, rows: np.ndarray) -> int:
+        """Return how many summands the loss of some rows has."""
+
+    def lay_out(self, rows: np.ndarray) -> tuple[Any, Any]:
+        """Return some rows as the model's loss reads them, and what is right. The device has no
+        part in it.
+        """
+
+    def counts(self) -> dict[str, int]:
+        """Return what the record of the training counts."""
+
+
+class Head(ABC):
+    """One task at work: its readers, its models and its scores."""
+
+    point: ClassVar[str] = "epoch"
+    """What weights are numbered by."""
+    distinct: ClassVar[bool] = True
+    """Whether training rows of the phrasebook that look like rows of other splits are left out."""
+    allowed: float = 0.0
+    """The share of rows that may be training rows too."""
+    crosses: bool = False
+    """Whether rows of several languages are evaluated together."""
+
+    def __init__(self, task: Any, inputs: TaskInputs) -> None:
+        self.task, self.inputs, self.pivot = task, inputs, inputs.pivot
+        self.params: Any = task.params
+        self.options: Any = task.params
+        """The options of the training, with every default filled in."""
+
+    # How rows are read
+
+    @abstractmethod
+    def read_local(self, split: Split, lang: str, report: Report = refuse) -> Any:
+        """Read a local file, with its faults going to `report`."""
+
+    @abstractmethod
+    def read_hub(self, found: HubSet, split: Split) -> Any:
+        """Read a split of a data set of the hub."""
+
+    @abstractmethod
+    def read_phrasebook(self, split: Split, lang: str, source: str) -> Any:
+        """Read rows of the phrasebook, in one of its languages."""
+
+    @abstractmethod
+    def read_prepared(self, folder: Path, lang: str, source: str | None) -> Any:
+        """Return the training rows that `write_prepared` wrote; `source` is their name in messages
+        (None: that which was written).
+        """
+
+    @abstractmethod
+    def write_prepared(
+        self, rows: Any, lang: str, tokenizer: Any, threads: int, folder: Path
+    ) -> Mapping[str, object]:
+        """Divide training rows into pieces, and write them into a folder; return what they count.
+
+        Args:
+            rows: The training rows.
+            lang: Their language.
+            tokenizer: The tokenizer that makes the pieces.
+            threads: The largest number of processes at once.
+            folder: Takes the files.
+        """
+
+    def check_evaluated(self, rows: Any) -> Any:
+        """Return rows that are evaluated. Raises `DataError` where they cannot be scored."""
+        return rows
+
+    def check_trained(self, rows: Any) -> Any:
+        """Return the rows that are trained on. Raises `DataError` where there are none."""
+        return rows
+
+    def splits(self) -> list[Split]:
+        """Return the splits that are evaluated."""
+        both: tuple[Split, ...] = ("dev", "test")
+        sets = self.task.evaluated_sets()
+        return [split for split in both if isinstance(sets, str) or getattr(sets, split)]
+
+    def choosing(self, languages: Sequence[str]) -> Sequence[str]:
+        """Return those of the languages whose development sets choose the weights."""
+        return readers(self.options.selection, languages, self.pivot)
+
+    def rows(self, split: Split, lang: str) -> Any:
+        """Read the rows of a split, at most `max_train` of a training set. Raises `DataError` with
+        file and line.
+        """
+        found = self._read(split, lang)
+        if split != "train":
+            return self.check_evaluated(found)
+        if self.params.data == "phrasebook" and self.distinct:
+            found = found.without([self._read(other, lang) for other in self.splits()])
+        return found.first(self.params.max_train)
+
+    def training_rows(self, lang: str) -> Any:
+        """Return the training rows of a language: the prepared ones, where there are such."""
+        if lang not in self.inputs.rows:
+            return self.rows("train", lang)
+        named = None if isinstance(self.params.data, str) else str(self.path("train", lang))
+        return self.read_prepared(self.inputs.rows[lang], lang, named)
+
+    def path(self, split: Split, lang: str) -> Path:
+        """Return the local file of a split."""
+        return self.inputs.files.get(split, {}).get(lang) or path_of(
+            getattr(self.params.data, split), lang, self.pivot, self.task.names
+        )
+
+    def _read(self, split: Split, lang: str) -> Any:
+        if self.params.data == "hub":
+            sets = self.task.hub_sets(lang, self.pivot)
+            name = split if split in sets else "hub"
+            found = sets[name].at(self.inputs.digests.get(f"{name}/{lang}"))
+            return self.read_hub(found, split)
+        if self.params.data == "phrasebook":
+            from raxalign.corpora.phrases.rows import LANGS
+
+            source = f"phrasebook/{lang}:{split}"
+            return self.read_phrasebook(split, spelled(lang, LANGS) or lang, source)
+        return self.read_local(split, lang)
+
+    def held_out(self, languages: Sequence[str], trained: Hashes) -> list[HeldOut]:
+        """Read what is evaluated, language by language; `trained` are the fingerprints of training
+        rows. Raises `DataError` where rows were trained on.
+        """
+        found = read_given(self.rows, self.splits(), languages, self.choosing(languages))
+        return [
+            HeldOut(lang, split, rows, rows.seen_in(trained, self.allowed), (lang, lang))
+            for (lang, split), rows in found.items()
+        ]
+
+    def dev_set(self, lang: str) -> HeldOut:
+        """Read the development set of a language."""
+        rows = self.rows("dev", lang)
+        return HeldOut(lang, "dev", rows, np.zeros(len(rows), bool), (lang, lang))
+
+    def crossed_sets(self, languages: Sequence[str], trained: Hashes) -> list[HeldOut]:
+        """Return `held_out`, or in a setting across languages every pair of languages."""
+        return self.held_out(languages, trained)
+
+    def read_files(self, languages: Sequence[str], trained: Sequence[str]) -> Iterator[FileRead]:
+        """Read the local files of all splits before anything is trained: the training files of the
+        languages that are `trained` on, then what is evaluated, against their rows.
+        """
+        known, read = [np.zeros(0, np.int64)], dict[tuple[Split, str], Any]()
+
+        def training(report: Report, lang: str) -> int:
+            found = self.read_local("train", lang, report)
+            used = found.first(self.params.max_train)
+            known.append(used.fingerprints())
+            self.check_trained(used)
+            return self._reported(found, report)
+
+        def evaluated(report: Report, split: Split, lang: str) -> int:
+            found = self.check_evaluated(self.read_local(split, lang, report))
+            found.seen_in(np.concatenate(known), self.allowed)
+            if self.crosses:
+                read[split, lang] = found
+            return self._reported(found, report)
+
+        found = [
+            read_through(self.path("train", lang), partial(training, lang=lang)) for lang in trained
+        ]
+        yield from found
+        if not any(file.faults for file in found):
+            yield from self.compare_trained(trained)
+        places = [(split, lang) for split in self.splits() for lang in languages]
+        for split, lang in places:
+            yield read_through(self.path(split, lang), partial(evaluated, split=split, lang=lang))
+        yield from self.compare_evaluated(read)
+
+    def _reported(self, rows: Any, report: Report) -> int:
+        for note in self.note_left_out(rows.left_out, "").values():
+            report(Remark(rows.source, str(note["warning"])))
+        return len(rows)
+
+    def note_left_out(self, n: int, place: str) -> dict[str, dict[str, object]]:  # noqa: ARG002
+        """Return the note on rows of a place (``de/test``) that were left out, if it needs one."""
+        return {}
+
+    def compare_trained(self, languages: Sequence[str]) -> Iterator[FileRead]:  # noqa: ARG002
+        """Read what training files of several languages must have in common."""
+        return iter(())
+
+    def compare_evaluated(self, read: Mapping[tuple[Split, str], Any]) -> Iterator[FileRead]:  # noqa: ARG002
+        """Compare evaluated files of several languages, of which these were read."""
+        return iter(())
+
+    # How a model is trained
+
+    @abstractmethod
+    def new_model(
+        self, aligned: AlignedEncoder, labels: Sequence[str], seed: int, *, training: bool = True
+    ) -> Any:
+        """Make an untrained model; dropout is for training alone."""
+
+    @abstractmethod
+    def batches(self, model: Any, given: Given) -> Batches:
+        """Return training rows as the model reads them."""
+
+    def labels(self, rows: Sequence[Any]) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the labels that a model tells apart, by the training rows of all languages."""
+        return ()
+
+    def groups(self, given: Mapping[str, Any]) -> list[tuple[str | None, Mapping[str, Any]]]:
+        """Return what each model is trained on, with the one language that it is for (None: it is
+        for all).
+        """
+        return [(None, given)]
+
+    def scored_in_training(self, lang: str, languages: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
+        """Return the languages whose development sets the training on `lang` scores."""
+        return (lang,)
+
+    def settings(self, model: Any) -> TrainSettings:  # noqa: ARG002
+        """Return the settings of the training."""
+        return settings_of(self.options)
+
+    @abstractmethod
+    def notes_of_training(
+        self, given: Mapping[str, Any], labels: Sequence[str], counts: Sequence[Mapping[str, int]]
+    ) -> dict[str, object]:
+        """Return the notes of a training; `counts` are those of each group of languages."""
+
+    # How predictions are scored
+
+    @abstractmethod
+    def inputs_of(self, model: Any, held: HeldOut) -> Any:
+        """Return held-out rows as the model reads them."""
+
+    @abstractmethod
+    def predict(self, model: Any, inputs: Any) -> Any:
+        """Return the predictions of a model for the rows of `inputs_of`."""
+
+    @abstractmethod
+    def measure(self, held: HeldOut, predicted: Any, labels: Sequence[str]) -> dict[str, float]:
+        """Return the metrics of predictions by their names."""
+
+    def choosing_score(self, held: HeldOut, predicted: Any, labels: Sequence[str]) -> float:
+        """Return the score by which a training chooses its weights."""
+        return self.measure(held, predicted, labels)[self.task.main_metric]
+
+    @abstractmethod
+    def columns(self, held: HeldOut, predicted: Any, labels: Sequence[str]) -> dict[str, Any]:
+        """Return the columns of the table of predictions, one row per held-out row, that follow
+        those that all tasks have.
+        """
+
+    def notes(
+        self,
+        held_out: Sequence[HeldOut],
+        labels: Sequence[str],  # noqa: ARG002
+        chosen: Mapping[str, object],
+    ) -> dict[str, object]:
+        """Return the notes of an evaluation; `chosen` are the weights of each model."""
+        return {
+            "setting": self.params.setting,
+            "selection": self.params.selection,
+            "readout": self.params.readout,
+            "models": chosen,
+            "rows": {held.place: len(held.rows) for held in held_out},
+            **self.warning("epoch was"),
+        }
+
+    def warning(self, what: str) -> dict[str, object]:
+        """Return the warning that a result is not zero-shot, where it is not."""
+        if self.options.selection != "target-dev":
+            return {}
+        return {"warning": TARGET_DEV.format(what)}
+
+
+def noted(held_out: Sequence[HeldOut], value_of: Callable[[HeldOut], Any]) -> dict[str, Any]:
+    """Return a value of each held-out set by its name in notes, where there is one."""
+    return {held.place: value for held in held_out if (value := value_of(held))}

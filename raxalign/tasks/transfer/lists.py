@@ -1,0 +1,258 @@
+"""Lists whose entries are made when they are asked for: rows of pieces without a Python object per
+row, whose pieces lie in one array, in a temporary file, or in files that were made before.
+"""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, overload
+
+import numpy as np
+
+from raxalign.arrays import offsets_of, ranges
+from raxalign.caveats import listener
+from raxalign.encoders.models.flat_pieces import map_array, read_record
+from raxalign.encoders.models.pieces import PieceRow, Pieces
+from raxalign.errors import DataError
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+ARRAYS = ("ids", "offsets", "words", "lasts", "word_offsets")
+"""The arrays of pieces that rows are made of (see `FlatPieces`)."""
+_IN_MEMORY = 64 * 2**20
+"""Bytes up to which pieces are kept in memory; more are written to a temporary file."""
+_CHUNK = 4096
+"""Texts that are divided into pieces at once."""
+_COUNTED = 65_536
+"""Texts whose unknown pieces are counted at once."""
+EntryT = TypeVar("EntryT")
+
+
+class LazyList(Sequence[EntryT]):
+    """Entries that are made one by one.
+
+    >>> squares = LazyList(4, lambda place: place * place)
+    >>> len(squares), squares[1:3], squares[-1]
+    (4, [1, 4], 9)
+    """
+
+    def __init__(self, count: int, make: Callable[[int], EntryT]) -> None:
+        """`make` returns the entry of a place from 0 to `count` - 1."""
+        self._count, self._make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, which: int) -> EntryT: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[EntryT]: ...
+    def __getitem__(self, which: int | slice) -> EntryT | list[EntryT]:
+        """Return an entry, or a list of some."""
+        if isinstance(which, slice):
+            return [self._make(place) for place in range(*which.indices(self._count))]
+        if not -self._count <= which < self._count:
+            raise IndexError(which)
+        return self._make(which % self._count)
+
+
+def chained(parts: Sequence[Sequence[EntryT]]) -> LazyList[EntryT]:
+    """Return several sequences, one after the other.
+
+    >>> rows = chained([[1, 2], [], [3]])
+    >>> len(rows), [rows[i] for i in (0, 2, -2)], rows[1:]
+    (3, [1, 3, 2], [2, 3])
+    """
+    offsets = offsets_of([len(part) for part in parts]).tolist()
+
+    def entry(place: int) -> EntryT:
+        part = bisect_right(offsets, place) - 1
+        found: EntryT = parts[part][place - offsets[part]]
+        return found
+
+    return LazyList(offsets[-1], entry)
+
+
+def ragged(rows: Iterable[Sequence[np.ndarray]], columns: int = 1) -> list[LazyList[np.ndarray]]:
+    """Return columns of integer arrays that lie end to end, in four bytes per integer.
+
+    >>> [found] = ragged([[np.array([3, 1])], [np.array([], int)]])
+    >>> len(found), found[0].tolist(), found[-1].tolist()
+    (2, [3, 1], [])
+
+    Args:
+        rows: One array per row and column, given one row after the other.
+        columns: The number of columns.
+    """
+    flat, ends = [array("i") for _ in range(columns)], [array("q", [0]) for _ in range(columns)]
+    for row in rows:
+        for entries, end, own in zip(flat, ends, row, strict=True):
+            entries.frombytes(own.astype(np.int32).tobytes())
+            end.append(len(entries))
+    return [
+        _cut(np.frombuffer(entries, np.int32), end) for entries, end in zip(flat, ends, strict=True)
+    ]
+
+
+def _cut(flat: np.ndarray, ends: Sequence[int]) -> LazyList[np.ndarray]:
+    return LazyList(
+        len(ends) - 1, lambda place: flat[ends[place] : ends[place + 1]].astype(np.int64)
+    )
+
+
+def compact_rows(
+    encoder: TransformerEncoder,
+    first: Sequence[Sequence[str]],
+    lang: str,
+    second: Sequence[Sequence[str]] | None = None,
+    second_lang: str | None = None,
+) -> LazyList[PieceRow]:
+    """Divide sentences, or sentence pairs, into pieces.
+
+    Args:
+        encoder: The encoder that reads the rows.
+        first: The words of the sentences.
+        lang: Their language.
+        second: The words of the sentences that follow them (None: there are none).
+        second_lang: The language of the second ones (None: the same).
+
+    Returns:
+        One row per sentence or pair, of 12 bytes per piece and 16 more.
+    """
+    parts = (slice(start, start + _CHUNK) for start in range(0, len(first), _CHUNK))
+    return compacted(
+        encoder.pieces(
+            first[part],
+            lang,
+            pairs=None if second is None else second[part],
+            pair_lang=second_lang,
+        )
+        for part in parts
+    )
+
+
+def compacted(parts: Iterable[Sequence[PieceRow]]) -> LazyList[PieceRow]:
+    """Keep rows of the same languages, which are given some at a time, as one array. The temporary
+    file, where one is needed, is in the folder of `TMPDIR`, and goes with the rows.
+    """
+    lengths, numbers = [np.zeros(0, np.int64)], [np.zeros((0, 2), np.int32)]
+    languages: tuple[str, ...] = ()
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        for rows in parts:
+            lengths.append(np.array([len(row) for row in rows], np.int64))
+            numbers.append(np.array([(row.first, row.n_words) for row in rows], np.int32))
+            for row in rows:
+                flat_P3 = np.stack([row.ids, row.words, row.lasts], axis=1).astype(np.int32)
+                file.write(flat_P3.tobytes())
+                languages = row.languages
+        pieces_P3 = np.frombuffer(_held(file), np.int32).reshape(-1, 3)
+    offsets = offsets_of(np.concatenate(lengths))
+    numbers_S2 = np.concatenate([part.reshape(-1, 2) for part in numbers])
+
+    def row_of(place: int) -> PieceRow:
+        flat_3P = pieces_P3[offsets[place] : offsets[place + 1]].T.astype(np.int64)
+        first, n_words = numbers_S2[place].tolist()
+        return PieceRow(flat_3P[0], flat_3P[1], flat_3P[2], first, n_words, languages)
+
+    return LazyList(len(numbers_S2), row_of)
+
+
+def _held(file: tempfile.SpooledTemporaryFile[bytes]) -> bytes | mmap.mmap:
+    """What was written: its bytes, or where they are many, the mapped file."""
+    size = file.tell()
+    if size > _IN_MEMORY:
+        file.flush()
+        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    file.seek(0)
+    return file.read()
+
+
+@dataclass(frozen=True)
+class PreparedTexts:
+    """The pieces of texts of one language, without special ones, which were made before for all
+    trainings that read them.
+
+    Attributes:
+        lang: The language.
+        ids: The pieces of all texts (see `FlatPieces`).
+        offsets: Where those of each text begin.
+        words: The first word of each piece.
+        lasts: The last word of each piece.
+        word_offsets: Where the words of each text begin.
+        unknown: How many pieces are the tokenizer's unknown one (None: it has none).
+        chosen: The numbers of the texts that are read (None: all of them).
+    """
+
+    lang: str
+    ids: np.ndarray
+    offsets: np.ndarray
+    words: np.ndarray
+    lasts: np.ndarray
+    word_offsets: np.ndarray
+    unknown: int | None
+    chosen: np.ndarray | None = None
+
+    @classmethod
+    def mapped(cls, folder: Path, lang: str) -> PreparedTexts:
+        """Map the files of a folder. Raises `DataError` where it has no pieces of the language."""
+        record = read_record(folder)
+        if record is None or record["lang"] != lang:
+            raise DataError(
+                folder,
+                f"does not have the pieces of texts in {lang}",
+                remedy="Remove the folder, and run the grid again to make it",
+            )
+        arrays = {name: map_array(folder, name) for name in ARRAYS}
+        return cls(lang, **arrays, unknown=record["unknown"])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1 if self.chosen is None else len(self.chosen)
+
+    def text(self, place: int) -> tuple[Pieces, int]:
+        """Return the pieces of a text, and the number of its words."""
+        number = place if self.chosen is None else int(self.chosen[place])
+        start, stop = self.offsets[number : number + 2].tolist()
+        found = (flat[start:stop].astype(np.int32) for flat in (self.ids, self.words, self.lasts))
+        first, end = self.word_offsets[number : number + 2].tolist()
+        return Pieces(*found), end - first
+
+    def count(self, unknown: int) -> tuple[int, int]:
+        """Return the number of pieces, and how many of them are the tokenizer's `unknown` one."""
+        numbers = np.arange(len(self.offsets) - 1)
+        if self.chosen is None or np.array_equal(self.chosen, numbers):
+            if self.unknown is not None:
+                return len(self.ids), self.unknown
+        else:
+            numbers = self.chosen
+        pieces = found = 0
+        for start in range(0, len(numbers), _COUNTED):
+            ids = self.ids[ranges(self.offsets, numbers[start : start + _COUNTED])[0]]
+            pieces, found = pieces + len(ids), found + int((ids == unknown).sum())
+        return pieces, found
+
+
+def prepared_rows(
+    encoder: TransformerEncoder, sides: Sequence[PreparedTexts]
+) -> LazyList[PieceRow]:
+    """Return the rows that an encoder makes of texts, or of first and second texts, by whose
+    tokenizer the pieces were made. Unknown pieces are reported while caveats are collected.
+    """
+    languages = tuple(side.lang for side in sides)
+    if (heard := listener()) is not None:
+        heard.not_as_trained.update(encoder.not_as_trained)
+        unknown = encoder.tokenizer.unk_token_id
+        for side in sides if unknown is not None else ():
+            heard.read(side.lang, *side.count(unknown))
+
+    def row_of(place: int) -> PieceRow:
+        pieces, sizes = zip(*(side.text(place) for side in sides), strict=True)
+        return encoder.row(pieces, sizes, languages)
+
+    return LazyList(len(sides[0]), row_of)

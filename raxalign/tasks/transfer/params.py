@@ -1,0 +1,219 @@
+"""The options of transfer tasks, each declared once: data and its sources, the names that
+data has for languages, readouts, and the training.
+
+The `Params` of a room name all options of the training and give their defaults: ``learning_rate:
+Annotated[float, LEARNING_RATE] = 5e-5``. Those that are not declared here have the types of
+`raxalign.train.options`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from raxalign.config.params import LATER, BaseParams
+from raxalign.config.sources import DataPath, RemoteData, expand_path
+from raxalign.corpora.readers.codes import own_code
+from raxalign.corpora.readers.hub import load_rows
+from raxalign.tasks.base import Task
+from raxalign.tasks.transfer.selection import Selection
+from raxalign.train.loop import TrainSettings
+from raxalign.train.options import pair_of
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+Split = Literal["train", "dev", "test"]
+LanguageNames = Mapping[str, str]
+"""Language code -> the data set's own name of the language; codes that are missing are their own
+name.
+"""
+
+
+def path_of(template: str, lang: str, pivot: str, names: LanguageNames) -> Path:
+    """Return the file of one language: {lang} and {pivot} become the data set's names.
+
+    >>> str(path_of("{lang}/train.txt", "sw", "en", {"sw": "swa"}))
+    'swa/train.txt'
+    """
+    return expand_path(template, lang=own_code(lang, names), pivot=own_code(pivot, names))
+
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+class DataFiles(BaseParams):
+    """Paths of local files, one per split; {lang} and {pivot} in a path stand for languages."""
+
+    train: DataPath = Field(
+        description="Training file: of the pivot, or of each language that is trained on."
+    )
+    dev: DataPath | None = Field(
+        None, description="Development file of each language (none: it is not reported)."
+    )
+    test: DataPath | None = Field(
+        None, description="Test file of each language (none: it is not reported)."
+    )
+
+
+@dataclass(frozen=True)
+class HubSet:
+    """A configuration of a data set of the hub, at a branch, tag or commit."""
+
+    dataset: str
+    config: str
+    revision: str
+
+    def source(self) -> RemoteData:
+        """Return its name in keys and lock files, pinned where the revision is a commit."""
+        return RemoteData(
+            f"hub:{self.dataset}/{self.config}@{self.revision}",
+            self.revision if _COMMIT.fullmatch(self.revision) else None,
+        )
+
+    def at(self, revision: str | None) -> HubSet:
+        """Return the set at a commit, where that is known."""
+        return self if revision is None else replace(self, revision=revision)
+
+    def read(self, split: str, cache: Path | None) -> tuple[str, Dataset]:
+        """Return the name in messages and the rows of a split, where `dev` is `validation`.
+
+        Args:
+            split: The split.
+            cache: A folder for what is downloaded (None: the hub's own).
+
+        Raises:
+            DataError: It cannot be loaded, or does not have the split.
+            TransientError: The hub cannot be reached.
+        """
+        split = "validation" if split == "dev" else split
+        rows = load_rows(self.dataset, self.config, split, self.revision, cache)
+        return f"{self.dataset}/{self.config}:{split}", rows
+
+
+DATA = Field(
+    description=(
+        "Where the rows come from: a data set of the hub, the phrasebook that raxalign carries, or"
+        " local files."
+    )
+)
+DATASET = Field(
+    description=(
+        "Data set of the hub, by its name there or as a local copy of its repository, for `data:"
+        " hub`."
+    )
+)
+REVISION = Field(description="Branch, tag or commit of the data set of the hub.")
+PHRASEBOOK = Field(
+    description=(
+        "Rows per language of the phrasebook, for `data: phrasebook`; raxalign's own tasks have no"
+        " more than by default."
+    )
+)
+OF_TRAINING = "Training rows, less those that another split has too."
+OF_DEVELOPMENT = "Development rows."
+OF_TEST = "Test rows."
+
+
+CODES = (
+    "The data's own codes for languages, by language (`{ha: hau}`), in paths, configurations of the"
+    " hub and columns, where they differ from those of the grid."
+)
+
+
+class TransferParams(Task.Params):
+    """Data and readouts."""
+
+    data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA] = "hub"
+    codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=CODES)
+    readout: Literal["keep", "refit"] | None = Field(
+        None,
+        description=(
+            "Whether a method's readouts are fitted again on the encoder that this training left"
+            " (`refit`), or kept as they were fitted before it (`keep`) (none: `refit` where the"
+            " training changes the encoder and leaves the weights of one epoch, else `keep`)."
+        ),
+    )
+
+
+SETTING = Field(
+    description=(
+        "What is trained on: the pivot (`zero-shot`, and `g-xlt` where a task has it), or the"
+        " translations of its training data into all languages (`translate-train`)."
+    )
+)
+SELECTION = Field(
+    description=(
+        "What chooses the weights that are evaluated: the pivot's development set, the mean of all"
+        " of them, each language's own (then the result is not zero-shot), or nothing (the `last`"
+        " ones)."
+    )
+)
+
+
+class SettingParams(TransferParams):
+    """Options on what is trained on and which epoch is evaluated; each task lists its settings."""
+
+    setting: Annotated[str, SETTING]
+    code_switching: Literal["none", "sentence"] = Field(
+        "none",
+        description=(
+            "Whether each translated training example of two texts is replaced by two, one text of"
+            " each in its own language and the other in the pivot (`sentence`)."
+        ),
+    )
+    selection: Annotated[Selection, SELECTION] = "pivot-dev"
+
+
+LEARNING_RATE = Field(gt=0, description="Learning rate at the end of the warm-up.")
+EPOCHS = Field(ge=1, description="Passes over the training data.")
+BATCH_SIZE = Field(
+    ge=1,
+    description=(
+        "Training rows per step: examples, sentences, or windows of a context; with code-switching"
+        " the two mixes of an example or window count as one."
+    ),
+)
+WARMUP = Field(
+    ge=0,
+    description=(
+        "Steps over which the learning rate rises linearly: below 1 a share of all steps, from 1 on"
+        " a number of steps."
+    ),
+)
+DROPOUT = Field(
+    ge=0, lt=1, description="Dropout before the output layer, and after the layers of a BiLSTM."
+)
+MAX_LENGTH = Field(
+    ge=8,
+    description=(
+        "Largest number of pieces per row, special ones included; longer rows are cut or divided,"
+        " also where the encoder has fewer positions."
+    ),
+)
+MAX_TRAIN = Field(
+    ge=1,
+    description=(
+        "Number of training rows of each language that are used, from the beginning (none: all)."
+    ),
+)
+
+
+def settings_of(options: Any) -> TrainSettings:
+    """Return the settings of a training with these options."""
+    return TrainSettings(
+        options.learning_rate,
+        options.batch_size,
+        options.epochs,
+        warmup=options.warmup,
+        schedule=options.schedule,
+        betas=pair_of(options.betas),
+        eps=options.eps,
+        weight_decay=options.weight_decay,
+        clip=options.clip or None,
+    )

@@ -1,0 +1,371 @@
+"""The training of a transfer task: on the pivot, or on all languages; its objective, the weights
+that it keeps, and their choice by development sets.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from raxalign.errors import RaxalignError
+from raxalign.tasks.transfer.head import Batches, Given, Head, HeldOut
+from raxalign.tasks.transfer.model import FineTuned
+from raxalign.tasks.transfer.selection import best_epoch, kept
+from raxalign.tasks.transfer.trained import ALL, Trained
+from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
+from raxalign.train.objective import HostSided, Step
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.tasks.transfer.model import TaskModel
+    from raxalign.train.runtime import Runtime, Watch
+
+
+def train(
+    head: Head,
+    aligned: AlignedEncoder,
+    languages: Sequence[str],
+    runtime: Runtime,
+    folder: Path,
+) -> Mapping[str, object]:
+    """Train on the rows of the pivot, or of all languages, and return notes. Every worker calls it,
+    the first one writes. Raises `DataError` where what is evaluated is trained on.
+
+    Args:
+        head: Reads the rows and makes the models.
+        aligned: The encoder that the training starts from.
+        languages: Those that are trained on, or whose development sets choose the weights.
+        runtime: The device, the seed and the place of checkpoints.
+        folder: Takes the weights and the record of the training.
+    """
+    pivot = head.pivot
+    trained = [lang for lang in languages if head.task.trains_on(lang, pivot)]
+    given = {lang: head.training_rows(lang) for lang in trained}
+    fingerprints = np.sort(np.concatenate([rows.fingerprints() for rows in given.values()]))
+    sets = {held.place: held for held in head.held_out(trained, fingerprints)}
+    given = {lang: head.check_trained(rows) for lang, rows in given.items()}
+    labels = head.labels(list(given.values()))
+    asked = runtime.watch.languages if runtime.watch else ()
+    watched = {lang: sets.get(f"{lang}/dev") or head.dev_set(lang) for lang in asked}
+    sets |= {held.place: held for held in watched.values()}
+    records, counts = list[dict[str, object]](), list[Mapping[str, int]]()
+    for own, read in head.groups(given):
+        lang, name = own or pivot, "-".join(part for part in (head.task.name, own) if part)
+        dev = _dev_sets(head, sets, head.scored_in_training(lang, languages))
+        run = _Run(head, Given(read, lang, labels), dev, watched)
+        made = train_models(aligned, lang, runtime, folder, name, run)
+        records += [record if own is None else {**record, "lang": own} for record in made]
+        counts.append(run.counts)
+    if runtime.rank == 0:
+        Trained.write(folder, records, fingerprints, labels)
+    return {**head.notes_of_training(given, labels, counts), "models": records}
+
+
+def _dev_sets(head: Head, sets: dict[str, HeldOut], languages: Sequence[str]) -> dict[str, HeldOut]:
+    """The development sets of languages, of which those that choose are read where they are not
+    among `sets` yet.
+    """
+    for lang in languages if head.options.selection != "last" else ():
+        if f"{lang}/dev" not in sets:
+            sets[f"{lang}/dev"] = head.dev_set(lang)
+    return {lang: sets[f"{lang}/dev"] for lang in languages if f"{lang}/dev" in sets}
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """One training at work: its runtime, its name, and a folder for weights that outlives the
+    process as checkpoints do.
+    """
+
+    runtime: Runtime
+    name: str
+    keep: Path
+
+    def file(self, number: int, point: str = "epoch") -> Path:
+        """Return the file for the weights after an epoch, or after a number of steps."""
+        return self.keep / f"{point}-{number}.safetensors"
+
+
+Weights = tuple[Mapping[int, Path], Mapping[str, object]]
+"""The kept weights by epoch or step, and what the record of the model says of the choice."""
+
+
+@dataclass
+class _Run:
+    """Trains views of the encoder; `dev` are the sets that choose, `watched` those that
+    `Runtime.watch` asks for, by language.
+    """
+
+    head: Head
+    given: Given
+    dev: Mapping[str, HeldOut]
+    watched: Mapping[str, HeldOut]
+
+    def __call__(self, view: AlignedEncoder, run: TrainingRun) -> Weights:
+        model = self.head.new_model(view, self.given.labels, run.runtime.seed)
+        batches = self.head.batches(model, self.given)
+        self.counts = batches.counts()
+        spoken = (view.direction, self.given.pivot)
+        dev = {lang: s for lang, s in self.dev.items() if view.direction is None or lang in spoken}
+        tuning = Tuning(model, batches, DevSets(self.head, self.given.labels, dev, self.watched))
+        fit_task = fit_steps if self.head.point == "step" else fit_epochs
+        return fit_task(tuning, self.head.settings(model), run)
+
+
+def train_models(
+    aligned: AlignedEncoder,
+    pivot: str,
+    runtime: Runtime,
+    folder: Path,
+    name: str,
+    train: Callable[[AlignedEncoder, TrainingRun], Weights],
+) -> list[dict[str, object]]:
+    """Train one model, or one per direction where the pivot's transforms differ by language.
+
+    Args:
+        aligned: The encoder that every training starts from.
+        pivot: The language that is trained on.
+        runtime: The device, the seed and the place of checkpoints.
+        folder: Takes the weights.
+        name: Begins the names of curves, checkpoints and weights.
+        train: Trains a view of the encoder.
+
+    Returns:
+        A record of each model: its direction, its files, and its development scores.
+    """
+    towards = sorted(
+        {t.toward for t in aligned.transforms if t.lang == pivot and t.toward is not None}
+    )
+    if len(towards) > 1:  # a score is the mean over the models then, which no training knows
+        runtime = replace(runtime, watch=None)
+    records: list[dict[str, object]] = []
+    for toward in [*towards] if towards else [None]:
+        view, label = (
+            (aligned, name) if toward is None else (aligned.toward(toward), f"{name}-{toward}")
+        )
+        with _lasting_folder(runtime, label) as keep:
+            files, more = train(view, TrainingRun(runtime, label, keep))
+            names = {point: f"{label}.{point}.safetensors" for point in files}
+            for point, file in files.items():
+                shutil.copyfile(file, folder / names[point])
+            records.append({"toward": toward, "files": names, **more})
+    return records
+
+
+@contextmanager
+def _lasting_folder(runtime: Runtime, name: str) -> Iterator[Path]:
+    """Yield a folder next to the checkpoints, which is removed when the training is over; a
+    temporary folder where there are no checkpoints.
+    """
+    if runtime.checkpoints is None:
+        with tempfile.TemporaryDirectory(prefix="raxalign-") as temporary:
+            yield Path(temporary)
+        return
+    folder = runtime.checkpoints / f"{name}-epochs"
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder
+    if runtime.rank == 0:
+        runtime.owned()  # else it is another process's
+        shutil.rmtree(folder)
+
+
+class DevSets:
+    """The development sets that a training scores: those that choose its weights, and those that
+    are watched, by language. They are divided into pieces once.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        labels: Sequence[str],
+        choosing: Mapping[str, HeldOut],
+        watched: Mapping[str, HeldOut],
+    ) -> None:
+        self.head, self.labels, self.choosing, self.watched = head, labels, choosing, watched
+        self._inputs: dict[str, Any] = {}
+
+    def read(self, model: TaskModel) -> None:
+        """Divide the sets into pieces, as the model reads them."""
+        for held in [*self.choosing.values(), *self.watched.values()]:
+            if held.place not in self._inputs:
+                self._inputs[held.place] = self.head.inputs_of(model, held)
+
+    def scores(self, model: TaskModel) -> dict[str, float]:
+        """Return the score by which the weights are chosen, by language."""
+        return {
+            lang: self.head.choosing_score(held, self._predicted(model, held), self.labels)
+            for lang, held in self.choosing.items()
+        }
+
+    def values(self, model: TaskModel, metric: str) -> dict[str, float]:
+        """Return a metric of the sets that are watched."""
+        return {
+            lang: self.head.measure(held, self._predicted(model, held), self.labels)[metric]
+            for lang, held in self.watched.items()
+        }
+
+    def _predicted(self, model: TaskModel, held: HeldOut) -> Any:
+        return self.head.predict(model, self._inputs[held.place])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some rows as the loss reads them, what is right, and the units of the global batch."""
+
+    rows: Any
+    gold: Any
+    total: int
+
+
+class Tuning(HostSided[int, _Part]):
+    """The model's summed loss over the units (examples, words, sentences or windows) of the global
+    batch, divided by their number.
+    """
+
+    def __init__(self, model: Any, batches: Batches, dev: DevSets | None = None) -> None:
+        self.model, self.batches, self.dev = model, batches, dev
+        self.module: nn.Module = model
+        self.steps = 0
+        if dev is not None:
+            dev.read(model)
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """Return the encoder's blocks, where they are trained."""
+        return self.model.encoder.blocks() if isinstance(self.model, FineTuned) else ()
+
+    def host_batch(self, step: Step) -> int:
+        """Return how many units the global batch has."""
+        return self.batches.units(step.rows)
+
+    def host_part(self, step: Step, batch: int, positions: np.ndarray) -> _Part:
+        """Return what the model reads of some rows."""
+        return _Part(*self.batches.lay_out(step.rows[positions]), batch)
+
+    def device_loss(self, step: Step, part: _Part) -> torch.Tensor:  # noqa: ARG002
+        """Return the share of these rows in the mean over the units of the global batch."""
+        loss: torch.Tensor = self.model.loss(part.rows, part.gold)
+        return loss / part.total
+
+    def end(self, step: Step) -> None:
+        """Remember how far the training is."""
+        self.steps = step.number + 1
+
+    def watched(self, watch: Watch) -> Mapping[str, float]:
+        """Score the development sets that a watch asks for."""
+        assert self.dev is not None
+        return self.dev.values(self.model, watch.metric)
+
+    def fit(
+        self,
+        settings: TrainSettings,
+        run: TrainingRun,
+        score: Callable[[int], float] | None,
+        every: int | None = None,
+    ) -> Fitted:
+        """Train the model; `score` is called after each epoch, or `every` so many steps (None:
+        nothing chooses). Raises `RaxalignError` where that changed what is frozen.
+        """
+        frozen = self.model.frozen()
+        keep = None if score is None else KeepBest(score, every, watched=self.watched)
+        fitted = fit(self, self.batches.count, settings, run.runtime, name=run.name, keep=keep)
+        after = self.model.frozen()
+        if not all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()):
+            raise RaxalignError(f"{run.name}: training changed what is frozen")
+        return fitted
+
+
+def fit_epochs(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weights:
+    """Train, and keep the weights of the epoch that the pivot's development set chooses, of the
+    last one, or of all of them, which a choice by other development sets needs.
+
+    Where all epochs are kept, they are in the folder of the run, which outlives the process as
+    checkpoints do: a resumed training has its earlier epochs, since each is written before the next
+    checkpoint. Only the first worker keeps anything.
+    """
+    assert tuning.dev is not None
+    dev, model = tuning.dev, tuning.model
+    rule = kept(dev.head.options.selection)
+
+    def end_of_epoch(epoch: int) -> float:
+        if rule == "every" and run.runtime.rank == 0:
+            model.save(run.file(epoch))
+        (score,) = dev.scores(model).values()
+        return score
+
+    fitted = tuning.fit(settings, run, None if rule == "last" else end_of_epoch)
+    if run.runtime.rank != 0:
+        return {}, {"pivot_dev": []}
+    scores = [value for _, value in fitted.scores]
+    epochs = range(1, settings.epochs + 1)
+    if rule != "every":
+        epoch = settings.epochs if rule == "last" else best_epoch(scores) + 1
+        model.save(run.file(epoch))
+        epochs = range(epoch, epoch + 1)
+    return {epoch: run.file(epoch) for epoch in epochs}, {"pivot_dev": scores}
+
+
+def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weights:
+    """Train, and keep the weights that development sets choose among those after every
+    `evaluate_every` steps, or after each epoch.
+
+    Weights that are better than all before, for any language that chooses, are written into the
+    run's folder, which outlives the process as checkpoints do; so are the scores, and a resumed
+    training goes on from those that were before its checkpoint. Only the first worker keeps
+    anything.
+    """
+    assert tuning.dev is not None
+    dev, model, options = tuning.dev, tuning.model, tuning.dev.head.options
+    kept_scores, last = run.keep / "scores.json", options.selection == "last"
+
+    def score(_: int) -> float:
+        scores = dev.scores(model)
+        if run.runtime.rank == 0:
+            known = json.loads(kept_scores.read_text()) if kept_scores.exists() else {}
+            curves = {point: old for point, old in known.items() if int(point) < tuning.steps}
+            curves[str(tuning.steps)] = scores
+            if tuning.steps in choose(options.selection, curves).values():
+                model.save(run.file(tuning.steps, "step"))
+            new = kept_scores.with_suffix(".new")  # a death in the middle must leave the old ones
+            new.write_text(json.dumps(curves), encoding="utf-8")
+            new.replace(kept_scores)
+        return float(np.mean(list(scores.values())))
+
+    fitted = tuning.fit(settings, run, None if last else score, options.evaluate_every)
+    if run.runtime.rank != 0:
+        return {}, {}
+    if last:
+        curves, chosen = {}, {ALL: len(fitted.losses)}
+        model.save(run.file(chosen[ALL], "step"))
+    else:
+        curves = json.loads(kept_scores.read_text(encoding="utf-8"))
+        chosen = choose(options.selection, curves)
+    pivot = dev.head.pivot
+    pivot_dev = [scores[pivot] for scores in curves.values() if pivot in scores]
+    files = {step: run.file(step, "step") for step in sorted(set(chosen.values()))}
+    return files, {"pivot_dev": pivot_dev, "chosen": chosen, "dev": curves}
+
+
+def choose(selection: str, curves: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
+    """Choose the step whose weights each language takes (`ALL`: every one), by scores (step ->
+    language -> score); the earlier of equals.
+
+    >>> curves = {"10": {"en": 0.6, "de": 0.5}, "20": {"en": 0.7, "de": 0.3}}
+    >>> choose("mean-dev", curves), choose("target-dev", curves)
+    ({'*': 10}, {'en': 20, 'de': 10})
+    """
+    steps = sorted(curves, key=int)
+    if selection == "target-dev":
+        return {
+            lang: int(max(steps, key=lambda step: curves[step][lang])) for lang in curves[steps[0]]
+        }
+    return {ALL: int(max(steps, key=lambda step: float(np.mean(list(curves[step].values())))))}

@@ -1,0 +1,303 @@
+"""Training rows that were divided into pieces before: the same rows, counts, notes and weights."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from raxalign.caveats import collecting
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.errors import DataError
+from raxalign.running import Sentence
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.classification.examples import (
+    Example,
+    Examples,
+    read_examples,
+    write_examples,
+)
+from raxalign.tasks.mlqa import Mlqa
+from raxalign.tasks.ner import Ner
+from raxalign.tasks.spans.rows import Answer, Question, Questions, answered
+from raxalign.tasks.spans.windows import (
+    WindowSizes,
+    make_windows,
+    read_questions,
+    write_questions,
+)
+from raxalign.tasks.tagging.sentences import Sentences, Tagged, read_sentences, write_sentences
+from raxalign.tasks.transfer.lists import PreparedTexts, compact_rows, prepared_rows
+from raxalign.train.runtime import Runtime
+from tests.tasks import word_nli
+from tests.tiny import tiny_bert
+
+WORDS = [
+    *("rot", "haus", "hund", "red", "house", "dog", "7", "##s", "who", "where", "in", "Rom", "alt"),
+    *("anna", "Anna", "came", "to", "ro", "##me", "from", "york", "."),
+    *word_nli.WORDS[:-2],
+]
+TEXTS = [("rot haus", "red"), ("xyzzy", "red house hund 7"), ("  ", "dog"), ("haus rot haus", "")]
+EXAMPLES = Examples(
+    "a.tsv",
+    [Example(a, b, "xy"[i % 2], 3 * i + 1, f"n{i}", None) for i, (a, b) in enumerate(TEXTS)],
+    2,
+)
+SENTENCES = Sentences(
+    "train.conll",
+    [
+        Tagged(("anna", "came", "to", "rome", "."), ("B-PER", "O", "O", "B-LOC", "O"), 1),
+        Tagged(("to", "york."), ("O", "B-LOC"), 7, Sentence(("to", "york."), "to york.", (0, 3))),
+        Tagged(("xyzzy",), ("O",), 9),
+        Tagged(("rome",) * 12, ("B-LOC",) * 12, 11),
+    ],
+)
+LONG = "Anna came . " * 9 + "in Rom ."
+QUESTIONS = Questions(
+    "q.json",
+    [
+        Question("a", "who came", "Anna came in Rom", 0, (Answer("Anna", 0),)),
+        Question("b", "where in alt xyzzy ?", LONG, 1, (Answer("Rom", LONG.index("Rom")),)),
+        Question("c", "who", "Anna came in Rom", 0, (Answer("Anna", 3),)),  # stands elsewhere
+        Question("d", "where " * 20, "Anna came in Rom", 0, (Answer("Rom", 13),)),
+        Question("e", "who", "   Anna", 2, (Answer(" ", 1),)),  # shares no piece
+    ],
+    3,
+)
+SIZES = WindowSizes(question=8, stride=6, answer=3)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    torch.set_num_threads(1)
+    return TransformerEncoder.from_folder(
+        tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=24)
+    )
+
+
+def prepared(write, rows, lang, encoder, folder):
+    write(rows, lang, encoder.tokenizer, 1, folder)
+    assert not list(folder.glob("texts-*"))
+    return folder
+
+
+def same(found, expected):
+    assert len(found) == len(expected)
+    for own, other in zip(found, expected, strict=True):
+        for name in ("ids", "words", "lasts"):
+            assert getattr(own, name).tolist() == getattr(other, name).tolist()
+        assert (own.first, own.n_words) == (other.first, other.n_words)
+        assert own.languages == other.languages
+
+
+@pytest.mark.parametrize("max_positions", [24, 6])
+@pytest.mark.parametrize("chosen", [None, [0, 1, 2, 3], [3, 1]])
+def test_rows_of_prepared_examples_are_those_of_the_texts(
+    encoder, tmp_path, monkeypatch, max_positions, chosen
+):
+    monkeypatch.setattr(encoder, "max_positions", max_positions)
+    folder = prepared(write_examples, EXAMPLES, "de", encoder, tmp_path)
+    places = None if chosen is None else np.array(chosen)
+    first, second = (list(EXAMPLES.texts(name, places)) for name in ("first", "second"))
+    with collecting() as read:
+        expected = encoder.pieces(first, "de", pairs=second, pair_lang="de")
+        single = encoder.pieces(first, "de")
+    mapped = read_examples(folder, "de", None)
+    sides = [mapped.texts(name, places) for name in mapped.text_names]
+    assert all(isinstance(side, PreparedTexts) for side in sides)
+    with collecting() as counted:
+        found, alone = prepared_rows(encoder, sides), prepared_rows(encoder, sides[:1])
+    same(found, expected)
+    same(alone, single)
+    assert [row.n_words for row in found[1:3]] == [row.n_words for row in expected[1:3]]
+    assert counted.notes() == read.notes()
+    assert (counted.pieces, counted.unknown) == (read.pieces, read.unknown)
+    with pytest.raises(IndexError):
+        found[len(first)]
+
+
+def test_examples_are_read_back_without_their_texts(encoder, tmp_path):
+    folder = prepared(write_examples, EXAMPLES, "de", encoder, tmp_path)
+    read = read_examples(folder, "de", None)
+    assert (len(read), read.left_out, read.source) == (4, 2, "a.tsv")
+    assert read_examples(folder, "de", "b.tsv").source == "b.tsv"
+    assert read.fingerprints().tolist() == EXAMPLES.fingerprints().tolist()
+    assert read.numbers(["x", "y"]).tolist() == [0, 1, 0, 1]
+    assert read.table["line"].to_pylist() == [1, 4, 7, 10]
+    assert read.table["id"].to_pylist() == ["n0", "n1", "n2", "n3"]
+
+
+def test_examples_of_one_text_have_no_second_pieces(encoder, tmp_path):
+    rows = [Example(row.first, None, row.label, row.line) for row in EXAMPLES.rows]
+    counts = write_examples(Examples("a.tsv", rows), "de", encoder.tokenizer, 1, tmp_path)
+    assert list(counts) == ["first"]
+    assert read_examples(tmp_path, "de", None).text_names == ("first",)
+
+
+def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentences(
+    encoder, tmp_path
+):
+    folder = prepared(write_sentences, SENTENCES, "en", encoder, tmp_path)
+    found = read_sentences(folder, "en", None)
+    with collecting() as read:
+        expected = compact_rows(encoder, SENTENCES.words(), "en")
+    with collecting() as mapped:
+        same(found.piece_rows(encoder, "en"), expected)
+    assert read.unknown["en"] > 0
+    assert (mapped.pieces, mapped.unknown) == (read.pieces, read.unknown)
+    assert (len(found), found.n_words(), found.source) == (4, SENTENCES.n_words(), "train.conll")
+    assert read_sentences(folder, "en", "other.conll").source == "other.conll"
+    assert found.tags() == {"O", "B-PER", "B-LOC"}
+    labels = ["O", "B-LOC", "I-LOC", "B-PER"]
+    numbers = [row.tolist() for row in found.numbers(labels)]
+    assert numbers == [row.tolist() for row in SENTENCES.numbers(labels)]
+    assert numbers[:2] == [[3, 0, 0, 1, 0], [0, 1]]
+    assert found.fingerprints().tolist() == SENTENCES.fingerprints().tolist()
+
+
+def test_windows_of_prepared_questions_are_those_of_their_texts(encoder, tmp_path):
+    folder = prepared(write_questions, QUESTIONS, "en", encoder, tmp_path)
+    with collecting() as read:
+        expected = make_windows(answered(QUESTIONS), encoder, ("en", "en"), SIZES).windows
+    with collecting() as mapped:
+        found = read_questions(folder, "en", None).windows(encoder, SIZES)
+    assert len(found) == len(expected) > len(QUESTIONS)
+    assert found.cuts_S5.tolist() == expected.cuts_S5.tolist()
+    assert found.answered() == expected.answered() > 2
+    same([window.row for window in found], [window.row for window in expected])
+    for own, other in zip(found, expected, strict=True):
+        assert own.row.ids.dtype == other.row.ids.dtype
+        assert (own.question, own.begin, own.target) == (other.question, other.begin, other.target)
+    assert read.unknown["en"] > 0
+    assert (mapped.pieces, mapped.unknown) == (read.pieces, read.unknown)
+
+
+def test_prepared_questions_know_what_was_left_out_and_have_each_context_once(encoder, tmp_path):
+    counts = write_questions(QUESTIONS, "en", encoder.tokenizer, 1, tmp_path)
+    assert (counts["questions"], counts["contexts"]) == (4, 3)
+    assert len(np.load(tmp_path / "contexts" / "offsets.npy")) == 4
+    found = read_questions(tmp_path, "en", None)
+    assert (len(found), found.misplaced, found.left_out, found.source) == (4, 1, 3, "q.json")
+    assert read_questions(tmp_path, "en", "other.json").source == "other.json"
+    assert found.fingerprints().tolist() == QUESTIONS.fingerprints().tolist()
+    pieces = found.pieces
+    assert pieces.spans_Q2.tolist() == [[0, 0], [28, 28], [3, 3], [-1, -1]]
+    assert [part.tolist() for part in pieces.contexts[2:3]] == [pieces.contexts[0].tolist()]
+    with pytest.raises(IndexError):
+        pieces.asked[4]
+
+
+@pytest.mark.parametrize(
+    ("write", "read", "rows", "what"),
+    [
+        (write_examples, read_examples, EXAMPLES, "first: .* the pieces of texts in fr"),
+        (write_sentences, read_sentences, SENTENCES, "words: .* the pieces of texts in fr"),
+        (write_questions, read_questions, QUESTIONS, "does not have the pieces of questions in fr"),
+    ],
+)
+def test_pieces_of_another_language_are_refused(encoder, tmp_path, write, read, rows, what):
+    with pytest.raises(DataError, match=what):
+        read(prepared(write, rows, "de", encoder, tmp_path), "fr", None)
+
+
+def classification(folder, switching):
+    files = word_nli.write_all(folder / "files")
+    files["train"] = files["train"].replace("{pivot}", "{lang}")
+    for k, lang in enumerate(("en", "de")):
+        word_nli.write(word_nli.at(files["train"], lang), lang, 24, k)
+    options = {"setting": "translate-train", "code_switching": switching}
+    return word_nli.task(files, epochs=1, selection="last", **options), ("en", "de")
+
+
+def tagging(folder, tagger):
+    lines = (
+        "\n".join(map("\t".join, zip(row.words, row.tags, strict=True))) for row in SENTENCES.rows
+    )
+    (folder / "train.en").write_text("\n\n".join(lines))
+    (folder / "dev.en").write_text("anna O\n")
+    data = {"train": f"{folder}/train.{{pivot}}", "dev": f"{folder}/dev.{{lang}}"}
+    small = {"hidden": 4, "lstm_layers": 1} if tagger == "bilstm_crf" else {}
+    options = {"epochs": 2, "batch_size": 2, "max_length": 12, "tagger": tagger, **small}
+    return Ner(Ner.Params(data=data, **options)), ("en",)
+
+
+def answering(folder, _):
+    qas = [
+        {
+            "context": row.context,
+            "qas": [
+                {
+                    "id": row.id,
+                    "question": row.question,
+                    "answers": [{"text": a.text, "answer_start": a.start} for a in row.answers],
+                }
+            ],
+        }
+        for row in QUESTIONS.rows
+    ]
+    for lang in ("en", "de"):
+        (folder / f"train.{lang}.json").write_text(json.dumps({"data": [{"paragraphs": qas}]}))
+    sizes = {"max_length": 24, "max_question_length": 8, "doc_stride": 6, "max_answer_length": 3}
+    options = {"setting": "translate-train", "selection": "last", "epochs": 2, "batch_size": 2}
+    data = {"train": f"{folder}/train.{{lang}}.json"}
+    return Mlqa(Mlqa.Params(data=data, **options, **sizes)), ("en", "de")
+
+
+@pytest.mark.parametrize(
+    ("make", "how", "note"),
+    [
+        (classification, "none", ("rows_by_language", {"en": 24, "de": 24})),
+        (classification, "sentence", ("examples", 72)),
+        (tagging, "linear", ("words_left_out", 7)),
+        (tagging, "bilstm_crf", ("words_left_out", 7)),
+        (answering, "", ("misplaced", {"en": 1, "de": 1})),
+    ],
+)
+def test_a_training_on_prepared_rows_ends_with_the_same_weights_and_notes(
+    encoder, tmp_path, make, how, note
+):
+    task, languages = make(tmp_path, how)
+    rows = {lang: tmp_path / f"rows-{lang}" for lang in languages}
+    for lang, folder in rows.items():
+        folder.mkdir()
+        task.write_rows(lang, TaskInputs("en"), encoder.tokenizer, 1, folder)
+    found = []
+    for inputs in (TaskInputs("en"), TaskInputs("en", rows=rows)):
+        folder = tmp_path / f"trained-{len(found)}"
+        folder.mkdir()
+        with collecting() as caveats:
+            notes = task.train(AlignedEncoder(encoder), languages, inputs, Runtime(), folder)
+        tensors = {path.name: load_file(path) for path in folder.glob("*.safetensors")}
+        found.append((tensors, notes, caveats.notes()))
+    (plain, *notes), (mapped, *others) = found
+    assert others == notes
+    assert notes[0][note[0]] == note[1]
+    assert plain.keys() == mapped.keys()
+    for name, tensors in plain.items():
+        assert tensors.keys() == mapped[name].keys()
+        assert all(torch.equal(tensor, mapped[name][key]) for key, tensor in tensors.items())
+
+
+def test_only_the_rows_that_are_trained_on_are_prepared(tmp_path):
+    data = {"train": f"{tmp_path}/train.{{pivot}}", "dev": f"{tmp_path}/dev.{{lang}}"}
+    ner = Ner(Ner.Params(data=data, selection="target-dev", max_train=7))
+    prepared = ner.prepares("en", "en")
+    assert prepared is not None
+    assert set(prepared.sources) == {"train"}
+    assert prepared.options["max_train"] == 7
+    assert ner.prepares("de", "en") is None
+
+
+def test_mixed_questions_are_not_prepared(tmp_path):
+    data = {"train": f"{tmp_path}/train.{{lang}}.json", "dev": f"{tmp_path}/dev.{{lang}}.json"}
+    together = Mlqa(Mlqa.Params(data=data, setting="translate-train"))
+    mixed = Mlqa(Mlqa.Params(data=data, setting="translate-train", code_switching="sentence"))
+    prepared = together.prepares("de", "en")
+    assert prepared is not None
+    assert set(prepared.sources) == {"train"}
+    assert mixed.prepares("de", "en") is None
+    assert Mlqa(Mlqa.Params(data=data)).prepares("de", "en") is None
