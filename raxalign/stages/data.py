@@ -132,7 +132,7 @@ def make_pieces(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Divide the sentences of a data set, or the training rows of a task, into the pieces of an
     encoder's tokenizer; return what they count.
     """
-    from raxalign.encoders.models.piece_files import write_pieces
+    from raxalign.encoders.models.flat_pieces import write_pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 
     encoder, threads = bench.encoder(stage.inputs["encoder"]), bench.runtime.threads

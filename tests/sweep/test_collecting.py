@@ -12,6 +12,7 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.store.storage import Storage
 from raxalign.sweep import collecting
 from raxalign.sweep.collecting import Collector, collect_plan
+from raxalign.sweep.events import JobEnded, Planned
 from tests.grids import write_grid
 
 Pairs = Iterable[tuple[str, str]]
@@ -29,8 +30,8 @@ def test_all_stages_and_results_of_a_plan_are_collected(
 ) -> None:
     found: dict[str, str] = {}
 
-    def collect(root: str, artifacts: Pairs, evaluations: Iterable[str]) -> None:
-        assert root == "root"
+    def collect(storage: Storage, artifacts: Pairs, evaluations: Iterable[str]) -> None:
+        assert storage.root == "root"
         found.update({key: kind for kind, key in artifacts})
         found.update(dict.fromkeys(evaluations, "evaluation"))
 
@@ -46,9 +47,9 @@ def test_a_sweep_collects_after_each_500_trials(
     times: list[str] = []
     monkeypatch.setattr(collecting, "collect_plan", lambda plan, root: times.append(plan.name))
     collector = Collector(Storage("root"))
-    collector.grid_started(opened.plan, 1, 0, 0)
+    collector.hear(Planned(opened.plan, 1, 0, 0))
     for number in range(1, 1001):
-        collector.trial_finished(opened.plan.trials[0], None)
+        collector.hear(JobEnded(opened.plan.trials[0]))
         assert len(times) == number // 500
 
 

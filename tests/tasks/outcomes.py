@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.aligned import AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
+from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.tasks.base import Outcome, Task, TaskInputs
 from raxalign.train.runtime import Runtime
 
@@ -32,7 +32,7 @@ def static(
 ) -> AlignedEncoder:
     """An encoder of these vectors by language and word; French is as German."""
     tables = {
-        lang: Space(list(words), np.array(list(words.values()), np.float32))
+        lang: VectorSpace(list(words), np.array(list(words.values()), np.float32))
         for lang, words in spaces.items()
     }
     encoder = StaticEncoder({**tables, "fr": tables["de"]}, 2, Lookup("keep", "none"))

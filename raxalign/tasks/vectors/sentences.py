@@ -17,10 +17,9 @@ from torch.nn import functional
 from raxalign.arrays import Bools
 from raxalign.encoders.models.decoders import is_bidirectional, is_decoder
 from raxalign.encoders.models.pieces import PieceRow, token_batches
-from raxalign.encoders.models.pooling import refuse_infinite
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
-from raxalign.encoders.models.vectors import parse_layers
+from raxalign.encoders.models.vectors import parse_layers, refuse_infinite
 from raxalign.errors import RaxalignError
 from raxalign.running import Sentence, in_text
 from raxalign.tasks.vectors.pairs import SideWords

@@ -11,27 +11,22 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from functools import partial
 
 from raxalign.catalog import outside
-from raxalign.sweep.messages import SAID, leave_notice
+from raxalign.sweep.mailbox import Outbox
 
 EVERY = 2.0  # seconds that lines are gathered for
 
 
 class Lines(io.TextIOBase):
-    """A text file whose lines are passed on, gathered for `EVERY` seconds.
-
-    Args:
-        tell: Receives some lines at a time, without the line break after the last one.
+    """A text file whose lines are passed on, gathered for `EVERY` seconds. `tell` receives some at
+    a time, without the line break after the last one.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__()
-        self._tell, self._lock = tell, threading.RLock()
-        self._kept, self._timer = "", None
-
-    _timer: threading.Timer | None
+        self._tell, self._lock, self._kept = tell, threading.RLock(), ""
+        self._timer: threading.Timer | None = None
 
     def writable(self) -> bool:
         """Return that it is."""
@@ -85,16 +80,11 @@ def _is_of(path: str, file: str) -> bool:
 
 
 @contextmanager
-def passed_on(scratch: str, key: str) -> Iterator[None]:
+def passed_on(outbox: Outbox) -> Iterator[None]:
     """Leave for the driver what is printed in this process within the block, and what plug-ins from
     outside log as information or as more serious.
-
-    Args:
-        scratch: Ray's scratch folder.
-        key: The trial or stage that the block works on.
     """
-    lines = Lines(partial(leave_notice, scratch, key, folder=SAID))
-    root = logging.getLogger()
+    lines, root = Lines(outbox.print), logging.getLogger()
     handler, level = _OfPlugins(lines), root.level
     root.addHandler(handler)
     root.setLevel(min(level, logging.INFO))
