@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs, SentencePair
-from raxalign.corpora.phrasebook import Phrasebook
+from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.corpora.phrases.rows import FILE, LANGS, held, links, read, record
 from raxalign.errors import DataError
 
@@ -26,7 +26,7 @@ and answers stand in their contexts. Another file is checked anew (see the histo
 
 
 def pairs(lang: str, pivot: str = "en", size: int = 200, seed: int = 0) -> list[SentencePair]:
-    corpus = Phrasebook(Phrasebook.Params(size=size, seed=seed))
+    corpus = PhrasebookCorpus(PhrasebookCorpus.Params(size=size, seed=seed))
     return list(corpus.read(lang, pivot, CorpusInputs({}, Path())))
 
 
@@ -43,7 +43,7 @@ def test_the_file_is_the_one_that_its_record_describes_and_is_small() -> None:
 
 
 def test_there_are_as_many_rows_as_the_defaults_ask_for() -> None:
-    assert Phrasebook.Params().size <= held("sentences")["0"]
+    assert PhrasebookCorpus.Params().size <= held("sentences")["0"]
     for kind in record()["rows"].keys() - {"sentences", "text"}:
         task = catalog("tasks")[kind]
         assert held(kind) == task.Params(data="phrasebook").phrasebook.model_dump()
@@ -73,13 +73,13 @@ def test_words_that_are_parts_link_to_the_whole() -> None:
 
 def test_an_unknown_language_names_the_six() -> None:
     with pytest.raises(DataError, match="en, de, es, fr, bg, el"):
-        Phrasebook(Phrasebook.Params()).read("nl", "en", CorpusInputs({}, Path()))
+        PhrasebookCorpus(PhrasebookCorpus.Params()).read("nl", "en", CorpusInputs({}, Path()))
 
 
 @pytest.mark.parametrize("asked", [{"size": 20_000}, {"seed": 7}, {"seed": 1, "size": 4_000}])
 def test_more_sentences_than_there_are_are_refused_with_what_there_is(asked) -> None:
     with pytest.raises(ValidationError, match=r"13,000 with seed 0 and 3,000 with seed 1.*moses"):
-        Phrasebook.Params(**asked)
+        PhrasebookCorpus.Params(**asked)
 
 
 def test_more_rows_of_a_task_than_there_are_are_refused_with_what_there_is() -> None:
