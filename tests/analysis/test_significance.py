@@ -174,6 +174,7 @@ def test_two_runs_that_agree_by_chance_are_not_taken_for_runs_that_always_do():
     assert 0.002 < found.p < 0.05
 
 
+@pytest.mark.slow
 def test_tables_of_equal_systems_with_two_runs_seldom_have_a_mark():
     """With degrees of freedom that are estimated, one of six of these tables has one."""
     cell = next(cell for cell in TABLES if (cell.baseline.runs, cell.system.runs) == (0, 2))

@@ -77,6 +77,7 @@ print(*(links.digest() for links in FastAlign(FastAlign.Params()).align(src, tgt
 """
 
 
+@pytest.mark.slow
 def test_another_process_with_another_hash_seed_gives_the_same_links(tmp_path):
     src, tgt, _ = planted(40)
     environment = {**os.environ, "PYTHONHASHSEED": "77"}

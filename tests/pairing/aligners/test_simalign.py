@@ -70,8 +70,8 @@ def test_equal_words_are_linked_whatever_their_order(method, layer, tmp_path):
 def test_batches_of_any_size_give_the_links_of_single_pairs(
     method, distortion, encoder, tmp_path, monkeypatch
 ):
-    src, tgt, _ = shuffled(24)
-    tgt = [[*words, "w0"] for words in tgt[12:]] + tgt[:12]  # pairs of different lengths
+    src, tgt, _ = shuffled(8)
+    tgt = [[*words, "w0"] for words in tgt[4:]] + tgt[:4]  # pairs of different lengths
     params = {"layer": "last", "method": method, "distortion": distortion}
     alone = one_by_one(src, tgt, encoder, tmp_path, **params)
     for size in (1, 40 * 32 * 4, 1 << 26):
