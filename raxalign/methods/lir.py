@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.methods.statistics.text_moments import TextMoments
+    from raxalign.methods.statistics.moments import TextMoments
     from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")

@@ -13,7 +13,7 @@ from raxalign.config.params import LATER
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.statistics.text_moments import Steps, TextMoments, WordReading, text_moments
+from raxalign.methods.statistics.moments import Steps, TextMoments, WordReading, text_moments
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder

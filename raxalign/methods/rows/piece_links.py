@@ -5,14 +5,13 @@ which.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from raxalign.arrays import offsets_of, ranges, word_pieces
-from raxalign.methods.rows.sentences import Rows, Sentences, joint_rows
-from raxalign.methods.rows.tokenised import Bitexts
+from raxalign.methods.rows.sentences import Bitexts, Rows, Sentences, joint_rows
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.schema import links_of, read_pairs
 
@@ -80,10 +79,10 @@ class Partners:
         return self.places[entries].astype(np.int64), owners
 
 
-def read_piece_links(bitexts: Bitexts, folders: Mapping[str, Path]) -> Links:
-    """Return the links of word-pair datasets, language -> folder as in `read_bitexts`, as links of
-    places in the rows `[CLS] tgt [SEP] src [SEP]` (the pivot first): their `src` are places of the
-    pivot's pieces, their `tgt` of the other language's.
+def with_piece_links(bitexts: Bitexts, folders: Mapping[str, Path]) -> Bitexts:
+    """Return bitexts with the links of their datasets, language -> folder as in `read_bitexts`, as
+    links of places in the rows `[CLS] tgt [SEP] src [SEP]` (the pivot first): their `src` are
+    places of the pivot's pieces, their `tgt` of the other language's.
 
     Links of words that were not read whole are left out.
     """
@@ -97,7 +96,7 @@ def read_piece_links(bitexts: Bitexts, folders: Mapping[str, Path]) -> Links:
         numbers_R2 = np.stack([bitexts.tgt_P[start:stop], bitexts.src_P[start:stop]], axis=1)
         part = words.part(start, stop)
         found.append(expand(bitexts.sentences, numbers_R2, Links(part.offsets, part.tgt, part.src)))
-    return Links.join(found)
+    return replace(bitexts, links=Links.join(found))
 
 
 def expand(sentences: Sentences, numbers_R2: np.ndarray, links: Links) -> Links:
