@@ -128,7 +128,7 @@ class GivenLinks(WordAligner):
         k = links.outside(*lengths)
         if k is not None:
             row = int(links.rows()[k])
-            places = int(links.src[k]) + first, int(links.tgt[k]) + first
+            places = [int(side[k] + first) for side in (links.src, links.tgt)]
             sizes = [int(side[row]) for side in lengths]
             raise self._outside(path, int(ids[row]) + 1, places, sizes)
         return links
