@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from raxalign.plan.study import Study
     from raxalign.sweep.job import Job
     from raxalign.sweep.running import Summary
-    from raxalign.sweep.search.search import Searched
+    from raxalign.sweep.search.search import SearchSummary
 
 
 def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
@@ -79,7 +79,7 @@ def drop_weights(opened: Opened) -> str | None:
     return Keeper(opened.plan, opened.storage, opened.run.keep).finish()
 
 
-def run_searches(opened: Opened, studies: Sequence[Study]) -> Searched:
+def run_searches(opened: Opened, studies: Sequence[Study]) -> SearchSummary:
     """Run searches of a grid; returns how they ended.
 
     Raises `RaxalignError` with all faults of its data files, before anything is started.
