@@ -64,7 +64,7 @@ def run(
     """
     from raxalign.plan.load import resolve
     from raxalign.plan.parts import choose
-    from raxalign.sweep.whole import run_whole
+    from raxalign.sweep.grid import run_whole
 
     opened = _current(grid)
     opened = resolve(opened, opened.storage.local / "downloads")

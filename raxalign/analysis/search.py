@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-import numpy as np
-
 from raxalign.config.search import Pruner
+from raxalign.lazy import np
 
 RESAMPLES = 1000
 _LEVEL = 0.95

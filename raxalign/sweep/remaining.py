@@ -146,8 +146,8 @@ class Remaining:
         return took / expected if expected > 0 else 1.0
 
     def _expectation(self, entry: Expected, now: float) -> float:
-        """Return the whole time of a job; one that runs longer than expected is late by a tenth of the
-        time that it has run.
+        """Return the whole time of a job; one that runs longer than expected is late by a tenth of
+        the time that it has run.
         """
         found = self._factor(entry.group, now) * entry.seconds
         since = self._since.get(entry.key)
