@@ -65,11 +65,11 @@ KNOWN_CIRCLES: set[tuple[str, str]] = (
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 75_081, 493, 62_473
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 72_829, 469, 60_609
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Contrast Crowd Found Needs Objective Part Phrasebook PhrasebookSizes Runs Score
-    Sentences Spoken Unit
+    Alignment Contrast Objective Part Phrasebook PhrasebookSizes Runs Score Sentences Spoken
+    Unit
 """
 KNOWN_NAMESAKES = set(NAMESAKES.split())
 PRIVATE_OF_OTHERS: set[tuple[str, str]] = set()
@@ -80,8 +80,8 @@ LONG_FUNCTIONS = {  # each with its reason
     "cli/_results.py": ("results",),  # likewise
     "cli/_search.py": ("search",),  # likewise
     "cli/_single.py": ("pairs", "align", "evaluate", "export"),  # likewise
-    "methods/objectives/all_words.py": ("word_contrastive_loss",),  # a formula over tensors
-    "methods/objectives/finetune.py": ("alignment_loss",),  # likewise
+    "methods/finetune.py": ("alignment_loss",),  # a formula over tensors
+    "methods/objectives/word_contrast.py": ("word_contrastive_loss",),  # likewise
 }
 
 

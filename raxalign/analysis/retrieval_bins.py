@@ -1,17 +1,14 @@
-"""Word retrieval in groups of words: by universal part of speech (Cao et al. 2020, Table 4), by
-difference of frequency ranks (their Figure 3), and by senses (their §5).
+"""Word retrieval in groups of words: by universal part of speech (Cao et al. 2020, Table 4) and by
+difference of frequency ranks (their Figure 3).
 
 All is computed from the predictions of retrieval, one row per pair and direction. An accuracy is
 the mean of those of the directions that have pairs.
-
-The gold translations of a pivot word in the held-out sentences stand for its senses. One vector per
-word finds the same translation everywhere; the best that it can do is the most frequent one.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,7 +24,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "closed-class": ("DET", "ADP", "CONJ", "PRON", "AUX"),
     "open-class": ("NOUN", "ADV", "ADJ", "VERB"),
 }
-PAPER_WORDS = ("like", "order", "support", "close")
 RANK_EDGES = (0, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 _JOINED = {"CCONJ": "CONJ", "SCONJ": "CONJ"}
 Array = npt.NDArray[Any]
@@ -191,95 +187,3 @@ def _bin(name: str, answers: tuple[Array, Array], chosen: Array) -> Bin:
 
 def _flags(table: pa.Table, name: str) -> Array:
     return np.asarray(table[name].to_numpy(zero_copy_only=False)).astype(np.bool_)
-
-
-@dataclass(frozen=True)
-class Sense:
-    """A gold translation of a word: how often it occurs, and how often retrieval found a word of
-    that form, and exactly that occurrence.
-    """
-
-    translation: str
-    occurrences: int
-    right_form: int
-    right_place: int
-
-
-@dataclass(frozen=True)
-class PivotWord:
-    """A pivot word with its senses, the most frequent first."""
-
-    word: str
-    senses: tuple[Sense, ...]
-
-    @property
-    def occurrences(self) -> int:
-        """How often the word is linked."""
-        return sum(sense.occurrences for sense in self.senses)
-
-    @property
-    def in_context(self) -> float:
-        """The share of occurrences for which a word of the right form was found."""
-        return sum(sense.right_form for sense in self.senses) / self.occurrences
-
-    @property
-    def majority(self) -> float:
-        """The share that the most frequent translation, always chosen, gets right."""
-        return self.senses[0].occurrences / self.occurrences
-
-
-def senses(table: pa.Table, words: Sequence[str] = PAPER_WORDS) -> list[PivotWord]:
-    """Return the senses of some pivot words, in any casing, in the predictions of one language and
-    split; words that do not occur are left out.
-    """
-    found = _words(table)
-    return [found[word] for word in dict.fromkeys(word.lower() for word in words) if word in found]
-
-
-def ambiguous(table: pa.Table, *, least: int = 3, most: int = 20) -> list[PivotWord]:
-    """Return the pivot words with at least two translations that occur `least` times each, those
-    with the most such occurrences first; a form without letters is not a word here.
-    """
-    weights = {}
-    for word in _words(table).values():
-        spelt = [
-            sense for sense in word.senses if any(letter.isalpha() for letter in sense.translation)
-        ]
-        frequent = [sense.occurrences for sense in spelt if sense.occurrences >= least]
-        if len(frequent) > 1 and any(letter.isalpha() for letter in word.word):
-            weights[word] = sum(frequent[1:])
-    return sorted(weights, key=lambda word: (-weights[word], word.word))[:most]
-
-
-def _words(table: pa.Table) -> dict[str, PivotWord]:
-    gold: dict[str, Counter[str]] = defaultdict(Counter)
-    forms: dict[str, Counter[str]] = defaultdict(Counter)
-    places: dict[str, Counter[str]] = defaultdict(Counter)
-    for word, translation, retrieved, correct in _found_from_pivot(table):
-        gold[word][translation] += 1
-        forms[word][translation] += retrieved == translation
-        places[word][translation] += correct
-    return {
-        word: PivotWord(
-            word,
-            tuple(
-                Sense(form, n, forms[word][form], places[word][form])
-                for form, n in _ordered(counts)
-            ),
-        )
-        for word, counts in gold.items()
-    }
-
-
-def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _found_from_pivot(table: pa.Table) -> Iterator[tuple[str, str, str, bool]]:
-    """(pivot word, its gold translation, the form that was found, whether it is exactly that
-    occurrence), lower-cased, of queries from the pivot.
-    """
-    columns = (table[name].to_pylist() for name in ("direction", "tgt", "src", "found", "correct"))
-    for direction, word, translation, retrieved, correct in zip(*columns, strict=True):
-        if direction == "from_pivot":
-            yield word.lower(), translation.lower(), retrieved.lower(), correct

@@ -63,8 +63,7 @@ def diff(
     within 1e-6 count as equal), 1 where something does, 2 where it cannot be compared.
     """
     from raxalign.plugin_files import open_file
-    from raxalign.report.terminal.differences import differences, read_side
-    from raxalign.report.terminal.differences_text import as_json, as_text
+    from raxalign.report.terminal.differences import as_json, as_text, differences, read_side
 
     for path in plugins or ():
         open_file(path)

@@ -1,4 +1,4 @@
-"""Retrieval by part of speech, by frequency and by senses: all by hand."""
+"""Retrieval by part of speech and by frequency: all by hand."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import pytest
 from raxalign.analysis.retrieval_bins import (
     GROUPS,
     Bin,
-    Sense,
-    ambiguous,
     by_part_of_speech,
     by_rank_difference,
     frequency_ranks,
     majority_tags,
-    senses,
     spacy_tags,
     tags_of_places,
     tags_of_types,
@@ -143,39 +140,3 @@ def test_tags_of_words_and_of_places() -> None:
 def test_without_spacy_the_error_says_what_to_install() -> None:
     with pytest.raises(DependencyError, match=r"raxalign\[pos\].*de_core_news_sm"):
         spacy_tags({1: ["Hund"]}, "de_core_news_sm")
-
-
-ROWS = [  # pivot word, gold, found, exactly that occurrence
-    ("close", "nah", "nah", True),
-    ("Close", "nah", "nah", False),
-    ("close", "nah", "schließen", False),
-    ("close", "schließen", "Schließen", True),
-    ("close", "schließen", "schließen", True),
-    ("like", "wie", "wie", True),
-    ("dog", "Hund", "Hund", True),
-    ("dog", "Hunde", "Hund", False),
-    ("who", ",", ",", True),
-    ("who", "der", "der", True),
-]
-
-
-def asked_table() -> pa.Table:
-    columns = {
-        name: [row[i] for row in ROWS] for i, name in enumerate(("tgt", "src", "found", "correct"))
-    }
-    asked = pa.table({**columns, "direction": ["from_pivot"] * len(ROWS)})
-    return pa.concat_tables([asked, pa.table({**columns, "direction": ["to_pivot"] * len(ROWS)})])
-
-
-def test_a_word_with_its_senses_against_its_most_frequent_translation() -> None:
-    close, like = senses(asked_table(), ["Close", "like", "order"])
-    assert close.senses == (Sense("nah", 3, 2, 1), Sense("schließen", 2, 2, 2))
-    assert (close.occurrences, close.in_context, close.majority) == (5, 4 / 5, 3 / 5)
-    assert (like.in_context, like.majority) == (1, 1)
-
-
-def test_ambiguous_words_have_two_translations_often_enough() -> None:
-    assert [word.word for word in ambiguous(asked_table(), least=2)] == ["close"]
-    assert [word.word for word in ambiguous(asked_table(), least=1)] == ["close", "dog"]
-    assert [word.word for word in ambiguous(asked_table(), least=1, most=1)] == ["close"]
-    assert ambiguous(asked_table(), least=3) == []

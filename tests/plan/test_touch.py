@@ -195,10 +195,7 @@ def test_a_shift_of_nothing_is_the_encoder_but_for_what_a_training_leaves_alone(
         (trial.params["alpha"], *trial.evaluations)
         for trial in plan.trials
         if trial.method == "mean_shift"
-    } == {
-        (0.0, "xnli"),
-        (0.5, "retrieval", "token_translation", "xnli", "pos"),
-    }
+    } == {(0.0, "xnli"), (0.5, "retrieval", "token_translation", "xnli", "pos")}
     assert any("mean_shift alpha=0 is without effect" in remark for remark in plan.remarks())
 
 

@@ -1,45 +1,41 @@
-"""Figures: which cells a curve or a panel is of, and how it is drawn."""
+"""Figures: which cells a curve or a panel is of, how searches are shown, and how it is drawn."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from raxalign.config.spaces import Space
 from raxalign.plan.plan import Plan
+from raxalign.plan.study import Objective, Study
+from raxalign.plan.tried import StudyRecord, Tried
 from raxalign.report.cells.choice import best_on_dev, of_methods
 from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.names import named
 from raxalign.report.cells.results import Results
+from raxalign.report.figures import search_panels as panels
 from raxalign.report.figures.drawing import draw, opened_canvas
-from raxalign.report.figures.encoder_dots import encoder_panels, loss_panels
+from raxalign.report.figures.encoder_dots import encoder_panels
+from raxalign.report.figures.labels import wrapped
 from raxalign.report.figures.marks import colour_of, marker_of
 from raxalign.report.figures.panels import Curve, Dots, Heat, Panel, Points
-from raxalign.report.sections.curves import axis_panels, size_panels
+from raxalign.report.figures.search_panels import Seen
+from raxalign.report.sections.curves import axis_panels, numeric_axes, size_panels
 from raxalign.report.sections.transfer import pareto_panels
+
+PLAN = Plan("p", "en", 1, (), {}, {})
 
 
 def of_axis(method: str, score: float, split: str, **params: Any) -> dict[str, Any]:
-    facts = {
-        "trial": f"{method}{params}",
-        "method": method,
-        "params": params,
-        "encoder": "e",
-        "languages": ["de"],
-        "sentences": 10,
-        "seed": 0,
-    }
-    return {
-        **facts,
-        "task": "xnli",
-        "task_params": {},
-        "lang": "de",
-        "metric": "accuracy",
-        "split": split,
-        "evaluation": f"{params}",
-        "value": score,
-    }
+    facts = {"trial": f"{method}{params}", "method": method, "params": params, "encoder": "e"}
+    facts |= {"languages": ["de"], "sentences": 10, "seed": 0, "task": "xnli", "task_params": {}}
+    own = {"lang": "de", "metric": "accuracy", "split": split, "evaluation": f"{params}"}
+    return {**facts, **own, "value": score}
 
 
 def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
@@ -52,20 +48,12 @@ def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
         ("to-other", 0.1): 0.3,
         ("to-other", 1.0): 0.5,
     }
-    found = [
-        of_axis("finetune", value, "test", **{"lambda": weight, "direction": way})
-        for (way, weight), value in values.items()
-    ]
-    found += [
-        of_axis(
-            "finetune",
-            0.9 if way == "to-other" else 0.1,
-            "dev",
-            **{"lambda": weight, "direction": way},
-        )
-        for way, weight in values
-    ]
-    plan = Plan("p", "en", 1, (), {}, {"finetune": ("lambda", "direction")})
+    found = []
+    for (way, weight), value in values.items():
+        own = {"lambda": weight, "direction": way}
+        found.append(of_axis("finetune", value, "test", **own))
+        found.append(of_axis("finetune", 0.9 if way == "to-other" else 0.1, "dev", **own))
+    plan = replace(PLAN, axes={"finetune": ("lambda", "direction")})
     (panel,) = axis_panels(Results.of(found, plan), Judge(), "finetune", "lambda")
     assert panel.title == "xnli (direction=to-other)"
     assert [list(curve.y) for curve in panel.curves if curve.label == "test"] == [[30.0, 50.0]]
@@ -73,35 +61,21 @@ def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
 
 def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_on_dev() -> None:
     found = [of_axis(f"m{i}", 0.1 * i, split) for i in range(5) for split in ("dev", "test")]
-    results = Results.of(found, Plan("p", "en", 1, (), {}, {}))
-    assert [cell.method for cell in best_on_dev(results, 3, "xnli", "accuracy")] == [
-        "m0",
-        "m3",
-        "m4",
-    ]
+    results = Results.of(found, PLAN)
+    best = best_on_dev(results, 3, "xnli", "accuracy")
+    assert [cell.method for cell in best] == ["m0", "m3", "m4"]
     assert "At most 3 of the 5 methods" in of_methods(results, 3)
     assert of_methods(results, 5) == ""
 
 
+@pytest.mark.slow
 def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
+    curve = Curve("a", [1, 10], [1, 2], [(0.9, 1.3), None], dashed=True)
+    level = Curve("b", (), [1.5], level=True)
+    heat = Heat([[1.0, float("nan")], [2.0, 3.0]], ["1", "2"], ["1", "2"])
     panels = [
-        Panel(
-            "curves",
-            "x",
-            "y",
-            (
-                Curve("a", [1, 10], [1, 2], [(0.9, 1.3), None], dashed=True),
-                Curve("b", (), [1.5], level=True),
-            ),
-            log=True,
-            ticks=[1, 10],
-        ),
-        Panel(
-            "heat",
-            "α",
-            "layer",
-            heat=Heat([[1.0, float("nan")], [2.0, 3.0]], ["1", "2"], ["1", "2"]),
-        ),
+        Panel("curves", "x", "y", (curve, level), log=True, ticks=[1, 10]),
+        Panel("heat", "α", "layer", heat=heat),
         Panel("points", "x", "y", points=(Points("a", [1], [2], ["de"]),), zero=True),
     ]
     svg = draw(panels, tmp_path, "all")
@@ -109,6 +83,8 @@ def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
     assert "#1a1b1c" not in svg
     assert "#1a1b1c" in (tmp_path / "all.svg").read_text(encoding="utf-8")
     assert set(re.findall(r'id="([^"]+)"', svg)) >= set(re.findall(r"url\(#([^)]+)\)", svg))
+    assert (tmp_path / "all.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "all.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_64_series_have_64_looks() -> None:
@@ -117,26 +93,19 @@ def test_64_series_have_64_looks() -> None:
 
 def test_a_method_has_one_look_in_all_panels_of_a_figure() -> None:
     """Each task has its own best methods on dev; the colour of a method does not depend on them."""
-    found = []
-    for task, best in (("a", 3), ("b", 9)):
-        for i in range(12):
-            for size in (10, 20):
-                for split in ("dev", "test"):
-                    value = 0.9 if i == best else 0.01 * i
-                    row = of_axis(f"m{i}", value, split)
-                    found.append({**row, "task": task, "sentences": size})
-    panels = size_panels(Results.of(found, Plan("p", "en", 1, (), {}, {})), Judge())
+    found = [
+        {**of_axis(f"m{i}", 0.9 if i == best else 0.01 * i, split), "task": task, "sentences": n}
+        for task, best in (("a", 3), ("b", 9))
+        for i in range(12)
+        for n in (10, 20)
+        for split in ("dev", "test")
+    ]
+    panels = size_panels(Results.of(found, PLAN), Judge())
     looks = {(c.label, c.colour) for panel in panels for c in panel.curves}
     assert len({label for label, _ in looks}) == len(looks) == len({place for _, place in looks})
 
 
-def test_a_figure_is_written_as_svg_pdf_and_png(tmp_path: Path) -> None:
-    draw([Panel("", "x", "y", (Curve("a", [1, 2], [1, 2]),))], tmp_path, "one")
-    assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF")
-    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "one.svg").is_file()
-
-
+@pytest.mark.slow
 def test_names_of_points_do_not_cover_each_other_and_legends_fit() -> None:
     """Ten languages of two methods next to each other, and ten encoders with long names."""
     names = ["de", "fr", "es", "bg", "el", "ru", "tr", "ar", "vi", "zh"]
@@ -160,12 +129,9 @@ def test_the_front_of_pivot_and_transfer_links_what_no_other_method_beats_in_bot
         for method, (pivot, other) in values.items()
         for lang, value in (("en", pivot), ("de", other), ("fr", other))
     ]
-    plan = Plan("p", "en", 1, (), {}, {})
-    (panel,) = pareto_panels(Results.of(found, plan), Judge())
-    assert {cloud.label: (cloud.x[0], cloud.y[0]) for cloud in panel.points} == {
-        method: (pytest.approx(100 * x), pytest.approx(100 * y))
-        for method, (x, y) in values.items()
-    }
+    (panel,) = pareto_panels(Results.of(found, PLAN), Judge())
+    shown = {cloud.label: (cloud.x[0] / 100, cloud.y[0] / 100) for cloud in panel.points}
+    assert shown == {method: pytest.approx(both) for method, both in values.items()}
     ends = [tuple(round(number) for number in link) for link in panel.links]
     assert ends == [(50, 60, 70, 50), (70, 50, 80, 30)]
 
@@ -176,45 +142,159 @@ def test_encoders_that_differ_in_their_seed_alone_share_a_dot_with_an_interval()
         {**of_axis("none", value, "test"), "encoder": f"scratch {name}", "evaluation": name}
         for name, value in values.items()
     ]
-    results = Results.of(found, Plan("p", "en", 1, (), {}, {}))
+    results = Results.of(found, PLAN)
     (panel,) = encoder_panels(results, Judge(), "xnli")
     long, short = panel.dots
-    assert (long.label, long.values, short.values) == (
-        "scratch window=8",
-        [pytest.approx(50)],
-        [30.0],
-    )
+    assert (long.label, short.values) == ("scratch window=8", [30.0])
+    assert long.values == [pytest.approx(50)]
     half = 12.706 * 10  # Student's t with one degree of freedom, and the error of the mean
     assert long.ends == [pytest.approx((50 - half, 50 + half), abs=0.01)]
-    (loss,) = loss_panels(results, Judge(), "xnli")
-    assert loss.dots[0].values == [pytest.approx(40)]
-    apart = 100 * half * 30 / 50**2
-    assert loss.dots[0].ends == [pytest.approx((40 - apart, 40 + apart), abs=0.01)]
 
 
-def test_a_drawing_on_a_page_keeps_its_styles_and_the_names_that_it_uses(tmp_path: Path) -> None:
-    panel = Panel("", "x", "y", points=(Points("a", [1, 2, 3, 4], [2, 3, 4, 5]),))
-    svg = draw([panel], tmp_path, "one")
-    rules = dict(re.findall(r"\.(g[0-9a-f]{8})\{([^}]+)\}", svg))
-    used = set(re.findall(r'class="(g[0-9a-f]{8})"', svg))
-    assert used == set(rules)
-    assert any("fill: #2f7fc1" in style for style in rules.values())
-    linked = set(re.findall(r'href="#([^"]+)"', svg))
-    assert linked
-    assert linked <= set(re.findall(r'id="([^"]+)"', svg))
-    assert not re.search(r"\d\.\d{3}", svg.split("</style>")[-1])
-
-
-def test_drawings_on_a_page_share_no_name_and_spend_no_letters_on_names_and_paths(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.slow
+def test_drawings_on_a_page_share_no_name_and_spend_no_letters(tmp_path: Path) -> None:
+    """Their styles are classes, and names and paths are as short as they can be."""
     panel = Panel("", "x", "y", points=(Points("a", [1, 2, 3, 4], [2, 3, 4, 5]),))
     drawings = [draw([panel], tmp_path, name) for name in ("retrieval-transfer", "pivot-transfer")]
     names = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in drawings]
     assert not names[0] & names[1]
     assert max(len(name) for name in names[0] | names[1]) <= 10
-    for svg in drawings:
+    for svg, own in zip(drawings, names, strict=True):
+        rules = dict(re.findall(r"\.(g[0-9a-f]{8})\{([^}]+)\}", svg))
+        assert set(re.findall(r'class="(g[0-9a-f]{8})"', svg)) == set(rules)
+        assert any("fill: #2f7fc1" in style for style in rules.values())
+        linked = set(re.findall(r'href="#([^"]+)"', svg))
+        assert linked
+        assert linked <= own
+        assert not re.search(r"\d\.\d{3}", svg.split("</style>")[-1])
         paths = re.findall(r'\sd="([^"]+)"', svg)
         assert paths
         assert not [path for path in paths if re.search(r"\n|[A-Za-z] | [A-Za-z]", path)]
         assert "rotate(-0 " not in svg
+
+
+HELD = {"blocks": "1-2", "embeddings": False}
+
+
+def results(axis: str, *values: object) -> Any:
+    cells = [
+        SimpleNamespace(method="strong_contrastive", params={axis: value}, trials=())
+        for value in values
+    ]
+    plan = SimpleNamespace(axes={"strong_contrastive": (axis,)}, studies=())
+    return SimpleNamespace(plan=plan, cells=cells)
+
+
+def test_an_axis_of_mappings_is_not_numeric_and_numbers_are() -> None:
+    assert list(numeric_axes(results("freeze", "lower", HELD))) == []
+    assert list(numeric_axes(results("lambda", 0.1, 1))) == [("strong_contrastive", "lambda")]
+    assert list(numeric_axes(results("lambda", 1, 1.0))) == []
+
+
+def test_a_mapping_is_named_as_a_grid_file_has_it() -> None:
+    found = results("freeze", HELD)
+    assert (
+        named(found.cells[0], found.plan)
+        == "strong_contrastive freeze={blocks: 1-2, embeddings: false}"
+    )
+
+
+NO_PLAN = Plan("p", "en", 1, (), {}, {})
+SPACES = (
+    Space("lambda", "log_uniform", 1e-4, 1.0),
+    Space("epochs", "int", 1, 3),
+    Space("layers", "choice", choices=("last", "1-2")),
+)
+ONE = (Objective("xnli", "avg_zero_shot", "accuracy"),)
+TWO = (*ONE, Objective("xnli", "en", "accuracy"))
+POINTS = (
+    ({"lambda": 1e-4, "epochs": 1, "layers": "last"}, (0.20, 0.5)),
+    ({"lambda": 1e-2, "epochs": 2, "layers": "1-2"}, (0.40, 0.3)),
+    ({"lambda": 1.0, "epochs": 3, "layers": "last"}, (0.05, 0.6)),
+    ({"lambda": 0.1, "epochs": 3, "layers": "last"}, (0.45, 0.1)),
+)
+
+
+def seen(
+    method: str = "finetune", objectives: tuple[Objective, ...] = ONE, lang: str = "de"
+) -> Seen:
+    study = Study(
+        f"{method}-{lang}",
+        *(method, "mini", (lang,), 2000, 0, SPACES, objectives, "tpe", 0, 4, None, ()),
+    )
+    tried = tuple(
+        Tried(number, values, "done", scores[: len(objectives)])
+        for number, (values, scores) in enumerate(POINTS)
+    )
+    best = (3,) if len(objectives) == 1 else (0, 1, 2, 3)
+    shares = {
+        objective.name: {"lambda": 0.7, "epochs": 0.2, "layers": 0.1} for objective in objectives
+    }
+    return Seen(study, StudyRecord(study.name, tried, best, True, shares), 0, NO_PLAN.measured)
+
+
+def test_the_best_so_far_is_a_staircase_over_whole_trials_within_the_axes() -> None:
+    (panel,) = panels.history([seen()])
+    assert list(panel.curves[0].y) == pytest.approx([20.0, 40.0, 40.0, 45.0])
+    assert (panel.curves[0].steps, panel.whole) == ("post", True)
+    with opened_canvas([panel]) as figure:
+        low, high = figure.axes[0].get_ylim()
+        assert all(float(tick).is_integer() for tick in figure.axes[0].get_xticks())
+    assert low < 5.0 < 45.0 < high
+
+
+def test_a_front_is_the_border_of_what_is_reached_by_both_metrics() -> None:
+    (panel,) = panels.fronts([seen(objectives=TWO)])
+    assert panel.x == "xnli accuracy, zero-shot mean, dev (%)"
+    assert panel.y == "xnli accuracy, en, dev (%)"
+    (curve,) = panel.curves
+    front = [(5.0, 60.0), (20.0, 50.0), (40.0, 30.0), (45.0, 10.0)]
+    assert list(zip(curve.x, curve.y, strict=True)) == [pytest.approx(point) for point in front]
+    assert curve.steps == "pre"  # at 30 % of the first metric 30 % of the second are reached
+    lower = tuple(Objective(o.task, o.lang, o.metric, lower=True) for o in TWO)
+    (panel,) = panels.fronts([seen(objectives=lower)])
+    assert panel.curves[0].steps == "post"
+
+
+def test_choices_and_whole_numbers_stand_on_the_axis_as_they_are() -> None:
+    by_name = {panel.x: panel for panel in panels.slices([seen()])}
+    assert list(by_name) == ["λ", "epochs", "layers"]
+    assert by_name["layers"].tick_names == ["last", "1-2"]
+    assert list(by_name["layers"].points[0].x) == [0.0, 1.0, 0.0, 0.0]
+    assert by_name["epochs"].whole
+    assert by_name["λ"].log
+    assert by_name["λ"].tick_names == ["1e-4", "1e-3", "0.01", "0.1", "1"]
+    narrow = replace(by_name["λ"], points=[replace(by_name["λ"].points[0], x=[0.1], y=[20.0])])
+    with opened_canvas([narrow]) as figure:  # the whole space, however few points are there
+        low, high = figure.axes[0].get_xlim()
+    assert low < 1e-4 < 1.0 < high
+    short = Space("learning_rate", "log_uniform", 2e-4, 8e-4)
+    assert panels._decades(short) == pytest.approx([2e-4, 4e-4, 8e-4])
+
+
+def test_languages_share_the_panel_of_a_param_in_colours_of_their_own() -> None:
+    shown = panels.slices([seen(lang="de"), seen(lang="tr")])
+    assert len(shown) == len(SPACES)
+    assert [(cloud.label, cloud.colour) for cloud in shown[0].points] == [
+        ("de, 2,000 pairs", 0),
+        ("tr, 2,000 pairs", 1),
+    ]
+
+
+def test_methods_are_compared_at_the_effort_that_both_have(tmp_path: Path) -> None:
+    assert panels.equal_effort([seen()]) == []
+    other = seen("strong_contrastive")
+    (told,) = panels.equal_effort([seen(), other])
+    best, ends = other.expected()
+    assert told.startswith("de, 2,000 pairs: expected best of 4 trials of each, xnli accuracy,")
+    assert f"strong_contrastive {best[3]:.1f} [{ends[3][0]:.1f}, {ends[3][1]:.1f}]." in told
+    # sum over v of v (P(V <= v)^4 - P(V < v)^4), over 5, 20, 40 and 45 %
+    assert best[3] == pytest.approx((5 + 20 * 15 + 40 * 65 + 45 * 175) / 256)
+    assert "finetune" in draw(panels.expectations([seen(), other]), tmp_path, "expected")
+
+
+def test_a_label_is_broken_into_lines_of_about_the_same_length() -> None:
+    assert wrapped("xnli accuracy, zero-shot mean, dev (%)", 34) == (
+        "xnli accuracy,\nzero-shot mean, dev (%)"
+    )
+    assert wrapped("short", 34) == "short"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from raxalign.plan.expansion.precision import compiles, precision_of
-from raxalign.plan.expansion.prepared import prepared_pieces
+from raxalign.plan.expansion.data import compiles, precision_of, prepared_pieces
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:

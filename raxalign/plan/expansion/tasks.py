@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.errors import Fault, GridError, RaxalignError
-from raxalign.plan.expansion.data import SEEN_DICTIONARY, SEEN_SWAPPED
-from raxalign.plan.expansion.prepared import prepared_rows
+from raxalign.plan.expansion.data import SEEN_DICTIONARY, SEEN_SWAPPED, prepared_rows
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import Stage
 from raxalign.plugin_files import returned
@@ -85,19 +84,12 @@ class TaskStages:
         return any(task.has_chance() for _, task in self._tasks)
 
     def evaluations(
-        self,
-        alignment: Alignment,
-        aligned: Stage,
-        named: Container[str] | None = None,
+        self, alignment: Alignment, aligned: Stage, named: Container[str] | None = None
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Return task name -> key of its evaluation, for the tasks that take the family of the
-        encoder, and that it has a masked-LM head for; and task name -> why readouts that the task's
-        training outdates are kept, for those of these tasks where they are.
-
-        Args:
-            alignment: What was aligned.
-            aligned: The stage of the aligned encoder.
-            named: The names of the tasks that are asked for; None for all.
+        """Return task name -> key of its evaluation, for the `named` tasks (None: all) that take
+        the family of the encoder, and that it has a masked-LM head for; and task name -> why
+        readouts that the task's training outdates are kept, for those of these tasks where they
+        are.
         """
         keys: dict[str, str] = {}
         outdated: dict[str, str] = {}
@@ -132,21 +124,23 @@ class TaskStages:
             if fitted is aligned and (refit := task.refit()) is not None:
                 # where nothing is fitted again there is one result, whatever was asked for
                 task = refit.keeping()
-        outside, named = self._sources(task, covered)
-        params: dict[str, Any] = {
-            "task": task.canonical(),
-            "languages": list(covered),
-            "pivot": self.grid.pivot,
-            **named,
-        }
-        if task.has_chance():
-            params["seed"] = alignment.seed
-        options = task.params.model_dump_json(by_alias=True)
-        made = Stage(
-            "evaluation", spec.kind, task.VERSION, params, inputs, *outside, options=options
-        )
-        made = replace(made, precision=aligned.precision, compiled=aligned.compiled)
+        params: dict[str, Any] = {"task": task.canonical()}
+        params |= {"seed": alignment.seed} if task.has_chance() else {}
+        made = self._stage("evaluation", spec.kind, task, covered, aligned)
+        made = replace(made, params={**made.params, **params}, inputs=inputs)
         return self.shared.add(made), why
+
+    def _stage(
+        self, kind: str, maker: str, task: Task, languages: tuple[str, ...], aligned: Stage
+    ) -> Stage:
+        """Return a stage of a task in some languages, with the outside data that it reads."""
+        pivot = self.grid.pivot
+        sources = {lang: task.sources(lang, pivot) for lang in languages}
+        outside, named = self.shared.identity.of_languages(sources)
+        params: dict[str, Any] = {"languages": list(languages), "pivot": pivot, **named}
+        options = task.params.model_dump_json(by_alias=True)
+        made = Stage(kind, maker, task.VERSION, params, {}, *outside, options=options)
+        return replace(made, precision=aligned.precision, compiled=aligned.compiled)
 
     def _read(self, needs: TaskNeeds, languages: tuple[str, ...]) -> dict[str, str]:
         """Return the shared stages that an evaluation reads, by the names of its inputs."""
@@ -180,29 +174,19 @@ class TaskStages:
             and read == (pivot,)
             and (not effect.inside or bool(effect.inside_layers))
         )
-        outside, named = self._sources(task, read)
-        params: dict[str, Any] = {
-            "task": dict(task.training() or {}),
-            "languages": list(read),
-            "pivot": pivot,
-            "seed": alignment.seed,
-            **named,
-        }
+        params: dict[str, Any] = {"task": dict(task.training() or {}), "seed": alignment.seed}
         if effect.pivot:
             params["toward"] = list(alignment.languages)
         if effect.inside and untouched:
             params["frozen"] = effect.inside_layers
-        inputs = {"encoder": alignment.start.key} if untouched else {"aligned": aligned.key}
-        options = task.params.model_dump_json(by_alias=True)
-        made = Stage("tuned", spec.kind, task.VERSION, params, inputs, *outside, options=options)
-        prepared = self._prepared(spec, task, alignment, read)
+        made = self._stage("tuned", spec.kind, task, read, aligned)
         return self.shared.add(
             replace(
                 made,
-                precision=aligned.precision,
-                compiled=aligned.compiled,
+                params={**made.params, **params},
+                inputs={"encoder": alignment.start.key} if untouched else {"aligned": aligned.key},
                 shares=self.grid.run.workers,  # a task always trains with dropout
-                prepared=prepared,
+                prepared=self._prepared(spec, task, alignment, read),
             )
         )
 
@@ -214,9 +198,8 @@ class TaskStages:
             return {}
         known = (spec.name, alignment.start.key, languages)
         if known not in self._rows:  # every point of the grid is looked at: once is enough
-            self._rows[known] = prepared_rows(
-                self.shared, alignment.start, spec.kind, task, languages
-            )
+            rows = prepared_rows(self.shared, alignment.start, spec.kind, task, languages)
+            self._rows[known] = rows
         return self._rows[known]
 
     def _fitted(
@@ -253,13 +236,6 @@ class TaskStages:
             options=method.params.model_dump_json(by_alias=True),
         )
         return self.shared.add(fitted), ""
-
-    def _sources(
-        self, task: Task, languages: tuple[str, ...]
-    ) -> tuple[tuple[dict[str, str], dict[str, str]], dict[str, Any]]:
-        """Return ((digests, locations), params) of the task's outside data."""
-        sources = {lang: task.sources(lang, self.grid.pivot) for lang in languages}
-        return self.shared.identity.of_languages(sources)
 
     def _seen(self, lang: str, unseen_in: int | None) -> Stage:
         """Add the seen word types, with every dictionary that a method of the grid trains on."""

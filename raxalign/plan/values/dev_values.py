@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,12 +68,8 @@ class DevMean:
 
 def dev_mean(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> DevMean | None:
     """Return a trial's mean over languages on dev: of its first task that has one over enough
-    pairs, by the task's main metric where that has them. None where no task has any.
-
-    Args:
-        plan: The plan.
-        trial: The trial.
-        records: The records of its evaluations, by key.
+    pairs, by the task's main metric where that has them. None where no task has any. `records` are
+    those of its evaluations, by key.
     """
     rows = [row for row in trial_rows(trial, records) if row["split"] == "dev"]
     for task in trial.evaluations:
@@ -81,17 +77,13 @@ def dev_mean(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]])
         for row in rows:
             if row["task"] == task and row["lang"] not in MEANS:
                 values.setdefault(row["metric"], {})[row["lang"]] = float(row["value"])
-        for metric in _by_importance(plan, task, values):
+        shown = [name for name in values if plan.measured(task, name).role == "score"]
+        if (main := plan.main_metric(task)) in shown:
+            shown = [main, *shown]
+        for metric in shown:
             counts = values.get(plan.count_of(task, metric), {})
             if not counts or max(counts.values()) >= FEW:
                 found = values[metric].values()
                 mean = math.fsum(found) / len(found)
                 return DevMean(f"{task} {spoken(metric)}", mean, plan.measured(task, metric))
     return None
-
-
-def _by_importance(plan: Plan, task: str, metrics: Mapping[str, object]) -> Iterator[str]:
-    """Yield the metrics that are worth a table, the main one of the task first."""
-    main = plan.main_metric(task)
-    shown = [metric for metric in metrics if plan.measured(task, metric).role == "score"]
-    yield from sorted(shown, key=lambda metric: metric != main)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import CONFIRMED, SUGGESTED
@@ -29,26 +30,24 @@ def read_records(plan: Plan, ledger: Ledger) -> dict[str, dict[str, Any]]:
     """Read the records of a plan's evaluations that the ledger has, by their keys, with the scores
     of added metrics.
     """
-    wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
-    return with_added(plan, ledger, ledger.read_many(sorted(wanted & ledger.keys())))
+    return _read(plan, ledger, ledger.keys())
 
 
 def batches(
     plan: Plan, ledger: Ledger, size: int = 500
 ) -> Iterator[tuple[Plan, dict[str, dict[str, Any]]]]:
     """Yield a plan part by part, each with its records as `read_records` returns them, so that the
-    records of ten thousand trials need not be in memory at once.
-
-    Args:
-        plan: The plan.
-        ledger: Where the records are; it is listed once.
-        size: The number of trials in a part.
+    records of ten thousand trials need not be in memory at once. A part has `size` trials.
     """
     there = ledger.keys()
     for start in range(0, len(plan.trials), size):
         part = plan.only(iter(plan.trials[start : start + size]))
-        wanted = {key for trial in part.trials for key in trial.evaluations.values()}
-        yield part, with_added(part, ledger, ledger.read_many(sorted(wanted & there)))
+        yield part, _read(part, ledger, there)
+
+
+def _read(plan: Plan, ledger: Ledger, there: AbstractSet[str]) -> dict[str, dict[str, Any]]:
+    wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
+    return with_added(plan, ledger, ledger.read_many(sorted(wanted & there)))
 
 
 def with_added(

@@ -12,9 +12,8 @@ from raxalign.analysis.cells import Cell, cells
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
 from raxalign.plan.study import Study
-from raxalign.plan.tried import StudyRecord, Tried, beats, gain_of, read_record
+from raxalign.plan.tried import StudyRecord, Tried, beats, gain_of, read_record, saved_words
 from raxalign.plan.values.results import rows
-from raxalign.plan.values.saved import saved_words
 from raxalign.report.cells.names import symbol
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.figures import search_panels as panels
@@ -23,7 +22,6 @@ from raxalign.report.figures.panels import Panel, Sketch
 from raxalign.report.figures.search_panels import Seen
 from raxalign.report.sections.base import Material, Section
 from raxalign.report.studies import confirming
-from raxalign.store.storage import Storage
 
 _LEAD = (
     "A search suggests params, and judges them by development sets alone. The point that it chose"
@@ -79,12 +77,12 @@ class Searches(Section):
 
     def share(self) -> Share | None:
         """Return the table and figures; None for a grid without a search that has scores."""
-        plan, ledger = self.material.plan, self.material.ledger
+        plan, storage = self.material.plan, self.material.storage
         methods = list(dict.fromkeys(study.method for study in plan.studies))
         seen = []
-        for study in plan.studies if ledger is not None else ():
-            assert ledger is not None
-            record = read_record(Storage(ledger.root), study)
+        for study in plan.studies if storage is not None else ():
+            assert storage is not None
+            record = read_record(storage, study)
             if record.done:
                 seen.append(Seen(study, record, methods.index(study.method), plan.measured))
         if not seen:

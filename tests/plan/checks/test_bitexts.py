@@ -10,12 +10,7 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.corpora.phrasebook import Phrasebook
 from raxalign.corpora.readers.inspection import FileRead, Translations
-from raxalign.plan.checks.bitexts import (
-    doubts,
-    other_lengths,
-    read_bitexts,
-    swapped_translations,
-)
+from raxalign.plan.checks.bitexts import doubts, other_lengths, read_bitexts, swapped_translations
 from raxalign.plan.expansion.expand import expand
 
 GRID = """
@@ -100,11 +95,11 @@ def test_held_out_lines_with_a_blank_side_are_counted(found, tmp_path):
     german, french = found("moses, path: '{lang}-{pivot}'")
     assert [str(remark) for remark in german.remarks] == [
         f"{tmp_path}/de-en.de: 3 of 3 sentence pairs that are held out have a blank side and are"
-        " left out",
+        " left out"
     ]
     assert [str(remark) for remark in french.remarks] == [
         f"{tmp_path}/fr-en.fr: 1 of 3 sentence pairs that are held out have a blank side and are"
-        " left out",
+        " left out"
     ]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.plan.checks.shortage import shortages
+from raxalign.plan.checks.bitexts import shortages
 from raxalign.plan.expansion.expand import expand
 
 GRID = """

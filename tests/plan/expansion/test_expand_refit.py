@@ -105,10 +105,7 @@ def test_readouts_are_fitted_again_on_the_piece_that_a_tagger_reads(tmp_path):
             **once.params,
             "method": {**once.params["method"], "pooling": "first"},
         }
-        assert json.loads(stage.options) == {
-            **json.loads(once.options),
-            "pooling": "first",
-        }
+        assert json.loads(stage.options) == {**json.loads(once.options), "pooling": "first"}
         assert once.params["method"]["pooling"] == trial.params["pooling"], (
             "what is aligned before the training stays as asked"
         )

@@ -7,7 +7,7 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.errors import DataError
 from raxalign.plan.estimates.cost import to_make
-from raxalign.plan.expansion import prepared
+from raxalign.plan.expansion import data
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from tests.grids import write_grid
@@ -45,7 +45,7 @@ def test_much_text_has_one_stage_of_pieces_for_all_that_read_it(plan):
 
 
 def test_no_key_of_a_result_depends_on_it(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(prepared, "LEAST_SENTENCES", 10**12)
+    monkeypatch.setattr(data, "LEAST_SENTENCES", 10**12)
     without = plan_of(tmp_path)
     assert not of_kind(without, "pieces")
     assert without.stages.keys() == {
@@ -142,7 +142,7 @@ def test_many_rows_of_a_task_have_one_stage_per_language_for_all_trainings(tmp_p
 
 def test_no_key_depends_on_the_pieces_of_rows(tmp_path, monkeypatch):
     keys = {key for key, stage in plan_of_tasks(tmp_path).stages.items() if stage.kind != "pieces"}
-    monkeypatch.setattr(prepared, "LEAST_SENTENCES", 10**12)
+    monkeypatch.setattr(data, "LEAST_SENTENCES", 10**12)
     without = plan_of_tasks(tmp_path)
     assert not rows_of(without)
     assert without.stages.keys() == keys

@@ -25,7 +25,7 @@ from raxalign.plan.values.comparisons import (
     comparisons,
     fallen,
 )
-from raxalign.plan.values.predictions import Chance
+from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.retrieval import Retrieval
@@ -77,19 +77,18 @@ def test_chance_is_what_the_plan_says_and_not_how_many_seeds_there_are(tmp_path:
     plan = open_grid(
         write_grid(tmp_path, **{**GRID, "seeds": "[0]"}), storage=str(tmp_path / "storage")
     ).plan  # type: ignore[arg-type]
-    chance, trials = Chance(plan), {trial.method: trial.evaluations for trial in plan.trials}
+    chance, trials = (
+        Predictions(plan, None),
+        {trial.method: trial.evaluations for trial in plan.trials},
+    )
     assert {method: chance.has_chance(keys["retrieval"]) for method, keys in trials.items()} == {
         "none": False,
         "rotation": False,
         "finetune": True,
     }
     assert all(chance.has_chance(keys["xnli"]) for keys in trials.values())
-    assert (
-        chance.training(trials["none"]["xnli"])
-        == chance.training(trials["rotation"]["xnli"])
-        != chance.training(trials["finetune"]["xnli"])
-    )
-    assert chance.training(trials["none"]["retrieval"]) is None
+    trained = {m: plan.stages[keys["xnli"]].inputs["trained"] for m, keys in trials.items()}
+    assert trained["none"] == trained["rotation"] != trained["finetune"]
 
 
 def test_every_value_is_compared_with_the_encoder_as_it_was(found: list[Compared]) -> None:
