@@ -153,7 +153,7 @@ def _report_folder(file: Path, name: str) -> Path:
 def plan(
     file: GridFile,
     storage: Storage = None,
-    format: Annotated[PlanFormat, typer.Option(help="table or json.")] = PlanFormat.table,  # noqa: A002
+    format: Annotated[PlanFormat, typer.Option(help="table or json.")] = "table",  # noqa: A002
     only: Only = None,
 ) -> None:
     """Show what a grid will run, what exists already, and what it may cost."""
@@ -162,7 +162,7 @@ def plan(
 
     opened = open_grid(file, storage=storage, allow_missing=True)
     part = opened.plan if only is None else choose(opened.plan, only=only)[0]
-    if format is PlanFormat.json:
+    if format == "json":
         from raxalign.report.plans import as_json
 
         print_out(as_json(part, opened.storage, opened.run))

@@ -17,7 +17,7 @@ def show(
     storage: Storage = None,
     format: Annotated[  # noqa: A002
         PlanFormat, typer.Option(help="table, or json with curves point by point.")
-    ] = PlanFormat.table,
+    ] = "table",
     examples: Annotated[
         int, typer.Option(min=0, help="Predictions shown per task, language and split.")
     ] = 3,
@@ -41,7 +41,7 @@ def show(
     facts = details(match, place, examples)
     if match.sort == "trial" and match.plan is not None:
         facts["mlflow"] = run_of(place, place.local, match.plan.name, f"trial:{match.key}")
-    if format is PlanFormat.json:
+    if format == "json":
         print_out(json.dumps(facts, ensure_ascii=False, indent=1, default=str))
     else:
         print_out(as_text(facts, width()))
@@ -53,7 +53,7 @@ def diff(
     ],
     second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     storage: Storage = None,
-    format: Annotated[PlanFormat, typer.Option(help="table or json.")] = PlanFormat.table,  # noqa: A002
+    format: Annotated[PlanFormat, typer.Option(help="table or json.")] = "table",  # noqa: A002
     plugins: Plugins = None,
 ) -> None:
     """Compare two storages, two grid files, or one of each: which trials and values only one has,
@@ -70,7 +70,7 @@ def diff(
         open_file(path)
     sides = read_side(first, storage), read_side(second, storage)
     found = differences(*sides)
-    if format is PlanFormat.json:
+    if format == "json":
         print_out(as_json(found))
     else:
         print_out(as_text(found, *sides, width=width()))

@@ -51,7 +51,7 @@ def results(
             help="table, json (one row per value) or csv; latex or markdown: one short table per"
             " task for a paper, as the report writes them to tables/."
         ),
-    ] = ResultsFormat.table,
+    ] = "table",
     task: Annotated[
         _Several,
         typer.Option(
@@ -100,7 +100,7 @@ def results(
         raise typer.BadParameter("--compare goes with neither --per-seed nor --transpose")
     if best and len(files) > 1:
         raise typer.BadParameter("--best is for one grid")
-    short = format in (ResultsFormat.latex, ResultsFormat.markdown)
+    short = format in ("latex", "markdown")
     if short and (per_seed or transpose):
         raise typer.BadParameter(f"--format {format} goes with neither --per-seed nor --transpose")
     opened = open_grids(files, storage, confirm)
@@ -111,8 +111,8 @@ def results(
     if best:
         print_best(opened, list(rows))
         return
-    rest = Format.table if short else Format(format)
-    if rest is not Format.table and compare is None and not selection.narrows:
+    rest: Format = "table" if format in ("latex", "markdown") else format
+    if rest != "table" and compare is None and not selection.narrows:
         stream_rows(rows, rest)
     elif found := list(rows):
         selection.refuse_unknown(found, opened.plan.pivot)
@@ -141,9 +141,9 @@ def _print_values(
 ) -> None:
     from raxalign.report import tables
 
-    if format is Format.json:
+    if format == "json":
         print_out(tables.as_json(selection.rows(rows, opened.plan.pivot)))
-    elif format is Format.csv:
+    elif format == "csv":
         print_out(tables.as_csv(selection.rows(rows, opened.plan.pivot)))
     else:
         made = tables.blocks(rows, opened.plan, selection, per_seed=per_seed)
@@ -164,7 +164,7 @@ def _print_short(
     from raxalign.report.paper.short_tables import short_tables
     from raxalign.report.render import short_latex, short_markdown
 
-    plan, render = opened.plan, short_latex if format is ResultsFormat.latex else short_markdown
+    plan, render = opened.plan, short_latex if format == "latex" else short_markdown
     results = Results.of(rows, plan)
     if selection.narrows:
         results = replace(results, cells=selection.cells(results.cells))
@@ -214,9 +214,9 @@ def _print_comparisons(
             "--compare: what was asked for is not compared (counts, standard errors and parts of"
             " metrics are not)"
         )
-    if format is Format.json:
+    if format == "json":
         print_out(tables.as_json(compared.comparison_rows(found, plan)))
-    elif format is Format.csv:
+    elif format == "csv":
         print_out(tables.as_csv(compared.comparison_rows(found, plan), compared.FIELDS))
     else:
         text = compared.as_text(found, plan, width=width())

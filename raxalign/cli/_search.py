@@ -78,13 +78,14 @@ def search(
     ] = False,
 ) -> None:
     """Search the best params of a method on development sets, without writing a grid file first."""
-    from raxalign.single.start_search import SearchRequest, write_search
+    from raxalign.single.start import write_search
 
     if file.exists():
         if space or lang:
             tell(f"note: {file} is there already: it is run as it is, without these options")
     else:
-        request = SearchRequest(
+        write_search(
+            file,
             method=method,
             spaces=space or (),
             options=option or (),
@@ -101,7 +102,6 @@ def search(
             aligner=aligner,
             pruner=pruner,
         )
-        write_search(request, file)
         print_out(str(file))
     grid(file, storage=storage, dry_run=dry_run)
     if not dry_run:

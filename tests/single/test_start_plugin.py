@@ -12,7 +12,7 @@ import pytest
 from raxalign.catalog import FOLDERS as ALL
 from raxalign.errors import RaxalignError
 from raxalign.plugin_files import open_file
-from raxalign.single.start_plugin import FOLDERS, write_plugin
+from raxalign.single.start import FOLDERS, write_plugin
 
 NAMES = {"method": "my_shift", "task": "my_gap", "corpus": "my_lines"}
 

@@ -12,13 +12,13 @@ from raxalign.config.grid import load
 from raxalign.config.search import Pruner
 from raxalign.config.spaces import Space
 from raxalign.errors import RaxalignError, StorageError
-from raxalign.single.start_search import SearchRequest, write_search
+from raxalign.single.start import write_search
 from tests.grids import ENCODER
 
 CORPUS = "{source: phrasebook, size: 200, split: {test: 30, dev: 30}}"
 
 
-def request(**changes: object) -> SearchRequest:
+def write(path: Path, **changes: object) -> None:
     values: dict[str, object] = {
         "method": "finetune",
         "spaces": ["lambda=log_uniform:0.01:10", "layers=choice:last:1"],
@@ -35,12 +35,12 @@ def request(**changes: object) -> SearchRequest:
         "confirm": 5,
         "aligner": "fast_align",
     }
-    return SearchRequest(**{**values, **changes})  # type: ignore[arg-type]
+    write_search(path, **{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_the_options_are_a_grid_file_that_loads(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    write_search(request(), path)
+    write(path)
     grid = load(path)
     assert (grid.name, grid.languages, grid.sentences) == ("mine", ("de", "fr"), (100,))
     none, method = grid.methods
@@ -56,9 +56,9 @@ def test_the_options_are_a_grid_file_that_loads(tmp_path: Path) -> None:
 
 
 def test_a_pruner_is_written_where_one_is_asked_for(tmp_path: Path) -> None:
-    write_search(request(), tmp_path / "none.yaml")
+    write(tmp_path / "none.yaml")
     assert "pruner" not in (tmp_path / "none.yaml").read_text(encoding="utf-8")
-    write_search(request(pruner="median"), tmp_path / "median.yaml")
+    write(tmp_path / "median.yaml", pruner="median")
     search = load(tmp_path / "median.yaml").search
     assert search is not None
     assert search.pruner == Pruner(name="median")
@@ -66,7 +66,7 @@ def test_a_pruner_is_written_where_one_is_asked_for(tmp_path: Path) -> None:
 
 def test_a_task_with_a_training_is_judged_without_the_pivot(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    write_search(request(task="xnli: {setting: zero-shot, data: phrasebook}"), path)
+    write(path, task="xnli: {setting: zero-shot, data: phrasebook}")
     search = load(path).search
     assert search is not None
     assert search.metric == ("xnli/avg_zero_shot/accuracy",)
@@ -74,7 +74,7 @@ def test_a_task_with_a_training_is_judged_without_the_pivot(tmp_path: Path) -> N
 
 def test_a_prefix_is_two_parallel_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_search(request(corpus="data/de-en"), tmp_path / "mine.yaml")
+    write(tmp_path / "mine.yaml", corpus="data/de-en")
     assert f"{{source: moses, path: {tmp_path}/data/de-en}}" in (tmp_path / "mine.yaml").read_text()
 
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_written_is_refused(
     tmp_path: Path, changes: dict[str, object], said: str
 ) -> None:
     with pytest.raises(RaxalignError) as caught:
-        write_search(request(**changes), tmp_path / "mine.yaml")
+        write(tmp_path / "mine.yaml", **changes)
     assert said in str(caught.value)
     assert not (tmp_path / "mine.yaml").exists()
 
@@ -100,8 +100,11 @@ def test_what_cannot_be_written_is_refused(
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("mine")
+    with pytest.raises(RaxalignError, match="is there already"):
+        write(path)
+    assert path.read_text() == "mine"
     with pytest.raises(StorageError, match="cannot be written"):
-        write_search(request(), path)
+        write(path / "below.yaml")
 
 
 def test_the_command_writes_the_file_and_shows_the_plan(tmp_path: Path) -> None:
