@@ -21,12 +21,11 @@ from pathlib import Path
 
 from benchmarks.table import ROUNDS, Row, at_least, show, spread
 from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
+from raxalign.sweep.events import Began, Event, JobEnded, Planned
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.observer import Observer
 from raxalign.sweep.progress import describe, describe_stage
 from raxalign.sweep.tuner import run_grid
 
@@ -50,7 +49,7 @@ tasks:
 CORES, BUDGET = 2, 0.9
 
 
-class Clock(Observer):
+class Clock:
     """Adds the times of stages and trials."""
 
     def __init__(self) -> None:
@@ -60,30 +59,25 @@ class Clock(Observer):
         self._running: dict[str, float] = {}
         self.steps: list[tuple[float, float, str]] = []  # begin, end, name
 
-    def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
-        """Note when steps may start."""
-        self.begun = time.perf_counter()
+    def hear(self, event: Event) -> None:
+        """Note when a stage or a trial begins and ends, and add its time."""
+        match event:
+            case Planned():
+                self.begun = time.perf_counter()
+            case Began(what=Trial() as trial):
+                self._running[trial.key] = time.perf_counter()
+                self.first_trial = self.first_trial or self._running[trial.key]
+            case JobEnded(error=str() as error):
+                raise SystemExit(error)
+            case JobEnded(what=Trial() as trial):
+                self._end(time.perf_counter() - self._running[trial.key], describe(trial))
+            case JobEnded(what=Stage() as stage):
+                self._end(event.seconds or 0.0, describe_stage(stage))
 
-    def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
-        """Add the time of a stage."""
-        if seconds is None:
-            raise SystemExit(error)
+    def _end(self, seconds: float, name: str) -> None:
         self.busy += seconds
         self.ends.append(time.perf_counter())
-        self.steps.append((self.ends[-1] - seconds, self.ends[-1], describe_stage(stage)))
-
-    def trial_started(self, trial: Trial) -> None:
-        """Note the time."""
-        self._running[trial.key] = time.perf_counter()
-        self.first_trial = self.first_trial or self._running[trial.key]
-
-    def trial_finished(self, trial: Trial, error: str | None) -> None:
-        """Add the time of a trial."""
-        if error is not None:
-            raise SystemExit(error)
-        self.ends.append(time.perf_counter())
-        self.busy += self.ends[-1] - self._running[trial.key]
-        self.steps.append((self._running[trial.key], self.ends[-1], describe(trial)))
+        self.steps.append((self.ends[-1] - seconds, self.ends[-1], name))
 
     def idle(self) -> list[tuple[float, str]]:
         """Return the stretches in which not all cores had a step, the longest first: seconds of
@@ -120,7 +114,7 @@ def once() -> tuple[float, int]:
         grid.write_text(GRID, encoding="utf-8")
         plan, clock = open_grid(grid, storage=root).plan, Clock()
         start = time.perf_counter()
-        run_grid(plan, Job(Storage(root), write_plan(plan, Storage(root))), clock)
+        run_grid(plan, Job(Storage(root), write_plan(plan, Storage(root))), clock.hear)
         end = time.perf_counter()
     wall = clock.ends[-1] - clock.begun
     share = clock.busy / (CORES * wall)

@@ -21,8 +21,8 @@ from benchmarks.table import ROUNDS, Row, at_most, show, spread
 from raxalign.plan.load import open_grid
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
+from raxalign.sweep.events import Event, JobEnded
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.observer import Observer
 from raxalign.sweep.tuner import run_grid
 
 GRID = """
@@ -41,17 +41,18 @@ tasks:
 """
 
 
-class Clock(Observer):
+class Clock:
     """When each trial ended."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
 
-    def trial_finished(self, trial: Trial, error: str | None) -> None:  # noqa: ARG002
-        """Note the time."""
-        if error is not None:
-            raise SystemExit(error)
-        self.ends.append(time.perf_counter())
+    def hear(self, event: Event) -> None:
+        """Note the time of a trial that ends."""
+        if isinstance(event, JobEnded) and isinstance(event.what, Trial):
+            if event.error is not None:
+                raise SystemExit(event.error)
+            self.ends.append(time.perf_counter())
 
 
 def main() -> None:
@@ -72,7 +73,7 @@ def main() -> None:
             ),
             Clock(),
         )
-        run_grid(plan, job, clock)
+        run_grid(plan, job, clock.hear)
         tuned = [after - before for before, after in zip(clock.ends, clock.ends[1:], strict=False)]
         bare = bare_times(Path(folder, "storage"), job, [trial.key for trial in plan.trials])
     over = statistics.median(tuned) - statistics.median(bare)
@@ -85,7 +86,7 @@ def main() -> None:
 
 def bare_times(storage: Path, job: Job, keys: list[str]) -> list[float]:
     """The same trials in this process; the first one, which loads the libraries, is left out."""
-    from raxalign.sweep.trial import attempt
+    from raxalign.sweep.work import attempt
 
     shutil.rmtree(storage / "ledger")
     shutil.rmtree(storage / "artifacts" / "aligned")

@@ -32,9 +32,9 @@ from benchmarks.table import ROUNDS, Row, at_most, show, spread
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
+from raxalign.sweep.events import Event, JobEnded, all_of
 from raxalign.sweep.grid import target_of
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.observer import Observer, Several
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import Tracker
 from raxalign.sweep.tuner import run_grid
@@ -56,7 +56,7 @@ tasks:
 BUDGET = 0.12
 
 
-class Clock(Observer):
+class Clock:
     """Prints at some numbers of trials what they took and the memory of this process."""
 
     def __init__(self, root: Path, marks: set[int]) -> None:
@@ -66,10 +66,12 @@ class Clock(Observer):
         self._last, self._at, self._used = 0, time.perf_counter(), self._processes.look()
         self.each: list[tuple[int, float]] = []  # of each stretch: its trials, core-seconds each
 
-    def trial_finished(self, trial: Trial, error: str | None) -> None:  # noqa: ARG002
-        """Note the time."""
-        if error is not None:
-            raise SystemExit(error)
+    def hear(self, event: Event) -> None:
+        """Note the time of a trial that ends."""
+        if not (isinstance(event, JobEnded) and isinstance(event.what, Trial)):
+            return
+        if event.error is not None:
+            raise SystemExit(event.error)
         self.ends += 1
         if self.ends in self._marks:
             self._print()
@@ -131,16 +133,17 @@ def run(opened: Opened, job: Job, *, profiled: bool, tracked: bool) -> None:
     start = time.perf_counter()
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         progress = Progress(job.storage.ledger, Console(file=nowhere, force_terminal=False))
-        observers: list[Observer] = [clock, progress]
+        tracker = None
         if tracked:
-            observers.append(Tracker(plan, target_of(opened, job.storage.local)))
+            tracker = Tracker(plan, target_of(opened, job.storage.local))
         if profiled:
             profile.enable()
-        run_grid(plan, job, Several(observers))
+        listeners = [clock.hear, progress.hear, *([tracker.hear] if tracker else [])]
+        run_grid(plan, job, all_of(*listeners))
         profile.disable()
         took = time.perf_counter() - start
-        if isinstance(observers[-1], Tracker):
-            print(observers[-1].close() or f"tracked {time.perf_counter() - start - took:.1f} s on")
+        if tracker is not None:
+            print(tracker.close() or f"tracked {time.perf_counter() - start - took:.1f} s on")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     total = sum(number * seconds for number, seconds in clock.each)
     print(
@@ -170,7 +173,7 @@ def _bare(root: Path, job: Job, keys: list[str]) -> list[float]:
     """The core-times of some trials in this process, as results would be made without Ray;
     the first ones, which load the libraries, are left out.
     """
-    from raxalign.sweep.trial import attempt
+    from raxalign.sweep.work import attempt
 
     shutil.move(root / "ledger", root.parent / "ledger")
     shutil.move(root / "artifacts" / "aligned", root.parent / "aligned")

@@ -25,8 +25,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from benchmarks.table import Row, at_least, at_most, show
-from raxalign.analysis.runs import Floats, Runs, mean_of
+from raxalign.analysis.runs import Runs, mean_of
 from raxalign.analysis.significance import LEVEL, compare, holm
+from raxalign.arrays import Floats
 from raxalign.sample import Sample
 
 ROUNDS = 2500

@@ -34,11 +34,9 @@ from benchmarks.table import ROUNDS, Row, at_least, at_most, show, spread
 from raxalign.corpora.text.dataset import DatasetWriter, read_table
 from raxalign.corpora.text.sentences import sentence_columns
 from raxalign.pairing.aligners import eflomal
-from raxalign.pairing.aligners.base import Links
+from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.build import (
-    HeldoutSources,
-    Recipe,
-    Workplace,
+    LinkRecipe,
     build_heldout,
     build_training,
 )
@@ -113,16 +111,17 @@ def diagonal(
 def measure(folder: Path) -> None:
     """Builds both artifacts in this process; prints the core-seconds and the peak of its memory."""
     aligner = eflomal.Eflomal(eflomal.Eflomal.Params())
-    recipe, workplace = Recipe(aligner, "de", "en"), Workplace(folder / "work")
+    recipe = LinkRecipe(aligner, "de", "en")
+    workplace = AlignerInputs((), None, {}, folder / "work", 1)
     seconds = {"sentences_alone": clock(lambda: copy(folder / "training", folder / "copy"))}
     leave_out_program(folder, "training")
     seconds["training"] = clock(
         lambda: build_training(folder / "training", recipe, workplace, folder / "pairs")
     )
     leave_out_program(folder, "run")
-    sources = HeldoutSources(folder / "heldout", folder / "training")
+    sources = folder / "heldout", folder / "training"
     build = lambda: build_heldout(  # noqa: E731
-        sources, recipe, workplace, folder / "run", keep_training=True
+        *sources, recipe, workplace, folder / "run", keep_training=True
     )
     seconds["heldout_run"] = clock(build)
     print(

@@ -30,7 +30,7 @@ from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, read_plan, write_plan
-from raxalign.sweep.trial import attempt
+from raxalign.sweep.work import attempt
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.test_cli import Done, run  # noqa: F401 - a fixture

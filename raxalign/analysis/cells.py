@@ -70,11 +70,8 @@ def over_runs(values: Sequence[float]) -> Value:
     mean = math.fsum(values) / len(values)
     if len(values) < 2:
         return Value(mean, None, len(values))
-    return Value(
-        mean,
-        math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)),
-        len(values),
-    )
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return Value(mean, math.sqrt(variance), len(values))
 
 
 def languages_of(cell: Cell, name: Name, pivot: str) -> list[str]:
@@ -143,9 +140,8 @@ def _cell(group: list[Mapping[str, Any]], pivot: str, measured: Declared) -> Cel
     first = group[0]
     found: dict[Name, dict[Any, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in group:
-        found[row["task"], row["lang"], row["metric"], row["split"]][row["seed"]][
-            row["evaluation"]
-        ] = row["value"]
+        name = row["task"], row["lang"], row["metric"], row["split"]
+        found[name][row["seed"]][row["evaluation"]] = row["value"]
     by_seed = {name: _apart(seeds) for name, seeds in found.items()}
     _average(by_seed, pivot, measured)
     return Cell(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -55,13 +56,11 @@ def by_part_of_speech(
     ('NOUN', 'ADV', 'ADJ', 'VERB')
     """
     chosen = _flags(table, "first_any" if identical else "first")
-    answers, names = (
-        _Answers.of(table, "correct_first"),
-        np.array([_JOINED.get(tag or "", tag or "") for tag in tags]),
-    )
+    answers = _answers(table, "correct_first")
+    names = np.array([_JOINED.get(tag or "", tag or "") for tag in tags])
     bins = []
     for group, parts in GROUPS.items():
-        found = [answers.bin(part, chosen & (names == part)) for part in parts]
+        found = [_bin(part, answers, chosen & (names == part)) for part in parts]
         known = [part.accuracy for part in found if part.accuracy is not None]
         mean = float(np.mean(known)) if known else None
         bins += [*found, Bin(f"{group}-average", mean, sum(part.queries for part in found))]
@@ -90,13 +89,13 @@ def by_rank_difference(
         dtype=np.int64,
     )
     places = np.searchsorted(np.asarray(edges), gaps, side="right") - 1
-    answers, bins = _Answers.of(table), []
-    for place, edge in enumerate(edges):
-        name = (
-            f"{edge:,}–{edges[place + 1] - 1:,}" if place + 1 < len(edges) else f"{edge:,} and more"
-        )
-        bins.append(answers.bin(name, chosen & (gaps >= 0) & (places == place)))
-    return [*bins, answers.bin("no rank", chosen & (gaps < 0))]
+    answers = _answers(table, "correct")
+    names = [f"{low:,}–{high - 1:,}" for low, high in pairwise(edges)] + [f"{edges[-1]:,} and more"]
+    bins = [
+        _bin(name, answers, chosen & (gaps >= 0) & (places == place))
+        for place, name in enumerate(names)
+    ]
+    return [*bins, _bin("no rank", answers, chosen & (gaps < 0))]
 
 
 def frequency_ranks(sentences: Iterable[Sequence[str]]) -> dict[str, int]:
@@ -174,30 +173,16 @@ def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, 
     return {id_: [token.pos_ for token in doc] for id_, doc in zip(sentences, docs, strict=True)}
 
 
-@dataclass(frozen=True)
-class _Answers:
-    """What was right, and the number of each row's direction, (rows,) each."""
+def _answers(table: pa.Table, correct: str) -> tuple[Array, Array]:
+    """Whether each row's answer is right, and its direction, (rows,) each."""
+    return _flags(table, correct), np.array(table["direction"].to_pylist())
 
-    correct: Array
-    direction: Array
 
-    @classmethod
-    def of(cls, table: pa.Table, correct: str = "correct") -> _Answers:
-        return cls(
-            _flags(table, correct),
-            np.array(
-                [name == "to_pivot" for name in table["direction"].to_pylist()], dtype=np.int64
-            ),
-        )
-
-    def bin(self, name: str, chosen: Array) -> Bin:
-        """Return the bin of some rows."""
-        queries, right = (
-            np.bincount(self.direction[chosen], weights, 2)
-            for weights in (None, self.correct[chosen].astype(np.float64))
-        )
-        values = right[queries > 0] / queries[queries > 0]
-        return Bin(name, float(values.mean()) if len(values) else None, int(chosen.sum()))
+def _bin(name: str, answers: tuple[Array, Array], chosen: Array) -> Bin:
+    """The bin of some rows."""
+    right, ways = (side[chosen] for side in answers)
+    values = [float(right[ways == way].mean()) for way in np.unique(ways)]
+    return Bin(name, float(np.mean(values)) if values else None, int(chosen.sum()))
 
 
 def _flags(table: pa.Table, name: str) -> Array:

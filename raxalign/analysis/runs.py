@@ -16,13 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from raxalign.arrays import Floats, Ints
 from raxalign.measured import Measured, undeclared
 from raxalign.sample import Sample
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 NUMBER = undeclared("")
 
 
@@ -67,22 +65,13 @@ class Runs:
         for row, several in zip(influences, samples.values(), strict=True):
             for sample in several:
                 row[_places(units, sample.units)] += sample.influence() / len(several)
-        values = np.array(
-            [
-                math.fsum(sample.value for sample in several) / len(several)
-                for several in samples.values()
-            ]
-        )
-        return cls(
-            tuple(samples),
-            values,
-            units,
-            influences,
-            chance,
-            measured.unit == "share",
-            links_of(every),
-            measured.limits,
-        )
+        values = [
+            math.fsum(sample.value for sample in several) / len(several)
+            for several in samples.values()
+        ]
+        share, links = measured.unit == "share", links_of(every)
+        seeds, limits = tuple(samples), measured.limits
+        return cls(seeds, np.array(values), units, influences, chance, share, links, limits)
 
     @property
     def testable(self) -> bool:

@@ -28,7 +28,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from raxalign.analysis.runs import Floats, Ints, Runs, links_of, over, union
+from raxalign.analysis.runs import Runs, links_of, over, union
+from raxalign.arrays import Floats, Ints
 
 LEVEL = 0.05
 ONE_RUN = "one run"

@@ -32,7 +32,7 @@ def show(
     from raxalign.report.terminal.details import as_text, details
     from raxalign.report.terminal.lookup import look_up
     from raxalign.single.place import storage_of
-    from raxalign.tracking.lookup import run_of
+    from raxalign.tracking.registry import run_of
 
     for path in plugins or ():
         open_file(path)
@@ -40,7 +40,7 @@ def show(
     match = look_up(key, place)
     facts = details(match, place, examples)
     if match.sort == "trial" and match.plan is not None:
-        facts["mlflow"] = run_of(place, place.local, match.plan.name, f"trial:{match.key}")
+        facts["mlflow"] = run_of(place, match.plan.name, f"trial:{match.key}")
     if format == "json":
         print_out(json.dumps(facts, ensure_ascii=False, indent=1, default=str))
     else:
@@ -63,8 +63,7 @@ def diff(
     within 1e-6 count as equal), 1 where something does, 2 where it cannot be compared.
     """
     from raxalign.plugin_files import open_file
-    from raxalign.report.terminal.differences import differences, read_side
-    from raxalign.report.terminal.differences_text import as_json, as_text
+    from raxalign.report.terminal.differences import as_json, as_text, differences, read_side
 
     for path in plugins or ():
         open_file(path)

@@ -170,9 +170,8 @@ def _print_short(
         results = replace(results, cells=selection.cells(results.cells))
     leading = results.leading_tables()
     asked = [table for table in results.tables if selection.metrics or table in leading]
-    tested = comparisons(
-        results.cells, plan, opened.storage.ledger, baseline=baseline, tables=asked
-    )
+    ledger = opened.storage.ledger
+    tested = comparisons(results.cells, plan, ledger, baseline=baseline, tables=asked)
     found = short_tables(
         results, Judge(tested), asked, lambda lang: selection.takes_lang(lang, plan.pivot)
     )

@@ -5,7 +5,7 @@ form.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -13,18 +13,13 @@ from pydantic import Field, model_validator
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
-from raxalign.corpora.base import PRETOKENIZED, Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.base import CODES, PRETOKENIZED, Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import ListName, hub_code, own_code
 from raxalign.corpora.readers.hub import dataset_revision, first_line, load_rows
-from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
 from raxalign.printing import with_article
 
 _BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
-_CODES = (
-    "The dataset's own codes for languages, by language (`{nl: nld}`), where they differ from those"
-    " of the grid; or `flores` or `ntrex` for those of FLORES-200 or NTREX-128."
-)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -65,7 +60,7 @@ class Hub(Corpus):
         )
         pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
         codes: Annotated[dict[str, str] | ListName, LATER] = Field(
-            default_factory=dict, description=_CODES
+            default_factory=dict, description=CODES.format("dataset's")
         )
 
         @model_validator(mode="after")
@@ -101,14 +96,8 @@ class Hub(Corpus):
         source = self.sources(lang, pivot).get("dataset")
         if not isinstance(source, RemoteData):
             return {}
-        return {
-            source.name: (
-                source.pin
-                or dataset_revision(
-                    self._filled(str(self.params.dataset), lang, pivot), self.params.revision
-                )
-            )
-        }
+        name = self._filled(str(self.params.dataset), lang, pivot)
+        return {source.name: source.pin or dataset_revision(name, self.params.revision)}
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
         """Yield the sentence pairs in the order of the rows; a field that is missing or no text is
@@ -122,38 +111,28 @@ class Hub(Corpus):
         n = -1
         for n, row in enumerate(rows):
             source, target = (_text(row, field, place, n) for field in fields)
-            words = (
-                (divide_at_blanks(source), divide_at_blanks(target))
-                if self.params.pretokenized
-                else ()
-            )
-            yield SentencePair(n, source, target, *words)
+            pair = SentencePair(n, source, target)
+            yield pair.divided() if self.params.pretokenized else pair
         if n < 0:
             raise DataError(place, "the corpus is empty")
 
     def _rows(
         self, lang: str, pivot: str, inputs: CorpusInputs
-    ) -> tuple[str, Iterator[dict[str, Any]]]:
+    ) -> tuple[str, Iterable[dict[str, Any]]]:
+        """What messages call the data, and its rows."""
         if self.params.path is None:
             name = self._filled(str(self.params.dataset), lang, pivot)
             config = self._filled(self.params.config, lang, pivot) if self.params.config else None
             found = inputs.digests.get("dataset", "")
-            return name, _hub_rows(
-                name,
-                config,
-                self.params.split,
-                found if _COMMIT.fullmatch(found) else self.params.revision,
-            )
+            revision = found if _COMMIT.fullmatch(found) else self.params.revision
+            return name, load_rows(name, config, self.params.split, revision)
         files = [
             path for name, path in sorted(inputs.locations.items()) if name.startswith("files/")
         ]
         if not files:
+            place = self._place(self.params.path, lang, pivot)
             remedy = f"Give a file or a folder of {', '.join(_BUILDERS)} files"
-            raise DataError(
-                self._place(self.params.path, lang, pivot),
-                "there are no data files",
-                remedy=remedy,
-            )
+            raise DataError(place, "there are no data files", remedy=remedy)
         return str(Path(files[0]).parent), _local_rows(files)
 
     def _place(self, template: str, lang: str, pivot: str) -> Path:
@@ -179,14 +158,10 @@ def _text(row: Mapping[str, Any], field: str, place: str, number: int) -> str:
     value: Any = row
     for name in field.split("."):
         if not isinstance(value, Mapping) or name not in value:
-            there = (
-                ", ".join(map(str, value))
-                if isinstance(value, Mapping)
-                else with_article(type(value).__name__)
-            )
-            raise DataError(
-                place, f"row {number} has no field {field!r}; at {name!r} there is: {there}"
-            )
+            named = isinstance(value, Mapping)
+            there = ", ".join(map(str, value)) if named else with_article(type(value).__name__)
+            problem = f"row {number} has no field {field!r}; at {name!r} there is: {there}"
+            raise DataError(place, problem)
         value = value[name]
     if value is None:
         return ""
@@ -212,12 +187,5 @@ def _local_rows(files: list[str]) -> Iterator[dict[str, Any]]:
             yield from load_dataset(
                 _BUILDERS[suffix], data_files=[file], split="train", streaming=True, **options
             )
-        except DataError:
-            raise
         except Exception as error:
             raise DataError(file, f"cannot be read ({first_line(error)})") from error
-
-
-def _hub_rows(name: str, config: str | None, split: str, revision: str) -> Iterator[dict[str, Any]]:
-    rows: Iterator[dict[str, Any]] = iter(load_rows(name, config, split, revision))
-    return rows

@@ -11,8 +11,7 @@ from pydantic import Field
 
 from raxalign.config.params import Parts
 from raxalign.config.sources import DataPrefix, LocalFile, Source
-from raxalign.corpora.base import CorpusInputs, SentencePair
-from raxalign.corpora.readers.files import FileCorpus, source_name
+from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair, source_name
 from raxalign.corpora.readers.lines import count_lines, opened, plain_or_packed, read_parallel
 from raxalign.errors import DataError
 

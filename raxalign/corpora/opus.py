@@ -14,10 +14,10 @@ from typing import IO, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
-from raxalign.config.sources import RemoteData, Source
+from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
-from raxalign.corpora.readers.lines import read_parallel, refuse_growth
+from raxalign.corpora.readers.lines import read_parallel
 from raxalign.errors import DataError
 from raxalign.store.key import file_digest
 
@@ -27,28 +27,10 @@ _CODES = (
     "OPUS's own codes for languages, by language (`{zh: zh_cn}` in OpenSubtitles), where they"
     " differ from those of the grid."
 )
-_VERSIONS = {
-    "Books": "v1",
-    "DGT": "v2019",
-    "ECB": "v1",
-    "EMEA": "v3",
-    "EUbookshop": "v2",
-    "Europarl": "v8",
-    "GlobalVoices": "v2018q4",
-    "GNOME": "v1",
-    "JRC-Acquis": "v3.0",
-    "KDE4": "v2",
-    "MultiUN": "v1",
-    "OpenSubtitles": "v2018",
-    "QED": "v2.0a",
-    "SETIMES": "v2",
-    "Tanzil": "v1",
-    "Tatoeba": "v2023-04-12",
-    "TED2020": "v1",
-    "UNPC": "v1.0",
-    "WikiMatrix": "v1",
-    "wikimedia": "v20230407",
-}
+_KNOWN_VERSIONS = """Books=v1 DGT=v2019 ECB=v1 EMEA=v3 EUbookshop=v2 Europarl=v8
+GlobalVoices=v2018q4 GNOME=v1 JRC-Acquis=v3.0 KDE4=v2 MultiUN=v1 OpenSubtitles=v2018 QED=v2.0a
+SETIMES=v2 Tanzil=v1 Tatoeba=v2023-04-12 TED2020=v1 UNPC=v1.0 WikiMatrix=v1 wikimedia=v20230407"""
+_VERSIONS = dict(known.split("=") for known in _KNOWN_VERSIONS.split())
 
 
 class Opus(Corpus):
@@ -85,18 +67,6 @@ class Opus(Corpus):
             ),
         )
 
-        @model_validator(mode="after")
-        def _names_stay_in_their_folder(self) -> Opus.Params:
-            """Names become parts of URLs and of places in the storage."""
-            for what, given in (
-                *(("corpus", name) for name in self.names),
-                *(("version", version) for version in self.versions.values()),
-                *(("codes", code) for code in self.codes.values()),
-            ):
-                if not _NAME.fullmatch(given):
-                    raise ValueError(f"`{what}` {given!r} is not a name that OPUS can have")
-            return self
-
         @field_validator("base_url")
         @classmethod
         def _known_scheme(cls, url: str | None) -> str | None:
@@ -105,9 +75,21 @@ class Opus(Corpus):
             return url
 
         @model_validator(mode="after")
+        def _names_stay_in_their_folder(self) -> Opus.Params:
+            """Names become parts of URLs and of places in the storage."""
+            for what, given in (
+                ("corpus", self.names),
+                ("version", self.versions.values()),
+                ("codes", self.codes.values()),
+            ):
+                for name in given:
+                    if not _NAME.fullmatch(name):
+                        raise ValueError(f"`{what}` {name!r} is not a name that OPUS can have")
+            return self
+
+        @model_validator(mode="after")
         def _versions_are_known(self) -> Opus.Params:
-            versions = self.versions
-            if missing := [name for name in self.names if name not in versions]:
+            if missing := [name for name in self.names if name not in self.versions]:
                 known = ", ".join(_VERSIONS)
                 raise ValueError(
                     f"give the `version` of {' and '.join(missing)}, as v1 (it may be left out for"
@@ -117,9 +99,10 @@ class Opus(Corpus):
                 value = getattr(self, field)
                 if isinstance(value, str) and len(self.names) > 1:
                     raise ValueError(
-                        f"{self.corpus} are several corpora: give `{field}` as a mapping by corpus"
+                        f"`corpus` names several corpora ({self.corpus}): give `{field}` as a"
+                        " mapping by corpus"
                     )
-                if isinstance(value, dict) and (strange := set(value) - set(self.names)):
+                if strange := self._by_corpus(value).keys() - set(self.names):
                     raise ValueError(
                         f"`{field}` has {', '.join(sorted(strange))}, which `corpus` does not name"
                     )
@@ -130,24 +113,19 @@ class Opus(Corpus):
             """The corpora in order."""
             return tuple(name.strip() for name in self.corpus.split("+"))
 
+        def _by_corpus(self, value: str | dict[str, str]) -> dict[str, str]:
+            return {self.names[0]: value} if isinstance(value, str) else value
+
         @property
         def versions(self) -> dict[str, str]:
-            """Version by corpus."""
-            given = {self.names[0]: self.version} if isinstance(self.version, str) else self.version
-            return {
-                name: version
-                for name in self.names
-                if (version := given.get(name) or _VERSIONS.get(name))
-            }
+            """Version by corpus, of those that have one."""
+            found = {**_VERSIONS, **self._by_corpus(self.version)}
+            return {name: found[name] for name in self.names if found.get(name)}
 
         @property
         def pins(self) -> dict[str, str]:
             """SHA-256 by corpus."""
-            return (
-                {self.names[0]: self.sha256.lower()}
-                if isinstance(self.sha256, str)
-                else {k: v.lower() for k, v in self.sha256.items()}
-            )
+            return {name: pin.lower() for name, pin in self._by_corpus(self.sha256).items()}
 
         def identity(self) -> dict[str, Any]:
             """Return the corpora, their versions and language codes."""
@@ -155,7 +133,7 @@ class Opus(Corpus):
 
     params: Params
 
-    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+    def sources(self, lang: str, pivot: str) -> Mapping[str, RemoteData]:
         """Return one zip file per corpus, by the name of the corpus."""
         pair, versions, pins = self._pair(lang, pivot), self.params.versions, self.params.pins
         return {
@@ -167,13 +145,11 @@ class Opus(Corpus):
         """Download the zip files; returns the SHA-256 by remote name (``opus:Europarl/v8/de-
         en``).
         """
-        digests = {}
-        for name, source in self.sources(lang, pivot).items():
-            assert isinstance(source, RemoteData)
-            digests[source.name] = self._place(
-                name, self._pair(lang, pivot), downloads, source.pin
-            )[1]
-        return digests
+        pair, pins = self._pair(lang, pivot), self.params.pins
+        return {
+            source.name: self._place(name, pair, downloads, pins.get(name))[1]
+            for name, source in self.sources(lang, pivot).items()
+        }
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
         """Yield the sentence pairs of all corpora in order, streamed from the zip files (downloaded
@@ -181,7 +157,8 @@ class Opus(Corpus):
         """
         pair, numbers = self._pair(lang, pivot), count()
         for name in self.params.names:
-            expected = self.params.pins.get(name) or _digest_or_none(inputs.digests.get(name))
+            planned = inputs.digests.get(name, "")  # not a digest where the plan had none yet
+            expected = self.params.pins.get(name) or (planned if len(planned) == 64 else None)
             path, _ = self._place(name, pair, inputs.downloads, expected)
             members = [f"{name}.{pair}.{self._code(code)}" for code in (lang, pivot)]
             with _opened(path, members) as (source, target):
@@ -204,10 +181,8 @@ class Opus(Corpus):
         from raxalign.corpora.readers.download import download
 
         version = self.params.versions[name]
-        base = (self.params.base_url or os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL).rstrip(
-            "/"
-        )
-        remote = f"{base}/OPUS-{name}/{version}/moses/{pair}.txt.zip"
+        base = self.params.base_url or os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL
+        remote = f"{base.rstrip('/')}/OPUS-{name}/{version}/moses/{pair}.txt.zip"
         if base.startswith(("http://", "https://")):
             local = downloads / "opus" / name / version / f"{pair}.txt.zip"
             return local, download(remote, local, sha256=sha256)
@@ -232,8 +207,6 @@ def _opened(path: Path, members: list[str]) -> Iterator[list[IO[bytes]]]:
                         f"has no {member}; it has {', '.join(archive.namelist())}",
                         remedy="`codes` may name OPUS's own language code",
                     )
-                found = archive.getinfo(member)
-                refuse_growth(f"{path}/{member}", found.compress_size, found.file_size)
             with archive.open(members[0]) as source, archive.open(members[1]) as target:
                 yield [source, target]
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
@@ -242,8 +215,3 @@ def _opened(path: Path, members: list[str]) -> Iterator[list[IO[bytes]]]:
             f"the zip file is damaged ({error})",
             remedy="Remove it, so that it is downloaded again",
         ) from error
-
-
-def _digest_or_none(value: str | None) -> str | None:
-    """A digest of the plan, unless the plan had none yet."""
-    return value if value is not None and len(value) == 64 else None

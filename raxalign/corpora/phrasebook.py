@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field, model_validator
 
-from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.phrases.rows import LANGS, detokenized, held, links, sentences
@@ -24,7 +22,7 @@ class Phrasebook(Corpus):
     VERSION = 1
     licence = "Apache-2.0, part of raxalign"
 
-    class Params(BaseParams):
+    class Params(Corpus.Params):
         """The sentence pairs of a smaller `size` are the first ones of a larger."""
 
         size: int = Field(12_000, ge=1, description="Number of sentence pairs.")
@@ -41,35 +39,29 @@ class Phrasebook(Corpus):
                 )
             return self
 
-    @property
-    def _options(self) -> Phrasebook.Params:
-        return cast(Phrasebook.Params, self.params)
+    params: Params
 
-    # - the contract's signature
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
-        """Nothing from outside."""
+        """Return nothing: the rows are part of the package."""
         return {}
 
-    # - the contract's signature
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:  # noqa: ARG002
-        """As many as `size` says."""
-        return self._options.size
+        """Return `size`."""
+        return self.params.size
 
-    # - the contract's signature
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:  # noqa: ARG002
-        """Return all pairs, with their words and gold links.
-
-        Raises: DataError: a language that the phrasebook does not have.
+        """Return all pairs, with their words and gold links. Raises `DataError` for a language
+        that the phrasebook does not have.
         """
-        for code in (lang, pivot):
-            if spelled(code, LANGS) is None:
-                raise DataError(
-                    "phrasebook", f"has no {code!r}", remedy=f"its languages are {', '.join(LANGS)}"
-                )
-        return self._pairs(spelled(lang, LANGS) or lang, spelled(pivot, LANGS) or pivot)
+        spelt = [spelled(code, LANGS) for code in (lang, pivot)]
+        for code, known in zip((lang, pivot), spelt, strict=True):
+            if known is None:
+                remedy = f"its languages are {', '.join(LANGS)}"
+                raise DataError("phrasebook", f"has no {code!r}", remedy=remedy)
+        return self._pairs([code for code in spelt if code])
 
-    def _pairs(self, lang: str, pivot: str) -> Iterator[SentencePair]:
-        found = sentences((lang, pivot), self._options.size, self._options.seed)
+    def _pairs(self, langs: Sequence[str]) -> Iterator[SentencePair]:
+        found = sentences(langs, self.params.size, self.params.seed)
         for number, (source, target) in enumerate(found):
             yield SentencePair(
                 number,

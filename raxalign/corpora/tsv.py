@@ -10,10 +10,11 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from raxalign.config.sources import LocalFile, Source
-from raxalign.corpora.base import CorpusInputs, SentencePair
-from raxalign.corpora.readers.files import FileCorpus, source_name
+from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair, source_name
 from raxalign.corpora.readers.lines import count_lines, opened, plain_or_packed, read_lines
 from raxalign.errors import DataError
+
+_COLUMN = "Column of the {}'s sentence: its number from 0, or with `header` its name."
 
 
 class Tsv(FileCorpus):
@@ -32,19 +33,8 @@ class Tsv(FileCorpus):
         gold links are usually `pretokenized`.
         """
 
-        source_column: int | str = Field(
-            0,
-            description=(
-                "Column of the other language's sentence: its number from 0, or with `header` its"
-                " name."
-            ),
-        )
-        target_column: int | str = Field(
-            1,
-            description=(
-                "Column of the pivot's sentence: its number from 0, or with `header` its name."
-            ),
-        )
+        source_column: int | str = Field(0, description=_COLUMN.format("other language"))
+        target_column: int | str = Field(1, description=_COLUMN.format("pivot"))
         header: bool = Field(False, description="Whether the first line names the columns.")
         delimiter: str = Field(
             "\t", min_length=1, description="What divides columns, one character or several."
@@ -99,11 +89,13 @@ class Tsv(FileCorpus):
             line = 1
             for line, row in enumerate(rows if header else chain([first], rows), 1 + header):
                 if len(row) != len(first):
-                    told = (
-                        f"{len(row)} column{'s'[: len(row) != 1]}, the first line has {len(first)}"
+                    columns = f"{len(row)} column{'s'[: len(row) != 1]}"
+                    raise DataError(
+                        path,
+                        f"{columns}, the first line has {len(first)}",
+                        line=line,
+                        remedy=f"Columns are divided by {self.params.delimiter!r} (`delimiter`)",
                     )
-                    divided = f"Columns are divided by {self.params.delimiter!r} (`delimiter`)"
-                    raise DataError(path, told, line=line, remedy=divided)
                 yield SentencePair(line - 1 - header, row[source], row[target])
             if line == header:
                 raise DataError(path, "the corpus is empty: there is only a header")
@@ -126,21 +118,12 @@ class Tsv(FileCorpus):
     ) -> int:
         if isinstance(column, str):
             name = column.replace("{lang}", self.code(lang)).replace("{pivot}", self.code(pivot))
-            if name not in first:
-                raise DataError(
-                    path, f"there is no column {name!r}; there are: {', '.join(first)}", line=1
-                )
-            return first.index(name)
-        if column >= len(first):
-            remedy = (
-                f"Columns are divided by {self.params.delimiter!r}; `delimiter` sets this"
-                if len(first) == 1
-                else ""
-            )
-            raise DataError(
-                path,
-                f"there is no column {column}: a line has {len(first)} (columns count from 0)",
-                line=1,
-                remedy=remedy,
-            )
-        return column
+            if name in first:
+                return first.index(name)
+            problem = f"there is no column {name!r}; there are: {', '.join(first)}"
+            raise DataError(path, problem, line=1)
+        if column < len(first):
+            return column
+        problem = f"there is no column {column}: a line has {len(first)} (columns count from 0)"
+        divided = f"Columns are divided by {self.params.delimiter!r}; `delimiter` sets this"
+        raise DataError(path, problem, line=1, remedy=divided if len(first) == 1 else "")

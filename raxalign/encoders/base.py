@@ -13,7 +13,7 @@ from raxalign.config.run import Precision
 from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.size import Footprint
+    from raxalign.encoders.models.folder import Footprint
     from raxalign.encoders.models.vectors import Pooling, WordVectors
     from raxalign.train.runtime import Runtime
 
@@ -55,18 +55,12 @@ class Encoder(ABC):
         """Vectors of all words, in input order (assembled from `iter_words`)."""
         from raxalign.encoders.models.vectors import assemble
 
-        return assemble(
-            sentences,
-            self.iter_words(sentences, lang, layers=layers, pooling=pooling),
-            len(layers),
-            self.hidden_size,
-        )
+        batches = self.iter_words(sentences, lang, layers=layers, pooling=pooling)
+        return assemble(sentences, batches, len(layers), self.hidden_size)
 
     @abstractmethod
     def save(self, folder: Path | str) -> None:
-        """Write the encoder into a folder, in the format that others open (Hugging Face,
-        word2vec).
-        """
+        """Write the encoder in the format that others open (Hugging Face, word2vec)."""
 
 
 @dataclass(frozen=True)
@@ -152,9 +146,7 @@ class EncoderKind(ABC):
         return []
 
     def check_machine(self) -> list[str]:
-        """What this machine lacks to run the encoder, as messages. The machines of the workers may
-        have it.
-        """
+        """What this machine lacks to run the encoder; those of the workers may have it."""
         return []
 
     def label(self) -> str:
@@ -162,9 +154,7 @@ class EncoderKind(ABC):
         return type(self).__name__.lower()
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
-        """Make the encoder from text into `folder`; only where `needs_text`. Returns notes for the
-        manifest.
-        """
+        """Make the encoder from text into `folder`, where `needs_text`. Returns the notes."""
         raise NotImplementedError(f"{type(self).__name__} is loaded, not built")
 
     @abstractmethod

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
-from raxalign.encoders.models.head import read_config
-from raxalign.encoders.models.hub import config_depth
-from raxalign.encoders.models.size import Footprint, config_footprint
+from raxalign.encoders.models.folder import Footprint, config_depth, config_footprint, read_config
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -24,7 +22,7 @@ class Phrasebook(EncoderKind):
     """A small BERT that is part of raxalign, pre-trained on the six languages of the corpus
     `phrasebook`. Its text has no sentence of the first 10,000 of that corpus (`seed: 0`), nor a
     translation of another sentence; a dictionary joins its languages in part.
-    ``raxalign/encoders/training/phrasebook.py`` is the program that made it.
+    ``raxalign/encoders/weights/phrasebook.json`` records how it was made.
     """
 
     VERSION: ClassVar[int] = 1

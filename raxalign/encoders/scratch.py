@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
-from raxalign.encoders.models.size import Footprint, Shape
+from raxalign.encoders.models.folder import Footprint, Shape
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.errors import RaxalignError
 

@@ -80,9 +80,7 @@ class Static(EncoderKind):
         return path.name.split(LANG)[0].strip("._-") or path.parent.name
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:  # noqa: ARG002
-        """Train the vectors of the languages and write them as word2vec files. Raises
-        `RaxalignError` where there is no text.
-        """
+        """Train the vectors and write them. Raises `RaxalignError` where there is no text."""
         from raxalign.encoders.training.static import train
 
         vocabulary = inputs.locations.get("vocabulary")

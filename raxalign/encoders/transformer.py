@@ -13,20 +13,27 @@ from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.flash import PACKAGE, machine_problem, precision_problem
-from raxalign.encoders.models.folder import check_folder, is_hub_name, looks_like_path
-from raxalign.encoders.models.head import folder_has_head, has_head, read_config
+from raxalign.encoders.models.folder import (
+    Footprint,
+    check_folder,
+    config_depth,
+    config_footprint,
+    folder_has_head,
+    has_head,
+    is_hub_name,
+    looks_like_path,
+    read_config,
+)
 from raxalign.encoders.models.hub import (
     NAMES,
     NO_NAME,
     cached_config,
     cached_depth,
-    config_depth,
     fetched_config,
     fetched_depth,
     hub_revision,
 )
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
-from raxalign.encoders.models.size import Footprint, config_footprint
 from raxalign.encoders.models.text_form import TextForm, set_text_form
 from raxalign.errors import DataError
 
@@ -35,22 +42,12 @@ if TYPE_CHECKING:
 
 _HUB = "encoder"
 _NO_HEAD = "none"
-_NAMES = (
-    "config.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "spiece.model",
+_FILES = (
+    *("config.json", "vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json"),
+    *("added_tokens.json", "spiece.model", "*.safetensors", "*.safetensors.index.json"),
+    *("tokenizer*.json", "sentencepiece*.model", "*.bpe.model"),
 )
-_PATTERNS = (
-    "*.safetensors",
-    "*.safetensors.index.json",
-    "tokenizer*.json",
-    "sentencepiece*.model",
-    "*.bpe.model",
-)
+"""Patterns of the files that an encoder is made of."""
 
 
 @final
@@ -117,89 +114,82 @@ class Transformer(EncoderKind):
         """The folder's files that matter, or the hub name. Raises `DataError` where the folder is
         missing or does not hold an encoder.
         """
-        if not looks_like_path(self.params.name):
+        if not self._is_folder():
             return {_HUB: RemoteData(f"hub:{self.params.name}", pin=self.params.revision)}
         folder = self._folder()
         check_folder(folder)
         found = {
             path
-            for pattern in (*_NAMES, *_PATTERNS, *SENTENCE_FILES)
+            for pattern in (*_FILES, *SENTENCE_FILES)
             for path in folder.glob(pattern)
             if path.is_file()
         }
         return {str(path.relative_to(folder)): LocalFile(path) for path in sorted(found)}
 
     def fetch(self) -> Mapping[str, str]:
-        """The commit that the hub name stands for now; empty for folders and where a revision is
-        given.
-        """
-        if looks_like_path(self.params.name) or self.params.revision:
+        """The commit that the hub name stands for now; nothing where that is given."""
+        if self._is_folder() or self.params.revision:
             return {}
         return {f"hub:{self.params.name}": hub_revision(self.params.name)}
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
-        """The number in the folder's ``config.json``; for a hub name the one that was looked up, or
-        that the hub's local cache has.
-        """
-        if looks_like_path(self.params.name):
+        """The number in the ``config.json`` of the folder, the lock or the local cache."""
+        if self._is_folder():
             return config_depth(self._folder() / "config.json")
-        revision = self._revision(known)
-        found = known(self._depth_name(revision)) if revision else None
-        return int(found) if found and found.isdigit() else cached_depth(self.params.name, revision)
+        found = self._locked("depth", known)
+        if found and found.isdigit():
+            return int(found)
+        return cached_depth(self.params.name, self._revision(known))
 
     def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
         """The number of blocks in the hub's ``config.json``, under a name that holds the revision;
         empty for folders, and where it is not recorded.
         """
         revision = self._revision(known)
-        if looks_like_path(self.params.name) or revision is None:
+        if self._is_folder() or revision is None:
             return {}
         found = fetched_depth(self.params.name, revision)
-        return {} if found is None else {self._depth_name(revision): str(found)}
+        return {} if found is None else {f"depth:{self.params.name}@{revision}": str(found)}
 
     def has_head(self, known: Callable[[str], str | None]) -> bool | None:
         """Whether it has a masked-LM head, by the names of the folder's weights; of a hub name by
         the architecture in its config, where that was looked up or is in the hub's local cache.
         """
-        if looks_like_path(self.params.name):
+        if self._is_folder():
             return folder_has_head(self._folder())
-        revision = self._revision(known)
-        found = known(self._head_name(revision)) if revision else None
+        found = self._locked("head", known)
         if found is not None:
             return found != _NO_HEAD
-        path = cached_config(self.params.name, revision)
+        path = cached_config(self.params.name, self._revision(known))
         return None if path is None else has_head(read_config(path), None)
 
     def fetch_head(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """What the hub's ``config.json`` records of the head, under a name that holds the revision;
-        empty for folders.
-        """
+        """What the hub's ``config.json`` records of the head, by revision; empty for folders."""
         revision = self._revision(known)
-        if looks_like_path(self.params.name) or revision is None:
+        if self._is_folder() or revision is None:
             return {}
         path = fetched_config(self.params.name, revision, "look up whether it has a masked-LM head")
         words = {True: "masked-lm", False: _NO_HEAD, None: "not recorded"}
-        return {self._head_name(revision): words[has_head(read_config(path), None)]}
+        return {f"head:{self.params.name}@{revision}": words[has_head(read_config(path), None)]}
 
     def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:
-        """By the folder's config and the headers of its weights; for a hub name by the config that
-        the hub's local cache has.
-        """
-        if looks_like_path(self.params.name):
+        """By the folder's config and weights; for a hub name by the config in the local cache."""
+        if self._is_folder():
             folder = self._folder()
             path = folder / "config.json"
             return config_footprint(read_config(path), folder) if path.is_file() else None
         cached = cached_config(self.params.name, self._revision(known))
         return None if cached is None else config_footprint(read_config(cached))
 
-    def _head_name(self, revision: str) -> str:
-        return f"head:{self.params.name}@{revision}"
-
     def _revision(self, known: Callable[[str], str | None]) -> str | None:
         return self.params.revision or known(f"hub:{self.params.name}")
 
-    def _depth_name(self, revision: str) -> str:
-        return f"depth:{self.params.name}@{revision}"
+    def _locked(self, what: str, known: Callable[[str], str | None]) -> str | None:
+        revision = self._revision(known)
+        return known(f"{what}:{self.params.name}@{revision}") if revision else None
+
+    def _is_folder(self) -> bool:
+        return looks_like_path(self.params.name)
 
     def check_precision(self, precision: Precision) -> list[str]:
         """Return a fault where the attention that is set has no kernels for a precision."""
@@ -216,10 +206,9 @@ class Transformer(EncoderKind):
         not an encoder's, and for an exported encoder with transforms: a grid starts from its
         weights alone.
         """
-        if not looks_like_path(self.params.name) and not is_hub_name(self.params.name):
-            return [f"{self.params.name} {NO_NAME}. {NAMES}"]
-        if not looks_like_path(self.params.name):
-            return []
+        if not self._is_folder():
+            known = is_hub_name(self.params.name)
+            return [] if known else [f"{self.params.name} {NO_NAME}. {NAMES}"]
         if (self._folder() / "transforms.json").exists():
             return [
                 f"{self.params.name} was aligned and has transforms, which a grid would leave out;"
@@ -242,9 +231,8 @@ class Transformer(EncoderKind):
         from raxalign.encoders.models.decoders import make_bidirectional
         from raxalign.encoders.models.transformer import TransformerEncoder
 
-        if looks_like_path(self.params.name):
-            name, revision = str(self._folder()), None
-        else:
+        name, revision = str(self._folder()), None
+        if not self._is_folder():
             name = self.params.name
             revision = self.params.revision or inputs.revisions.get(_HUB)
         encoder = TransformerEncoder.from_folder(name, revision, device, self.params.attention)

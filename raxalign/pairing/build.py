@@ -6,10 +6,9 @@ sentences `data`; word pairs likewise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -32,9 +31,6 @@ from raxalign.pairing.symmetrize import symmetrize_links
 from raxalign.pairing.words import Words
 from raxalign.store.key import Json
 
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
-
 _BATCH_ROWS = 8192
 
 SIDES = ("src", "tgt")
@@ -43,7 +39,7 @@ LINKED_TYPES = "linked_types.arrow"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LinkRecipe:
     """How the links of a language and the pivot are made: by which word aligner, and what becomes
     of its two directions.
 
@@ -74,84 +70,57 @@ class Recipe:
         return {**pair, **self.facts(), **self.metadata}
 
 
-@dataclass(frozen=True)
-class HeldoutSources:
-    """The sentences of one run for held-out word pairs: the artifact folder `heldout` of test and
-    dev, and the dataset folder `training`.
-    """
-
-    heldout: Path
-    training: Path
-
-    def folders(self) -> dict[str, Path]:
-        """Return the dataset folder of each part."""
-        return {TEST: self.heldout / TEST, DEV: self.heldout / DEV, TRAIN: self.training}
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """What a word aligner works with: a scratch folder, the places of its sources, its share of the
-    cores, and its encoder on a device (None: it reads words alone).
-    """
-
-    work: Path
-    locations: Mapping[str, str] = field(default_factory=dict)
-    threads: int = 1
-    encoder: Encoder | None = None
-    device: str = "cpu"
-
-
 def build_training(
-    bitext: Path, recipe: Recipe, workplace: Workplace, folder: Path
+    bitext: Path, recipe: LinkRecipe, inputs: AlignerInputs, folder: Path
 ) -> dict[str, Json]:
     """Writes the word pairs of a training bitext to `<folder>/data`.
 
     Args:
         bitext: the dataset folder of the training sentences.
         recipe: how links are made.
-        workplace: what the word aligner works with.
+        inputs: what the word aligner works with; sentences and languages are added.
         folder: the artifact folder to fill.
 
     Returns:
         Notes: counts, the word aligner, and the links' digest.
     """
     table = read_table(bitext)
-    links = _align({bitext: table}, recipe, workplace)
+    links = _align({bitext: table}, recipe, inputs)
     metadata = {**_of_bitext(bitext), **recipe.described(), "part": "training"}
     counts = _write(table, links, folder / TEST, metadata)
     return {**recipe.facts(), **counts, "links_digest": links.digest()}
 
 
 def build_heldout(
-    sources: HeldoutSources,
-    recipe: Recipe,
-    workplace: Workplace,
+    heldout: Path,
+    training: Path,
+    recipe: LinkRecipe,
+    inputs: AlignerInputs,
     folder: Path,
     *,
     keep_training: bool = False,
 ) -> dict[str, Json]:
-    """Runs the word aligner once over test, dev and training sentences together.
-
-    Writes `<folder>/data` (test), `<folder>/dev` and `<folder>/linked_types.arrow`, the word types
-    that are linked in the training sentences of this run.
+    """Run the word aligner once over test, dev and training sentences together, and write
+    `<folder>/data` (test), `<folder>/dev` and `<folder>/linked_types.arrow`, the word types that
+    are linked in the training sentences of this run.
 
     Args:
-        sources: the sentences.
+        heldout: the artifact folder of test and dev.
+        training: the dataset folder of training.
         recipe: how links are made.
-        workplace: what the word aligner works with.
+        inputs: what the word aligner works with; sentences and languages are added.
         folder: the artifact folder to fill.
         keep_training: whether `<folder>/train` is written too, for `slice_training`.
 
     Returns:
         Notes: counts per part, the word aligner, and the digest of all links.
     """
-    folders = sources.folders()
-    tables = {part: read_table(source) for part, source in folders.items()}
-    links = _align({folders[part]: table for part, table in tables.items()}, recipe, workplace)
+    bitexts = {source: read_table(source) for source in (heldout / TEST, heldout / DEV, training)}
+    links = _align(bitexts, recipe, inputs)
     notes = {**recipe.facts(), "links_digest": links.digest()}
-    start = 0
-    for part, name in ((TEST, "test"), (DEV, "dev"), (TRAIN, "training")):
-        table, own = tables[part], links.part(start, start + tables[part].num_rows)
+    start, parts = 0, ((TEST, "test"), (DEV, "dev"), (TRAIN, "training"))
+    for (part, name), (source, table) in zip(parts, bitexts.items(), strict=True):
+        own = links.part(start, start + table.num_rows)
         start += table.num_rows
         if part == TRAIN:
             types = linked_types(Words(table.column("src")), Words(table.column("tgt")), own)
@@ -159,7 +128,7 @@ def build_heldout(
         if part == TRAIN and not keep_training:
             notes[name] = _counts(own)
         else:
-            metadata = {**_of_bitext(folders[part]), **recipe.described(), "part": name}
+            metadata = {**_of_bitext(source), **recipe.described(), "part": name}
             notes[name] = _write(table, own, folder / part, metadata)
     return notes
 
@@ -191,35 +160,24 @@ def export_pharaoh(folder: Path, path: Path) -> int:
     return len(links)
 
 
-def _align(bitexts: Mapping[Path, pa.Table], recipe: Recipe, workplace: Workplace) -> Links:
+def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, inputs: AlignerInputs) -> Links:
     """Symmetrised and filtered links of the sentence pairs of bitexts by their folders, one after
     the other.
     """
     tables = list(bitexts.values())
+    has_gold = all(map(_has_gold, tables))
     src, tgt = (Words.join([Words.of_table(table, name) for table in tables]) for name in SIDES)
     ids = np.concatenate([table.column("id").to_numpy() for table in tables])
-    inputs = AlignerInputs(
+    filled = replace(
+        inputs,
         ids=ids,  # type: ignore[arg-type]  # an array is a sequence here
-        gold=_gold(tables),
-        locations=workplace.locations,
-        work=workplace.work,
-        threads=workplace.threads,
+        gold=Links.join([links_of(table) for table in tables]) if has_gold else None,
         own_words=all(_has_own_words(folder, table) for folder, table in bitexts.items()),
         lang=recipe.lang,
         pivot=recipe.pivot,
-        encoder=workplace.encoder,
-        device=workplace.device,
     )
-    links = symmetrize_links(*recipe.aligner.align(src, tgt, inputs), recipe.symmetrization)
+    links = symmetrize_links(*recipe.aligner.align(src, tgt, filled), recipe.symmetrization)
     return thin(links, recipe.one_to_one)
-
-
-def _gold(tables: Iterable[pa.Table]) -> Links | None:
-    """The corpus's own links, where every table has them."""
-    tables = list(tables)
-    return (
-        Links.join([links_of(table) for table in tables]) if all(map(_has_gold, tables)) else None
-    )
 
 
 def _has_gold(table: pa.Table) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from raxalign.arrays import offsets_of
+from raxalign.arrays import Bools, Ints, offsets_of
 from raxalign.pairing.aligners.base import Links
 
 OneToOne = bool | Literal["first"]
@@ -62,13 +62,13 @@ def first_of_neighbours(links: Links) -> Links:
     return _kept(links, keep)
 
 
-def _kept(links: Links, keep: npt.NDArray[np.bool_]) -> Links:
+def _kept(links: Links, keep: Bools) -> Links:
     """Return some of the links, in the same order."""
     counts = np.bincount(links.rows()[keep], minlength=len(links))
     return Links(offsets_of(counts), links.src[keep], links.tgt[keep])
 
 
-def _alone(rows: npt.NDArray[np.int64], words: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+def _alone(rows: Ints, words: npt.NDArray[np.int32]) -> Bools:
     """Whether each link is the only one of its sentence pair with that word."""
     if not len(rows):
         return np.zeros(0, np.bool_)

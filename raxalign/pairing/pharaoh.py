@@ -9,17 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-from raxalign import lazy
+from raxalign.arrays import Bools
 from raxalign.errors import DataError
+from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = lazy.load("numpy")
 
 _BLOCK = 1 << 24
 _ZERO, _NEWLINE, _HYPHEN, _P = (ord(c) for c in "0\n-p")
@@ -33,7 +28,7 @@ class PharaohBlock:
     """
 
     links: Links
-    possible: npt.NDArray[np.bool_]
+    possible: Bools
 
 
 def read_blocks(path: Path) -> Iterator[PharaohBlock]:

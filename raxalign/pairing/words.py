@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
-from raxalign import lazy
-from raxalign.arrays import offsets_of
+from raxalign.arrays import Ints, offsets_of
 from raxalign.corpora.text.sentences import (
     cells,
     read_sentences,
@@ -15,14 +14,10 @@ from raxalign.corpora.text.sentences import (
     text_columns,
     words_type,
 )
+from raxalign.lazy import np, pa
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
-else:
-    np = lazy.load("numpy")
-    pa = lazy.load("pyarrow")
 
 _NAME = "words"
 
@@ -68,7 +63,7 @@ class Words(Sequence[Sequence[str]]):
         chunks = [chunk for part in parts for chunk in part.column.chunks]
         return cls(pa.chunked_array(chunks, words_type()), pa.concat_tables(map(_running, parts)))
 
-    def read(self, rows: npt.NDArray[np.int64]) -> list[list[str]]:
+    def read(self, rows: Ints) -> list[list[str]]:
         """The sentences of some rows; a `Sentence` where the running text is known."""
         table = _running(self).append_column(_NAME, self.column)
         return read_sentences(table.take(rows), _NAME)
@@ -91,14 +86,14 @@ class Words(Sequence[Sequence[str]]):
         return self.column[index].as_py()
 
     @cached_property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Ints:
         """The number of words of each sentence."""
         import pyarrow.compute as pc
 
         return np.asarray(pc.list_value_length(self.column).to_numpy(), np.int64)
 
     @cached_property
-    def offsets(self) -> npt.NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Where each sentence begins in `codes`, int64 (n + 1,)."""
         return offsets_of(self.lengths)
 

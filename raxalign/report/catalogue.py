@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -38,11 +38,13 @@ class Option:
     about: str
     profiles: Mapping[str, str]
 
-    def value(self) -> str:
-        """Return the value that it has where none is given."""
-        if self.profiles:
-            return ", ".join(f"{profile} {value}" for profile, value in self.profiles.items())
-        return self.default if self.default == "required" else f"default {self.default}"
+    @property
+    def line(self) -> str:
+        """Its name, the value that it has where none is given, and the values that it takes."""
+        value = ", ".join(f"{profile} {value}" for profile, value in self.profiles.items())
+        if not self.profiles:
+            value = self.default if self.default == "required" else f"default {self.default}"
+        return f"{self.name}: {value} ({self.values})"
 
 
 def describe(folder: str, kind: str | None = None, width: int | None = None) -> str:
@@ -52,8 +54,12 @@ def describe(folder: str, kind: str | None = None, width: int | None = None) -> 
     found = _plugins(folder)
     if kind is not None:
         return _card(kind, found[kind])
-    table = "\n".join(fitted(overview(folder, found), width))
-    return "\n\n".join([table, *(_describe(name, plugin) for name, plugin in found.items())])
+    parts = ["\n".join(fitted(overview(folder, found), width))]
+    for name, plugin in found.items():
+        summary = " ".join((plugin.__doc__ or "").split("\n\n")[0].split())
+        lines = (f"    {option.line}" for option in _options(plugin))
+        parts.append("\n".join([f"{name}: {summary}", *lines]))
+    return "\n\n".join(parts)
 
 
 def as_markdown(folder: str, kind: str | None = None) -> str:
@@ -63,72 +69,55 @@ def as_markdown(folder: str, kind: str | None = None) -> str:
     found = _plugins(folder)
     if kind is not None:
         return "\n\n".join(_section(kind, found[kind])) + "\n"
-    title = FOLDERS[folder].plural.capitalize()
     table = overview(folder, found)
-    head, columns = table.heads[0], table.columns
     lines = [[f"[`{name}`](#{name})", *cells] for name, *cells in table.lines]
-    note = (
+    parts = [
+        f"# {FOLDERS[folder].plural.capitalize()}",
         f"Made by `raxalign list {folder} --format markdown` from the code; a test compares the"
-        " two."
-    )
-    return (
-        "\n\n".join(
-            [
-                f"# {title}",
-                note,
-                _rows([[head, *columns], ["---"] * (1 + len(columns)), *lines]),
-                *(part for name, plugin in found.items() for part in _section(name, plugin)),
-            ]
-        )
-        + "\n"
-    )
+        " two.",
+        _rows([*table.heads, *table.columns], lines),
+        *(part for name, plugin in found.items() for part in _section(name, plugin)),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _plugins(folder: str) -> Catalog:
     if folder not in FOLDERS:
         near = get_close_matches(folder, FOLDERS, n=1)
-        raise RaxalignError(
-            f"list {folder}: "
-            + (f"did you mean {near[0]}?" if near else f"there are {', '.join(FOLDERS)}")
-        )
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FOLDERS)}"
+        raise RaxalignError(f"list {folder}: {hint}")
     return catalog(folder)
 
 
-def _describe(kind: str, plugin: Any) -> str:
-    summary = " ".join((plugin.__doc__ or "").split("\n\n")[0].split())
-    return "\n".join(
-        [
-            f"{kind}: {summary}",
-            *(
-                f"    {option.name}: {option.value()} ({option.values})"
-                for option in _options(plugin)
-            ),
-        ]
-    )
-
-
 def _card(kind: str, plugin: Any) -> str:
+    """All that is known of a plug-in, wrapped."""
     options = list(_options(plugin))
-    paragraphs = [
-        f"{kind}: {inspect.cleandoc(plugin.__doc__ or '')}",
-        *(f"{name}: {value}" for name, value in _facts(plugin)),
-    ]
-    parts = [_wrapped(paragraph) for text in paragraphs for paragraph in text.split("\n\n")]
-    metrics = [_metric_entry(*entry) for entry in _metrics(plugin)]
+    facts = (f"{name}: {value}" for name, value in _facts(plugin))
+    texts = [f"{kind}: {inspect.cleandoc(plugin.__doc__ or '')}", *facts]
+    parts = [_wrapped(paragraph) for text in texts for paragraph in text.split("\n\n")]
+    metrics = [_entry(f"{name}: {role}", about) for name, role, about in _metrics(plugin)]
     parts.append("\n".join(["Metrics:", *metrics] if metrics else []))
     about = inspect.cleandoc(plugin.Params.__doc__ or "") if options else "No options."
     parts += [_wrapped(paragraph) for paragraph in about.split("\n\n")]
-    parts.append("\n".join(_entry(option) for option in options))
+    parts.append("\n".join(_entry(option.line, option.about) for option in options))
     return "\n\n".join(part for part in parts if part)
 
 
-def _entry(option: Option) -> str:
-    head = _wrapped(f"{option.name}: {option.value()} ({option.values})", 2, 6)
-    return f"{head}\n{_wrapped(option.about, 6, 6)}" if option.about else head
+def _entry(head: str, about: str) -> str:
+    """A line, and what it is about under it."""
+    line = _wrapped(head, "  ", "      ")
+    return f"{line}\n{_wrapped(about, '      ', '      ')}" if about else line
 
 
-def _metric_entry(name: str, direction: str, about: str) -> str:
-    return f"{_wrapped(f'{name}: {direction}', 2, 6)}\n{_wrapped(about, 6, 6)}"
+def _wrapped(text: str, first: str = "", others: str = "") -> str:
+    return textwrap.fill(
+        " ".join(text.split()),
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _metrics(plugin: Any) -> Iterator[tuple[str, str, str]]:
@@ -147,58 +136,36 @@ def _kind_of(metric: Measured) -> str:
     return kind + (", in percent" if metric.unit == "share" else "")
 
 
-def _wrapped(text: str, first: int = 0, others: int = 0) -> str:
-    words, starts, continues = " ".join(text.split()), " " * first, " " * others
-    wrap = textwrap.TextWrapper(
-        WIDTH,
-        initial_indent=starts,
-        subsequent_indent=continues,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return wrap.fill(words)
-
-
 def _section(kind: str, plugin: Any) -> Iterator[str]:
+    """The part of a page on one plug-in, with one column per profile where there are profiles."""
     yield f"## {kind}"
     yield inspect.cleandoc(plugin.__doc__ or "")
     yield from (f"{name}: {value}" for name, value in _facts(plugin))
-    metrics = [[f"`{name}`", kind, about] for name, kind, about in _metrics(plugin)]
+    metrics = [[f"`{name}`", role, about] for name, role, about in _metrics(plugin)]
     if metrics:
-        yield _rows([["metric", "kind", "what it is"], ["---"] * 3, *metrics])
+        yield _rows(["metric", "kind", "what it is"], metrics)
     options = list(_options(plugin))
-    if options:
-        own = plugin.Params.__doc__
-        yield inspect.cleandoc(own) if own else "Options:"
-        yield _table(options)
-    else:
+    if not options:
         yield "No options."
-
-
-def _table(options: Sequence[Option]) -> str:
-    """A table with one row per option, and with one column per profile where there are profiles."""
+        return
+    own = plugin.Params.__doc__
+    yield inspect.cleandoc(own) if own else "Options:"
     profiles = list(dict.fromkeys(name for option in options for name in option.profiles))
-    rows = [["option", "values", "default", *profiles, "what it is"], ["---"] * (4 + len(profiles))]
+    lines = []
     for option in options:
-        filled = [option.profiles.get(name, "") for name in profiles]
-        rows.append(
-            [
-                f"`{option.name}`",
-                option.values,
-                "by profile" if option.profiles else option.default,
-                *filled,
-                option.about,
-            ]
-        )
-    return _rows(rows)
+        default = "by profile" if option.profiles else option.default
+        filled = (option.profiles.get(name, "") for name in profiles)
+        lines.append([f"`{option.name}`", option.values, default, *filled, option.about])
+    yield _rows(["option", "values", "default", *profiles, "what it is"], lines)
 
 
-def _rows(rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join("|" + "|".join(_cell(text) for text in row) + "|" for row in rows)
+def _rows(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
 
+    def row(cells: Sequence[str]) -> str:
+        return "|" + "|".join(f" {cell} ".replace("|", "\\|") for cell in cells) + "|"
 
-def _cell(text: str) -> str:
-    return text if text == "---" else " " + text.replace("|", "\\|") + " "
+    return "\n".join([row(heads), "|" + "---|" * len(heads), *map(row, lines)])
 
 
 def _facts(plugin: Any) -> Iterator[tuple[str, str]]:
@@ -214,7 +181,7 @@ def _facts(plugin: Any) -> Iterator[tuple[str, str]]:
 
 
 def _options(plugin: Any) -> Iterator[Option]:
-    yield from _options_of(plugin.Params, getattr(plugin, "profiles", {}), "")
+    return _options_of(plugin.Params, getattr(plugin, "profiles", {}), "")
 
 
 def _options_of(
@@ -228,30 +195,20 @@ def _options_of(
         name, parts = field.alias or field_name, list(models_in(field.annotation))
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         by_profile = default is None and any(name in values for values in profiles.values())
-        values = (
-            " | ".join([_named(field.metadata), *(["mapping"] if parts else [])])
-            if field_name in paths
-            else _values(field.annotation)
-        )
-        filled = (
-            {profile: _shown(given.get(name)) for profile, given in profiles.items()}
-            if by_profile
-            else {}
-        )
+        given = profiles.items() if by_profile else ()
+        values = _values(field.annotation)
+        if field_name in paths:
+            encoder = any(isinstance(mark, EncoderMarker) for mark in field.metadata)
+            values = ("an encoder" if encoder else "a path") + (" | mapping" if parts else "")
         yield Option(
             within + name,
             values,
             "required" if field.is_required() else _shown(default),
             field.description or "",
-            filled,
+            {profile: _shown(filled.get(name)) for profile, filled in given},
         )
         for part in parts:
             yield from _options_of(part, {}, f"{within}{name}.")
-
-
-def _named(marks: Sequence[Any]) -> str:
-    """What the text of a marked option names."""
-    return "an encoder" if any(isinstance(mark, EncoderMarker) for mark in marks) else "a path"
 
 
 def _shown(value: Any) -> str:
@@ -261,14 +218,8 @@ def _shown(value: Any) -> str:
     if value in ("", {}):
         return "empty"
     if isinstance(value, BaseParams):
-        return (
-            "{"
-            + ", ".join(
-                f"{name}: {_shown(entry)}"
-                for name, entry in value.model_dump(by_alias=True).items()
-            )
-            + "}"
-        )
+        options = value.model_dump(by_alias=True).items()
+        return "{" + ", ".join(f"{name}: {_shown(entry)}" for name, entry in options) + "}"
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -276,17 +227,14 @@ def _shown(value: Any) -> str:
 
 def _values(annotation: Any) -> str:
     """The values that an option takes, in words."""
-    origin = get_origin(annotation)
+    origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _values(get_args(annotation)[0])
+        return _values(parts[0])
     if origin is Literal:
-        return " | ".join(str(value) for value in get_args(annotation))
+        return " | ".join(map(str, parts))
     if origin in (Union, types.UnionType):
-        return " | ".join(
-            dict.fromkeys(_values(part) for part in get_args(annotation) if part is not type(None))
-        )
+        return " | ".join(dict.fromkeys(_values(p) for p in parts if p is not type(None)))
     if origin in (dict, Mapping):
         return "mapping"
-    return {bool: "true | false", int: "whole number", float: "number", str: "text"}.get(
-        annotation, "mapping" if isinstance(annotation, type) else "list"
-    )
+    named = {bool: "true | false", int: "whole number", float: "number", str: "text"}
+    return named.get(annotation, "mapping" if isinstance(annotation, type) else "list")

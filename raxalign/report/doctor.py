@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,26 +17,23 @@ from raxalign.store.storage import Storage
 from raxalign.version import VERSION
 
 if TYPE_CHECKING:
-    from raxalign.config.grid import Grid
     from raxalign.plan.plan import Plan
 
 NEEDED = ("torch", "transformers", "datasets", "pyarrow", "ray", "mlflow", "eflomal", "sacremoses")
 
 
 def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
-    """Lines to print, and whether everything that is needed is there."""
+    """Return lines to print, and whether everything that is needed is there."""
     cores = counted(os.cpu_count() or 1, "core")
     lines = [f"raxalign {VERSION}, Python {sys.version.split()[0]}, {cores}"]
-    healthy = True
     for name in NEEDED:
         try:
             lines.append(f"ok       {name} {version(name)}")
         except PackageNotFoundError:
-            healthy = False
             lines.append(f"missing  {name}: pip install {name}")
-    program = shutil.which("eflomal-align") or shutil.which(
-        "eflomal-align", path=str(Path(sys.executable).parent)
-    )
+    healthy = not any(line.startswith("missing") for line in lines)
+    here = str(Path(sys.executable).parent)
+    program = shutil.which("eflomal-align") or shutil.which("eflomal-align", path=here)
     lines.append(
         f"ok       eflomal-align at {program}"
         if program
@@ -50,9 +46,8 @@ def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
     ]
     lines.append(_devices())
     if file is None:
-        found, fine = _storage(
-            Storage(storage or os.environ.get("RAXALIGN_STORAGE") or ".raxalign")
-        )
+        root = storage or os.environ.get("RAXALIGN_STORAGE") or ".raxalign"
+        found, fine = _storage(Storage(root))
     else:
         found, fine = _grid(file, storage)
     return [*lines, *found], healthy and fine
@@ -82,7 +77,7 @@ def _storage(storage: Storage) -> tuple[list[str], bool]:
 
 def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
     """Whether a grid's files are all there, and its stored artifacts whole."""
-    from raxalign.plan.estimates.cost import stored_keys
+    from raxalign.plan.expansion.encoders import plugin_of
     from raxalign.plan.load import open_grid
 
     try:
@@ -90,67 +85,59 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
     except RaxalignError as error:
         return [f"broken   {error}"], False
     lines, fine = _storage(opened.storage)
-    plan, store = opened.plan, opened.storage.artifacts
+    plan = opened.plan
     places = {place for stage in plan.stages.values() for place in stage.locations.values()}
-    local = [place for place in places if Path(place).is_absolute()]
-    files = f"{counted(len(local), 'data file')} {are(len(local))} there"
+    local = sum(Path(place).is_absolute() for place in places)
+    files = f"{counted(local, 'data file')} {are(local)} there"
     lines.append(f"ok       {file}: {counted(len(plan.trials), 'trial')}, {files}")
-    read, told = _files(plan)
-    whole, sizes = _bitexts(plan)
-    lines += [*told, *sizes]
-    lines += [f"note     {remark}" for remark in _lacking(opened.grid)]
+    for look in (_files, _bitexts):
+        told, good = look(plan)
+        lines, fine = [*lines, *told], fine and good
+    # what this machine lacks to run the encoders
+    lacking = (line for spec in opened.grid.encoders for line in plugin_of(spec).check_machine())
+    lines += [f"note     {remark}" for remark in dict.fromkeys(lacking)]
     lines += [f"remote   {name}: fetched when the grid runs" for name in plan.unresolved]
-    stored = damaged = 0
-    there = stored_keys(plan, opened.storage)
+    told, good = _artifacts(plan, opened.storage)
+    return [*lines, *told], fine and good
+
+
+def _artifacts(plan: Plan, storage: Storage) -> tuple[list[str], bool]:
+    """Whether the stored artifacts are whole; a damaged one is set aside."""
+    from raxalign.plan.estimates.cost import stored_keys
+
+    there, stored, damaged = stored_keys(plan, storage), 0, []
     for key, stage in plan.stages.items():
         if not stage.inline and stage.kind != "evaluation" and key in there:
             stored += 1
-            if not store.verify(stage.kind, key):
-                damaged += 1
-                lines.append(
-                    f"damaged  {stage.kind} {key[:12]}: set aside; the next run makes it again"
-                )
-    lines.append(f"ok       {stored - damaged} stored artifacts are whole")
-    return lines, fine and read and whole and not damaged
+            if not storage.artifacts.verify(stage.kind, key):
+                damaged.append(f"{stage.kind} {key[:12]}")
+    lines = [f"damaged  {name}: set aside; the next run makes it again" for name in damaged]
+    return [*lines, f"ok       {stored - len(damaged)} stored artifacts are whole"], not damaged
 
 
-def _lacking(grid: Grid) -> Iterator[str]:
-    """Yields what this machine lacks to run the encoders of a grid, each once."""
-    from raxalign.plan.expansion.encoders import plugin_of
-
-    found = {line: None for spec in grid.encoders for line in plugin_of(spec).check_machine()}
-    yield from found
-
-
-def _files(plan: Plan) -> tuple[bool, list[str]]:
-    """Whether all files of tasks, methods and word aligners are good, read as a grid reads them,
-    and lines that say so.
-    """
+def _files(plan: Plan) -> tuple[list[str], bool]:
+    """Whether all files of tasks, methods and word aligners are good, read as a grid reads them."""
     from raxalign.plan.checks.preflight import read_files
 
     found = read_files(plan)
+    lines = [f"broken   {fault.strip()}" for fault in found.indented()] if found.faults else []
     notes = [f"note     {remark}" for remark in found.remarks]
-    if found.faults:
-        return False, [*(f"broken   {fault.strip()}" for fault in found.indented()), *notes]
-    return True, [f"ok       {found}", *notes] if found.files else []
+    if found.faults or not found.files:
+        return [*lines, *(notes if found.faults else [])], not found.faults
+    return [f"ok       {found}", *notes], True
 
 
-def _bitexts(plan: Plan) -> tuple[bool, list[str]]:
-    """Whether all sentence pairs of local files can be read and are enough, and lines that say
-    so.
-    """
+def _bitexts(plan: Plan) -> tuple[list[str], bool]:
+    """Whether all sentence pairs of local files can be read and are enough."""
     from raxalign.plan.checks.bitexts import other_lengths, read_bitexts
     from raxalign.plan.checks.shortage import shortages
 
     found = list(read_bitexts(plan))
     faults = [str(fault) for entry in found for fault in entry.faults]
-    notes = [f"note     {remark}" for entry in found for remark in entry.remarks]
+    notes = [str(remark) for entry in found for remark in entry.remarks]
     for fatal, message in other_lengths(plan, {entry.path: entry.rows for entry in found}):
-        if fatal:
-            faults.append(message)
-        else:
-            notes.append(f"note     {message}")
-    if faults := [*faults, *(shortages(plan) if not faults else ())]:
-        return False, [*(f"broken   {fault}" for fault in faults), *notes]
+        (faults if fatal else notes).append(message)
+    faults += shortages(plan) if not faults else ()
+    lines = [f"broken   {fault}" for fault in faults]
     sizes = [f"ok       {entry.path}: {entry.rows:,} sentence pairs" for entry in found]
-    return True, [*sizes, *notes]
+    return [*(lines or sizes), *(f"note     {note}" for note in notes)], not faults

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.config.options import read_options
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.text.samples import TEXTS
+from raxalign.corpora.phrases.rows import built_in_texts
 from raxalign.corpora.text.words import given_words, tokenize, within_text
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.pieces import encode_texts
@@ -165,16 +165,17 @@ def sample_texts(opened: Opened | None) -> tuple[dict[str, list[Published]], str
     """Return sentences of each language, and where they are from: the grid's corpus where it is on
     this machine, else the built-in ones. Raises `RaxalignError` where there are neither.
     """
+    known = built_in_texts()
     if opened is None:
-        return {lang: _sentences(lang, TEXTS[lang]) for lang in TEXTS}, "built in"
+        return {lang: _sentences(lang, known[lang]) for lang in known}, "built in"
     languages = (opened.plan.pivot, *opened.grid.languages)
     own = dict(_of_corpus(opened))
-    built_in = [lang for lang in languages if lang not in own and lang in TEXTS]
-    texts = {**own, **{lang: _sentences(lang, TEXTS[lang]) for lang in built_in}}
+    built_in = [lang for lang in languages if lang not in own and lang in known]
+    texts = {**own, **{lang: _sentences(lang, known[lang]) for lang in built_in}}
     if not texts:
         raise RaxalignError(
             f"{opened.grid.path}: its corpus is not on this machine, and there are built-in"
-            f" sentences in {', '.join(TEXTS)} alone"
+            f" sentences in {', '.join(known)} alone"
         )
     without = [lang for lang in languages if lang not in texts]
     parts = ["the first of the grid's corpus"] if own else []

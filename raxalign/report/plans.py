@@ -1,4 +1,4 @@
-"""A plan in words and as JSON."""
+"""A plan in words and as JSON, and what the storage has of it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +18,40 @@ from raxalign.plan.expansion.identity import near
 from raxalign.plan.values.retention import made_again
 from raxalign.printing import counted
 from raxalign.report import studies
-from raxalign.report.sizes import measured_sizes
-from raxalign.report.studies import plan_lines
 from raxalign.store.storage import Storage
 from raxalign.store.tombstones import Tombstone
 
 if TYPE_CHECKING:
     from raxalign.config.run import RunConfig
     from raxalign.plan.plan import Plan
+    from raxalign.plan.stage import Stage
     from raxalign.plan.trial import Trial
+
+
+@dataclass(frozen=True)
+class Stock:
+    """What the storage has of a plan: the keys of all that is `there`, evaluations too; those of
+    the artifacts that are `stored` and of those that were made and not kept (`dropped`), with the
+    `bytes` of both and the `records` of the latter.
+    """
+
+    there: set[str]
+    stored: frozenset[str]
+    dropped: frozenset[str]
+    bytes: Mapping[str, int]
+    records: Mapping[str, Tombstone]
+
+    @classmethod
+    def of(cls, plan: Plan, storage: Storage) -> Stock:
+        """Read the sizes from the manifests, and of what was not kept from its records."""
+        there, records = stored_keys(plan, storage), storage.tombstones.all()
+        wanted = [(stage.kind, key) for key, stage in plan.stages.items() if key in there]
+        artifacts = [(kind, key) for kind, key in wanted if kind != "evaluation"]
+        manifests = storage.artifacts.manifests(artifacts)
+        gone = [key for key in records if key in plan.stages and key not in there]
+        sizes = {key: manifest.size for key, manifest in manifests.items()}
+        sizes |= {key: records[key].size for key in gone}
+        return cls(there, frozenset(manifests), frozenset(gone), sizes, records)
 
 
 def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
@@ -36,44 +60,39 @@ def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
     it has or had (null: not made), `time` the estimate of worker time for what is left, and `disk`
     the estimate for the whole grid.
     """
-    store, there, records = storage.artifacts, stored_keys(plan, storage), storage.tombstones.all()
-    sizes = measured_sizes(plan, storage, there, records)
-    disk = estimate_disk(plan, sizes.bytes, run.concurrency)
-    stages = [
-        {
-            "kind": stage.kind,
-            "key": key,
-            "path": store.folder(stage.kind, key),
-            "done": key in sizes.stored,
-            "dropped": key in sizes.dropped,
-            "bytes": sizes.bytes.get(key),
-        }
-        for key, stage in plan.stages.items()
-        if not stage.inline and stage.kind != "evaluation"
-    ]
+    stock = Stock.of(plan, storage)
+    times = _time(plan, storage, stock, _speed(run))
     data = {
         "points": plan.points,
         "trials": [_trial(trial) for trial in plan.trials],
-        "stages": stages,
-        "cached": plan.cached(there),
+        "stages": [
+            {
+                "kind": stage.kind,
+                "key": stage.key,
+                "path": storage.artifacts.folder(stage.kind, stage.key),
+                "done": stage.key in stock.stored,
+                "dropped": stage.key in stock.dropped,
+                "bytes": stock.bytes.get(stage.key),
+            }
+            for stage in _kept_stages(plan)
+        ],
+        "cached": plan.cached(stock.there),
         "merged": plan.merged,
         "unresolved": plan.unresolved,
         "missing": plan.missing,
         "warnings": plan.warnings,
         "unknown_depths": plan.unknown_depths,
         "time": {
-            **_as_json(_time(plan, storage, there, records, _speed(run))),
+            "seconds": times.total,
+            "kinds": times.kinds,
+            "unknown": times.unknown,
+            "measured": times.measured,
             "workers": at_once(run),
         },
-        "disk": {"keep": run.keep, **asdict(disk)},
+        "disk": {"keep": run.keep, **asdict(estimate_disk(plan, stock.bytes, run.concurrency))},
         **({"studies": studies.as_json(plan, storage)} if plan.studies else {}),
     }
     return json.dumps(data, ensure_ascii=False, indent=1)
-
-
-def _as_json(times: Forecast) -> dict[str, Any]:
-    facts = {"kinds": times.kinds, "unknown": times.unknown, "measured": times.measured}
-    return {"seconds": times.total, **facts}
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
@@ -91,42 +110,43 @@ def _trial(trial: Trial) -> dict[str, Any]:
     }
 
 
+def _kept_stages(plan: Plan) -> Iterator[Stage]:
+    """The stages that have an artifact."""
+    for stage in plan.stages.values():
+        if not stage.inline and stage.kind != "evaluation":
+            yield stage
+
+
 def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
     """Return what a person needs to know before a grid runs."""
-    there, records = stored_keys(plan, storage), storage.tombstones.all()
-    sizes = measured_sizes(plan, storage, there, records)
-    methods = Counter(trial.method for trial in plan.trials)
-    kinds: Counter[str] = Counter()
-    done: Counter[str] = Counter()
-    dropped: Counter[str] = Counter()
-    for key, stage in plan.stages.items():
-        if not stage.inline and stage.kind != "evaluation":
-            kinds[stage.kind] += 1
-            done[stage.kind] += key in sizes.stored
-            dropped[stage.kind] += key in sizes.dropped
+    stock, methods = Stock.of(plan, storage), Counter(trial.method for trial in plan.trials)
+    kinds, done, dropped = Counter[str](), Counter[str](), Counter[str]()
+    for stage in _kept_stages(plan):
+        kinds[stage.kind] += 1
+        done[stage.kind] += stage.key in stock.stored
+        dropped[stage.kind] += stage.key in stock.dropped
+    stages = (
+        f"{count} {kind} ({done[kind]} done"
+        f"{f', {dropped[kind]} not kept' if dropped[kind] else ''})"
+        for kind, count in kinds.items()
+    )
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
     speed = _speed(run)
-    times = _time(plan, storage, there, records, speed)
+    times = _time(plan, storage, stock, speed)
     uncounted = " (without the trials of searches)" if plan.studies else ""
     lines = [
-        (
-            f"{plan.name}: {counted(plan.points, 'point')}, {counted(len(plan.trials), 'trial')}"
-            f" ({plan.cached(there)} cached)"
-        ),
+        f"{plan.name}: {counted(plan.points, 'point')}, {counted(len(plan.trials), 'trial')}"
+        f" ({plan.cached(stock.there)} cached)",
         *(f"  {method}: {counted(count, 'trial')}" for method, count in methods.items()),
         *(f"  {note}" for note in plan.merged),
-        "stages: "
-        + ", ".join(
-            f"{count} {kind} ({done[kind]} done{_not_kept(dropped[kind])})"
-            for kind, count in kinds.items()
-        ),
-        f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
-        *plan_lines(plan, storage),
+        f"stages: {', '.join(stages)}",
+        f"evaluations: {len(evaluations)} ({len(evaluations & stock.there)} done)",
+        *studies.plan_lines(plan, storage),
         f"storage: {storage}",
         *_time_lines(times, speed.core, run, uncounted),
         quicker_links(plan, times),
-        estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep) + uncounted,
-        made_again(plan, there, sizes.stored, records) or "",
+        estimate_disk(plan, stock.bytes, run.concurrency).told(run.keep) + uncounted,
+        made_again(plan, stock.there, stock.stored, stock.records) or "",
     ]
     return "\n".join(line for line in (*lines, *_open(plan)) if line)
 
@@ -156,25 +176,16 @@ def _time_lines(times: Forecast, core: float, run: RunConfig, uncounted: str) ->
 
 
 def _speed(run: RunConfig) -> Speed:
-    """Return the speed of a worker on this machine."""
+    """The speed of a worker on this machine."""
     given = run.gpus_per_worker
     gpu = has_card() if given == "auto" else given > 0
     return worker_speed(run.threads * run.workers, gpu=gpu)
 
 
-def _time(
-    plan: Plan,
-    storage: Storage,
-    there: AbstractSet[str],
-    records: Mapping[str, Tombstone],
-    speed: Speed,
-) -> Forecast:
-    """Return the time of what is left. The speed of this machine counts until something has run."""
-    left = to_make(plan, there, there)
+def _time(plan: Plan, storage: Storage, stock: Stock, speed: Speed) -> Forecast:
+    """The time of what is left. The speed of this machine counts until something has run."""
+    left = to_make(plan, stock.there, stock.there)
     if not left:
         return Forecast({}, {}, {}, 0)
-    return forecast(plan, seconds_by_key(plan, storage, there, records), left, speed)
-
-
-def _not_kept(count: int) -> str:
-    return f", {count} not kept" if count else ""
+    took = seconds_by_key(plan, storage, stock.there, stock.records)
+    return forecast(plan, took, left, speed)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from raxalign.plan.load import reopened
 from raxalign.plan.tried import read_record
 from raxalign.printing import counted
-from raxalign.report.sizes import not_kept
 from raxalign.report.studies import status_lines
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
@@ -57,40 +56,36 @@ class Status:
                 f"the weights of {counted(self.dropped, 'stage')} were not kept (run.keep); what"
                 " needs them makes them again"
             )
-        return "\n".join(
-            [*lines, *(f"failed: {trial}: {message}" for trial, message in self.failed)]
-        )
+        lines += [f"failed: {trial}: {message}" for trial, message in self.failed]
+        return "\n".join(lines)
 
 
 def status(plan: Plan, ledger: Ledger) -> Status:
     """Read the ledger."""
-    there = ledger.keys()
+    there, storage = ledger.keys(), Storage(ledger.root)
     wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
-    done = partly = 0
-    failed = []
     asked = [trial for trial in plan.trials if trial.evaluations]
-    left = [trial.key for trial in asked if not there.issuperset(trial.evaluations.values())]
-    failures = ledger.failures(left) if left else {}
-    for trial in asked:
-        have = [key in there for key in trial.evaluations.values()]
-        if all(have):
-            done += 1
-            continue
-        partly += any(have)
-        failure = failures.get(trial.key)
-        if failure:
-            words = " ".join(
-                [
-                    trial.method,
-                    "+".join(trial.languages),
-                    *(f"{n}" for n in (trial.sentences, trial.seed) if n is not None),
-                ]
-            )
+    left = [trial for trial in asked if not there.issuperset(trial.evaluations.values())]
+    failures = ledger.failures([trial.key for trial in left]) if left else {}
+    failed = []
+    for trial in left:
+        if failure := failures.get(trial.key):
+            numbers = (f"{n}" for n in (trial.sentences, trial.seed) if n is not None)
+            words = " ".join([trial.method, "+".join(trial.languages), *numbers])
             failed.append((f"{words} ({trial.key[:12]})", str(failure["message"])))
-    idle = len(plan.trials) - len(asked)
-    evaluations = (len(wanted), len(wanted & there))
-    dropped = len(not_kept(plan, Storage(ledger.root)))
-    return Status(len(asked), done, partly, tuple(failed), *evaluations, idle, dropped)
+    dropped = {key for _, key in storage.tombstones.keys() if key in plan.stages}  # noqa: SIM118
+    if dropped:
+        dropped -= {key for _, key in storage.artifacts.keys()}  # noqa: SIM118
+    return Status(
+        len(asked),
+        len(asked) - len(left),
+        sum(not there.isdisjoint(trial.evaluations.values()) for trial in left),
+        tuple(failed),
+        len(wanted),
+        len(wanted & there),
+        len(plan.trials) - len(asked),
+        len(dropped),
+    )
 
 
 def state(opened: Opened) -> tuple[str, Status]:

@@ -15,8 +15,9 @@ from raxalign.stages.bench import Bench
 from raxalign.stages.inputs import task_inputs
 
 if TYPE_CHECKING:
-    from raxalign.corpora.text.lengths import PieceFilter
-    from raxalign.pairing.build import Recipe, Workplace
+    from raxalign.corpora.text.cleaning import PieceFilter
+    from raxalign.pairing.aligners.base import AlignerInputs
+    from raxalign.pairing.build import LinkRecipe
 
 
 def make_bitext(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
@@ -45,7 +46,7 @@ def make_bitext(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
 
 def _piece_filter(bench: Bench, stage: Stage) -> PieceFilter | None:
     """Return the limits on pieces of a training set, with the tokenizer that counts them."""
-    from raxalign.corpora.text.lengths import PieceFilter
+    from raxalign.corpora.text.cleaning import PieceFilter
     from raxalign.encoders.models.pieces import bulk_pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 
@@ -74,7 +75,7 @@ def make_text(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
 
 def make_pairs(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Run the word aligner, or cut a training set out of its run; return the notes."""
-    from raxalign.pairing.build import HeldoutSources, build_heldout, build_training, slice_training
+    from raxalign.pairing.build import build_heldout, build_training, slice_training
 
     params = stage.params
     sources = {name: bench.ensure(key) for name, key in stage.inputs.items() if name != "encoder"}
@@ -82,24 +83,25 @@ def make_pairs(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
         return slice_training(sources["run"], folder, int(str(params["sentences"])))
     recipe, training = _recipe(bench, stage), sources["training"] / "data"
     with tempfile.TemporaryDirectory(prefix="raxalign-") as work:
-        workplace = _workplace(bench, stage, Path(work))
+        inputs = _aligner_inputs(bench, stage, Path(work))
         if params["part"] == "training":
-            return build_training(training, recipe, workplace, folder)
+            return build_training(training, recipe, inputs, folder)
         return build_heldout(
-            HeldoutSources(sources["heldout"], training),
+            sources["heldout"],
+            training,
             recipe,
-            workplace,
+            inputs,
             folder,
             keep_training=bool(params.get("keep_training")),
         )
 
 
-def _recipe(bench: Bench, stage: Stage) -> Recipe:
+def _recipe(bench: Bench, stage: Stage) -> LinkRecipe:
     """Return how the word pairs of a stage are made.
 
     The metadata names the encoder that the word aligner reads, where it reads one.
     """
-    from raxalign.pairing.build import Recipe
+    from raxalign.pairing.build import LinkRecipe
 
     metadata: dict[str, Any] = {"key": stage.key}
     if "encoder" in stage.inputs:
@@ -107,20 +109,22 @@ def _recipe(bench: Bench, stage: Stage) -> Recipe:
         metadata["aligner_encoder"] = {"name": start.plugin().label(), "key": start.key}
     names = ("lang", "pivot", "symmetrization", "one_to_one")
     options: dict[str, Any] = {name: stage.params[name] for name in names}
-    return Recipe(stage.plugin(), metadata=metadata, **options)
+    return LinkRecipe(stage.plugin(), metadata=metadata, **options)
 
 
-def _workplace(bench: Bench, stage: Stage, work: Path) -> Workplace:
+def _aligner_inputs(bench: Bench, stage: Stage, work: Path) -> AlignerInputs:
     """Return what the word aligner of a stage works with, its encoder loaded."""
-    from raxalign.pairing.build import Workplace
+    from raxalign.pairing.aligners.base import AlignerInputs
 
     reads = stage.inputs.get("encoder")
-    return Workplace(
-        work,
-        stage.locations,
-        bench.runtime.threads,
-        bench.encoder(reads) if reads is not None else None,
-        bench.runtime.device,
+    return AlignerInputs(
+        ids=(),
+        gold=None,
+        locations=stage.locations,
+        work=work,
+        threads=bench.runtime.threads,
+        encoder=bench.encoder(reads) if reads is not None else None,
+        device=bench.runtime.device,
     )
 
 
@@ -128,7 +132,7 @@ def make_pieces(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Divide the sentences of a data set, or the training rows of a task, into the pieces of an
     encoder's tokenizer; return what they count.
     """
-    from raxalign.encoders.models.piece_files import write_pieces
+    from raxalign.encoders.models.flat_pieces import write_pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 
     encoder, threads = bench.encoder(stage.inputs["encoder"]), bench.runtime.threads

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from raxalign.analysis.pruning import prunes
+from raxalign.analysis.search import prunes
 from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Moment

@@ -18,7 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import ray
-from ray._raylet import Config  # type: ignore[attr-defined]
 
 from raxalign.errors import ResourceError, StorageError
 from raxalign.store.alive import maker_name
@@ -175,14 +174,11 @@ def _first_line(error: Exception) -> str:
 
 
 def require_token() -> None:
-    """Have a cluster that is started here answer only to who knows its token, in a file that only
-    the user can read: Ray listens on all addresses of a machine. `RAY_AUTH_MODE` overrides it.
+    """Write the token of Ray's clusters into a file that only the user can read: Ray would make one
+    that all can. A cluster that Ray starts here answers to who knows it, unless `RAY_AUTH_MODE`
+    says otherwise.
     """
-    if "RAY_AUTH_MODE" in os.environ:
-        return
-    os.environ["RAY_AUTH_MODE"] = "token"
-    Config.initialize("")  # Ray read its settings when it was imported
-    if "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ:
+    if os.environ.keys() & {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}:
         return
     file = Path("~/.ray/auth_token").expanduser()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

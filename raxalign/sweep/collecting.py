@@ -8,7 +8,7 @@ from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
-from raxalign.sweep.observer import Observer
+from raxalign.sweep.events import Event, JobEnded, Planned
 
 _EVERY = 500  # trials
 
@@ -24,23 +24,18 @@ def collect_plan(plan: Plan, storage: Storage) -> None:
         storage.collect(artifacts, evaluations)
 
 
-class Collector(Observer):
+class Collector:
     """Collects what a sweep has made, each time that some hundred trials have ended."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage, self._ended = storage, 0
         self._plan: Plan | None = None
 
-    def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
-        """Note the plan."""
-        self._plan = plan
-
-    def grid_grew(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
-        """Note the plan that a search has made."""
-        self._plan = plan
-
-    def trial_finished(self, trial: Trial, error: str | None) -> None:  # noqa: ARG002
-        """Collect now and then."""
-        self._ended += 1
-        if self._plan is not None and self._ended % _EVERY == 0:
-            collect_plan(self._plan, self._storage)
+    def hear(self, event: Event) -> None:
+        """Note the plan, and collect now and then."""
+        if isinstance(event, Planned):
+            self._plan = event.plan
+        if isinstance(event, JobEnded) and isinstance(event.what, Trial) and not event.pruned:
+            self._ended += 1
+            if self._plan is not None and self._ended % _EVERY == 0:
+                collect_plan(self._plan, self._storage)

@@ -8,18 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
-
-import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.stages import FITTED, GPU_BYTES
 from raxalign.store.storage import Storage
+from raxalign.sweep.events import Hear, Noticed
 from raxalign.sweep.job import Job, read_plan
-from raxalign.sweep.nodes import Nodes, wait_for_named
-from raxalign.sweep.observer import Observer
+from raxalign.sweep.machines import smallest_card
+from raxalign.sweep.room import Nodes, wait_for_named
 
 MOST = 8
 """Workers that share a card at most: more of them would only wait for one another."""
@@ -32,28 +29,27 @@ BESIDES = 3 * 2**30
 _HEADROOM, _CONTEXT = 1.25, 2**30  # on what was measured, which other data may exceed
 _USABLE = 0.95  # of the memory of a card
 _STEP = 10_000  # Ray counts in ten-thousandths of a card
-_LIMIT = 120.0  # seconds within which a machine must have answered
 
 
-def settle(job: Job, nodes: Nodes, observer: Observer) -> tuple[Job, Nodes]:
+def settle(job: Job, nodes: Nodes, hear: Hear) -> tuple[Job, Nodes]:
     """Return the job with the share of a card that each worker gets, and the nodes by then.
 
     Args:
         job: The job, which may leave that open. Where its plan is not known yet, as that of a
             search, each worker gets a card of its own.
         nodes: The cluster. Its named machines are waited for, since one of them may have a card.
-        observer: Receives a note on the choice.
+        hear: Receives a note on the choice.
     """
     if not job.auto_gpus:
         return job, nodes
-    nodes = wait_for_named(replace(job, gpus=1.0), nodes, observer, training=False)
+    nodes = wait_for_named(replace(job, gpus=1.0), nodes, hear, training=False)
     job = replace(job, auto_gpus=False)
     if not any(node.get("GPU") for node in (*nodes.alive, *nodes.later)):
         return replace(job, gpus=0.0), nodes
     wanted = wanted_bytes(read_plan(job.plan), job.storage) if job.plan else None
-    share = 1.0 if job.workers > 1 else share_of_a_card(wanted, _smallest_card())
+    share = 1.0 if job.workers > 1 else share_of_a_card(wanted, smallest_card())
     held = "a card" if share == 1.0 else f"1/{round(1 / share)} of a card"
-    observer.noticed(f"each worker gets {held} (run.gpus_per_worker: auto)")
+    hear(Noticed(f"each worker gets {held} (run.gpus_per_worker: auto)"))
     return replace(job, gpus=share), nodes
 
 
@@ -115,35 +111,3 @@ def _estimated(plan: Plan) -> float | None:
                 return None
             sizes.append(footprint.parameters)
     return max(sizes) * PER_PARAMETER + BESIDES if sizes else None
-
-
-def _smallest_card() -> int:
-    """Return the bytes of the smallest card of the machines that are there; 0 where one does not
-    answer, or has no card that torch can use.
-    """
-    nodes = [n for n in ray.nodes() if n["Alive"] and n["Resources"].get("GPU")]
-    calls = [
-        _card.options(  # type: ignore[attr-defined,unused-ignore]
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        ).remote()
-        for node in nodes
-    ]
-    done, late = ray.wait(calls, num_returns=len(calls), timeout=_LIMIT) if calls else ([], [])
-    if late:
-        return 0
-    return min((_answer(call) for call in done), default=0)
-
-
-def _answer(call: Any) -> int:
-    try:
-        return int(ray.get(call))
-    except ray.exceptions.RayError:
-        return 0
-
-
-@ray.remote(num_cpus=0, num_gpus=0.01, max_retries=0)  # type: ignore[untyped-decorator,unused-ignore]
-def _card() -> int:
-    """Return the bytes of the card that this call sees."""
-    import torch
-
-    return torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0

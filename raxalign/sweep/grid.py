@@ -27,7 +27,7 @@ from raxalign.stages import TRAINED
 from raxalign.store.drivers import signed_on
 from raxalign.store.key import digest
 from raxalign.sweep.collecting import Collector, collect_plan
-from raxalign.sweep.observer import Several
+from raxalign.sweep.events import all_of
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.pruned import pruned_events
 from raxalign.sweep.removal import Keeper
@@ -41,8 +41,8 @@ from raxalign.tracking.sync import sync
 if TYPE_CHECKING:
     from raxalign.plan.study import Study
     from raxalign.sweep.job import Job
+    from raxalign.sweep.running import Summary
     from raxalign.sweep.search.search import Searched
-    from raxalign.sweep.tuner import Summary
 
 
 def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
@@ -59,10 +59,10 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     with carried(target, job.storage.local, lambda: sync(whole, target)):
         progress, tracker = Progress(storage.ledger), Tracker(whole, target)
         keeper = Keeper(whole, storage, opened.run.keep)
-        observers = Several([keeper, progress, tracker, Collector(storage)])
+        hear = all_of(keeper.hear, progress.hear, tracker.hear, Collector(storage).hear)
         with _interrupt_twice(), signed_on(storage, job.plan):
             try:
-                summary = run_grid(plan, job, observers, address=opened.run.address)
+                summary = run_grid(plan, job, hear, address=opened.run.address)
             except BaseException:
                 progress.stop()
                 tracker.abandon()

@@ -4,8 +4,7 @@ torch, so only the drivers and workers of groups import it.
 
 from __future__ import annotations
 
-import functools
-import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -13,22 +12,17 @@ from typing import Any
 import ray
 import ray.train
 import ray.train.torch
-from ray import tune
-from ray.train.v2._internal.callbacks.placement_group_callback import (
-    PlacementGroupCleanerCallback,
-)
-from ray.train.v2._internal.execution.callback import WorkerGroupCallback
-from ray.train.v2._internal.execution.worker_group import worker_group
+from ray import cloudpickle, tune
 from ray.tune.integration.ray_train import TuneReportCallback
-from ray.util.placement_group import placement_group
+from ray.util.placement_group import get_current_placement_group, remove_placement_group
 
 from raxalign.errors import LeaseLost
 from raxalign.stages import is_trained
+from raxalign.store.files import split_place
 from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.losses import Losses, describe_loss, describe_retry, progress_of
-from raxalign.sweep.messages import leave_notice
-from raxalign.sweep.placement import prefix_of, remove_groups_of
-from raxalign.sweep.trial import TRAINED_ONLY, attempt, given_up, keep_failure, where_pruned
+from raxalign.sweep.mailbox import Outbox
+from raxalign.sweep.work import TRAINED_ONLY, attempt, given_up, keep_failure, where_pruned
 
 PATIENCE = 6 * 3600
 """Seconds that workers wait for the first one, which may wait for another grid that trains the
@@ -52,13 +46,14 @@ def _run_groups(job: Job, key: str) -> str | None:
     """Run one group after the other until the trial is trained, fails, or was lost too often;
     returns the message of its failure.
     """
-    ledger, plan = job.storage.ledger, read_plan(job.plan)
+    ledger, plan, outbox = job.storage.ledger, read_plan(job.plan), Outbox(job.scratch, key)
     losses = Losses(job.max_failures, lambda: progress_of(job, plan, key))
     for number in count():
         if is_trained(plan, key, job.storage.artifacts, ledger):
             break
         ledger.clear_failure(key)
-        remove_groups_of(key)  # of an earlier driver of this trial, which was lost
+        clear_room(job, key)
+        outbox.begin(waiting=True)
         loss = _fit_group(job, key, number)
         if loss is None:
             break
@@ -69,8 +64,29 @@ def _run_groups(job: Job, key: str) -> str | None:
             message = describe_loss(loss.cause, losses.count, "group of workers")
             keep_failure(ledger, key, message, loss.trace)
             return message
-        leave_notice(job.scratch, key, describe_retry(loss.cause, "group of workers"))
+        outbox.hold_up(describe_retry(loss.cause, "group of workers"))
     return None
+
+
+def _room_place(job: Job, key: str) -> str:
+    return f"{job.scratch}/rooms/{key}"
+
+
+def keep_room(job: Job, key: str) -> None:
+    """Leave for the next group of a trial which placement group this worker is in."""
+    storage, name = split_place(_room_place(job, key))
+    storage.write(name, cloudpickle.dumps(get_current_placement_group()))
+
+
+def clear_room(job: Job, key: str) -> None:
+    """Free the room on the cluster that an earlier group of a trial holds. Where its controller was
+    lost, Ray Train frees it only on a cluster with a dashboard, and the next group would wait for
+    it.
+    """
+    storage, name = split_place(_room_place(job, key))
+    with suppress(FileNotFoundError):
+        remove_placement_group(cloudpickle.loads(storage.read(name)))
+        storage.delete(name)
 
 
 @dataclass(frozen=True)
@@ -88,7 +104,7 @@ class _Loss:
 def _fit_group(job: Job, key: str, number: int) -> _Loss | None:
     """Run one Ray Train group; returns None when it ended well, else what stopped it."""
     resources = {"CPU": float(job.threads), **({"GPU": job.gpus} if job.gpus else {})}
-    trainer = GroupTrainer(
+    trainer = ray.train.torch.TorchTrainer(
         _run_worker,
         train_loop_config={"trial": key, "job": job},
         torch_config=ray.train.torch.TorchConfig(timeout_s=PATIENCE),
@@ -98,7 +114,7 @@ def _fit_group(job: Job, key: str, number: int) -> _Loss | None:
         run_config=ray.train.RunConfig(
             name=f"train-{key[:16]}-{number}",
             storage_path=job.scratch,
-            callbacks=[TuneReportCallback(), Naming(key)],
+            callbacks=[TuneReportCallback()],
             failure_config=ray.train.FailureConfig(max_failures=0, controller_failure_limit=3),
         ),
     )
@@ -128,40 +144,13 @@ def _loss(error: Exception) -> _Loss:
 
 def _run_worker(config: dict[str, Any]) -> None:
     """Run the part of one worker of a group."""
-    context = ray.train.get_context()
+    context, job, key = ray.train.get_context(), config["job"], config["trial"]
+    rank = context.get_world_rank()
+    if rank == 0:
+        keep_room(job, key)
     try:
-        attempt(
-            config["job"],
-            config["trial"],
-            rank=context.get_world_rank(),
-            world_size=context.get_world_size(),
-        )
+        attempt(job, key, rank=rank, world_size=context.get_world_size())
     # not every exception survives the way to the controller
     except Exception as error:
         raise RuntimeError(f"{type(error).__name__}: {error}") from error
-    ray.train.report({"trial": config["trial"]})
-
-
-class Naming(WorkerGroupCallback):  # type: ignore[misc]
-    """A listener in a group's controller that gives the group's room its name."""
-
-    def __init__(self, trial: str) -> None:
-        self._trial = trial
-
-    def before_worker_group_start(self, worker_group_context: Any) -> None:  # noqa: ARG002
-        """Have the next placement group of this process named. Ray Train has no option for it."""
-        name = f"{prefix_of(self._trial)}{secrets.token_hex(4)}"
-        worker_group.placement_group = functools.partial(placement_group, name=name)
-
-
-class GroupTrainer(ray.train.torch.TorchTrainer):  # type: ignore[misc]
-    """Ray Train's trainer without its cleaner of placement groups. The cleaner asks the dashboard,
-    and on a cluster without one it never ends when a driver is killed.
-    """
-
-    def _create_default_callbacks(self) -> list[Any]:
-        return [
-            callback
-            for callback in super()._create_default_callbacks()
-            if not isinstance(callback, PlacementGroupCleanerCallback)
-        ]
+    ray.train.report({"trial": key})

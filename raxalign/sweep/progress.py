@@ -7,7 +7,7 @@ How fast the trainings that run are.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -17,20 +17,32 @@ from rich.text import Text
 
 from raxalign.catalog import name_of
 from raxalign.plan.estimates.cost import roughly
+from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.dev_values import DevMean, dev_mean
 from raxalign.plan.values.remarks import HARDLY, remarks
 from raxalign.printing import counted, printable
-from raxalign.sweep.advance import Advance
-from raxalign.sweep.observer import Observer, Waits
-from raxalign.sweep.remaining import Expected, Remaining, first_estimate
+from raxalign.sweep.events import (
+    Advanced,
+    Began,
+    Event,
+    GroupsWaiting,
+    HeldUp,
+    JobEnded,
+    JobsExpected,
+    Noticed,
+    Over,
+    Planned,
+    Printed,
+    Waiting,
+)
+from raxalign.sweep.mailbox import Advance
+from raxalign.sweep.remaining import Remaining, first_estimate
 from raxalign.train.runtime import TOKENS
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
     from raxalign.store.ledger import Ledger
-    from raxalign.sweep.observer import Wait
 
 
 class Speeds:
@@ -89,7 +101,7 @@ def describe_stage(stage: Stage) -> str:
     return " ".join(str(part) for part in (stage.kind, maker, *known) if part)
 
 
-class Progress(Observer):
+class Progress:
     """The display: it counts what happens, estimates the time left, and shows what runs now. Values
     are means over languages on dev; test values are for the end.
     """
@@ -108,17 +120,52 @@ class Progress(Observer):
         self._remarked: set[str] = set()
         self._advances: dict[str, str] = {}  # of the stages and trials that run
         self._speeds = Speeds()
-        self._waits = Waits()
+        self._waits = Waiting()
         self._said: dict[str, tuple[int, float]] = {}  # stage -> step and seconds of its last line
         self._groups_waiting: dict[str, str] = {}  # trial -> what its group waits for
         self._told: dict[str, float] = {}  # trial -> seconds of its wait at its last line
 
-    def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
-        """Begin to show."""
-        self._add(plan, pending, cached, stages)
+    def hear(self, event: Event) -> None:
+        """Show an event."""
+        match event:
+            case Planned():
+                self._planned(event)
+            case JobsExpected():
+                self._expect(event)
+            case Began(what=what):
+                self._begin(what)
+            case Advanced(what=Trial() as trial):
+                self._show_advance(trial, event.advance)
+            case Advanced(what=Stage() as stage):
+                self._stage_advanced(stage, event.advance)
+            case JobEnded(what=Trial() as trial):
+                self._trial_finished(trial, event)
+            case JobEnded(what=Stage() as stage):
+                self._stage_finished(stage, event)
+            case HeldUp():
+                self._say(f"{self._describe(event.what)}: {event.message}")
+            case Printed():
+                for line in event.text.splitlines():
+                    self._say(f"{self._describe(event.what)} | {line}")
+            case Noticed():
+                self._say(f"note: {event.message}")
+            case Waiting():
+                self._wait(event)
+            case GroupsWaiting():
+                self._groups_wait(event)
+            case Over():
+                self._end(event)
+
+    def _planned(self, event: Planned) -> None:
+        self._plans |= dict.fromkeys((trial.key for trial in event.plan.trials), event.plan)
+        self._total += event.pending
+        self._cached += event.cached
+        self._stages += event.stages
+        if not event.first:
+            return
         self._say(
-            f"{plan.name}: {counted(pending, 'trial')} to run, {cached} cached,"
-            f" {counted(stages, 'shared stage')} to make"
+            f"{event.plan.name}: {counted(event.pending, 'trial')} to run, {event.cached} cached,"
+            f" {counted(event.stages, 'shared stage')} to make"
         )
         if self._console.is_terminal:
             self._live = Live(
@@ -129,25 +176,14 @@ class Progress(Observer):
             )
             self._live.start()
 
-    def grid_grew(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
-        """Count what a search adds."""
-        self._add(plan, pending, cached, stages)
-
-    def _add(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
-        self._plans |= dict.fromkeys((trial.key for trial in plan.trials), plan)
-        self._total += pending
-        self._cached += cached
-        self._stages += stages
-
-    def steps_added(self, steps: Sequence[Expected], workers: int) -> None:
-        """Expect these steps."""
-        self._left.workers = max(workers, 1)
-        self._left.add(steps)
+    def _expect(self, event: JobsExpected) -> None:
+        self._left.workers = max(event.workers, 1)
+        self._left.add(event.jobs)
         left = self._left.all(time.monotonic())
         if left is not None and not self._done + self._failed + self._stages_done:
-            self._say(first_estimate(left, workers))
+            self._say(first_estimate(left, event.workers))
 
-    def waits_changed(self, waits: Waits) -> None:
+    def _wait(self, waits: Waiting) -> None:
         """Show what waits; a line is printed where all that could run begins to wait for nodes."""
         before, self._waits = self._waits, waits
         if waits.nodes and not before.nodes and not self._running and not self._advances:
@@ -156,106 +192,71 @@ class Progress(Observer):
                 " none has started yet"
             )
 
-    def stage_started(self, stage: Stage) -> None:
-        """Show a shared stage as running."""
-        self._left.started(stage.key, time.monotonic())
-        self._advances[stage.key] = describe_stage(stage)
+    def _begin(self, what: Trial | Stage) -> None:
+        now = time.monotonic()
+        if isinstance(what, Trial):
+            self._running[what.key] = now
+        self._left.started(what.key, now)
+        self._advances[what.key] = self._describe(what)
 
-    def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
-        """Count a shared stage."""
-        self._stages_done += 1
-        self._forget(stage.key, seconds)
-        outcome = f"failed: {error}" if error else f"{seconds:.1f} s"
-        self._say(f"[{self._stages_done}/{self._stages}] {describe_stage(stage)}: {outcome}")
+    def _show_advance(self, what: Trial | Stage, advance: Advance) -> str:
+        text = f"{self._describe(what)}: {self._describe_advance(what.key, advance)}"
+        self._advances[what.key] = text
+        return text
 
-    def stage_advanced(self, stage: Stage, advance: Advance) -> None:
+    def _stage_advanced(self, stage: Stage, advance: Advance) -> None:
         """Show how far a shared stage is: in the live display, or as a line from time to time."""
-        text = f"{describe_stage(stage)}: {self._describe_advance(stage.key, advance)}"
-        self._advances[stage.key] = text
+        text = self._show_advance(stage, advance)
         step, said = self._said.get(stage.key, (0, 0.0))
         wait = _STEPPING if advance.step > step else _SILENT
         if self._live is None and advance.seconds - said >= wait:
             self._said[stage.key] = (advance.step, advance.seconds)
             self._say(f"[{self._stages_done}/{self._stages}] {text}")
 
-    def noticed(self, message: str) -> None:
-        """Print a line that stays."""
-        self._say(f"note: {message}")
+    def _stage_finished(self, stage: Stage, event: JobEnded) -> None:
+        self._stages_done += 1
+        self._forget(stage.key, event.seconds)
+        outcome = f"failed: {event.error}" if event.error else f"{event.seconds:.1f} s"
+        self._say(f"[{self._stages_done}/{self._stages}] {describe_stage(stage)}: {outcome}")
 
-    def trial_started(self, trial: Trial) -> None:
-        """Count a trial as running."""
-        self._running[trial.key] = time.monotonic()
-        self._left.started(trial.key, time.monotonic())
-        self._advances[trial.key] = self._describe(trial)
-
-    def trial_advanced(self, trial: Trial, advance: Advance) -> None:
-        """Show how far a trial is, in the live display."""
-        self._advances[trial.key] = (
-            f"{self._describe(trial)}: {self._describe_advance(trial.key, advance)}"
-        )
-
-    def delayed(self, step: Trial | Stage, message: str) -> None:
-        """Print a line on what holds up a trial or a stage."""
-        described = self._describe(step) if isinstance(step, Trial) else describe_stage(step)
-        self._say(f"{described}: {message}")
-
-    def said(self, step: Trial | Stage, text: str) -> None:
-        """Print the lines of a plug-in, each after what it worked on."""
-        described = self._describe(step) if isinstance(step, Trial) else describe_stage(step)
-        for line in text.splitlines():
-            self._say(f"{described} | {line}")
-
-    def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
-        """Show what trials wait for: in the live display, or as a line from time to time."""
-        self._told = {key: told for key, told in self._told.items() if key in waits}
+    def _groups_wait(self, event: GroupsWaiting) -> None:
+        """Show which groups wait: in the live display, or as a line from time to time."""
+        self._told = {key: told for key, told in self._told.items() if key in event.seconds}
         self._groups_waiting = {}
-        for key, wait in waits.items():
+        for key, seconds in event.seconds.items():
             described = self._describe(self._plans[key].by_key[key])
-            text = f"{described}: {wait.text} ({wait.seconds:.0f} s so far)"
+            text = f"{described}: {event.text} ({seconds:.0f} s so far)"
             self._groups_waiting[key] = text
             due = self._told[key] + _WAITING if key in self._told else _WAITED
-            if self._live is None and wait.seconds >= due:
-                self._told[key] = wait.seconds
+            if self._live is None and seconds >= due:
+                self._told[key] = seconds
                 self._say(text)
 
-    def trial_finished(self, trial: Trial, error: str | None) -> None:
-        """Count a trial as done or failed."""
-        started = self._running.pop(trial.key, None)
+    def _trial_finished(self, trial: Trial, event: JobEnded) -> None:
+        started, plan = self._running.pop(trial.key, None), self._plans.get(trial.key)
         self._forget(trial.key, None)
-        self._done += error is None
-        self._failed += error is not None
-        described = self._describe(trial)
-        records = (
-            self._ledger.read_many(
-                [key for key in trial.evaluations.values() if self._ledger.has(key)]
-            )
-            if error is None
-            else {}
-        )
-        plan = self._plans.get(trial.key)
+        good = event.error is None and not event.pruned
+        self._done, self._failed = self._done + good, self._failed + (event.error is not None)
+        self._pruned += bool(event.pruned)
+        keys = [key for key in trial.evaluations.values() if good and self._ledger.has(key)]
+        records = self._ledger.read_many(keys) if keys else {}
         score = dev_mean(plan, trial, records) if plan is not None else None
         shown = f", {score.name} {_number(score)} on dev" if score else ""
         seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
-        outcome = f"failed: {error}" if error else f"done{shown}"
-        self._say(f"{self._ended}/{self._total} {described}: {outcome}{seconds}{self._time_left()}")
-        if plan is not None:
+        outcome = f"failed: {event.error}" if event.error else event.pruned or f"done{shown}"
+        described, left = self._describe(trial), "" if event.pruned else self._time_left()
+        self._say(f"{self._ended}/{self._total} {described}: {outcome}{seconds}{left}")
+        if plan is not None and not event.pruned:
             self._remark(plan, trial, records)
         if score and score.measured.sign and (self._best is None or _beats(score, self._best[0])):
             self._best = (score, f"{described} ({score.name})")
 
-    def trial_pruned(self, trial: Trial, where: str) -> None:
-        """Count a trial as pruned."""
-        started = self._running.pop(trial.key, None)
-        self._pruned += 1
-        seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
-        self._say(f"{self._ended}/{self._total} {self._describe(trial)}: {where}{seconds}")
-
-    def grid_finished(self, failed: int) -> None:
+    def _end(self, event: Over) -> None:
         """End the display with a line that stays."""
         self.stop()
         pruned = f"{self._pruned} pruned, " if self._pruned else ""
         self._say(
-            f"{self._done} done, {pruned}{failed} failed, {self._cached} cached in"
+            f"{self._done} done, {pruned}{event.failed} failed, {self._cached} cached in"
             f" {time.monotonic() - self._started:.0f} s"
         )
 
@@ -269,9 +270,11 @@ class Progress(Observer):
     def _ended(self) -> int:
         return self._done + self._failed + self._pruned
 
-    def _describe(self, trial: Trial) -> str:
-        plan = self._plans.get(trial.key)
-        return describe(trial, plan.axes.get(trial.method, ()) if plan else ())
+    def _describe(self, what: Trial | Stage) -> str:
+        if isinstance(what, Stage):
+            return describe_stage(what)
+        plan = self._plans.get(what.key)
+        return describe(what, plan.axes.get(what.method, ()) if plan else ())
 
     def _remark(self, plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> None:
         """Print a line that stays for each remark on a trial that no other trial had; of a training

@@ -17,54 +17,49 @@ from raxalign.printing import counted, to_stderr
 from raxalign.stages.workshop import TRAINED
 from raxalign.store.drivers import signs
 from raxalign.store.storage import Storage
-from raxalign.sweep.observer import Observer
+from raxalign.sweep.events import Began, Event, JobEnded, Over, Planned
 
 
-class Keeper(Observer):
+class Keeper:
     """Removes the weights of a grid that no evaluation needs any more, this grid's or that of
     another living driver. A storage that refuses stops nothing: the weights stay.
     """
 
     def __init__(self, plan: Plan, storage: Storage, keep: Keep) -> None:
-        """Look at what is done.
-
-        Args:
-            plan: All trials of the grid, those that are not run now included.
-            storage: The storage.
-            keep: What is kept.
-        """
         self._plan, self._storage, self._keep = plan, storage, keep
         self._store, self._ledger = storage.artifacts, storage.ledger
         self.dropped = self.freed = 0
         self._error: StorageError | None = None
         self._keeping: Keeping | None = None
 
-    def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
+    def hear(self, event: Event) -> None:
+        """Hold on to the weights that a trial may read, and remove those that it was the last to
+        need, and what it has beaten.
+        """
+        match event:
+            case Planned(first=True):
+                self._report_made_again(event.plan)
+            case Began(what=Trial() as trial) if self._keep != "all":
+                with suppress(StorageError):  # a trial that ends tells as much
+                    self._known().start(trial)
+            case JobEnded(what=Trial() as trial, pruned="") if self._keep != "all":
+                self._remove_after(trial)
+            case Over():
+                try:
+                    message = self.finish()
+                except StorageError as error:
+                    message = f"run.keep: {self._keep}: some weights could not be removed: {error}"
+                if message:
+                    to_stderr(f"note: {message}")
+
+    def _report_made_again(self, plan: Plan) -> None:
         """Report the weights that were not kept and that a pending evaluation needs."""
         stored = {key for _, key in self._store.keys()}  # noqa: SIM118
         records = self._storage.tombstones.all()
         if message := made_again(plan, self._ledger.keys(), stored, records):
             to_stderr(f"note: {message}")
 
-    def grid_finished(self, failed: int) -> None:  # noqa: ARG002
-        """Remove what may go in the end, and report how much that was in all."""
-        try:
-            message = self.finish()
-        except StorageError as error:
-            message = f"run.keep: {self._keep}: some weights could not be removed: {error}"
-        if message:
-            to_stderr(f"note: {message}")
-
-    def trial_started(self, trial: Trial) -> None:
-        """Hold on to the weights that the trial may read."""
-        if self._keep != "all":
-            with suppress(StorageError):  # a trial that ends tells as much
-                self._known().start(trial)
-
-    def trial_finished(self, trial: Trial, error: str | None) -> None:
-        """Remove what the trial was the last to need, and what it has beaten."""
-        if self._keep == "all":
-            return
+    def _remove_after(self, trial: Trial) -> None:
         try:
             records = self._ledger.read_many(trial.evaluations.values())
             for key, why in self._known().finish(trial, records):

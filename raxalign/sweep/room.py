@@ -1,18 +1,29 @@
-"""What the nodes of a cluster have room for: which steps fit beside those that run, and what no
-node can ever give.
+"""The nodes of a cluster, also those that may come, and what they have room for: which jobs fit
+beside those that run, and what no node can ever give.
 """
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import ray
 
 from raxalign.errors import ResourceError
+from raxalign.sweep.events import Hear, Noticed
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Needs
 
 DRIVER = "trial_driver"
 """A resource of its own: drivers of training trials must never take what their workers wait for."""
+BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
+"""On the head of a cluster that `ray up` made: which nodes it may start. It is JSON."""
+JOINING, _LOOK = 600.0, 2.0  # seconds in which machines join that are there, and between two looks
 
 Node = Mapping[str, float]
 """The resources of one node by their names."""
@@ -47,6 +58,116 @@ class Room:
         if needs is Needs.CPUS:
             return cores
         return min(cores, sum(slots(node, demand(self.job)) for node in self.nodes) - whole)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What a cluster has.
+
+    Attributes:
+        alive: What each node has that is alive.
+        most: What each node besides the head has when the cluster is as large as it may grow;
+            empty where that is not known.
+        may_grow: Whether nodes may come of which nothing is known: Ray does not report whether an
+            autoscaler runs, and what it may start.
+    """
+
+    alive: tuple[Node, ...]
+    most: tuple[Node, ...] = ()
+    may_grow: bool = False
+
+    @property
+    def later(self) -> tuple[Node, ...]:
+        """What each node has that may still be started."""
+        left = list(self.most)
+        for node in self.alive:
+            same = [kind for kind in left if all(node.get(name) == kind[name] for name in kind)]
+            if same:
+                left.remove(same[0])
+        heads = sum("node:__internal_head__" in node for node in self.alive)
+        return tuple(left[: max(0, heads + len(self.most) - len(self.alive))])
+
+    def all(self, job: Job) -> tuple[Node, ...]:
+        """Return the nodes to count on. Of a cluster that may grow a quarter more is requested than
+        it has, since jobs that wait make an autoscaler start nodes. Groups of workers are not:
+        without an autoscaler one would wait until it is given up.
+        """
+        if not self.may_grow or job.workers > 1:
+            return (*self.alive, *self.later)
+        there = sum(slots(node, demand(job)) for node in self.alive)
+        return (*self.alive, *(demand(job) for _ in range(max(there // 4, 1))))
+
+    def now(self) -> Nodes:
+        """Return the same cluster with the nodes that are alive now. Where Ray does not answer, it
+        is the one that was known; Ray itself ends a driver that has lost its cluster.
+        """
+        with suppress(ray.exceptions.RayError, TimeoutError, ConnectionError):
+            return replace(self, alive=_alive())
+        return self
+
+
+def find_nodes(address: str | None) -> Nodes:
+    """Return the nodes of the cluster that this process has joined (at an address), or of the Ray
+    that it started on this machine (None).
+    """
+    config = _bootstrap() if address else {}
+    most = [
+        kind["resources"]
+        for name, kind in config.get("available_node_types", {}).items()
+        if name != config.get("head_node_type")
+        for _ in range(min(kind.get("max_workers", 0), config.get("max_workers", 0)))
+    ]
+    return Nodes(_alive(), tuple(most), may_grow=bool(address) and not config)
+
+
+def _alive() -> tuple[Node, ...]:
+    return tuple(node["Resources"] for node in ray.nodes() if node["Alive"])
+
+
+def _bootstrap() -> dict[str, Any]:
+    """Return what `ray up` left on the head; empty where this is not such a head."""
+    try:
+        found: dict[str, Any] = json.loads(BOOTSTRAP.expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def wait_for_named(job: Job, nodes: Nodes, hear: Hear, *, training: bool) -> Nodes:
+    """Wait until a trial fits, or all machines have joined that the cluster file of `ray up` names:
+    its command ends before Ray runs on the workers. Returns the nodes that are there then.
+    """
+    provider = _bootstrap().get("provider", {})
+    named = 1 + len(provider.get("worker_ips", ())) if provider.get("type") == "local" else 0
+    end, told = time.monotonic() + JOINING, False
+    while len(nodes.alive) < named and time.monotonic() < end:
+        with suppress(ResourceError):
+            check_fits(job, (*nodes.alive, *nodes.later), training=training)
+            break
+        if not told:
+            there = f"the cluster file names {named} machines, and {len(nodes.alive)} joined so far"
+            hear(Noticed(f"{there}: waiting for the others"))
+        told = True
+        time.sleep(_LOOK)
+        nodes = nodes.now()
+    return nodes
+
+
+def refuse_impossible(job: Job, nodes: Nodes, hear: Hear, *, training: bool) -> str | None:
+    """Raise `ResourceError` with the name of the resource where the cluster can never give what a
+    trial asks for. Where nodes may come of which nothing is known, the message is printed and
+    returned instead, and the request waits for them.
+    """
+    try:
+        check_fits(job, (*nodes.alive, *nodes.later), training=training)
+    except ResourceError as error:
+        if training:
+            check_driver(nodes.alive)
+        if not nodes.may_grow:
+            raise
+        hear(Noticed(f"{error}. Waiting for nodes that the cluster may start"))
+        return str(error)
+    return None
 
 
 def demand(job: Job) -> dict[str, float]:

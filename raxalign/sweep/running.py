@@ -1,13 +1,12 @@
-"""A sweep that runs: what starts next, what has ended, and what fails with it. It decides all that
-Ray Tune does not.
-
-What is missing of a plan, as the steps of a sweep.
+"""A sweep that runs: what of its plans is missing, what starts next, what has ended, and what fails
+with it. It decides all that Ray Tune does not.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,17 +15,66 @@ from raxalign.plan.estimates.cost import sampled_seconds
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.stages import TRAINED
-from raxalign.sweep.advance import EVERY, Notes
+from raxalign.stages import FITTED, TRAINED
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.sweep.events import (
+    Advanced,
+    Began,
+    GroupsWaiting,
+    Hear,
+    HeldUp,
+    JobEnded,
+    JobsExpected,
+    Noticed,
+    Planned,
+    Printed,
+    Waiting,
+)
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.messages import SAID, Notices
-from raxalign.sweep.observer import Observer, Waits
+from raxalign.sweep.mailbox import EVERY, PRINTED, Inbox
 from raxalign.sweep.order import Needs, Order, Step
-from raxalign.sweep.remaining import Expected, expected_steps
+from raxalign.sweep.remaining import expected_steps
 from raxalign.sweep.room import Room, demand, describe
 from raxalign.sweep.source import Source
-from raxalign.sweep.stage import missing_stages, trains
-from raxalign.sweep.trial import TRAINED_ONLY, keep_failure
+from raxalign.sweep.work import TRAINED_ONLY, keep_failure
+
+SLOW = 20.0  # seconds after which a job that no worker has begun is one that waits for a node
+
+
+def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, hear: Hear) -> list[str]:
+    """Return the keys of shared stages that pending evaluations need and the storage lacks, inputs
+    first.
+
+    All data and encoders count as shared; an aligned encoder or a task's training does where
+    several trials need it. Data that is there is verified, so that a damaged artifact is made again
+    before it is read.
+    """
+    users, wanted = plan.users(), []
+    there = {
+        key for key, stage in plan.stages.items() if stage.prepared and store.has(stage.kind, key)
+    }
+    for key in plan.closure(pending, there):
+        stage = plan.stages[key]
+        own = stage.kind in TRAINED and users.get(key, 0) < 2
+        if own or stage.inline or stage.kind == "evaluation":
+            continue
+        with warnings.catch_warnings(record=True) as damages:
+            warnings.simplefilter("always")
+            present = store.has(stage.kind, key) and (
+                stage.kind in TRAINED or store.verify(stage.kind, key)
+            )
+        for damage in damages:
+            if damage.category is UserWarning:  # those of libraries are others
+                hear(Noticed(f"{damage.message} It is made again."))
+        if not present:
+            wanted.append(key)
+    return wanted
+
+
+def trains(plan: Plan, key: str) -> bool:
+    """Check whether torch, and a GPU where workers have one, is needed to make a stage."""
+    stage = plan.stages[key]
+    return stage.kind in FITTED or "encoder" in stage.inputs
 
 
 def steps_of(plan: Plan, stages: list[str], trials: list[Trial], job: Job) -> list[Step]:
@@ -54,19 +102,10 @@ def steps_of(plan: Plan, stages: list[str], trials: list[Trial], job: Job) -> li
     return found
 
 
-def with_costs(steps: Iterable[Step], expected: Iterable[Expected]) -> list[Step]:
-    """Return steps with the times that are expected of them, which are given in their order."""
-    pairs = zip(steps, expected, strict=True)
-    return [replace(step, cost=times.seconds) for step, times in pairs]
-
-
-SLOW = 20.0  # seconds after which a step that no worker has begun is one that waits for a node
-
-
 @dataclass
-class Counts:
-    """What a sweep has met so far: trials that ended now, that were done before, that failed (trial
-    key -> message), and that were pruned.
+class Summary:
+    """How many trials of a sweep ended now, were done before, failed (trial key -> message), and
+    were pruned.
     """
 
     done: int = 0
@@ -76,32 +115,38 @@ class Counts:
 
 
 class Sweep:
-    """The steps of a sweep and its events, which come from one thread."""
+    """The jobs of a sweep and its events, which come from one thread.
+
+    Args:
+        source: Where its trials come from.
+        job: What workers need to know. The first plan is at `job.plan`, where that is known.
+        hear: Receives what happens.
+        room: Returns what the cluster has room for at the moment.
+        free: Returns what the cluster has free at the moment.
+    """
 
     def __init__(
-        self, source: Source, job: Job, observer: Observer, room: Callable[[], Room]
+        self,
+        source: Source,
+        job: Job,
+        hear: Hear,
+        room: Callable[[], Room],
+        free: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
-        """Make a sweep without steps.
-
-        Args:
-            source: Where its trials come from.
-            job: What workers need to know. The first plan is at `job.plan`, where that is known.
-            observer: Receives what happens.
-            room: Returns what the cluster has room for at the moment.
-        """
-        self._source, self._job, self._observer, self._find_room = source, job, observer, room
+        self._source, self._job, self._hear = source, job, hear
+        self._find_room, self._find_free = room, free
         self._ledger, self._store = job.storage.ledger, job.storage.artifacts
-        self._order, self._notes = Order(), Notes(job.scratch)
-        self._notices, self._said = Notices(job.scratch), Notices(job.scratch, SAID)
-        self._plans: dict[str, tuple[Plan, str]] = {}  # step -> its plan, and where workers find it
+        self._order, self._inbox = Order(), Inbox(job.scratch)
+        self._plans: dict[str, tuple[Plan, str]] = {}  # job -> its plan, and where workers find it
+        self._all: dict[str, Trial | Stage] = {}  # that there were
         self._ended: dict[str, str | None] = {}
         self._room, self._looked, self._asked = room(), time.monotonic(), float("-inf")
         self._starting: dict[str, float] = {}  # taken, and not begun by a worker: since when
-        self._waits = Waits()
-        self._steps: dict[str, Trial | Stage] = {}  # all that there were
+        self._waiting, self._groups_waited = Waiting(), False
         self._trained: set[str] = set()  # by groups of workers, and not evaluated
-        self._begun = self._grouped = self._stopped = False
-        self.counts = Counts()
+        self._planned = self._grouped = self._stopped = False
+        self.begun = False  # whether a worker has begun with a job
+        self.counts = Summary()
 
     def ask(self) -> int:
         """Ask the source for trials; returns how many of them are new and have to run."""
@@ -116,13 +161,8 @@ class Sweep:
         """Whether trials with several workers are there or may come."""
         return self._grouped or (self._job.workers > 1 and not self._source.exhausted)
 
-    @property
-    def running_trials(self) -> list[str]:
-        """The keys of the trials that were started and have not ended."""
-        return [key for key, step in self._order.running.items() if step.is_trial]
-
     def plan_of(self, key: str) -> Plan:
-        """Return the plan of a step that has not ended."""
+        """Return the plan of a job that has not ended."""
         return self._plans[key][0]
 
     @property
@@ -144,58 +184,40 @@ class Sweep:
             return None
         self._starting[step.key] = time.monotonic()
         plan, place = self._plans[step.key]
-        made: dict[str, Any] = {"trial": step.key} if step.is_trial else {"stage": step.key}
-        if step.key in self._trained:
-            made[TRAINED_ONLY] = True
         return {
-            **made,
+            "trial" if step.is_trial else "stage": step.key,
+            **({TRAINED_ONLY: True} if step.key in self._trained else {}),
             "plan": place,
             "needs": step.needs.name,
             "trains": step.is_trial or trains(plan, step.key),
         }
 
     def started(self, config: Mapping[str, Any]) -> None:
-        """Note that a worker has begun with a step."""
-        key = config.get("trial") or config["stage"]
+        """Note that a worker has begun with a job."""
+        key = key_of(config)
+        self.begun = True
         self._starting.pop(key, None)
-        plan = self._plans[key][0]
-        if TRAINED_ONLY in config:
-            return
-        if "trial" in config:
-            self._observer.trial_started(plan.by_key[key])
-        else:
-            self._observer.stage_started(plan.stages[key])
+        if TRAINED_ONLY not in config:
+            self._hear(Began(self._all[key]))
 
-    def ended(
-        self,
-        config: Mapping[str, Any],
-        error: str | None,
-        trace: str = "",
-        seconds: float = 0.0,
-        pruned: str = "",
-    ) -> None:
-        """Note that a step has ended.
+    def ended(self, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """Note that a job has ended.
 
         Args:
             config: What `take` gave.
-            error: Why it failed; None where it did not.
-            trace: The traceback of the error, where it is not known.
-            seconds: How long a stage took.
-            pruned: Where a search ended the trial early, in words; empty where it did not.
+            result: Its ``error``, empty where it did not fail; the ``trace`` of an unknown error;
+                the ``seconds`` that a stage took; where a search has ``pruned`` it, in words.
         """
-        key = config.get("trial") or config["stage"]
+        key, error = key_of(config), result.get("error") or None
         self._starting.pop(key, None)
         lost = self._order.fail(key) if error is not None else []
         if error is None:
             self._order.finish(key)
-        if pruned:
-            self._end_pruned(key, pruned)
-        else:
-            self._report(key, is_trial="trial" in config, error=error, seconds=seconds)
+        self._report(key, error, result.get("seconds"), result.get("pruned", ""))
         for step in lost:
             if step.is_trial:
-                keep_failure(self._ledger, step.key, error or "", trace)
-            self._report(step.key, is_trial=step.is_trial, error=error, seconds=0.0)
+                keep_failure(self._ledger, step.key, error or "", result.get("trace", ""))
+            self._report(step.key, error)
         if error is not None and not self._stopped:
             self._look_at_storage(error)
 
@@ -207,50 +229,58 @@ class Sweep:
         self._abandon()
 
     def again(self, config: Mapping[str, Any]) -> None:
-        """Note that Tune has dropped a step that has not ended, so that `take` returns it again."""
-        key = config.get("trial") or config["stage"]
-        self._starting.pop(key, None)
-        self._order.put_back(key)
+        """Note that Tune has dropped a job that has not ended, so that `take` returns it again."""
+        self._starting.pop(key_of(config), None)
+        self._order.put_back(key_of(config))
         self._abandon()
 
     def delayed(self, key: str, text: str) -> None:
-        """Report what holds up a step, unless it has ended."""
+        """Report what holds up a job, unless it has ended."""
         if key in self._plans:
-            plan, _ = self._plans[key]
-            self._observer.delayed(plan.by_key.get(key) or plan.stages[key], text)
+            self._hear(HeldUp(self._all[key], text))
 
     def look(self) -> None:
-        """Every few seconds: count the nodes, and report how far stages are and what waits."""
+        """Every few seconds: count the nodes, and report how far jobs are and what waits."""
         now = time.monotonic()
         if now - self._looked < EVERY:
             return
         self._looked, self._room = now, self._find_room()
-        for key, advance in self._notes.read(list(self._order.running)).items():
-            plan, is_trial = self._plans[key][0], self._order.running[key].is_trial
-            if is_trial:
-                self._observer.trial_advanced(plan.by_key[key], advance)
-            else:
-                self._observer.stage_advanced(plan.stages[key], advance)
-        for key, text in self._notices.new():
-            self.delayed(key, text)
+        advances = self._inbox.advances(list(self._order.running))
+        waits = {key: advance.seconds for key, advance in advances.items() if advance.waiting}
+        for key, advance in advances.items():
+            if key not in waits:
+                self._hear(Advanced(self._all[key], advance))
+        if waits or self._groups_waited:
+            self._hear(GroupsWaiting(waits, self._wait_of_groups() if waits else ""))
+        self._groups_waited = bool(waits)
         self.pass_on()
-        waits = Waits(
+        waiting = Waiting(
             self._order.waiting,
             self._order.ready,
             sum(now - since > SLOW for since in self._starting.values()),
             describe(demand(self._job)),
         )
-        if waits != self._waits:
-            self._waits = waits
-            self._observer.waits_changed(waits)
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self._hear(waiting)
 
-    def pass_on(self, *, last: bool = False) -> None:
-        """Show what plug-ins have printed and logged since the last look; of steps that have ended,
-        too.
+    def pass_on(self) -> None:
+        """Show what workers have told since the last look: what holds up their jobs, and what
+        plug-ins have printed and logged, also of jobs that have ended.
         """
-        for key, text in self._said.new(last=last):
-            if key in self._steps:
-                self._observer.said(self._steps[key], text)
+        for kind, key, text in self._inbox.lines():
+            if kind != PRINTED:
+                self.delayed(key, text)
+            elif key in self._all:
+                self._hear(Printed(self._all[key], text))
+
+    def _wait_of_groups(self) -> str:
+        each, free = demand(self._job), self._find_free()
+        there = describe({name: free.get(name, 0.0) for name in each})
+        return (
+            f"waits for {self._job.workers} workers with {describe(each)} each; the cluster has"
+            f" {there} free"
+        )
 
     def _next(self) -> Step | None:
         """Return the next step. A group goes before what others left to be evaluated, since that
@@ -267,10 +297,9 @@ class Sweep:
 
     def _fits(self, step: Step) -> bool:
         most = self._job.at_once if step.is_trial else None
-        if most is not None:
-            running = sum(other.is_trial for other in self._order.running.values())
-            if running >= most:
-                return False
+        running = sum(other.is_trial for other in self._order.running.values())
+        if most is not None and running >= most:
+            return False
         return self._room.fits(step.needs, self._order.held)
 
     def _look_at_storage(self, error: str) -> None:
@@ -286,9 +315,11 @@ class Sweep:
                 return
         self._stopped = True
         self._abandon()
-        self._observer.noticed(
-            f"nothing more is started, since results could not be kept: {error}. Run the same"
-            " command again afterwards: what is there is not repeated"
+        self._hear(
+            Noticed(
+                f"nothing more is started, since results could not be kept: {error}. Run the same"
+                " command again afterwards: what is there is not repeated"
+            )
         )
 
     def _abandon(self) -> None:
@@ -299,26 +330,21 @@ class Sweep:
             if step.is_trial:
                 self.counts.failed[step.key] = f"{UNSTARTED}, since the storage failed"
 
-    def _report(self, key: str, *, is_trial: bool, error: str | None, seconds: float) -> None:
-        plan, _ = self._plans.pop(key)
+    def _report(
+        self, key: str, error: str | None, seconds: float | None = None, pruned: str = ""
+    ) -> None:
+        self._plans.pop(key)
         self._trained.discard(key)
-        if not is_trial:
-            self._observer.stage_finished(
-                plan.stages[key], None if error is not None else seconds, error
-            )
-            return
-        self._ended[key] = error
-        if error is None:
-            self.counts.done += 1
-        else:
-            self.counts.failed[key] = error
-        self._observer.trial_finished(plan.by_key[key], error)
-
-    def _end_pruned(self, key: str, pruned: str) -> None:
-        plan, _ = self._plans.pop(key)
-        self._ended[key] = None
-        self.counts.pruned += 1
-        self._observer.trial_pruned(plan.by_key[key], pruned)
+        what = self._all[key]
+        if isinstance(what, Trial):
+            self._ended[key] = error
+            if pruned:
+                self.counts.pruned += 1
+            elif error is None:
+                self.counts.done += 1
+            else:
+                self.counts.failed[key] = error
+        self._hear(JobEnded(what, error, None if error is not None else seconds, pruned))
 
     def _add(self, plan: Plan) -> int:
         """Add what is missing of a plan; returns the number of its trials that have to run."""
@@ -333,22 +359,24 @@ class Sweep:
         cached = plan.cached(done)
         self.counts.cached += cached
         wanted = [key for trial in pending for key in trial.evaluations.values()]
-        stages = [
-            key
-            for key in missing_stages(plan, wanted, self._store, self._observer)
-            if key not in self._plans
-        ]
+        missing = missing_stages(plan, wanted, self._store, self._hear)
+        stages = [key for key in missing if key not in self._plans]
         place = self._job.plan or write_plan(plan, self._job.storage)
-        took = sampled_seconds(plan, self._job.storage, done)
         steps = steps_of(plan, stages, pending, self._job)
+        took = sampled_seconds(plan, self._job.storage, done)
         expected = expected_steps(plan, steps, took, self._job)
+        first, self._planned = not self._planned, True
         self._plans |= {step.key: (plan, place) for step in steps}
-        self._steps |= {s.key: plan.by_key.get(s.key) or plan.stages[s.key] for s in steps}
-        report = self._observer.grid_grew if self._begun else self._observer.grid_started
-        report(plan, len(pending), cached, len(stages))
-        self._begun = True
+        self._all |= {s.key: plan.by_key.get(s.key) or plan.stages[s.key] for s in steps}
         self._grouped |= any(step.needs is Needs.GROUP for step in steps)
-        self._order.add(with_costs(steps, expected))
-        workers = self._room.free(Needs.WORKER, {})
-        self._observer.steps_added(expected, workers)
+        self._order.add(
+            replace(step, cost=times.seconds) for step, times in zip(steps, expected, strict=True)
+        )
+        self._hear(Planned(plan, len(pending), cached, len(stages), first))
+        self._hear(JobsExpected(expected, self._room.free(Needs.WORKER, {})))
         return len(pending)
+
+
+def key_of(config: Mapping[str, Any]) -> str:
+    """Return the key of the trial or stage that Tune was given."""
+    return str(config.get("trial") or config["stage"])

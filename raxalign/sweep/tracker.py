@@ -9,18 +9,21 @@ import threading
 import time
 from collections.abc import Callable
 
+from raxalign.errors import LeaseLost
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.printing import are, counted, to_stderr
-from raxalign.sweep.observer import Observer
-from raxalign.tracking.client import Target, not_copied
+from raxalign.sweep.events import Began, JobEnded
+from raxalign.sweep.events import Event as SweepEvent
+from raxalign.tracking.client import Target, TrackingHeld, not_copied
 from raxalign.tracking.recorder import Event, Recorder
 
 BEAT = 60.0  # seconds between two signs of life
-MOST = 100  # events that are copied in one turn, during which other drivers wait
+MOST = 100  # events that are copied in one turn
+LAST = 10.0  # seconds in which a driver that ends waits for another one that copies the same grid
 
 
-class Tracker(Observer):
+class Tracker:
     """Brings events in a thread of its own: all that have come while it was busy, in one turn.
 
     After a failure it waits (10 s, doubling to 5 minutes) before it tries again; what was missed
@@ -38,19 +41,15 @@ class Tracker(Observer):
         self._thread = threading.Thread(target=self._work, name="raxalign-tracker", daemon=True)
         self._thread.start()
 
-    def trial_started(self, trial: Trial) -> None:
-        """Begin a run."""
-        self._events.put(Event(trial))
-
-    def trial_finished(self, trial: Trial, error: str | None) -> None:
-        """End a run."""
-        self._unbrought += 1
-        self._events.put(Event(trial, ended=True, error=error))
-
-    def trial_pruned(self, trial: Trial, where: str) -> None:
-        """End a run that a search ended early."""
-        self._unbrought += 1
-        self._events.put(Event(trial, ended=True, pruned=where))
+    def hear(self, event: SweepEvent) -> None:
+        """Begin or end the run of a trial."""
+        match event:
+            case Began(what=Trial() as trial):
+                self._events.put(Event(trial))
+            case JobEnded(what=Trial() as trial):
+                self._unbrought += 1
+                ended = Event(trial, ended=True, error=event.error, pruned=event.pruned)
+                self._events.put(ended)
 
     def close(self, *, wait: float = 120.0) -> str | None:
         """Bring the rest and end, however long that takes while something is copied; what is left
@@ -66,6 +65,8 @@ class Tracker(Observer):
                 self._tell(f"{self._left()} still to be copied to {self._target.uri}")
             before = now
             self._thread.join(wait)
+        if isinstance(self._error, TrackingHeld):
+            return str(self._error)
         if self._thread.is_alive() and self._error is None:
             return self._slow(wait)
         if self._thread.is_alive() or self._missed:
@@ -94,6 +95,13 @@ class Tracker(Observer):
         )
 
     def _work(self) -> None:
+        try:
+            self._copy()
+        finally:
+            if self._recorder is not None:
+                self._recorder.release()
+
+    def _copy(self) -> None:
         self._try(self._open)
         beaten = time.monotonic()
         while True:
@@ -141,6 +149,8 @@ class Tracker(Observer):
         # whatever the client raises, tracking must not stop a grid; the end of the grid tries again
         # and reports
         except Exception as error:  # noqa: BLE001
+            if isinstance(error, LeaseLost):
+                self._recorder = None
             self._missed += events
             self._error = error
             self._retry_at = time.monotonic() + self._pause
@@ -154,12 +164,23 @@ class Tracker(Observer):
             self._recorder = recorder
         return self._recorder
 
+    def _open_last(self) -> Recorder:
+        """Open at the end: another driver of the same grid may be about to end, too."""
+        end = time.monotonic() + LAST
+        while True:
+            try:
+                return self._open()
+            except TrackingHeld:
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(0.5)
+
     def _finish_up(self) -> None:
         """Bring the rest; what was missed is found by comparing the ledger with the runs, apart
         from trials that a search pruned.
         """
         try:
-            recorder = self._open()
+            recorder = self._open_last()
             self._error = None
             if self._again:
                 recorder.take(self._again)

@@ -1,124 +1,54 @@
 """Running a grid: Ray Tune executes stages and trials, of which it gets only the keys, in the order
 that `Sweep` gives.
-
-Workers between two steps: Tune ends those that it does not need at once, and a worker that is
-started anew loads its libraries for seconds.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import ray
 from ray import tune
-from ray.tune.execution import tune_controller
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
-from ray.tune.utils.object_cache import _ObjectCache
 
-from raxalign.errors import StorageError
+from raxalign.errors import ResourceError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.sweep.cluster import connect, disconnect, remove_scratch, scratch_folder
+from raxalign.sweep.events import Hear, Over
 from raxalign.sweep.gpu_shares import settle
 from raxalign.sweep.job import Job
 from raxalign.sweep.losses import GIVEN_UP, Recoveries, cause_of
-from raxalign.sweep.nodes import find_nodes, refuse_impossible, wait_for_named
-from raxalign.sweep.observer import Observer
+from raxalign.sweep.machines import signed
 from raxalign.sweep.order import Needs
-from raxalign.sweep.placement import GroupWaits, remove_groups_of_dead_drivers
-from raxalign.sweep.room import DRIVER, Room
-from raxalign.sweep.running import Sweep
-from raxalign.sweep.shared import signed
+from raxalign.sweep.room import (
+    DRIVER,
+    Room,
+    demand,
+    find_nodes,
+    refuse_impossible,
+    wait_for_named,
+)
+from raxalign.sweep.running import Summary, Sweep
 from raxalign.sweep.source import Source, Whole
-from raxalign.sweep.stage import run_stage
-from raxalign.sweep.trial import TRAINED_ONLY, keep_failure, run_inline
+from raxalign.sweep.work import TRAINED_ONLY, keep_failure, run_inline, run_stage
 
-KEPT = 60.0
-"""Seconds for which workers stay that have nothing to do. After that all but one are ended, so that
-a cluster can give back their nodes."""
+COMING = 1800.0  # seconds for a node that a cluster may start, where none that is there is enough
 
 
-class IdleWorkers(_ObjectCache):  # type: ignore[misc]
-    """Tune's cache of idle workers, which keeps all of them for a minute, and not only one.
-
-    Where a step waits that needs something else than an idle worker holds, the worker is ended, as
-    Tune does it: it may hold what the step waits for.
-    """
-
-    def __init__(self, may_keep_one: bool = True, clock: Callable[[], float] = time.monotonic):
-        super().__init__(may_keep_one)
-        self._clock = clock
-        self._since: dict[int, float] = {}  # id of a worker -> when it became idle
-
-    def cache_object(self, key: Any, obj: Any) -> bool:
-        """Keep a worker that holds `key`, unless it is in the way; return whether it is kept."""
-        if self._others_wait(key) and not self._wanted(key, 1):
-            return False
-        self._cached_objects[key].append(obj)
-        self._num_cached_objects += 1
-        self._since[id(obj)] = self._clock()
-        return True
-
-    def pop_cached_object(self, key: Any) -> Any:
-        """Return a worker that holds `key`, which is no longer idle; None where there is none."""
-        worker = super().pop_cached_object(key)
-        self._since.pop(id(worker), None)
-        return worker
-
-    def flush_cached_objects(self, force_all: bool = False) -> Iterator[Any]:
-        """Yield the workers that are to be ended: with `force_all` all of them."""
-        for key, workers in self._cached_objects.items():
-            for worker in list(workers):
-                if force_all or self._is_over(key, worker):
-                    workers.remove(worker)
-                    self._num_cached_objects -= 1
-                    del self._since[id(worker)]
-                    yield worker
-
-    def _is_over(self, key: Any, worker: Any) -> bool:
-        """Whether an idle worker is in the way, or has had nothing to do for too long."""
-        if self._wanted(key):
-            return False
-        late = self._clock() - self._since[id(worker)] >= KEPT and self._num_cached_objects > 1
-        return late or self._others_wait(key)
-
-    def _wanted(self, key: Any, more: int = 0) -> bool:
-        """Whether as many steps wait that hold `key` as there are workers, and `more`, for them."""
-        return bool(len(self._cached_objects[key]) + more <= self._max_num_objects[key])
-
-    def _others_wait(self, key: Any) -> bool:
-        """Whether a step waits that holds something else."""
-        return any(count for other, count in self._max_num_objects.items() if other != key)
-
-
-def keep_idle_workers() -> None:
-    """Have Tune keep idle workers in this process. It has no option for it."""
-    tune_controller._ObjectCache = IdleWorkers
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How a grid ended: trials done now, done before, failed (trial key -> message), and pruned."""
-
-    done: int
-    cached: int
-    failed: dict[str, str]
-    pruned: int = 0
-
-
-def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = None) -> Summary:
+def run_grid(plan: Plan, job: Job, hear: Hear, *, address: str | None = None) -> Summary:
     """Run what the ledger lacks of a plan. Raises `ResourceError` before anything starts where the
     cluster can never give what a trial asks for.
     """
-    return run_sweep(Whole(plan), job, observer, name=plan.name, address=address)
+    return run_sweep(Whole(plan), job, hear, name=plan.name, address=address)
 
 
 def run_sweep(
-    source: Source, job: Job, observer: Observer, *, name: str, address: str | None = None
+    source: Source, job: Job, hear: Hear, *, name: str, address: str | None = None
 ) -> Summary:
     """Run what the ledger lacks of the trials of a source, until it is exhausted.
 
@@ -126,7 +56,7 @@ def run_sweep(
         source: Where the trials come from.
         job: What workers need to know. A source that gives more than one plan has them written
             here: `job.plan` is then empty.
-        observer: Receives what happens.
+        hear: Receives what happens.
         name: The name of the grid.
         address: The cluster to join; None starts Ray on this machine.
 
@@ -137,33 +67,33 @@ def run_sweep(
     connect(address, job)
     try:
         job = signed(job) if address else job
-        remove_groups_of_dead_drivers(observer)
-        job, nodes = settle(job, find_nodes(address), observer)
-        sweep = Sweep(source, job, observer, lambda: Room(job, nodes.now().all(job)))
+        job, nodes = settle(job, find_nodes(address), hear)
+        sweep = Sweep(
+            source, job, hear, lambda: Room(job, nodes.now().all(job)), ray.available_resources
+        )
         sweep.ask()
-        nodes = wait_for_named(job, nodes, observer, training=sweep.groups)
-        refuse_impossible(job, nodes, training=sweep.groups)
+        nodes = wait_for_named(job, nodes, hear, training=sweep.groups)
+        lacking = refuse_impossible(job, nodes, hear, training=sweep.groups)
         if not sweep.over:
-            _tune(sweep, job, name, GroupWaits(lambda: sweep.running_trials, observer))
-            sweep.pass_on(last=True)
+            _tune(sweep, job, name, lacking)
+            sweep.pass_on()
     finally:
         disconnect()
         remove_scratch(job.scratch)
-    observer.grid_finished(len(sweep.counts.failed))
-    return Summary(**vars(sweep.counts))
+    hear(Over(len(sweep.counts.failed)))
+    return sweep.counts
 
 
-def _tune(sweep: Sweep, job: Job, name: str, waits: GroupWaits) -> None:
-    """Let Tune run the steps of a sweep. Its actors are used again for one step after another, but
+def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
+    """Let Tune run the jobs of a sweep. Its actors are used again for one job after another, but
     not beside groups: an idle actor holds what their workers wait for.
     """
-    keep_idle_workers()
     logging.getLogger("ray.tune.tune").addFilter(_is_not_about_failures)
-    step = tune.with_resources(
-        tune.with_parameters(_run_step, job=job), lambda config: _resources(config, job)
+    work = tune.with_resources(
+        tune.with_parameters(_work, job=job), lambda config: _resources(config, job)
     )
     tune.Tuner(
-        step,
+        work,
         tune_config=tune.TuneConfig(
             search_alg=_Ask(sweep),
             scheduler=InOrder(),
@@ -176,13 +106,13 @@ def _tune(sweep: Sweep, job: Job, name: str, waits: GroupWaits) -> None:
             name=f"{name}-{time.time_ns()}",
             storage_path=job.scratch,
             failure_config=tune.FailureConfig(max_failures=-1),  # see Recoveries
-            callbacks=[_Watch(sweep, job, waits)],
+            callbacks=[_Watch(sweep, job, lacking)],
             verbose=0,
         ),
     ).fit()
 
 
-def _run_step(config: dict[str, Any], job: Job) -> None:
+def _work(config: dict[str, Any], job: Job) -> None:
     """Run a stage or a trial in a Tune actor."""
     job = replace(job, plan=config["plan"])
     if "stage" in config:
@@ -196,22 +126,24 @@ def _run_step(config: dict[str, Any], job: Job) -> None:
 
 
 def _is_not_about_failures(record: logging.LogRecord) -> bool:
-    """Drop Tune's list of what did not complete: the observer has heard why, and a step that Tune
+    """Drop Tune's list of what did not complete: the screen has shown why, and a job that Tune
     dropped was run again.
     """
     return not record.getMessage().startswith("Trials did not complete")
 
 
 def _resources(config: Mapping[str, Any], job: Job) -> tune.PlacementGroupFactory:
-    """Return what Tune reserves for a step; the workers of a group reserve their own."""
+    """Return what Tune reserves for a job; the workers of a group reserve their own."""
     if config["needs"] == Needs.GROUP.name:
         return tune.PlacementGroupFactory([{DRIVER: 1}])
-    gpu = {"GPU": job.gpus} if job.gpus and config["needs"] == Needs.WORKER.name else {}
-    return tune.PlacementGroupFactory([{"CPU": float(job.threads), **gpu}])
+    wanted = demand(job)
+    if config["needs"] == Needs.CPUS.name:
+        wanted.pop("GPU", None)
+    return tune.PlacementGroupFactory([wanted])
 
 
 def _trial_name(trial: Any) -> str:
-    """Return the name that a step has with Tune, and its folder."""
+    """Return the name that a job has with Tune, and its folder."""
     config = trial.config
     if "stage" in config:
         return f"stage-{config['stage'][:16]}"
@@ -219,7 +151,7 @@ def _trial_name(trial: Any) -> str:
 
 
 class _Ask(Searcher):  # type: ignore[misc]
-    """The place where Tune asks for the next step."""
+    """The place where Tune asks for the next job."""
 
     def __init__(self, sweep: Sweep) -> None:
         super().__init__()
@@ -230,7 +162,7 @@ class _Ask(Searcher):  # type: ignore[misc]
         return {}
 
     def suggest(self, trial_id: str) -> Any:  # noqa: ARG002
-        """Return a step, None while there is none, or that there will be none."""
+        """Return a job, None while there is none, or that there will be none."""
         return self._sweep.take() or (Searcher.FINISHED if self._sweep.over else None)
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
@@ -244,11 +176,11 @@ class _Ask(Searcher):  # type: ignore[misc]
 
 
 class InOrder(FIFOScheduler):  # type: ignore[misc]
-    """A scheduler that chooses no step: Tune then starts them in the order in which it got them.
+    """A scheduler that chooses no job: Tune then starts them in the order in which it got them.
 
-    The choice of Tune's own scheduler looks through all steps of the grid at each event. It also
-    gives a free worker to a step whose own worker is still loading its libraries, which is then
-    ended: with short steps all workers but one would be started again and again.
+    The choice of Tune's own scheduler looks through all jobs of the grid at each event. It also
+    gives a free worker to a job whose own worker is still loading its libraries, which is then
+    ended: with short jobs all workers but one would be started again and again.
     """
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
@@ -256,10 +188,13 @@ class InOrder(FIFOScheduler):  # type: ignore[misc]
 
 
 class _Watch(tune.Callback):  # type: ignore[misc]
-    """A listener of Tune that passes on what it hears to the sweep."""
+    """A listener of Tune that passes on what it hears to the sweep. `lacking` is what no node that
+    is there can give, where the cluster may start others.
+    """
 
-    def __init__(self, sweep: Sweep, job: Job, waits: GroupWaits) -> None:
-        self._sweep, self._ledger, self._waits = sweep, job.storage.ledger, waits
+    def __init__(self, sweep: Sweep, job: Job, lacking: str | None = None) -> None:
+        self._sweep, self._ledger, self._lacking = sweep, job.storage.ledger, lacking
+        self._begun = time.monotonic()
         self._recoveries = Recoveries(sweep.plan_of, job, sweep.delayed)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -270,6 +205,9 @@ class _Watch(tune.Callback):  # type: ignore[misc]
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:  # noqa: ARG002
         self._sweep.look()
+        waited = time.monotonic() - self._begun
+        if self._lacking is not None and not self._sweep.begun and waited > COMING:
+            raise ResourceError(f"{self._lacking}, and none has come in {COMING / 60:.0f} minutes")
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         self._sweep.started(trial.config)
@@ -279,34 +217,24 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         if result.get(TRAINED_ONLY):
             self._sweep.trained(trial.config)
             return
-        error = result.get("error") or None
-        key = trial.config.get("trial")
+        key, error = trial.config.get("trial"), result.get("error")
         # a worker without the storage cannot keep why it failed
         with suppress(StorageError):
-            if error is not None and key is not None and self._ledger.failure(key) is None:
+            if error and key is not None and self._ledger.failure(key) is None:
                 keep_failure(self._ledger, key, error, "")
-        self._sweep.ended(
-            trial.config,
-            error,
-            result.get("trace", ""),
-            result.get("seconds", 0.0),
-            result.get("pruned", ""),
-        )
+        self._sweep.ended(trial.config, result)
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         self._recoveries.lost(trial)
 
-    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:  # noqa: ARG002
-        self._waits.look()
-
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         message = trial.config.get(GIVEN_UP)
         if message is None:
-            # Tune starts a step without limit. Only where a worker dies while it is given its next
-            # step does it hear of this death twice, start the step, and drop it the second time.
+            # Tune starts a job without limit. Only where a worker dies while it is given its next
+            # job does it hear of this death twice, start the job, and drop it the second time.
             self._sweep.again(trial.config)
             return
-        cause = cause_of(trial)
-        self._sweep.ended(trial.config, message, str(cause or ""))
+        trace = str(cause_of(trial) or "")
+        self._sweep.ended(trial.config, {"error": message, "trace": trace})
         if "trial" in trial.config:
-            keep_failure(self._ledger, trial.config["trial"], message, str(cause or ""))
+            keep_failure(self._ledger, trial.config["trial"], message, trace)

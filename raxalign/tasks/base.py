@@ -304,16 +304,13 @@ class Task(ABC):
         import pyarrow.compute as pc
 
         found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
-        for lang, split in dict.fromkeys((lang, split) for lang, _, split in found):
-            rows = predictions.filter(
-                pc.and_(pc.equal(predictions["lang"], lang), pc.equal(predictions["split"], split))
-            )
-            if len(rows):
-                found |= {
-                    (a, metric, c): cls.sample(rows, metric)
-                    for a, metric, c in found
-                    if (a, c) == (lang, split)
-                }
+        for place in dict.fromkeys((lang, split) for lang, _, split in found):
+            rows = predictions
+            for column, value in zip(("lang", "split"), place, strict=True):
+                rows = rows.filter(pc.equal(rows[column], value))
+            for name in found:
+                if len(rows) and (name[0], name[2]) == place:
+                    found[name] = cls.sample(rows, name[1])
         return found
 
     @abstractmethod

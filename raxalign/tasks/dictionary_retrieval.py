@@ -125,7 +125,7 @@ class DictionaryRetrieval(VectorTask):
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
-    ) -> Iterator[tuple[str, frame.Compared]]:
+    ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Rank the dictionary's words."""
         entries, coverage = self._entries(lang, inputs)
         (src, src_known), (tgt, tgt_known) = (
@@ -142,7 +142,7 @@ class DictionaryRetrieval(VectorTask):
             **coverage,
         }
         if not covered:
-            yield "test", frame.Compared({}, (), notes)
+            yield "test", frame.SplitResult({}, (), notes)
             return
         kept = entries.only(src_known, tgt_known)  # words without a vector are not candidates
         src, tgt = (
@@ -156,7 +156,7 @@ class DictionaryRetrieval(VectorTask):
                 "from_pivot", kept.tgt, kept.src, ranked(tgt, src, kept.pairs[:, ::-1])
             ),
         ]
-        yield "test", frame.Compared(rank_metrics([t["rank"] for t in tables]), tables, notes)
+        yield "test", frame.SplitResult(rank_metrics([t["rank"] for t in tables]), tables, notes)
 
     def _entries(self, lang: str, inputs: TaskInputs) -> tuple[Entries, dict[str, object]]:
         """Read the dictionary of a language; return what of it is in the text too, for the notes.

@@ -120,7 +120,7 @@ class Representation(VectorTask):
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
-    ) -> Iterator[tuple[str, frame.Compared]]:
+    ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Examine the test side."""
         params, layers = self.params, self._layers(aligned.n_layers)
         pairs = read_linked_words(inputs.heldout[lang] / "data")
@@ -150,7 +150,7 @@ class Representation(VectorTask):
             for name, side in zip(("src", "tgt"), linked.read, strict=True)
         }
         values = dict(self._metrics(linked, layers))
-        yield "test", frame.Compared(values, tables, {"sentences": len(pairs.ids), **words})
+        yield "test", frame.SplitResult(values, tables, {"sentences": len(pairs.ids), **words})
 
     def _metrics(
         self, linked: LinkedVectors, layers: tuple[int, ...]

@@ -127,7 +127,7 @@ class Retrieval(frame.VectorTask):
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
-    ) -> Iterator[tuple[str, frame.Compared]]:
+    ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Retrieve on the dev and the test side."""
         seen = SeenTypes(inputs.seen[lang])
         for split, folder in frame.heldout_splits(inputs.heldout[lang]):
@@ -137,7 +137,7 @@ class Retrieval(frame.VectorTask):
             if absent:
                 notes["absent"] = absent
             tables = [answers.predictions(direction) for direction in DIRECTIONS]
-            yield split, frame.Compared(values, tables, {split: notes})
+            yield split, frame.SplitResult(values, tables, {split: notes})
 
     def _answer(
         self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: SeenTypes

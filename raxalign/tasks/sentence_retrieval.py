@@ -143,7 +143,7 @@ class SentenceRetrieval(VectorTask):
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
-    ) -> Iterator[tuple[str, frame.Compared]]:
+    ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Retrieve on the dev and the test side."""
         from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
@@ -172,7 +172,7 @@ class SentenceRetrieval(VectorTask):
                     for way, rows in asked.items()
                 ]
                 values = _values(tables)
-            yield split, frame.Compared(values, tables, {split: notes})
+            yield split, frame.SplitResult(values, tables, {split: notes})
 
 
 def _predictions(

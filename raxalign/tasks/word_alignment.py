@@ -195,7 +195,7 @@ class WordAlignment(VectorTask):
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
-    ) -> Iterator[tuple[str, frame.Compared]]:
+    ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Find and score the links of every split."""
         for split in self.params.data.splits():
             gold = self._read(
@@ -223,7 +223,7 @@ class WordAlignment(VectorTask):
                 "possible": len(np.unique(possible.codes())),
                 "words_unread": unread,
             }
-            yield split, frame.Compared(counts.scores(), [table], {split: notes})
+            yield split, frame.SplitResult(counts.scores(), [table], {split: notes})
 
     def _links(
         self, aligned: AlignedEncoder, gold: GoldPairs, lang: str, pivot: str

@@ -6,12 +6,17 @@ from __future__ import annotations
 
 import logging
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from raxalign.errors import RaxalignError
 from raxalign.plugin_files import blamed
+from raxalign.store.key import digest
+from raxalign.store.lease import ASK, EXPIRY, Holder, Lease, lease
 from raxalign.store.lock import turn
 from raxalign.store.storage import Storage
 
@@ -43,6 +48,10 @@ class TrackingError(RaxalignError):
     """
 
 
+class TrackingHeld(TrackingError):
+    """Another driver copies the runs of the same grid."""
+
+
 @dataclass(frozen=True)
 class Target:
     """Where runs go: a tracking URI, the storage, and the grid file's text (kept with the
@@ -60,6 +69,33 @@ def default_uri(storage: Storage, local: Path) -> str:
     """
     folder = local if storage.is_remote else Path(storage.root.removeprefix("file://"))
     return f"{SQLITE}{folder.absolute()}/mlflow.db"
+
+
+@contextmanager
+def only_writer(target: Target, name: str) -> Iterator[Lease]:
+    """Be the one process that writes the runs of a grid of this storage, until the block ends.
+
+    Raises `TrackingHeld` where another one is, and lives: its own machine knows that, and for
+    others a sign of life within three minutes tells it.
+    """
+    since = time.monotonic()
+
+    def patience(holder: Holder) -> float:
+        if holder.lives() or time.monotonic() - since > EXPIRY + 2 * ASK:
+            raise TrackingHeld(
+                f"another driver, on {holder.host}, copies the runs of {name} to {target.uri}. At"
+                " its end it copies all results of the ledger; if it is killed before, run"
+                " `raxalign sync`"
+            )
+        return EXPIRY
+
+    with lease(target.storage, writer_lock(target.uri, name), patience=patience) as held:
+        yield held
+
+
+def writer_lock(uri: str, name: str) -> str:
+    """Return the name of the lock of who writes the runs of a grid."""
+    return f"runs/{digest([uri, name])[:16]}"
 
 
 def connect(uri: str) -> Any:

@@ -1,6 +1,6 @@
-"""Filling the runs of trials and cells: results from the ledger, curves from the spool.
+"""Writing the runs of trials and cells: results from the ledger, curves from the spool.
 
-What a run already has is read from the run itself, so filling it twice changes nothing.
+What a run already has is read from the run itself, so writing it twice changes nothing.
 """
 
 from __future__ import annotations
@@ -21,18 +21,15 @@ from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.store.storage import Storage
 from raxalign.tracking import runs
 from raxalign.tracking.data import datasets_of
-from raxalign.tracking.registry import PARENT, Change, Entry, Registry
-from raxalign.tracking.runs import Run
+from raxalign.tracking.registry import PARENT, Change, Registry, RunState
 
 _ATTEMPT, _ERROR, _PRUNED = "raxalign.attempt", "raxalign.error", "raxalign.pruned"
 _RESULTS, _CURVES, _DATA = "raxalign.results", "raxalign.curves", "raxalign.datasets"
 _LONGEST_ERROR = 5000  # characters; MLflow takes 8,000
-Find = Callable[[str], Entry | None]
-Make = Callable[[Run, Mapping[str, str]], Entry]
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedTrial:
     """What is known of a trial that ended.
 
     Attributes:
@@ -41,8 +38,6 @@ class Ended:
         error: Why it failed.
         pruned: Where a search ended it early.
         attempts: How many times it was begun since its run was last written.
-        shared: Whether another driver may still run it. Otherwise one that lacks results was
-            killed.
     """
 
     trial: Trial
@@ -50,74 +45,60 @@ class Ended:
     error: str | None = None
     pruned: str = ""
     attempts: int = 0
-    shared: bool = False
 
 
-class Filling:
-    """Fills the runs of one grid.
+class RunWriter:
+    """Writes the runs of one grid.
 
     Args:
         plan: The plan of the grid.
         storage: The storage, which has its ledger and its curves.
-        registry: Where changes go.
-        find: Finds the run of a key.
-        make: Makes a run that was not found.
+        registry: The runs.
+        grid: Returns the run of the grid.
     """
 
     def __init__(
-        self, plan: Plan, storage: Storage, registry: Registry, find: Find, make: Make
+        self, plan: Plan, storage: Storage, registry: Registry, grid: Callable[[], RunState]
     ) -> None:
         self._plan, self._storage, self._ledger = plan, storage, storage.ledger
-        self._runs, self._find, self._new = registry, find, make
+        self._runs, self._grid = registry, grid
 
-    def begin(self, trial: Trial, entry: Entry | None, parent: Entry, attempts: int) -> None:
+    def begin(self, trial: Trial, attempts: int) -> None:
         """Mark a trial as running, which was begun so many times."""
-        wanted = runs.trial_run(self._plan, trial)
-        if entry is None:
-            tags = {PARENT: self._parent(trial, parent), _ATTEMPT: str(attempts)}
-            entry = self._new(wanted, tags)
-        else:
-            attempts += int(entry.tags.get(_ATTEMPT, 0))
-        change = Change(params=wanted.params, tags={_ATTEMPT: str(attempts)}, status="RUNNING")
-        self._runs.save(entry, change)
+        wanted, run = runs.trial_run(self._plan, trial), self._run(trial)
+        tags = {_ATTEMPT: str(attempts + int(run.tags.get(_ATTEMPT, 0)))}
+        self._runs.save(run, Change(params=wanted.params, tags=tags, status="RUNNING"))
 
-    def bring(self, ended: Ended, entry: Entry | None, parent: Entry) -> None:
-        """Bring results, curves and the end of a trial.
-
-        Args:
-            ended: The trial.
-            entry: Its run, where there is one.
-            parent: The run of the grid.
+    def end(self, ended: EndedTrial, run: RunState | None = None) -> None:
+        """Write results, curves and the end of a trial. Its `run` is looked up where it is not
+        given. One that lacks results without an error was killed.
         """
         trial, error = ended.trial, ended.error
-        wanted = runs.trial_run(self._plan, trial)
-        if entry is None:
-            entry = self._new(wanted, {PARENT: self._parent(trial, parent)})
+        run = run or self._run(trial)
         records = with_added(self._plan, self._ledger, self._ledger.read_many(sorted(ended.there)))
-        metrics, tags = self._results(trial, entry, records)
-        points, marks = self._curves(trial, entry)
+        metrics, tags = self._results(trial, run, records)
+        points, marks = self._curves(trial, run)
         if error:
             tags[_ERROR] = error[:_LONGEST_ERROR]
         if ended.attempts:
-            tags[_ATTEMPT] = str(ended.attempts + int(entry.tags.get(_ATTEMPT, 0)))
+            tags[_ATTEMPT] = str(ended.attempts + int(run.tags.get(_ATTEMPT, 0)))
         if ended.pruned:
             tags[_PRUNED] = ended.pruned
         complete = len(records) == len(set(trial.evaluations.values()))
-        status = "FINISHED" if complete or ended.pruned else None if ended.shared else "KILLED"
         change = Change(
             metrics=metrics,
             points=points,
-            params=wanted.params,
-            tags={**tags, **marks},
+            params=runs.trial_run(self._plan, trial).params,
+            tags={**tags, PARENT: self._above(trial), **marks},
             without=() if error else (_ERROR, _PRUNED) if complete else (_ERROR,),
-            status="FAILED" if error else status,
+            status="FAILED" if error else "FINISHED" if complete or ended.pruned else "KILLED",
         )
-        self._runs.save(entry, change)
+        self._runs.save(run, change)
 
-    def bring_cell(self, cell: Cell, compared: Sequence[Compared], entry: Entry | None) -> None:
-        """Bring the means of a cell, and name the data of its trials."""
+    def write_cell(self, cell: Cell, compared: Sequence[Compared]) -> None:
+        """Write the means of a cell, and name the data of its trials."""
         wanted = runs.cell_run(self._plan, cell)
-        entry = entry or self._new(wanted, {})
+        run = self._runs.find(wanted.key) or self._runs.make(wanted)
         data = datasets_of(self._plan, cell)
         mark = digest([asdict(dataset) for dataset in data])
         change = Change(
@@ -125,52 +106,59 @@ class Filling:
             params=wanted.params,
             tags={_DATA: mark},
             status="FINISHED",
-            datasets=data if entry.tags.get(_DATA) != mark else (),
+            datasets=data if run.tags.get(_DATA) != mark else (),
         )
-        self._runs.save(entry, change)
+        self._runs.save(run, change)
 
-    def bring_curves(self, trial: Trial, entry: Entry) -> None:
-        """Bring the curves of a trial that runs."""
-        points, marks = self._curves(trial, entry)
-        self._runs.save(entry, Change(points=points, tags=marks))
+    def write_curves(self, trial: Trial) -> None:
+        """Write the curves of a trial that runs."""
+        run = self._run(trial)
+        points, marks = self._curves(trial, run)
+        self._runs.save(run, Change(points=points, tags=marks))
 
-    def is_whole(self, entry: Entry | None, keys: set[str]) -> bool:
+    def is_whole(self, run: RunState | None, keys: set[str]) -> bool:
         """Return whether a run has all results of its trial."""
-        if entry is None or entry.status != "FINISHED":
+        if run is None or run.status != "FINISHED":
             return False
-        return entry.tags.get(_RESULTS) == runs.results_mark(self._plan, keys)
+        return run.tags.get(_RESULTS) == runs.results_mark(self._plan, keys)
 
-    def _parent(self, trial: Trial, grid: Entry) -> str:
+    def _run(self, trial: Trial) -> RunState:
+        """Return the run of a trial, which is made where there is none."""
+        wanted = runs.trial_run(self._plan, trial)
+        found = self._runs.find(wanted.key)
+        return found or self._runs.make(wanted, {PARENT: self._above(trial)})
+
+    def _above(self, trial: Trial) -> str:
         """Return the id of the run that a trial's is folded below: that of its cell, which is made
         where there is none, or that of the grid.
         """
         if not runs.has_cell(trial):
-            return grid.id
-        cell = self._find(runs.cell_key(trial))
+            return self._grid().id
+        wanted = runs.cell_run(self._plan, trial)
+        cell = self._runs.find(wanted.key)
         if cell is None:
-            wanted = runs.cell_run(self._plan, trial)
-            cell = self._new(wanted, {})
+            cell = self._runs.make(wanted)
             self._runs.save(cell, Change(params=wanted.params))
         return cell.id
 
     def _results(
-        self, trial: Trial, entry: Entry, records: Mapping[str, Mapping[str, Any]]
+        self, trial: Trial, run: RunState, records: Mapping[str, Mapping[str, Any]]
     ) -> tuple[Mapping[str, float], dict[str, str]]:
         """Return the metrics of a trial that its run does not have, and the tags that mark them."""
         mark = runs.results_mark(self._plan, records)
-        if not records or entry.tags.get(_RESULTS) == mark:
+        if not records or run.tags.get(_RESULTS) == mark:
             return {}, {}
         tags = {_RESULTS: mark, **runs.provenance_tags(records.values())}
         return runs.trial_metrics(trial, records), tags
 
     def _curves(
-        self, trial: Trial, entry: Entry
+        self, trial: Trial, run: RunState
     ) -> tuple[list[tuple[str, float, int, int]], dict[str, str]]:
         """Return the points beyond the last step that was copied of each curve, and the tag that
         marks them: a stretch that a resumed training repeats is copied once. The hours of cards are
         one point, the sum over all attempts and workers.
         """
-        brought: dict[str, int] = json.loads(entry.tags.get(_CURVES, "{}"))
+        brought: dict[str, int] = json.loads(run.tags.get(_CURVES, "{}"))
         found = Spool(self._storage, trial.key).read()
         points = [point for point in found if point[2] > brought.get(point[0], -1)]
         last = brought | {name: step for name, _, step, _ in points}

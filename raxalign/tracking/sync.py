@@ -19,9 +19,12 @@ def sync(plan: Plan, target: Target, pruned: Sequence[Event] = ()) -> int:
     with _reported(target):
         recorder = Recorder(plan, target)
         recorder.open()
-        if pruned:
-            recorder.take(pruned)
-        return recorder.close()
+        try:
+            if pruned:
+                recorder.take(pruned)
+            return recorder.close()
+        finally:
+            recorder.release()
 
 
 def keep_report(plan: Plan, target: Target, folder: Path) -> None:
@@ -45,5 +48,7 @@ def _reported(target: Target) -> Iterator[None]:
     """Raise what fails in the block as a `TrackingError` that says whose error it is."""
     try:
         yield
+    except TrackingError:
+        raise
     except Exception as error:
         raise TrackingError(not_copied(target.uri, error)) from error

@@ -11,14 +11,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from raxalign.errors import RaxalignError
+from raxalign.store.lease import locks
 from raxalign.store.storage import Storage
-from raxalign.tracking.client import SQLITE, connect, default_uri
+from raxalign.tracking.client import SQLITE, connect, default_uri, writer_lock
 from raxalign.tracking.database_sync import Copy
-from raxalign.tracking.drivers import Driver, this_driver
-from raxalign.tracking.locks import Turns
 from raxalign.tracking.page import LIST, VIEW, address
 from raxalign.tracking.registry import KIND, search
 
@@ -35,26 +33,17 @@ def end_dead_runs(uri: str, storage: Storage) -> int:
 
     Args:
         uri: the tracking store.
-        storage: the storage, whose clock dates the signs of drivers.
+        storage: the storage, where living drivers hold the locks of their grids.
     """
-    client, this, ended = connect(uri), this_driver(storage), 0
-    with Turns(uri).take():
-        for experiment in client.search_experiments():
-            name = experiment.experiment_id
-            running = list(search(client, name, "attributes.status = 'RUNNING'"))
-            ours = [run for run in running if KIND in run.data.tags]
-            if not ours or _held(client, name, this):
-                continue
-            for run in ours:
+    client, written, ended = connect(uri), locks(storage), 0
+    for experiment in client.search_experiments():
+        if written.get(writer_lock(uri, experiment.name)):
+            continue
+        for run in search(client, experiment.experiment_id, "attributes.status = 'RUNNING'"):
+            if KIND in run.data.tags:
                 client.set_terminated(run.info.run_id, "KILLED")
                 ended += 1
     return ended
-
-
-def _held(client: Any, experiment: str, this: Driver) -> bool:
-    """Whether a living driver has signed on at the run of the grid of an experiment."""
-    grids = search(client, experiment, f"tags.`{KIND}` = 'grid'")
-    return any(this.living(run.data.tags) for run in grids)
 
 
 def _named(port: int) -> dict[str, str]:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
 from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError
-from raxalign.train._progress import Progress
+from raxalign.lazy import torch
+from raxalign.train._progress import TrainProgress
 from raxalign.train.chance import DROPOUT, mix, seed_generators
 from raxalign.train.objective import Objective, Step
 from raxalign.train.precision import arithmetic
 from raxalign.train.prefetch import Ahead
 from raxalign.train.recompute import recomputed
 from raxalign.train.runtime import Runtime
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
 
 
 class MicroBatches:
@@ -34,25 +28,22 @@ class MicroBatches:
         self._blocks = () if runtime.checkpointing == "never" else objective.blocks()
         self._ahead = Ahead(objective, runtime.device, works=runtime.prepares_ahead)
 
-    def recomputes(self, progress: Progress) -> bool:
+    def recomputes(self, progress: TrainProgress) -> bool:
         """Return whether the backward pass computes activations again."""
         asked = progress.recomputes or self._runtime.checkpointing == "always"
         return asked and bool(self._blocks)
 
     def compute(
-        self, number: int, step_of: Callable[[int], Step | None], progress: Progress
+        self, number: int, step_of: Callable[[int], Step | None], progress: TrainProgress
     ) -> tuple[Step, torch.Tensor]:
         """Return a step, and this worker's share of its loss (a scalar), whose gradients are then
-        in the parameters.
+        in the parameters. Raises `RaxalignError` where a single row does not fit.
 
         Args:
             number: The number of the step.
             step_of: Returns the step of a number, in the micro-batches of `progress`; None after
                 the last step.
             progress: Remembers what fits into memory.
-
-        Raises:
-            RaxalignError: A single row does not fit.
         """
         while True:
             step = step_of(number)
@@ -71,7 +62,7 @@ class MicroBatches:
         """End the thread that prepares steps."""
         self._ahead.close()
 
-    def _save_memory(self, step: Step, progress: Progress, error: Exception) -> None:
+    def _save_memory(self, step: Step, progress: TrainProgress, error: Exception) -> None:
         """Choose what needs less memory from now on. Raises `RaxalignError` where nothing does."""
         if self._blocks and not self.recomputes(progress):
             progress.recomputes = True
@@ -85,11 +76,9 @@ class MicroBatches:
         progress.micro = -(-max(map(len, step.micro_batches())) // 2)
 
     def _accumulate(
-        self, step: Step, step_of: Callable[[int], Step | None], progress: Progress
+        self, step: Step, step_of: Callable[[int], Step | None], progress: TrainProgress
     ) -> torch.Tensor:
-        """Return the loss (a scalar) of all micro-batches of this worker; the sum of their
-        gradients is in the parameters.
-        """
+        """Return the loss of this worker's micro-batches, with their gradients in place."""
         self._seed(step, step.rank)
         # autocast is the encoder's own; TF32 must hold in the backward pass too
         precision: Precision = "tf32" if self._runtime.precision == "tf32" else "fp32"

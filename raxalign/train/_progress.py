@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Progress:
+class TrainProgress:
     """Where a training is; all but the tensors of `best` goes into a checkpoint's record.
 
     `micro` and `recomputes` are what was found to fit into memory: the rows of a micro-batch, and
@@ -49,7 +49,7 @@ class Progress:
         return {"fingerprint": fingerprint, **plain}
 
     @classmethod
-    def of(cls, record: Any, best: Tensors | None) -> Progress:
+    def of(cls, record: Any, best: Tensors | None) -> TrainProgress:
         """Return the progress that `record` wrote down. Earlier versions had no `recomputes`."""
         given = {name: record[name] for name in vars(cls()) if name in record}
         scores = [(int(step), float(score)) for step, score in record["scores"]]
@@ -100,7 +100,7 @@ class Saver:
         late = time.monotonic() - self._saved_at >= self.runtime.checkpoint_seconds
         return late and not self.busy
 
-    def save(self, progress: Progress, *, now: bool = False) -> None:
+    def save(self, progress: TrainProgress, *, now: bool = False) -> None:
         """Begin a checkpoint, on the first worker. One of a given step, and one that must be there
         `now`, is waited for. Raises what writing the one before raised.
         """
@@ -131,7 +131,7 @@ class Saver:
         finally:
             self._thread.shutdown()
 
-    def resume(self) -> Progress | None:
+    def resume(self) -> TrainProgress | None:
         """Go back to the last checkpoint, which the first worker reads; None where there is none,
         and then all workers start from the first one's weights.
         """
@@ -148,9 +148,9 @@ class Saver:
             return None
         record, tensors = shared
         restore_training(self.module, self.optimizer, tensors)
-        return Progress.of(record, best)
+        return TrainProgress.of(record, best)
 
-    def finish(self, progress: Progress, *, selected: bool) -> None:
+    def finish(self, progress: TrainProgress, *, selected: bool) -> None:
         """Put the best weights into the module, on every worker, where some were `selected`."""
         if progress.best is not None:
             restore_module(self.module, progress.best)

@@ -7,16 +7,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from raxalign import lazy
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np
 from raxalign.train.chance import ORDER, mix
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = lazy.load("numpy")
 
 Schedule = Literal["constant", "linear", "cosine", "inverse-sqrt"]
 

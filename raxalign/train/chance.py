@@ -6,17 +6,9 @@ the stream's number. The numbers are part of every result: another number is ano
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from raxalign import lazy
-
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
-
+from raxalign.lazy import np, torch
 
 ORDER: Final = 0
 """The order of the rows in one epoch: ``mix(seed, epoch, ORDER)``."""

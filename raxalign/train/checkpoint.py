@@ -22,17 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from raxalign import lazy
+from raxalign.lazy import torch
 from raxalign.store.alive import maker_name, process_of
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.key import file_digest
 from raxalign.store.sealed import seal, unseal
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
-else:
-    torch = lazy.load("torch")
 
 
 def kept_steps(folder: Path) -> int:
@@ -72,9 +69,7 @@ class Checkpoint:
 
 
 def module_state(module: nn.Module) -> Tensors:
-    """Parameters and buffers by name, each shared tensor once; the tensors themselves, not
-    copies.
-    """
+    """Return the parameters and buffers by name, each shared tensor once, not copied."""
     return {
         **{name: p.data for name, p in module.named_parameters()},
         **dict(module.named_buffers()),
@@ -173,9 +168,7 @@ def _publish(aside: Path, final: Path, fingerprint: str) -> None:
 
 
 def read_checkpoint(folder: Path, fingerprint: str) -> Checkpoint | None:
-    """Return the newest whole checkpoint of the training with this fingerprint, tensors on the CPU;
-    None where there is none.
-    """
+    """Return a training's newest whole checkpoint (None: it has none), on the CPU."""
     paths = _steps(folder)
     for path in paths:
         found = _read(path, fingerprint)
@@ -186,9 +179,7 @@ def read_checkpoint(folder: Path, fingerprint: str) -> Checkpoint | None:
 
 
 def _read(path: Path, fingerprint: str) -> Checkpoint | None:
-    """Return a checkpoint; None where it is not whole, which a warning reports, or is of another
-    training.
-    """
+    """Return a checkpoint; None where it is another training's, or damaged (with a warning)."""
     try:
         record = unseal((path / _RECORD).read_bytes())
         if record["fingerprint"] != fingerprint:
@@ -203,9 +194,7 @@ def _read(path: Path, fingerprint: str) -> Checkpoint | None:
 
 
 def _tensors(path: Path, files: Mapping[str, str]) -> tuple[Tensors, Tensors | None]:
-    """Return the state and the best weights of a checkpoint. Raises `ValueError` for a file whose
-    bytes are not those that were written.
-    """
+    """Return the state and the best weights. Raises `ValueError` for a file that changed."""
     from safetensors.torch import load_file
 
     for name in files:

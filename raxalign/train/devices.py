@@ -6,16 +6,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
-from raxalign import lazy
-
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
+from raxalign.lazy import np, torch
 
 T = TypeVar("T")
 
@@ -23,21 +16,15 @@ T = TypeVar("T")
 def on_device(
     array: np.ndarray, device: torch.device | str, dtype: torch.dtype | None = None
 ) -> torch.Tensor:
-    """Return an array as a tensor on a device. On the CPU it shares the memory of the array.
+    """Return an array as a tensor on a device, of a `dtype` to which the host converts it (None: as
+    it is). On the CPU it shares the memory of the array.
 
     A plain copy to a GPU waits until the GPU has done all that it was given before. This one is
     from pinned memory and takes its turn in the queue, so that the host goes on at once. What
     `pinned` returned is not pinned again.
-
-    Args:
-        array: The array.
-        device: The device.
-        dtype: The type of the tensor (None: that of the array). It is converted on the host.
     """
     tensor = _tensor_of(array, device)
-    if dtype is not None:
-        tensor = tensor.to(dtype)
-    return to_device(tensor, device)
+    return to_device(tensor if dtype is None else tensor.to(dtype), device)
 
 
 def to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
@@ -56,9 +43,7 @@ def pinned(value: T, device: torch.device | str) -> T:
 
 
 def current(device: torch.device | str) -> AbstractContextManager[object]:
-    """A block in which a thread's memory is pinned for a device: threads begin with the first
-    one.
-    """
+    """A block in which a thread's memory is pinned for a device, not for the first one."""
     chosen = torch.device(device)
     return torch.cuda.device(chosen) if chosen.type == "cuda" else nullcontext()
 
@@ -79,18 +64,13 @@ def _pinned(value: object) -> object:
 
 
 def _tensor_of(array: np.ndarray, device: torch.device | str) -> torch.Tensor:
-    """An array as a tensor of the host.
-
-    PyTorch uses pinned memory again as soon as nobody holds it and the copies from it are done. It
-    knows of a copy only by the tensor that the memory belongs to, so that this very tensor is what
-    is copied, and a part of pinned memory is copied on the host first.
+    """PyTorch uses pinned memory again as soon as nobody holds it and the copies from it are done.
+    It knows of a copy only by the tensor that the memory belongs to, so that this very tensor is
+    what is copied, and a part of pinned memory is copied on the host first.
     """
     held: object = array.base
-    if (
-        isinstance(held, torch.Tensor)
-        and tuple(held.shape) == array.shape
-        and held.data_ptr() == array.ctypes.data
-    ):
+    whole = isinstance(held, torch.Tensor) and tuple(held.shape) == array.shape
+    if isinstance(held, torch.Tensor) and whole and held.data_ptr() == array.ctypes.data:
         return held
     tensor = torch.from_numpy(array)
     if torch.device(device).type == "cuda" and tensor.is_pinned():

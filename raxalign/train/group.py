@@ -9,16 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from raxalign import lazy
 from raxalign.errors import PeerLost
-
-if TYPE_CHECKING:
-    import torch
-    import torch.distributed
-else:
-    torch = lazy.load("torch")
+from raxalign.lazy import torch
 
 ValueT = TypeVar("ValueT")
 
@@ -101,9 +95,7 @@ def share_value(value: object) -> object:
 
 
 def gather_values(value: ValueT, workers: int) -> list[ValueT]:
-    """Return the values of all `workers` (plain data, or arrays and tensors on the CPU), by their
-    ranks, on every worker.
-    """
+    """Return the values of all `workers` (plain data, arrays on the CPU), by their ranks."""
     values: list[Any] = [None] * workers
     with _together():
         torch.distributed.all_gather_object(values, value)

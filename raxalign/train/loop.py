@@ -6,27 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
 from raxalign.caveats import listener
 from raxalign.errors import RaxalignError, TrainingDiverged
+from raxalign.lazy import torch
 from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
 from raxalign.train._micro_batches import MicroBatches, is_out_of_memory
-from raxalign.train._progress import Progress, Saver
+from raxalign.train._progress import Saver, TrainProgress
 from raxalign.train._schedule import RowOrder, Schedule, TrainSettings, rate_at
 from raxalign.train.checkpoint import copied, module_state
 from raxalign.train.group import agree, gather_values, sum_gradients
 from raxalign.train.objective import Objective, Step
-from raxalign.train.reading import Reading
+from raxalign.train.reading import LossReader
 from raxalign.train.runtime import Moment, Pruned, Runtime, Watch
 from raxalign.train.sharing import sharing
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
 
 __all__ = ["Fitted", "KeepBest", "Schedule", "TrainSettings", "TrainingDiverged", "fit"]
 
@@ -108,9 +102,7 @@ def fit(
 
 
 def adam(parameters: list[torch.nn.Parameter], settings: TrainSettings) -> torch.optim.AdamW:
-    """Adam with decoupled weight decay on matrices alone: biases and norms are vectors, and do not
-    decay. Without decay it is plain Adam.
-    """
+    """AdamW, which decays matrices alone: biases and norms are vectors."""
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": settings.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
@@ -141,19 +133,15 @@ class _Loop:
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = adam(self.parameters, settings)
         shapes: Json = [[key, list(t.shape)] for key, t in module_state(self.module).items()]
-        self.saver = Saver(
-            self.module,
-            self.optimizer,
-            runtime,
-            runtime.checkpoints / name if runtime.checkpoints else None,
-            digest([repr(settings), n_rows, runtime.seed, name, shapes]),
-        )
+        folder = runtime.checkpoints / name if runtime.checkpoints else None
+        fingerprint = digest([repr(settings), n_rows, runtime.seed, name, shapes])
+        self.saver = Saver(self.module, self.optimizer, runtime, folder, fingerprint)
         # without dropout nothing depends on who computes which rows
         self.shares = (runtime.shares if settings.dropout else 0) or runtime.world_size
         self.micro = max(1, -(-settings.batch_size // self.shares))
-        self.progress = Progress(micro=self.micro)
+        self.progress = TrainProgress(micro=self.micro)
         self.micro_batches = MicroBatches(objective, runtime, name)
-        self.reading = Reading(objective, settings, self.total, runtime, name)
+        self.reading = LossReader(objective, settings, self.total, runtime, name)
 
     def close(self, error: BaseException | None) -> None:
         """End the threads. What went wrong with the last checkpoint is a note on the error that
@@ -202,13 +190,15 @@ class _Loop:
         cut = self.settings.dropout and self.progress.micro < self.micro
         if workers > 1:
             cut = any(gather_values(cut, workers))
-        losses = not_lowered(self.progress.losses, self.objective.comparable_from)
-        if found is not None and losses is not None:
-            found.not_lowered[self.name] = losses
-        falling = still_falling(self.progress.losses, self.objective.comparable_from)
-        if found is not None and falling and self.progress.selected in (None, self.total):
+        if found is None:
+            return
+        losses, start = self.progress.losses, self.objective.comparable_from
+        if (ends := not_lowered(losses, start)) is not None:
+            found.not_lowered[self.name] = ends
+        falling = still_falling(losses, start)
+        if falling and self.progress.selected in (None, self.total):
             found.still_falling[self.name] = falling
-        if found is not None and cut:
+        if cut:
             found.cut_batches[self.name] = None
 
     def advance(self) -> None:
@@ -282,9 +272,7 @@ class _Loop:
         return step == self.total or (step % every == 0 and step >= keep.start)
 
     def maybe_end(self) -> None:
-        """Let the watch hear the scores of a selection. Raise `Pruned` where it ends the training,
-        with a checkpoint at this step.
-        """
+        """Let the watch hear scores. Raise `Pruned`, with a checkpoint, where it ends all."""
         watch, keep = self.runtime.watch, self.keep
         if watch is None or keep is None or keep.watched is None or not self.selects():
             return

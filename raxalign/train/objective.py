@@ -7,16 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from raxalign import lazy
+from raxalign.lazy import np, torch
 from raxalign.train.chance import BATCH, mix
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
     from torch import nn
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
 
 BatchT = TypeVar("BatchT")
 PartT = TypeVar("PartT")
@@ -54,9 +49,7 @@ class Step:
     prepared: Prepared | None = field(default=None, repr=False, compare=False)
 
     def generator(self) -> torch.Generator:
-        """Chance of the global batch (masks, negatives): fresh, on the CPU, the same on every
-        worker and after resuming.
-        """
+        """Return the chance of the global batch, on the CPU, the same on every worker."""
         return torch.Generator().manual_seed(mix(self.seed, self.number, BATCH))
 
     @property
@@ -65,9 +58,7 @@ class Step:
         return self.shares or self.world_size
 
     def share_of(self, positions: np.ndarray) -> int:
-        """Return the number of the share that a micro-batch is a part of, which is the position of
-        the share's first row.
-        """
+        """Return the number of the share of a micro-batch: the position of its first row."""
         return int(positions[0]) % self.n_shares
 
     def micro_batches(self) -> list[np.ndarray]:
@@ -127,9 +118,7 @@ class Objective(ABC):
         """
 
     def end(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
-        """After the optimiser's step, in training mode and without gradients: for averages and
-        queues.
-        """
+        """After the optimiser's step, without gradients: for averages and queues."""
 
 
 class HostSided(Objective, Generic[BatchT, PartT]):
@@ -151,12 +140,8 @@ class HostSided(Objective, Generic[BatchT, PartT]):
 
     @abstractmethod
     def host_part(self, step: Step, batch: BatchT, positions: np.ndarray) -> PartT:
-        """Return what the device is given for one micro-batch.
-
-        Args:
-            step: The step.
-            batch: What `host_batch` returned for it.
-            positions: The rows of the micro-batch, as positions in ``step.rows``.
+        """Return what the device is given for one micro-batch, the rows ``step.rows[positions]``;
+        `batch` is what `host_batch` returned.
         """
 
     @abstractmethod
@@ -166,11 +151,8 @@ class HostSided(Objective, Generic[BatchT, PartT]):
     def prepare(self, step: Step) -> Prepared | None:
         """Return the first half of a step, for all micro-batches of this worker."""
         batch = self.host_batch(step)
-        parts = {
-            int(positions[0]): self.host_part(step, batch, positions)
-            for positions in step.micro_batches()
-        }
-        return Prepared(batch, parts)
+        own = step.micro_batches()
+        return Prepared(batch, {int(p[0]): self.host_part(step, batch, p) for p in own})
 
     def begin(self, step: Step) -> None:
         """Take what was prepared for the global batch, or make it now."""

@@ -20,11 +20,9 @@ BATCH_SIZE = "Rows per training step."
 
 
 def _two_shares(betas: str) -> str:
-    """The text in its one form. Raises `ValueError` for anything but two numbers from 0 to below
-    1.
-    """
+    """The text in one form. Raises `ValueError` for all but two numbers from 0 to below 1."""
     try:
-        first, second = (float(part) for part in betas.split())
+        first, second = pair_of(betas)
     except ValueError:
         first = second = -1.0
     if not (0 <= first < 1 and 0 <= second < 1):
@@ -33,7 +31,7 @@ def _two_shares(betas: str) -> str:
 
 
 def pair_of(betas: str) -> tuple[float, float]:
-    """β1 and β2 of a text that `Betas` has checked."""
+    """Return β1 and β2 of a text. Raises `ValueError` for a text of another form."""
     first, second = map(float, betas.split())
     return first, second
 
@@ -66,36 +64,18 @@ SCHEDULE = Field(
     )
 )
 RateSchedule = Annotated[Schedule, SCHEDULE]
-WeightDecay = Annotated[
-    float,
-    Field(
-        ge=0,
-        allow_inf_nan=False,
-        description="Weight decay of AdamW; biases and norms do not decay.",
-    ),
-]
-Betas = Annotated[
-    str,
-    AfterValidator(_two_shares),
-    Field(
-        description=(
-            "Adam's β1 and β2 with a blank between them: the share of the running means of the"
-            " gradient and of its square that each step keeps."
-        )
-    ),
-]
+_DECAY = "Weight decay of AdamW; biases and norms do not decay."
+WeightDecay = Annotated[float, Field(ge=0, allow_inf_nan=False, description=_DECAY)]
+_BETAS = (
+    "Adam's β1 and β2 with a blank between them: the share of the running means of the gradient and"
+    " of its square that each step keeps."
+)
+Betas = Annotated[str, AfterValidator(_two_shares), Field(description=_BETAS)]
 Epsilon = Annotated[
     _T, Field(gt=0, description="ε of Adam, the constant in the denominator of its update.")
 ]
-Clip = Annotated[
-    _T,
-    Field(
-        ge=0,
-        description=(
-            "Largest norm of the gradient, to which a longer one is scaled down (0: no limit)."
-        ),
-    ),
-]
+_CLIP = "Largest norm of the gradient, to which a longer one is scaled down (0: no limit)."
+Clip = Annotated[_T, Field(ge=0, description=_CLIP)]
 Dropout = Annotated[bool, Field(description="Whether dropout is on during training.")]
 
 
@@ -115,24 +95,12 @@ class LoopOptions(BaseParams):
     dropout: Dropout = True
 
     def settings(self, profile: Mapping[str, Any], *, shuffle: bool = True) -> TrainSettings:
-        """Return the settings of the loop; `profile` has the values of the options that are
-        None.
-        """
-        value = {
+        """Return the settings of the loop; `profile` has what the options leave at None."""
+        value: dict[str, Any] = {
             name: profile[name] if getattr(self, name) is None else getattr(self, name)
             for name in LoopOptions.model_fields
         }
+        changed = {"steps": value["steps"] or None, "clip": value["clip"] or None}
         return TrainSettings(
-            learning_rate=value["learning_rate"],
-            batch_size=value["batch_size"],
-            epochs=value["epochs"],
-            steps=value["steps"] or None,
-            warmup=value["warmup"],
-            schedule=value["schedule"],
-            betas=pair_of(value["betas"]),
-            eps=value["eps"],
-            weight_decay=value["weight_decay"],
-            clip=value["clip"] or None,
-            shuffle=shuffle,
-            dropout=value["dropout"],
+            **{**value, **changed, "betas": pair_of(value["betas"])}, shuffle=shuffle
         )

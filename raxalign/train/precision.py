@@ -14,17 +14,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
 from raxalign.config.run import Precision
 from raxalign.errors import DependencyError, ResourceError
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
-
+from raxalign.lazy import torch
 
 _REMEDY = "install it on every machine, or leave run.compile at false"
 
@@ -72,9 +65,7 @@ def computes(precision: Precision, device: torch.device | str) -> bool:
 
 
 def check_precision(precision: Precision, device: torch.device | str) -> None:
-    """Raise `ResourceError` where a device cannot compute in a precision, so that no result is
-    recorded under a precision that it does not have.
-    """
+    """Raise `ResourceError` where a device cannot compute in a precision."""
     if not computes(precision, device):
         raise ResourceError(
             "run.precision: tf32 requires an NVIDIA card of compute capability 8.0 or higher, and"

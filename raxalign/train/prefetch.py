@@ -24,9 +24,7 @@ class HostTime:
 
     @property
     def hidden(self) -> float:
-        """The share of the preparation that ran while the device had work; 0 where there was no
-        preparation.
-        """
+        """The share of the preparation that ran while the device had work (0: there was none)."""
         return max(0.0, 1 - self.waited / self.made) if self.made else 0.0
 
 
@@ -44,14 +42,6 @@ def timing() -> Iterator[HostTime]:
         _LISTENER.reset(token)
 
 
-@dataclass(frozen=True)
-class _Made:
-    """What was prepared (None: the objective cannot), and the seconds that it took."""
-
-    prepared: Prepared | None
-    seconds: float
-
-
 class Ahead:
     """Prepares the steps of one training, each one step ahead where it was asked for.
 
@@ -63,64 +53,48 @@ class Ahead:
     def __init__(self, objective: Objective, device: str, *, works: bool) -> None:
         """Make one that has prepared nothing; without `works` it never prepares anything."""
         self._objective, self._device, self._works = objective, device, works
-        self._pool: ThreadPoolExecutor | None = None
-        self._next: tuple[Step, Future[_Made]] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="raxalign-ahead")
+        self._next: tuple[tuple[int, int], Future[tuple[Prepared | None, float]]] | None = None
         self._is_first = True
 
     def ask(self, step: Step | None) -> None:
-        """Have a step prepared by the thread (None: there is none). What was asked for before and
-        not taken is dropped.
-        """
-        if not self._works or step is None:
-            return
-        self._drop()
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="raxalign-ahead")
-        self._next = (step, self._pool.submit(self._make, step))
+        """Have a step prepared by the thread (None: there is none)."""
+        if self._works and step is not None:
+            self._drop()
+            self._next = ((step.number, step.micro), self._thread.submit(self._make, step))
 
     def take(self, step: Step) -> Step:
-        """Return a step with what was prepared for it, by the thread or else now. Raises what
-        preparing it raised.
-        """
+        """Return a step with what was prepared for it; raises what preparing it raised."""
         if not self._works:
             return step
         began = time.perf_counter()
-        if self._next is not None and _same(self._next[0], step):
+        if self._next is not None and self._next[0] == (step.number, step.micro):
             future, self._next = self._next[1], None
-            made = future.result()
+            prepared, seconds = future.result()
         else:  # the first step, or micro-batches that became smaller
             self._drop()
-            made = self._make(step)
-        self._count(made.seconds, time.perf_counter() - began)
-        return replace(step, prepared=made.prepared)
+            prepared, seconds = self._make(step)
+        spent, is_first, self._is_first = _LISTENER.get(), self._is_first, False
+        if spent is not None and not is_first:
+            spent.made += seconds
+            spent.waited += time.perf_counter() - began
+        return replace(step, prepared=prepared)
 
     def close(self) -> None:
         """End the thread; what it is at is waited for, and its result and error are dropped."""
         self._drop()
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
+        self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _make(self, step: Step) -> _Made:
+    def _make(self, step: Step) -> tuple[Prepared | None, float]:
+        """What is prepared (None: the objective cannot), and the seconds that it takes."""
         began = time.perf_counter()
         with current(self._device):
             prepared = self._objective.prepare(step)
             if prepared is not None:
                 prepared = replace(prepared, parts=pinned(prepared.parts, self._device))
-        return _Made(prepared, time.perf_counter() - began)
+        return prepared, time.perf_counter() - began
 
     def _drop(self) -> None:
         if self._next is not None:
             self._next[1].cancel()
             self._next = None
-
-    def _count(self, made: float, waited: float) -> None:
-        spent, is_first, self._is_first = _LISTENER.get(), self._is_first, False
-        if spent is not None and not is_first:
-            spent.made += made
-            spent.waited += waited
-
-
-def _same(one: Step, other: Step) -> bool:
-    """Whether two steps of a training have the same micro-batches."""
-    return (one.number, one.micro) == (other.number, other.micro)

@@ -1,37 +1,31 @@
 """The losses of a training on their way from the device: read some steps at a time, checked and
-reported.
-
-How many tokens a training reads in a second, for who watches it.
+reported, with the tokens per second.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from raxalign import lazy
+from raxalign.lazy import torch
 from raxalign.losses import Course, check_step
 from raxalign.train._schedule import TrainSettings, rate_at
 from raxalign.train.objective import Objective
 from raxalign.train.runtime import TOKENS, Runtime
 
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
-
 
 class TokenRate:
-    """Counts the tokens that pass the word embeddings of a module, until it is closed. It never
-    waits for the device.
-    """
+    """Counts the tokens that pass a module's word embeddings. It never waits for the device."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._count, self._since = 0, time.monotonic()
-        self._hooks = [
-            embedding.register_forward_pre_hook(self._add) for embedding in _of_words(module)
-        ]
+        words: dict[str, torch.nn.Embedding] = {}  # of embeddings next to each other the largest
+        for name, part in module.named_modules():
+            if isinstance(part, torch.nn.Embedding):
+                parent = name.rpartition(".")[0]
+                words[parent] = max(words.get(parent, part), part, key=lambda e: e.num_embeddings)
+        self._hooks = [part.register_forward_pre_hook(self._add) for part in words.values()]
 
     def take(self) -> float | None:
         """Return the tokens per second since this was last called; None where none were read."""
@@ -49,19 +43,6 @@ class TokenRate:
             self._count += given[0].numel()
 
 
-def _of_words(module: torch.nn.Module) -> list[torch.nn.Embedding]:
-    """Return the word embeddings: of the embeddings next to each other, the largest."""
-    found: dict[str, torch.nn.Embedding] = {}
-    for name, part in module.named_modules():
-        parent = name.rpartition(".")[0]
-        known = found.get(parent)
-        if isinstance(part, torch.nn.Embedding) and (
-            known is None or part.num_embeddings > known.num_embeddings
-        ):
-            found[parent] = part
-    return list(found.values())
-
-
 EVERY = 16
 """The most steps whose losses the host leaves on the device: to read them it waits for the
 device.
@@ -72,7 +53,7 @@ SECONDS = 1.0
 _CURVE_POINTS = 100
 
 
-class Reading:
+class LossReader:
     """Reads the losses of one training. Whatever is kept of a training, as a checkpoint or as the
     best weights, is kept after the losses up to there were read.
     """
@@ -85,14 +66,8 @@ class Reading:
         runtime: Runtime,
         name: str,
     ) -> None:
-        """Make one that has read nothing.
-
-        Args:
-            objective: What is minimised.
-            settings: The settings of the training.
-            total: The number of its steps.
-            runtime: Receives the curves, on the first worker.
-            name: The name of the training in curves and messages.
+        """Make one that has read nothing of a training of `total` steps. `runtime` receives the
+        curves, on the first worker.
         """
         self._objective, self._settings, self._total = objective, settings, total
         self._runtime, self._name = runtime, name
@@ -100,9 +75,7 @@ class Reading:
         self._tokens, self._read_at = TokenRate(objective.module), time.monotonic()
 
     def add(self, loss: torch.Tensor, norm: torch.Tensor) -> None:
-        """Take the loss of a step and the norm of its gradient, scalars that may not be computed
-        yet.
-        """
+        """Take a step's loss and the norm of its gradient, which may not be computed yet."""
         self._unread.append(torch.stack([loss, norm]))
 
     def due(self) -> bool:
@@ -126,16 +99,9 @@ class Reading:
             self._report(losses)
 
     def check(self, losses: list[float], fault: str) -> None:
-        """Raise `TrainingDiverged` where the losses show it, or where something else is not finite
-        (`fault`).
-        """
-        course = Course(
-            self._name,
-            self._total,
-            self._settings.learning_rate,
-            self._objective.comparable_from,
-            self._objective.loss_unit,
-        )
+        """Raise `TrainingDiverged` where the losses, or something else (`fault`), show it."""
+        goal, rate = self._objective, self._settings.learning_rate
+        course = Course(self._name, self._total, rate, goal.comparable_from, goal.loss_unit)
         check_step(course, losses, rate_at(self._settings, len(losses) - 1, self._total), fault)
 
     def _report(self, losses: list[float]) -> None:

@@ -8,13 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from raxalign import lazy
+from raxalign.lazy import torch
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
-else:
-    torch = lazy.load("torch")
 
 _CACHES = ("past_key_values", "cache")
 """The names by which blocks take keys and values of earlier passes (the second one in XLM)."""

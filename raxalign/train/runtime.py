@@ -49,9 +49,7 @@ class Watch(Protocol):
 
 
 class Pruned(Exception):
-    """A training was ended early by its watch. Its checkpoint is at this step, so that it can go on
-    from there.
-    """
+    """A training was ended early by its watch, with a checkpoint at this step."""
 
     def __init__(self, name: str, at: Moment) -> None:
         self.at = at
@@ -110,7 +108,5 @@ class Runtime:
 
     @property
     def prepares_ahead(self) -> bool:
-        """Whether a thread prepares the next step. On a CPU it would take the cores from the step
-        that is being computed.
-        """
+        """Whether a thread prepares the next step. On a CPU it would take the step's cores."""
         return self.device.startswith("cuda") if self.prefetch is None else self.prefetch

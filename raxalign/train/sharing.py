@@ -12,21 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from raxalign import lazy
 from raxalign.errors import TrainingDiverged
+from raxalign.lazy import np, torch
 from raxalign.train.chance import DEV, mix
 from raxalign.train.group import gather_values
 from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
-
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
 
 PartT = TypeVar("PartT")
 FoundT = TypeVar("FoundT")

@@ -1,4 +1,4 @@
-"""Retrieval by part of speech and by frequency: bins, groups and ranks by hand."""
+"""Retrieval by part of speech and by frequency: all by hand."""
 
 from __future__ import annotations
 
@@ -120,12 +120,8 @@ def test_rank_differences_fall_into_half_open_bins() -> None:
 
 
 def test_equally_frequent_words_share_a_rank() -> None:
-    assert frequency_ranks([["x", "y"], ["y", "z", "z"], ["y", "w"]]) == {
-        "y": 1,
-        "z": 2,
-        "x": 3,
-        "w": 3,
-    }
+    ranks = frequency_ranks([["x", "y"], ["y", "z", "z"], ["y", "w"]])
+    assert ranks == {"y": 1, "z": 2, "x": 3, "w": 3}
 
 
 def test_tags_of_words_and_of_places() -> None:

@@ -27,22 +27,23 @@ class Macro(ClassificationTask):
     main_metric = "macro_f1"
 
 
-def sample(task, predictions, lang, metric, split):
-    return task.samples(predictions, [(lang, metric, split)])[lang, metric, split]
+def sample(task, predictions, metric, lang="de"):
+    name = (lang, metric, "test")
+    return task.samples(predictions, [name])[name]
 
 
-def table(**columns):
+def value(task, predictions, metric):
+    return pytest.approx(sample(task, predictions, metric).value)
+
+
+def table(lang="de", **columns):
     n = len(next(iter(columns.values())))
-    return pa.table({"lang": ["de"] * n, "split": ["test"] * n, **columns})
+    return pa.table({"lang": [lang] * n, "split": ["test"] * n, **columns})
 
 
 def test_accuracy_of_labels():
     found = sample(
-        Xnli,
-        table(id=[0, 1, 2, 3], label=list("abca"), predicted=list("abcc")),
-        "de",
-        "accuracy",
-        "test",
+        Xnli, table(id=[0, 1, 2, 3], label=list("abca"), predicted=list("abcc")), "accuracy"
     )
     assert (found.value, found.units.tolist()) == (0.75, [0, 1, 2, 3])
 
@@ -51,9 +52,7 @@ def test_premises_are_the_units_where_they_are_known():
     found = sample(
         Xnli,
         table(id=[0, 1, 2], premise=["x", "x", "y"], label=list("aaa"), predicted=list("aba")),
-        "de",
         "accuracy",
-        "test",
     )
     assert len(found.units) == 2
     assert found.value == pytest.approx(2 / 3)
@@ -73,72 +72,35 @@ def test_word_pairs_are_counted_by_sentence_and_averaged_over_directions():
         **first,
     )
     pairs = pairs.append_column("correct_first", pa.array([True, None, False, False, None]))
-    assert sample(Retrieval, pairs, "de", "contextual_accuracy", "test").value == pytest.approx(
-        2 / 3
-    )  # to_pivot alone has unseen pairs
-    every = sample(Retrieval, pairs, "de", "contextual_accuracy_all", "test")
+    # to_pivot alone has unseen pairs
+    assert value(Retrieval, pairs, "contextual_accuracy") == 2 / 3
+    every = sample(Retrieval, pairs, "contextual_accuracy_all")
     assert (every.value, every.units.tolist()) == (pytest.approx((2 / 3 + 1) / 2), [7, 8])
-    assert sample(Retrieval, pairs, "de", "noncontextual_accuracy", "test").value == 0.5
-    assert (
-        sample(Retrieval, pairs, "de", "noncontextual_accuracy_all", "test").value == (0.5 + 0) / 2
-    )
-    assert (
-        sample(
-            Retrieval, pairs.drop_columns("correct_first"), "de", "noncontextual_accuracy", "test"
-        )
-        is None
-    )
-    assert sample(
-        Retrieval, pairs, "de", "contextual_accuracy_all_to_pivot", "test"
-    ).value == pytest.approx(2 / 3)
-    assert sample(Retrieval, pairs, "de", "contextual_accuracy_pairs", "test") is None
+    assert value(Retrieval, pairs, "noncontextual_accuracy") == 0.5
+    assert value(Retrieval, pairs, "noncontextual_accuracy_all") == (0.5 + 0) / 2
+    alone = pairs.drop_columns("correct_first")
+    assert sample(Retrieval, alone, "noncontextual_accuracy") is None
+    assert value(Retrieval, pairs, "contextual_accuracy_all_to_pivot") == 2 / 3
+    assert sample(Retrieval, pairs, "contextual_accuracy_pairs") is None
 
 
 def test_pairs_with_one_sentence_of_the_pivot_are_one_unit():
-    flags = {
-        "identical": [False] * 3,
-        "unseen": [True] * 3,
-        "first": [True] * 3,
-        "first_unseen": [True] * 3,
-    }
-    pairs = table(
-        direction=["to_pivot"] * 3,
-        id=[7, 8, 9],
-        unit=[5, 5, 6],
-        correct=[True, False, True],
-        **flags,
-    )
-    assert sample(Retrieval, pairs, "de", "contextual_accuracy", "test").units.tolist() == [5, 6]
+    flags = dict.fromkeys(("unseen", "first", "first_unseen"), [True] * 3)
+    flags |= {"direction": ["to_pivot"] * 3, "identical": [False] * 3}
+    pairs = table(id=[7, 8, 9], unit=[5, 5, 6], correct=[True, False, True], **flags)
+    assert sample(Retrieval, pairs, "contextual_accuracy").units.tolist() == [5, 6]
 
 
-def test_entity_scores_are_ratios_of_sums():
-    counts = table(
-        id=[0, 1],
-        n_gold=[3, 1],
-        n_predicted=[2, 2],
-        n_right=[2, 0],
-        n_tokens=[5, 5],
-        n_tokens_right=[4, 3],
-    )
-    assert sample(Ner, counts, "de", "f1", "test").value == pytest.approx(2 * 2 / (4 + 4))
-    assert sample(Ner, counts, "de", "precision", "test").value == pytest.approx(2 / 4)
-    assert sample(Ner, counts, "de", "accuracy", "test").value == pytest.approx(7 / 10)
-
-
-def test_link_scores_are_ratios_of_sums_of_sure_and_possible_links():
-    counts = table(
-        id=[0, 1],
-        n_gold=[2, 1],
-        n_predicted=[2, 2],
-        n_right=[2, 1],
-        n_right_sure=[1, 1],
-        n_wrong=[1, 1],
-    )
-    assert sample(WordAlignment, counts, "de", "precision", "test").value == pytest.approx(3 / 4)
-    assert sample(WordAlignment, counts, "de", "recall", "test").value == pytest.approx(2 / 3)
-    assert sample(
-        WordAlignment, counts, "de", "alignment_error_rate", "test"
-    ).value == pytest.approx(1 - 5 / 7)
+def test_scores_of_entities_and_links_are_ratios_of_sums():
+    numbers = {"n_gold": [3, 1], "n_predicted": [2, 2], "n_right": [2, 0]}
+    counts = table(id=[0, 1], **numbers, n_tokens=[5, 5], n_tokens_right=[4, 3])
+    assert value(Ner, counts, "f1") == 2 * 2 / (4 + 4)
+    assert value(Ner, counts, "precision") == 2 / 4
+    assert value(Ner, counts, "accuracy") == 7 / 10
+    counts = links_table(counted((2, 2, 1, 2), (2, 1, 1, 1)))
+    assert value(WordAlignment, counts, "precision") == 3 / 4
+    assert value(WordAlignment, counts, "recall") == 2 / 3
+    assert value(WordAlignment, counts, "alignment_error_rate") == 1 - 5 / 7
 
 
 @st.composite
@@ -148,14 +110,8 @@ def link_counts(draw):
     for _ in range(draw(st.integers(1, 6))):
         right_sure = draw(st.integers(0, 2))
         right = right_sure + draw(st.integers(0, 2))
-        rows.append(
-            (
-                right + draw(st.integers(0, 2)),
-                right,
-                right_sure,
-                right_sure + draw(st.integers(0, 2)),
-            )
-        )
+        found, sure = (least + draw(st.integers(0, 2)) for least in (right, right_sure))
+        rows.append((found, right, right_sure, sure))
     return LinkCounts(*np.array(rows).T)
 
 
@@ -185,11 +141,11 @@ def test_the_sample_of_a_link_score_is_of_that_score(counts):
     """Its influence is the derivative of the score by the weight of a sentence pair."""
     values, predictions = counts.scores(), links_table(counts)
     for metric, value in values.items():
-        found = sample(WordAlignment, predictions, "de", metric, "test")
+        found = sample(WordAlignment, predictions, metric)
         assert found.value == pytest.approx(value), metric
         assert found.influence().sum() == pytest.approx(0, abs=1e-12)
     if min(counts.found.sum(), counts.sure.sum(), counts.right_sure.sum()) > 0:
-        slopes = sample(WordAlignment, predictions, "de", "f1", "test").influence()
+        slopes = sample(WordAlignment, predictions, "f1").influence()
         assert slopes == pytest.approx([slope(counts, i) for i in range(len(slopes))], abs=1e-5)
 
 
@@ -227,7 +183,7 @@ def tag_counts(*rows):
 )
 def test_entity_scores_of_nothing_are_0_for_each_model(rows, values):
     for metric, value in zip(("f1", "precision", "recall"), values, strict=True):
-        found = sample(Ner, tag_counts(*rows), "de", metric, "test")
+        found = sample(Ner, tag_counts(*rows), metric)
         assert found.value == pytest.approx(value), metric
         assert np.isfinite(found.influence()).all()
 
@@ -242,13 +198,7 @@ labels = st.lists(
 def test_macro_f1_is_the_mean_over_models_whatever_labels_each_gives(models):
     rows = [(f"m{n}", i, *pair) for n, model in enumerate(models) for i, pair in enumerate(model)]
     toward, ids, gold, predicted = (list(column) for column in zip(*rows, strict=True))
-    found = sample(
-        Macro,
-        table(toward=toward, id=ids, label=gold, predicted=predicted),
-        "de",
-        "macro_f1",
-        "test",
-    )
+    found = sample(Macro, table(toward=toward, id=ids, label=gold, predicted=predicted), "macro_f1")
     each = [
         macro_f1(*(np.array([ord(x) for x in side]) for side in zip(*m, strict=True)))
         for m in models
@@ -258,13 +208,7 @@ def test_macro_f1_is_the_mean_over_models_whatever_labels_each_gives(models):
 
 
 def test_questions_on_one_context_are_one_unit():
-    found = sample(
-        Mlqa,
-        table(id=["q1", "q2", "q3"], context=[4, 4, 9], f1=[1.0, 0.5, 0.0]),
-        "de",
-        "f1",
-        "test",
-    )
+    found = sample(Mlqa, table(id=["q1", "q2", "q3"], context=[4, 4, 9], f1=[1.0, 0.5, 0.0]), "f1")
     assert (found.value, len(found.units)) == (0.5, 2)
 
 
@@ -275,15 +219,10 @@ def test_ranks_of_both_directions():
         rank=[1.0, 4.0, 2.0],
         correct=[True, False, False],
     )
-    assert sample(DictionaryRetrieval, ranks, "de", "mrr", "test").value == pytest.approx(
-        ((1 + 0.25) / 2 + 0.5) / 2
-    )
-    assert sample(
-        DictionaryRetrieval, ranks, "de", "precision_at_1", "test"
-    ).value == pytest.approx(0.25)
-    assert (
-        len(sample(DictionaryRetrieval, ranks, "de", "mrr", "test").units) == 3
-    )  # a word of one language is not the same word of the other
+    assert value(DictionaryRetrieval, ranks, "mrr") == ((1 + 0.25) / 2 + 0.5) / 2
+    assert value(DictionaryRetrieval, ranks, "precision_at_1") == 0.25
+    # a word of one language is not the same word of the other
+    assert len(sample(DictionaryRetrieval, ranks, "mrr").units) == 3
 
 
 def dictionary(*rows):
@@ -313,15 +252,15 @@ def test_the_directions_of_a_dictionary_entry_are_one_unit():
     """dog-hund and rom-rom are pairs; where home is best translated by haus, it joins house and
     heim to it: three units of eight queries.
     """
-    found = sample(DictionaryRetrieval, dictionary(*ONE_TO_ONE, *HOUSES, HOME), "de", "mrr", "test")
+    found = sample(DictionaryRetrieval, dictionary(*ONE_TO_ONE, *HOUSES, HOME), "mrr")
     assert found.value == pytest.approx(((1 + 1 + 1 + 1 / 4) / 4 + (1 / 2 + 1 + 1 + 1) / 4) / 2)
     assert (len(found.units), clusters(found, found)) == (8, 3)
-    pairs = sample(DictionaryRetrieval, dictionary(*ONE_TO_ONE), "de", "precision_at_1", "test")
+    pairs = sample(DictionaryRetrieval, dictionary(*ONE_TO_ONE), "precision_at_1")
     assert clusters(pairs, pairs) == 2
     around = interval(one_run(pairs))
     assert around is not None
     assert around.examples == 2
-    one_way = sample(DictionaryRetrieval, dictionary(*HOUSES, HOME), "de", "mrr_to_pivot", "test")
+    one_way = sample(DictionaryRetrieval, dictionary(*HOUSES, HOME), "mrr_to_pivot")
     assert (len(one_way.units), clusters(one_way, one_way)) == (
         2,
         1,
@@ -338,7 +277,7 @@ def clusters(first, second):
 
 def test_methods_with_other_best_translations_are_compared_over_all_that_either_links():
     first, second = (
-        sample(DictionaryRetrieval, dictionary(*ONE_TO_ONE, *HOUSES, home), "de", "mrr", "test")
+        sample(DictionaryRetrieval, dictionary(*ONE_TO_ONE, *HOUSES, home), "mrr")
         for home in (HOME, HEIM)
     )
     assert [clusters(one, one) for one in (first, second)] == [3, 4]
@@ -360,9 +299,7 @@ def test_equal_methods_that_are_right_both_ways_or_not_at_all_are_seldom_told_ap
                 for i in range(n)
                 for way in ("to_pivot", "from_pivot")
             ]
-            both.append(
-                sample(DictionaryRetrieval, dictionary(*rows), "de", "precision_at_1", "test")
-            )
+            both.append(sample(DictionaryRetrieval, dictionary(*rows), "precision_at_1"))
         rejected += compare(*map(one_run, both)).p < 0.05
     assert rejected / trials < 0.07
 
@@ -371,39 +308,29 @@ def test_several_models_of_the_pivot_are_parts():
     found = sample(
         Xnli,
         table(toward=["de", "de", "fr"], id=[0, 1, 0], label=list("aaa"), predicted=list("aba")),
-        "de",
         "accuracy",
-        "test",
     )
     assert found.value == pytest.approx((0.5 + 1.0) / 2)
 
 
 def test_what_cannot_be_taken_apart_is_left():
-    assert sample(Mlqa, table(id=[0], bleu=[1.0]), "de", "rouge", "test") is None
-    assert sample(Mlqa, table(id=[0], f1=[1.0]), "fr", "f1", "test") is None
-    assert (
-        sample(Representation, table(id=[0], anisotropy=[1.0]), "de", "anisotropy", "test") is None
-    )
-
-
-def in_language(lang, **columns):
-    n = len(next(iter(columns.values())))
-    return pa.table({"lang": [lang] * n, "split": ["test"] * n, **columns})
+    assert sample(Mlqa, table(id=[0], bleu=[1.0]), "rouge") is None
+    assert sample(Mlqa, table(id=[0], f1=[1.0]), "f1", "fr") is None
+    assert sample(Representation, table(id=[0], anisotropy=[1.0]), "anisotropy") is None
 
 
 def test_groups_of_a_parallel_set_have_one_number_in_every_language():
     """In the second language two premises are one text, so that its own numbers go wrong from there
     on; examples are the same by `id`.
     """
-    first = in_language(
+    first = table(
         "de", id=[0, 1, 2, 3], premise=[0, 1, 1, 2], label=list("aaaa"), predicted=list("abab")
     )
-    second = in_language(
+    second = table(
         "fr", id=[0, 1, 2, 3], premise=[0, 0, 0, 1], label=list("aaaa"), predicted=list("abab")
     )
     german, french = (
-        sample(Xnli, table, lang, "accuracy", "test")
-        for table, lang in ((first, "de"), (second, "fr"))
+        sample(Xnli, table, "accuracy", lang) for table, lang in ((first, "de"), (second, "fr"))
     )
     assert (german.units.tolist(), french.units.tolist()) == ([0, 1, 3], [0, 3])
     around = interval(mean_of([one_run(german), one_run(french)]))
@@ -413,14 +340,10 @@ def test_groups_of_a_parallel_set_have_one_number_in_every_language():
 
 def test_contexts_that_share_a_question_in_two_languages_are_one_cluster():
     german = sample(
-        Mlqa,
-        in_language("de", id=["q1", "q2", "q3"], context=[0, 0, 1], f1=[1.0, 0.0, 0.5]),
-        "de",
-        "f1",
-        "test",
+        Mlqa, table("de", id=["q1", "q2", "q3"], context=[0, 0, 1], f1=[1.0, 0.0, 0.5]), "f1"
     )
     spanish = sample(
-        Mlqa, in_language("es", id=["q2", "q4"], context=[0, 1], f1=[1.0, 0.0]), "es", "f1", "test"
+        Mlqa, table("es", id=["q2", "q4"], context=[0, 1], f1=[1.0, 0.0]), "es", "f1", "test"
     )
     around = interval(mean_of([one_run(german), one_run(spanish)]))
     assert around is not None

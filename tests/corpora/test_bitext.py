@@ -1,3 +1,5 @@
+"""Bitext of a corpus: its split, what is left out of training, and how long pairs may be."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -8,7 +10,12 @@ import pytest
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.moses import Moses
 from raxalign.corpora.text.bitext import write_heldout, write_text, write_training
-from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
+from raxalign.corpora.text.cleaning import (
+    BitextOptions,
+    PieceFilter,
+    SplitCorpus,
+    basic_tokens,
+)
 from raxalign.corpora.text.dataset import read_metadata, read_table
 from raxalign.corpora.text.overlap import normalize
 from raxalign.errors import DataError
@@ -39,21 +46,20 @@ def ids(table) -> list[int]:
     return table.column("id").to_pylist()
 
 
+def counted(**counts):
+    """Counts of training pairs, 0 where none is given."""
+    names = ("read", "blank", "overlapping", "repeated", "overlong", "kept")
+    return dict.fromkeys(names, 0) | counts
+
+
 def test_the_last_lines_are_test_and_those_before_are_dev(moses, tmp_path):
     made = moses(lines(10, "Zeile"), lines(10, "line"))
     test, dev, notes = hold_out(made, tmp_path)
     assert ids(test) == [8, 9]
     assert ids(dev) == [5, 6, 7]
-    assert test.to_pylist()[0] == {
-        "id": 8,
-        "src": ["Zeile", "8"],
-        "src_text": "Zeile 8",
-        "src_starts": [0, 6],
-        "tgt": ["line", "8"],
-        "tgt_text": "line 8",
-        "tgt_starts": [0, 5],
-        **AS_WRITTEN,
-    }
+    src = {"src": ["Zeile", "8"], "src_text": "Zeile 8", "src_starts": [0, 6]}
+    tgt = {"tgt": ["line", "8"], "tgt_text": "line 8", "tgt_starts": [0, 5]}
+    assert test.to_pylist()[0] == {"id": 8, **src, **tgt, **AS_WRITTEN}
     assert notes["counts"] == {
         "test": {"lines": 2, "blank": 0, "kept": 2},
         "dev": {"lines": 3, "blank": 0, "kept": 3},
@@ -64,17 +70,7 @@ def test_the_last_lines_are_test_and_those_before_are_dev(moses, tmp_path):
 def test_training_runs_backwards_from_dev(moses, tmp_path):
     table, notes = train(moses(lines(10, "Zeile"), lines(10, "line")), tmp_path, 4)
     assert ids(table) == [4, 3, 2, 1]
-    assert notes["counts"] == {
-        "training": {
-            "read": 4,
-            "blank": 0,
-            "overlapping": 0,
-            "repeated": 0,
-            "overlong": 0,
-            "kept": 4,
-        },
-        "corpus_lines": 10,
-    }
+    assert notes["counts"] == {"training": counted(read=4, kept=4), "corpus_lines": 10}
 
 
 FROM_START = replace(OPTIONS, training_from="start")
@@ -115,10 +111,9 @@ def test_smaller_sizes_are_prefixes(moses, tmp_path):
 
 
 def test_what_is_far_before_dev_is_found(moses, tmp_path):
-    blank = 30_000
-    made = moses(
-        lines(50, "Zeile") + [""] * blank + lines(5, "Ende"), lines(50 + blank + 5, "line")
-    )
+    blank = 12_000
+    source = lines(50, "Zeile") + [""] * blank + lines(5, "Ende")
+    made = moses(source, lines(50 + blank + 5, "line"))
     table, notes = train(made, tmp_path, 40)
     assert ids(table) == list(range(49, 9, -1))
     assert notes["counts"]["training"]["blank"] == blank
@@ -144,20 +139,9 @@ def test_no_training_pair_has_a_pivot_side_that_is_held_out_for_another_language
     corpus, inputs = made
     source = SplitCorpus(corpus, inputs, "de", "en", (1, 0))
     notes = write_training(source, 3, OPTIONS, tmp_path / "de", [tmp_path / "fr"])
-    assert ids(read_table(tmp_path / "de/data")) == [
-        4,
-        2,
-        0,
-    ]  # "one" is training text in French too
-    assert notes["counts"]["training"] == {
-        "read": 5,
-        "blank": 0,
-        "overlapping": 0,
-        "overlapping_elsewhere": 2,
-        "repeated": 0,
-        "overlong": 0,
-        "kept": 3,
-    }
+    # "one" is training text in French too
+    assert ids(read_table(tmp_path / "de/data")) == [4, 2, 0]
+    assert notes["counts"]["training"] == counted(read=5, overlapping_elsewhere=2, kept=3)
     keep = replace(OPTIONS, overlap="keep")
     kept = write_training(source, 5, keep, tmp_path / "kept", [tmp_path / "fr"])
     assert kept["counts"]["training"]["kept"] == 5
@@ -177,9 +161,7 @@ def test_overlap_keep_keeps_them(moses, tmp_path):
     made = moses(["a", "a", "b", "a"], ["x", "x", "y", "x"])
     table, notes = train(made, tmp_path, 3, (1, 0), replace(OPTIONS, overlap="keep"))
     assert ids(table) == [2, 1, 0]
-    assert (
-        notes["counts"]["training"]["overlapping"] == notes["counts"]["training"]["repeated"] == 0
-    )
+    assert notes["counts"]["training"] == counted(read=3, kept=3)
 
 
 def test_blank_and_overlong_sides_are_dropped_and_counted(moses, tmp_path):
@@ -188,14 +170,7 @@ def test_blank_and_overlong_sides_are_dropped_and_counted(moses, tmp_path):
     made = moses(source, target)
     table, notes = train(made, tmp_path, 2, split=(1, 2))
     assert ids(table) == [4, 0]
-    assert notes["counts"]["training"] == {
-        "read": 5,
-        "blank": 2,
-        "overlapping": 0,
-        "repeated": 0,
-        "overlong": 1,
-        "kept": 2,
-    }
+    assert notes["counts"]["training"] == counted(read=5, blank=2, overlong=1, kept=2)
     test, dev, notes = hold_out(made, tmp_path / "heldout", split=(1, 2))
     assert (ids(test), ids(dev)) == ([7], [5])
     assert notes["counts"]["dev"] == {"lines": 2, "blank": 1, "kept": 1}
@@ -209,10 +184,8 @@ def test_no_held_out_sentence_is_dropped_for_its_length(moses, tmp_path, lang, w
     corpus, inputs = made
     source = SplitCorpus(corpus, inputs, lang, "en", (2, 1))
     notes = write_heldout(source, replace(OPTIONS, max_basic_tokens=3), tmp_path / "heldout")
-    assert {part: counts["kept"] for part, counts in notes["counts"].items()} == {
-        "test": 2,
-        "dev": 1,
-    }
+    kept = {part: counts["kept"] for part, counts in notes["counts"].items()}
+    assert kept == {"test": 2, "dev": 1}
 
 
 @pytest.mark.parametrize(
@@ -235,20 +208,11 @@ def test_four_characters_of_a_script_without_spaces_count_as_a_word(
     assert notes["counts"]["training"]["kept"] == 1
 
 
-def test_a_shortage_is_refused_with_what_there_is(moses, tmp_path):
+def test_a_shortage_is_refused_with_what_there_is_or_used_up(moses, tmp_path):
     made = moses(lines(10, "Zeile"), lines(10, "line"))
-    with pytest.raises(
-        DataError,
-        match=(
-            r"corpus\.de: de-en: 6 training pairs were asked for, there are 5.*at most 5"
-            r" sentences.*use-all"
-        ),
-    ):
+    told = r"corpus\.de: de-en: 6 training pairs were asked for, there are 5.*at most 5 sentences"
+    with pytest.raises(DataError, match=rf"{told}.*use-all"):
         train(made, tmp_path, 6)
-
-
-def test_a_shortage_is_used_up_where_that_is_wanted(moses, tmp_path):
-    made = moses(lines(10, "Zeile"), lines(10, "line"))
     table, notes = train(made, tmp_path, 600, options=replace(OPTIONS, shortage="use-all"))
     assert table.num_rows == notes["counts"]["training"]["kept"] == 5
 
@@ -278,14 +242,9 @@ def test_metadata_tells_where_rows_come_from(moses, tmp_path):
     made = moses(lines(10, "Zeile"), lines(10, "line"))
     hold_out(made, tmp_path)
     counts = {"lines": 3, "blank": 0, "kept": 3}
-    assert read_metadata(tmp_path / "dev") == {
-        "lang_pair": "de-en",
-        "lang": "de",
-        "pivot": "en",
-        "corpus": "moses",
-        "split": "dev",
-        "counts": counts,
-    }
+    langs = {"lang_pair": "de-en", "lang": "de", "pivot": "en"}
+    told = {**langs, "corpus": "moses", "split": "dev", "counts": counts}
+    assert read_metadata(tmp_path / "dev") == told
 
 
 class Golden(Corpus):
@@ -316,14 +275,9 @@ def golden(tmp_path, bad=None):
 def test_words_and_gold_links_of_the_corpus_are_kept(tmp_path):
     made = golden(tmp_path)
     table, notes = train(made, tmp_path, 2)
-    assert table.to_pylist()[0] == {
-        "id": 2,
-        "src": ["ja", "2."],
-        "tgt": ["yes", "2."],
-        "src_links": [0, 1],
-        "tgt_links": [0, 1],
-        **WITHOUT_TEXT,
-    }
+    row = {"id": 2, "src": ["ja", "2."], "tgt": ["yes", "2."]}
+    links = {"src_links": [0, 1], "tgt_links": [0, 1]}
+    assert table.to_pylist()[0] == {**row, **links, **WITHOUT_TEXT}
     assert notes["words"]["de"] == "the words of the corpus"
     assert hold_out(made, tmp_path)[0].column("tgt_links").to_pylist() == [[0, 1], [0, 1]]
 
@@ -341,17 +295,10 @@ def test_given_words_take_no_tokeniser_and_that_is_recorded(tmp_path):
         (row,) = read_table(tmp_path / name / "dev").to_pylist()
         own = {part: read_metadata(tmp_path / name / part).get("words") for part in ("data", "dev")}
         if params:
-            assert row == {
-                "id": 1,
-                "src": ["我们", "是", "学生", "。"],
-                "tgt": ["we", "aren't", "students", "."],
-                **WITHOUT_TEXT,
-            }
+            words = {"src": ["我们", "是", "学生", "。"], "tgt": ["we", "aren't", "students", "."]}
+            assert row == {"id": 1, **words, **WITHOUT_TEXT}
             assert own == {"data": "own", "dev": "own"}
-            assert notes["words"] == {
-                "zh": "the words of the corpus",
-                "en": "the words of the corpus",
-            }
+            assert notes["words"] == dict.fromkeys(("zh", "en"), "the words of the corpus")
         else:
             assert (len(row["src"]), row["tgt"]) == (6, ["we", "aren", "'t", "students", "."])
             assert own == {"data": None, "dev": None}
@@ -378,12 +325,8 @@ def test_text_is_in_order_and_without_repetition(moses, tmp_path):
     assert read_table(tmp_path / "src/data").column("words").to_pylist() == [["c"], ["a"], ["b"]]
     assert notes == {"counts": {"read": 4, "repeated": 1, "kept": 3}}
     write_text([tmp_path / "1/data", tmp_path / "2/data"], "tgt", tmp_path / "tgt")
-    assert read_table(tmp_path / "tgt/data").column("words").to_pylist() == [
-        ["y"],
-        ["z"],
-        ["x"],
-        ["w"],
-    ]
+    words = read_table(tmp_path / "tgt/data").column("words").to_pylist()
+    assert words == [["y"], ["z"], ["x"], ["w"]]
     assert read_metadata(tmp_path / "tgt/data")["side"] == "tgt"
 
 
@@ -427,3 +370,76 @@ def test_real_chinese_bitext(real_data, tmp_path, corpus_at):
     for side in ("src", "tgt"):
         held = {normalize("".join(row[side])) for row in test}
         assert not held & {normalize("".join(row[side])) for row in training}
+
+
+def letters(words, lang):
+    """Each letter is a piece."""
+    return sum(map(len, words))
+
+
+START = BitextOptions(training_from="start", shortage="use-all")
+SOURCE = ["a", "bbb", "c" * 6, "dd", "ee", "ff", "gg gg", "test"]
+TARGET = ["a", "bb", "c" * 6, "d", "ee", "fff", "ggg", "test"]
+
+
+def ids_and_counts(made, folder, sentences, options):
+    table, notes = train(made, folder, sentences, (1, 0), options)
+    return ids(table), notes["counts"]["training"]
+
+
+def test_the_first_pairs_that_have_the_pieces_are_taken_and_the_others_counted(moses, tmp_path):
+    pieces = PieceFilter(letters, min_pieces=2, max_pieces=7)
+    made, options = moses(SOURCE, TARGET), replace(START, pieces=pieces)
+    found, counts = ids_and_counts(made, tmp_path / "some", 2, options)
+    assert found == [1, 4]  # 0 and 3 have one piece on a side, 2 has twelve in all
+    assert (counts["few_pieces"], counts["many_pieces"], counts["kept"]) == (2, 1, 2)
+    assert counts["read"] == 5
+    found, counts = ids_and_counts(made, tmp_path / "all", 9, options)
+    assert found == [1, 4, 5, 6]
+    assert (counts["few_pieces"], counts["many_pieces"], counts["kept"]) == (2, 1, 4)
+
+
+def test_training_that_runs_backwards_takes_the_last_pairs_that_have_the_pieces(moses, tmp_path):
+    pieces = PieceFilter(letters, min_pieces=3)
+    options = BitextOptions(pieces=pieces)
+    found, counts = ids_and_counts(moses(SOURCE, TARGET), tmp_path, 2, options)
+    assert found == [6, 2]
+    assert (counts["few_pieces"], counts["many_pieces"]) == (3, 0)
+
+
+def test_without_limits_no_pieces_are_counted(moses, tmp_path):
+    _, counts = ids_and_counts(moses(SOURCE, TARGET), tmp_path, 2, START)
+    assert {"few_pieces", "many_pieces"}.isdisjoint(counts)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        ("Three mice", 2),
+        ("Don't go -- now!", 8),
+        ("東京 2020.", 4),
+        ("ศูนย์กลาง", 1),
+    ],
+)
+def test_basic_tokens_are_words_punctuation_marks_and_chinese_characters(text, tokens):
+    assert basic_tokens(text) == tokens
+
+
+def test_basic_tokens_are_those_of_bert_s_own_tokeniser():
+    from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
+
+    tokenizer = BasicTokenizer(do_lower_case=False)
+    for text in ("Don't go -- 東京!", "l'été à 3,5 %", "¿Qué?\u00a0Sí…", "a_b (c/d) €5", "ไทย ไทย"):
+        assert basic_tokens(text) == len(tokenizer.tokenize(text))
+
+
+def test_sides_of_more_basic_tokens_are_over_long_in_training_and_stay_in_tests(moses, tmp_path):
+    marks = ["x . . ."] * 3
+    made = moses(["x", "y y", *marks, "x ..."], ["x"] * 6)
+    options = replace(START, overlap="keep", max_basic_tokens=3)
+    found, counts = ids_and_counts(made, tmp_path / "training", 5, options)
+    assert found == [0, 1]
+    assert counts["overlong"] == 3
+    notes = hold_out(made, tmp_path / "heldout", (2, 1), options)[2]
+    assert notes["counts"]["test"] == {"lines": 2, "blank": 0, "kept": 2}

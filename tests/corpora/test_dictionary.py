@@ -85,9 +85,8 @@ def test_sides_are_the_other_way_round_where_five_times_as_many_entries_say_so(
         rf"d\.txt: {right} of {right + turned + 1} entries have both words in the texts as a word"
         rf" of de and one of en; the other way round {turned}"
     )
-    with pytest.raises(
-        DataError, match=rf"{message} have\. The pivot's word comes first: set `swap: true`"
-    ):
+    swapped = rf"{message} have\. The pivot's word comes first: set `swap: true`"
+    with pytest.raises(DataError, match=swapped):
         found(entries)
     with pytest.raises(DataError, match=r"as a word of en and one of de;.*leave out `swap`"):
         found(entries, swap=True)
@@ -105,16 +104,11 @@ def test_real_dictionaries_are_told_from_their_exchange(real_data):
                 for word in line.split()
             }
         )
-    whole = found_entries("d.txt", entries, (words[0], words[1]), langs=("de", "en"), swap=False)
+    told = {"words": tuple(words), "langs": ("de", "en"), "swap": False}
+    whole = found_entries("d.txt", entries, **told)
     assert whole > 100
     with pytest.raises(DataError, match=f"the other way round {whole:,} have"):
-        found_entries(
-            "d.txt",
-            [(tgt, src) for src, tgt in entries],
-            (words[0], words[1]),
-            langs=("de", "en"),
-            swap=False,
-        )
+        found_entries("d.txt", [(tgt, src) for src, tgt in entries], **told)
 
 
 def test_coverage_counts_entries_and_the_running_words_of_those_in_the_text():

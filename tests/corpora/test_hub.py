@@ -72,17 +72,14 @@ def test_files_of_a_folder_are_joined_in_order_of_name(tmp_path):
         f"files/part-{n}.jsonl": LocalFile(folder / f"part-{n}.jsonl") for n in (0, 1)
     }
     assert corpus.fetch("de", "en", tmp_path) == {}
-    assert [pair.source for pair in read(folder, tmp_path, source_field="s", target_field="t")] == [
-        "s0",
-        "s1",
-    ]
+    found = read(folder, tmp_path, source_field="s", target_field="t")
+    assert [pair.source for pair in found] == ["s0", "s1"]
 
 
 def test_a_missing_field_is_named_with_those_there_are(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
-    with pytest.raises(
-        DataError, match=r"row 0 has no field 'translation.fr'; at 'fr' there is: de, en"
-    ):
+    told = r"row 0 has no field 'translation.fr'; at 'fr' there is: de, en"
+    with pytest.raises(DataError, match=told):
         read(tmp_path, tmp_path, source_field="translation.fr")
 
 
@@ -113,24 +110,19 @@ def test_a_folder_without_data_or_a_missing_file_is_told(tmp_path):
         read(tmp_path / "a.xml", tmp_path)
 
 
-def test_sources_are_pinned_by_a_commit_only():
-    commit = "0123456789" * 4
+COMMIT = "0123456789" * 4
+
+
+def test_sources_are_pinned_by_a_commit_only(tmp_path):
     names = {"dataset": "Helsinki-NLP/opus-100", "config": "{lang}-{pivot}"}
-    assert Hub(Hub.Params(**names)).sources("de", "en") == {
-        "dataset": RemoteData("hub:Helsinki-NLP/opus-100@main")
-    }
-    pinned = Hub(Hub.Params(**names, revision=commit))
-    assert pinned.sources("de", "en") == {
-        "dataset": RemoteData(f"hub:Helsinki-NLP/opus-100@{commit}", commit)
-    }
-    assert Hub.Params(**names).identity() == Hub.Params(**names, revision=commit).identity()
-
-
-def test_a_pinned_revision_needs_no_network(tmp_path):
-    commit = "0123456789" * 4
-    assert Hub(Hub.Params(dataset="a/b", revision=commit)).fetch("de", "en", tmp_path) == {
-        f"hub:a/b@{commit}": commit
-    }
+    remote = "hub:Helsinki-NLP/opus-100@"
+    plain = Hub(Hub.Params(**names))
+    assert plain.sources("de", "en") == {"dataset": RemoteData(f"{remote}main")}
+    pinned = Hub(Hub.Params(**names, revision=COMMIT))
+    assert pinned.sources("de", "en") == {"dataset": RemoteData(f"{remote}{COMMIT}", COMMIT)}
+    assert plain.params.identity() == pinned.params.identity()
+    # and a pinned one needs no network
+    assert pinned.fetch("de", "en", tmp_path) == {f"{remote}{COMMIT}": COMMIT}
 
 
 def test_dataset_or_path_is_given():
@@ -146,10 +138,8 @@ def hub_at(url, monkeypatch):
 
 
 def test_a_hub_that_cannot_be_reached_is_a_transient_error(tmp_path, monkeypatch):
-    with pytest.raises(
-        TransientError,
-        match=r"hub:a/b: the Hugging Face Hub cannot be reached .*Go online, or read files",
-    ):
+    told = r"hub:a/b: the Hugging Face Hub cannot be reached .*Go online, or read files"
+    with pytest.raises(TransientError, match=told):
         hub_at("http://127.0.0.1:9", monkeypatch).fetch("de", "en", tmp_path)
 
 
@@ -159,11 +149,9 @@ def test_a_dataset_that_is_not_there_is_a_data_error(tmp_path, monkeypatch, serv
 
 
 def test_a_revision_is_resolved_to_a_commit(tmp_path, monkeypatch, server):
-    commit = "0123456789" * 4
-    server.files["/api/datasets/a/b/revision/main"] = json.dumps(
-        {"id": "a/b", "sha": commit}
-    ).encode()
-    assert hub_at(server.url, monkeypatch).fetch("de", "en", tmp_path) == {"hub:a/b@main": commit}
+    answer = json.dumps({"id": "a/b", "sha": COMMIT}).encode()
+    server.files["/api/datasets/a/b/revision/main"] = answer
+    assert hub_at(server.url, monkeypatch).fetch("de", "en", tmp_path) == {"hub:a/b@main": COMMIT}
 
 
 def converted(folder, **configs):
@@ -187,21 +175,17 @@ def test_a_branch_of_converted_files_is_read_by_the_folders_of_its_configuration
         assert [
             load_rows(branch, config, split, None, tmp_path)["text"][:] for split in splits
         ] == [[split] for split in splits]
-    assert load_rows(branch, "th_pud", "test", "refs/convert/parquet", tmp_path)["text"][:] == [
-        "th"
-    ]
-    with pytest.raises(
-        DataError, match=r"hub:.*/fr:test: cannot be loaded \(BuilderConfig 'fr' not found"
-    ):
+    thai = load_rows(branch, "th_pud", "test", "refs/convert/parquet", tmp_path)
+    assert thai["text"][:] == ["th"]
+    told = r"hub:.*/fr:test: cannot be loaded \(BuilderConfig 'fr' not found"
+    with pytest.raises(DataError, match=told):
         load_rows(branch, "fr", "test", None, tmp_path)
 
 
 def test_a_split_that_is_lacking_is_told_with_those_there_are(tmp_path):
     branch = converted(tmp_path / "set", th_pud={"test": [{"text": "th"}]})
-    with pytest.raises(
-        MissingSplit,
-        match=r"hub:.*/th_pud:validation: has no split validation; its splits are test",
-    ):
+    told = r"hub:.*/th_pud:validation: has no split validation; its splits are test"
+    with pytest.raises(MissingSplit, match=told):
         load_rows(branch, "th_pud", "validation", None, tmp_path)
     with pytest.raises(MissingSplit, match="has no split train;"):
         load_rows(branch, "th_pud", "train[:10%]+test", None, tmp_path)
@@ -216,17 +200,11 @@ def test_parts_of_splits_are_read_and_dev_is_a_name_of_validation(tmp_path):
         "---\nconfigs:\n- config_name: of\n  data_files:\n  - {split: train, path: de/train/*}\n  -"
         " {split: dev, path: de/dev/*}\n---\n"
     )
-    assert load_rows(branch, "de", "train[:1]+validation[3:]", None, tmp_path)["text"][:] == [
-        "train0",
-        "dev3",
-    ]
+    parts = load_rows(branch, "de", "train[:1]+validation[3:]", None, tmp_path)
+    assert parts["text"][:] == ["train0", "dev3"]
     (tmp_path / "set" / "README.md").write_text(head)
-    assert load_rows(branch, "of", "validation", None, tmp_path)["text"][:] == [
-        "dev0",
-        "dev1",
-        "dev2",
-        "dev3",
-    ]
+    whole = load_rows(branch, "of", "validation", None, tmp_path)
+    assert whole["text"][:] == ["dev0", "dev1", "dev2", "dev3"]
     assert len(load_rows(branch, "of", "all", None, tmp_path)) == 8
 
 

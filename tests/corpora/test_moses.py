@@ -22,6 +22,12 @@ def texts(made):
     return [(pair.source, pair.target) for pair in pairs(made)]
 
 
+def refused(made, told):
+    with pytest.raises(DataError, match=told) as error:
+        pairs(made)
+    return error.value
+
+
 def test_lines_are_paired_in_order(moses):
     assert pairs(moses(["Hallo", "", "Ja"], ["Hello", "No", ""])) == [
         SentencePair(0, "Hallo", "Hello"),
@@ -68,57 +74,40 @@ def test_lines_are_whole_across_blocks(moses):
     ("source", "target", "told"), [(3, 5, "3 lines.*5"), (5, 3, "5 lines.*3"), (0, 2, "0 lines.*2")]
 )
 def test_different_line_counts_are_told(moses, source, target, told):
-    made = moses(["a"] * source, ["b"] * target)
-    with pytest.raises(DataError, match=told) as error:
-        pairs(made)
-    assert error.value.line == min(source, target) + 1
-    assert error.value.file.endswith(".de" if source < target else ".en")
+    error = refused(moses(["a"] * source, ["b"] * target), told)
+    assert error.line == min(source, target) + 1
+    assert error.file.endswith(".de" if source < target else ".en")
 
 
-@pytest.mark.parametrize("at", [0, 1, 150_000])
+@pytest.mark.parametrize("at", [0, 1, 90_000])
 def test_invalid_utf8_is_named_by_file_and_line(moses, at):
-    lines = [b"gut und sch\xc3\xb6n"] * 150_002
+    lines = [b"gut und sch\xc3\xb6n"] * 90_002
     lines[at] = b"sch\xf6n"
     made = moses(b"\n".join(lines), ["x"] * len(lines))
-    with pytest.raises(DataError, match=rf"corpus\.de:{at + 1}: invalid UTF-8 \(byte 0xf6\)"):
-        pairs(made)
+    refused(made, rf"corpus\.de:{at + 1}: invalid UTF-8 \(byte 0xf6\)")
 
 
-def test_nul_bytes_are_named_by_file_and_line(moses):
-    made = moses(["a", "b", "c"], b"x\ny\x00\nz\n")
-    with pytest.raises(DataError, match=r"corpus\.en:2: has a NUL byte"):
-        pairs(made)
-
-
-def test_utf16_is_recognised(moses):
-    made = moses("ä\n".encode("utf-16"), ["x"])
-    with pytest.raises(DataError, match="UTF-16"):
-        pairs(made)
-
-
-def test_a_truncated_character_at_the_end_is_named(moses):
-    made = moses(b"eins\nzwei \xc3", ["x", "y"])
-    with pytest.raises(DataError, match=r"corpus\.de:2: invalid UTF-8"):
-        pairs(made)
-
-
-def test_an_empty_corpus_is_refused(moses):
-    made = moses(b"", b"")
-    with pytest.raises(DataError, match=r"empty"):
-        pairs(made)
+@pytest.mark.parametrize(
+    ("source", "target", "told"),
+    [
+        (["a", "b", "c"], b"x\ny\x00\nz\n", r"corpus\.en:2: has a NUL byte"),
+        ("ä\n".encode("utf-16"), ["x"], "UTF-16"),
+        (b"eins\nzwei \xc3", ["x", "y"], r"corpus\.de:2: invalid UTF-8"),
+        (b"", b"", "empty"),
+    ],
+)
+def test_what_is_not_text_by_lines_is_named(moses, source, target, told):
+    refused(moses(source, target), told)
 
 
 def test_a_missing_file_is_named_and_the_prefix_explained(moses, tmp_path):
     made = moses(["a"], ["b"])
     (tmp_path / "corpus.en").unlink()
-    with pytest.raises(
-        DataError, match=r"corpus\.en: there is no such file.*prefix.*corpus\.de and corpus\.en"
-    ):
-        pairs(made)
+    refused(made, r"corpus\.en: there is no such file.*prefix.*corpus\.de and corpus\.en")
 
 
 def test_reading_is_a_stream(moses):
-    corpus, inputs = moses(b"a\n" * 2_000_000 + b"\xff\n", b"b\n" * 2_000_001)
+    corpus, inputs = moses(b"a\n" * 1_100_000 + b"\xff\n", b"b\n" * 1_100_001)
     assert next(iter(corpus.read("de", "en", inputs))) == SentencePair(0, "a", "b")
 
 
@@ -136,50 +125,25 @@ def opened(lang="de", **params):
 
 
 def test_parts_are_read_in_order_with_ids_that_run_on(tmp_path):
-    files(
-        tmp_path,
-        train_de=["a", "b"],
-        train_en=["A", "B"],
-        val_de=["c"],
-        val_en=["C"],
-        test_de=["d", "e"],
-        test_en=["D", "E"],
-    )
-    corpus, inputs = opened(
-        path={
-            part: str(tmp_path / name)
-            for part, name in (("test", "test"), ("train", "train"), ("dev", "val"))
-        }
-    )
+    files(tmp_path, train_de=["a", "b"], train_en=["A", "B"], val_de=["c"], val_en=["C"])
+    files(tmp_path, test_de=["d", "e"], test_en=["D", "E"])
+    named = (("test", "test"), ("train", "train"), ("dev", "val"))
+    corpus, inputs = opened(path={part: str(tmp_path / name) for part, name in named})
     assert list(inputs.locations) == [
         f"{part}/{side}" for part in ("train", "dev", "test") for side in ("source", "target")
     ]
-    assert [(pair.id, pair.source, pair.target) for pair in corpus.read("de", "en", inputs)] == [
-        (0, "a", "A"),
-        (1, "b", "B"),
-        (2, "c", "C"),
-        (3, "d", "D"),
-        (4, "e", "E"),
-    ]
+    found = [(pair.id, pair.source, pair.target) for pair in corpus.read("de", "en", inputs)]
+    assert found == [(0, "a", "A"), (1, "b", "B"), (2, "c", "C"), (3, "d", "D"), (4, "e", "E")]
     assert corpus.part_sizes("de", "en", inputs) == (2, 1)
     assert corpus.n_pairs("de", "en", 10) == 2
 
 
-def test_without_a_dev_file_there_is_no_dev(tmp_path):
+def test_without_a_dev_file_there_is_no_dev_and_one_that_is_not_there_is_named(tmp_path):
     files(tmp_path, train_de=["a"], train_en=["A"], test_de=["d"], test_en=["D"])
-    corpus, inputs = opened(path={"train": str(tmp_path / "train"), "test": str(tmp_path / "test")})
+    parts = {part: str(tmp_path / part) for part in ("train", "test")}
+    corpus, inputs = opened(path=parts)
     assert corpus.part_sizes("de", "en", inputs) == (1, 0)
-
-
-def test_a_part_that_is_not_there_is_named(tmp_path):
-    files(tmp_path, train_de=["a"], train_en=["A"], test_de=["d"], test_en=["D"])
-    corpus, inputs = opened(
-        path={
-            "train": str(tmp_path / "train"),
-            "dev": str(tmp_path / "dev"),
-            "test": str(tmp_path / "test"),
-        }
-    )
+    corpus, inputs = opened(path={**parts, "dev": str(tmp_path / "dev")})
     with pytest.raises(DataError, match=r"dev\.de: there is no such file"):
         corpus.part_sizes("de", "en", inputs)
 
@@ -218,8 +182,7 @@ def test_files_of_other_packers_of_the_standard_library_are_read(tmp_path, suffi
     corpus, inputs = opened(path=str(tmp_path / "corpus"))
     assert [pair.source for pair in corpus.read("de", "en", inputs)] == ["ja", "nein"]
     packed.write_bytes(b"plain text")
-    with pytest.raises(DataError, match=rf"corpus\.de\.{suffix}: the \.{suffix} file is damaged"):
-        pairs((corpus, inputs))
+    refused((corpus, inputs), rf"corpus\.de\.{suffix}: the \.{suffix} file is damaged")
 
 
 @pytest.mark.parametrize(
@@ -235,15 +198,18 @@ def test_files_of_other_packers_of_the_standard_library_are_read(tmp_path, suffi
 def test_a_packed_file_under_a_plain_name_is_named(tmp_path, content, kind):
     files(tmp_path, corpus_en=["yes", "no"])
     (tmp_path / "corpus.de").write_bytes(content)
-    with pytest.raises(DataError, match=rf"corpus\.de: is a packed file \({kind}\), not text"):
-        pairs(opened(path=str(tmp_path / "corpus")))
+    told = rf"corpus\.de: is a packed file \({kind}\), not text"
+    refused(opened(path=str(tmp_path / "corpus")), told)
 
 
 @pytest.mark.parametrize("start", ['<?xml version="1.0"?>\n<tmx version="1.4">', "\ufeff<tmx>"])
 def test_a_translation_memory_is_not_text_by_lines_and_what_to_do_is_said(tmp_path, start):
     files(tmp_path, corpus_de=[start, "<body/></tmx>"], corpus_en=["yes", "no"])
-    with pytest.raises(DataError, match=r"corpus\.de:1: is XML, .*\(TMX\).*own-text\.md has a"):
-        pairs(opened(path=str(tmp_path / "corpus")))
+    told = r"corpus\.de:1: is XML, .*\(TMX\).*own-text\.md has a"
+    refused(opened(path=str(tmp_path / "corpus")), told)
+
+
+TEXT = "".join(f"Satz {i * i}\n" for i in range(500)).encode()
 
 
 @pytest.mark.parametrize(
@@ -254,22 +220,14 @@ def test_a_translation_memory_is_not_text_by_lines_and_what_to_do_is_said(tmp_pa
         lambda packed: packed[:20] + b"\xff" * 9 + packed[29:],
     ],
 )
-def test_damaged_packed_files_are_named(tmp_path, damage):
-    files(tmp_path, corpus_en=["yes"] * 500)
-    (tmp_path / "corpus.de.gz").write_bytes(
-        damage(gzip.compress("".join(f"Satz {i * i}\n" for i in range(500)).encode()))
-    )
-    with pytest.raises(DataError, match=r"corpus\.de\.gz: the \.gz file is damaged"):
-        pairs(opened(path=str(tmp_path / "corpus")))
-
-
 @pytest.mark.parametrize("bad", ["de", "en"])
-def test_of_two_packed_files_the_damaged_one_is_named(tmp_path, bad):
-    packed = gzip.compress("".join(f"Satz {i * i}\n" for i in range(500)).encode())
+def test_of_two_packed_files_the_damaged_one_is_named(tmp_path, damage, bad):
+    packed = gzip.compress(TEXT)
     for code in ("de", "en"):
-        (tmp_path / f"corpus.{code}.gz").write_bytes(packed[:-12] if code == bad else packed)
-    with pytest.raises(DataError, match=rf"corpus\.{bad}\.gz: the \.gz file is damaged"):
-        pairs(opened(path=str(tmp_path / "corpus")))
+        content = damage(packed) if code == bad else packed
+        (tmp_path / f"corpus.{code}.gz").write_bytes(content)
+    told = rf"corpus\.{bad}\.gz: the \.gz file is damaged"
+    refused(opened(path=str(tmp_path / "corpus")), told)
 
 
 def test_pretokenized_words_are_what_blanks_divide(tmp_path):

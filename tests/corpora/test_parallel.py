@@ -1,5 +1,5 @@
-"""Lines that are not translations of each other are recognised in any two languages, and real text
-is not suspected.
+"""Lines that are not translations of each other, and sides that are swapped, are recognised, and
+real text is not suspected.
 """
 
 from __future__ import annotations
@@ -9,7 +9,14 @@ from itertools import pairwise
 import pytest
 
 from raxalign.corpora.base import SentencePair
-from raxalign.corpora.text.parallel import GLANCE, Parallel
+from raxalign.corpora.text.parallel import (
+    GLANCE,
+    SIDES_GLANCE,
+    Parallel,
+    crossed,
+    swapped,
+    vocabularies,
+)
 
 
 def doubts(source, target, first=None):
@@ -75,3 +82,65 @@ def test_published_text_is_not_suspected_and_is_when_it_is_shifted(real_data, on
     for first in (None, GLANCE):
         assert len(doubts(source[1:], target[:-1], first)) == 1
         assert len(doubts(source[:-1], target[1:], first)) == 1
+
+
+ENGLISH = ["The old man is in the garden and it is not a good day for the queen of the land."] * 9
+RUSSIAN = ["Старик сегодня в саду, и это не самый лучший день для королевы этой страны."] * 9
+SWAHILI = ["Mzee yuko bustanini na leo si siku njema kwa malkia wa nchi hii hata kidogo."] * 9
+
+
+def pairs(source, target):
+    return list(zip(source, target, strict=True))
+
+
+def test_letters_of_the_other_script_show_it():
+    assert swapped(pairs(ENGLISH, RUSSIAN), "ru", "en") == (
+        "100% of the letters of ru are Latn, the script of en, and 100% of those of en are Cyrl"
+    )
+    assert swapped(pairs(RUSSIAN, ENGLISH), "ru", "en") is None
+
+
+def test_frequent_words_show_it_in_one_script():
+    why = swapped(pairs(ENGLISH, SWAHILI), "sw", "en")
+    assert why is not None
+    assert why.endswith(
+        "of the words of sw are among the 25 most frequent ones of en, and 0% of those of en"
+    )
+    assert swapped(pairs(SWAHILI, ENGLISH), "sw", "en") is None
+
+
+def test_two_sides_of_one_language_and_little_text_show_nothing():
+    assert swapped(pairs(ENGLISH, ENGLISH), "sw", "en") is None
+    assert swapped(pairs(ENGLISH[:2], SWAHILI[:2]), "sw", "en") is None
+    assert swapped([], "ru", "en") is None
+
+
+def test_languages_that_nothing_is_known_of_show_nothing():
+    assert swapped(pairs(ENGLISH, SWAHILI), "sw", "tr") is None
+
+
+@pytest.mark.parametrize("lang", ["de", "fr", "es", "tr"])
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_the_sides_of_a_dictionary_are_told_by_the_words_of_other_text(real_data, lang, part):
+    text = [
+        (real_data / "ntrex" / f"ntrex.{code}").read_text(encoding="utf-8").splitlines()[:1000]
+        for code in (lang, "en")
+    ]
+    known = vocabularies(pairs(*text))
+    lines = (real_data / "dictionaries" / f"{lang}-en.{part}.txt").read_text(encoding="utf-8")
+    entries = [tuple(line.split()) for line in lines.splitlines()]
+    exchanged = [entry[::-1] for entry in entries]
+    assert crossed(entries, (lang, "en"), known) is None
+    assert crossed(exchanged, (lang, "en"), known) is not None
+    assert crossed(exchanged[:20], (lang, "en"), known) is None  # too few to show anything
+
+
+@pytest.mark.parametrize("lang", ["de", "fr", "es", "tr", "zh", "bg", "ar", "hi"])
+def test_published_text_is_told_by_both_orders(real_data, lang):
+    own, english = (
+        (real_data / f"tatoeba/{lang}-en.{code}").read_text(encoding="utf-8").split("\n")
+        for code in (lang, "en")
+    )
+    own, english = own[:SIDES_GLANCE], english[:SIDES_GLANCE]
+    assert swapped(pairs(own, english), lang, "en") is None
+    assert swapped(pairs(english, own), lang, "en") is not None

@@ -17,11 +17,10 @@ from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_tab
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.corpora.text.words import clean, tokenize
 from raxalign.errors import DataError
+from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.build import (
-    HeldoutSources,
-    Recipe,
-    Workplace,
+    LinkRecipe,
     build_heldout,
     build_training,
     slice_training,
@@ -76,10 +75,13 @@ def test_text_and_words_survive_from_the_corpus_to_the_reader(pairs):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data, _ = bitext(folder, pairs)
-        recipe, work = Recipe(FastAlign(FastAlign.Params()), "zh", "en"), Workplace(folder / "work")
+        recipe, work = (
+            LinkRecipe(FastAlign(FastAlign.Params()), "zh", "en"),
+            AlignerInputs((), None, {}, folder / "work", 1),
+        )
         build_training(data, recipe, work, folder / "pairs")
-        sources = HeldoutSources(folder / "heldout", data)
-        build_heldout(sources, recipe, work, folder / "run", keep_training=True)
+        heldout, run = folder / "heldout", folder / "run"
+        build_heldout(heldout, data, recipe, work, run, keep_training=True)
         slice_training(folder / "run", folder / "sliced", 99)
         table = read_table(data)
         wanted = both_sides(table)

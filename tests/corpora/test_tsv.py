@@ -11,12 +11,16 @@ from raxalign.corpora.tsv import Tsv
 from raxalign.errors import DataError
 
 
+def opened(lang="de", **params):
+    corpus = Tsv(Tsv.Params(**params))
+    places = {name: str(source.path) for name, source in corpus.sources(lang, "en").items()}
+    return corpus, CorpusInputs(places, None)
+
+
 def read(tmp_path, content: str, **params):
     (tmp_path / "pairs.tsv").write_text(content, encoding="utf-8", newline="")
-    corpus = Tsv(Tsv.Params(path=str(tmp_path / "pairs.tsv"), **params))
-    return list(
-        corpus.read("de", "en", CorpusInputs({"file": str(tmp_path / "pairs.tsv")}, tmp_path))
-    )
+    corpus, inputs = opened(path=str(tmp_path / "pairs.tsv"), **params)
+    return list(corpus.read("de", "en", inputs))
 
 
 def test_columns_are_taken_by_number(tmp_path):
@@ -75,40 +79,21 @@ def test_words_of_white_space_that_is_no_blank_keep_their_numbers_at_the_ends_of
 
 def test_columns_and_paths_take_other_codes(tmp_path):
     (tmp_path / "nld.tsv").write_text("eng\tnld\nyes\tja\n", encoding="utf-8")
-    params = {
-        "header": True,
-        "source_column": "{lang}",
-        "target_column": "{pivot}",
-        "codes": {"nl": "nld", "en": "eng"},
-    }
-    corpus = Tsv(Tsv.Params(path=f"{tmp_path}/{{lang}}.tsv", **params))
-    places = {name: str(source.path) for name, source in corpus.sources("nl", "en").items()}
-    assert list(corpus.read("nl", "en", CorpusInputs(places, tmp_path))) == [
-        SentencePair(0, "ja", "yes")
-    ]
+    columns = {"header": True, "source_column": "{lang}", "target_column": "{pivot}"}
+    codes = {"nl": "nld", "en": "eng"}
+    corpus, inputs = opened("nl", path=f"{tmp_path}/{{lang}}.tsv", codes=codes, **columns)
+    assert list(corpus.read("nl", "en", inputs)) == [SentencePair(0, "ja", "yes")]
 
 
 def test_parts_each_have_their_header_and_ids_run_on(tmp_path):
-    for part in ("train", "dev", "test"):
-        (tmp_path / f"{part}.tsv.gz").write_bytes(
-            gzip.compress(f"de\ten\n{part} 1\tA\n{part} 2\tB\n".encode())
-        )
-    corpus = Tsv(
-        Tsv.Params(
-            path={part: str(tmp_path / f"{part}.tsv") for part in ("train", "dev", "test")},
-            header=True,
-        )
-    )
-    places = {name: str(source.path) for name, source in corpus.sources("de", "en").items()}
-    inputs = CorpusInputs(places, tmp_path)
-    assert [(pair.id, pair.source) for pair in corpus.read("de", "en", inputs)] == [
-        (0, "train 1"),
-        (1, "train 2"),
-        (2, "dev 1"),
-        (3, "dev 2"),
-        (4, "test 1"),
-        (5, "test 2"),
-    ]
+    parts = ("train", "dev", "test")
+    for part in parts:
+        text = f"de\ten\n{part} 1\tA\n{part} 2\tB\n"
+        (tmp_path / f"{part}.tsv.gz").write_bytes(gzip.compress(text.encode()))
+    paths = {part: str(tmp_path / f"{part}.tsv") for part in parts}
+    corpus, inputs = opened(path=paths, header=True)
+    found = [(pair.id, pair.source) for pair in corpus.read("de", "en", inputs)]
+    assert found == list(enumerate(f"{part} {n}" for part in parts for n in (1, 2)))
     assert corpus.part_sizes("de", "en", inputs) == (2, 2)
     assert corpus.n_pairs("de", "en", 9) == 2
 

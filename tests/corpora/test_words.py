@@ -21,24 +21,8 @@ from raxalign.errors import DependencyError, RaxalignError
 from raxalign.running import Sentence, in_text
 
 LANGUAGES = ["en", "fr", "de", "tr", "ru", "hi", "ar", "ko"]
-FRAGMENTS = [
-    *"aBz1éßЖ中가क्ा.,;:!?'`\"-()/@&€",
-    " ",
-    " ",
-    " ",
-    "...",
-    "Mr.",
-    "No.",
-    "z.B.",
-    "U.S.",
-    "l'",
-    "n't",
-    "'s",
-    "5,300",
-    "DOTMULTI",
-    "\u00a0",
-    "\u0301",
-]
+FRAGMENTS = [*"aBz1éßЖ中가क्ा.,;:!?'`\"-()/@&€", *[" "] * 3, "\u00a0", "\u0301"]
+FRAGMENTS += ["...", "Mr.", "No.", "z.B.", "U.S.", "l'", "n't", "'s", "5,300", "DOTMULTI"]
 
 
 @pytest.mark.parametrize(
@@ -208,9 +192,5 @@ def test_words_have_their_places_in_the_text_as_it_was_published(lang, text):
 def test_published_forms_and_joiners_stay_in_the_text():
     sentence = within_text(tokenize("fa"), " می\u200cروم\ufeff، e\u0301te\u0301. ")
     assert sentence == ["میروم", "،", "été", "."]
-    assert [sentence.text[a:b] for a, b in sentence.spans()] == [
-        "می\u200cروم",
-        "،",
-        "e\u0301te\u0301",
-        ".",
-    ]
+    published = [sentence.text[a:b] for a, b in sentence.spans()]
+    assert published == ["می\u200cروم", "،", "e\u0301te\u0301", "."]

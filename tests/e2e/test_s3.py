@@ -20,7 +20,7 @@ from raxalign.store.files import files_of
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.trial import attempt
+from raxalign.sweep.work import attempt
 from raxalign.tracking.database_sync import Copy
 from tests.aws import BUCKET, SETTINGS, Proxy
 from tests.e2e.runs import Site, kill_all, tracked, wait_for

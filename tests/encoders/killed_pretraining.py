@@ -10,35 +10,23 @@ import signal
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import torch
 
-from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.scratch import Scratch
 from raxalign.train.runtime import Runtime
+from tests.encoders.texts import write_words
 
-PARAMS = Scratch.Params(
-    layers=1,
-    hidden_size=32,
-    heads=2,
-    intermediate=32,
-    positions=32,
-    window=16,
-    vocab_size=100,
-    batch_size=4,
-    steps=18,
-    learning_rate=0.01,
-    seed=5,
-)
+SIZE = {"layers": 1, "hidden_size": 32, "heads": 2, "intermediate": 32, "positions": 32}
+STEPS = {"window": 16, "batch_size": 4, "steps": 18, "learning_rate": 0.01, "seed": 5}
+PARAMS = Scratch.Params.model_validate({**SIZE, **STEPS, "vocab_size": 100})
 WORDS = ["dog", "cat", "house", "river", "sees", "loves", "has", "old", "red", "."]
 
 
 def write_text(root: Path) -> None:
     """The text of one language in ``root/en``: 40 sentences of 3 to 9 words."""
     chance = random.Random(0)
-    with DatasetWriter(root / "en", pa.schema([("words", pa.list_(pa.string()))]), {}) as writer:
-        writer.write({"words": [chance.choices(WORDS, k=chance.randint(3, 9)) for _ in range(40)]})
+    write_words(root / "en", [chance.choices(WORDS, k=chance.randint(3, 9)) for _ in range(40)])
 
 
 def build(root: Path, name: str, runtime: Runtime, **options: float) -> dict[str, object]:

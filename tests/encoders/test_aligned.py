@@ -37,9 +37,7 @@ def test_unit_gives_length_one_and_leaves_zero_alone() -> None:
     )
 
 
-def test_steps_apply_in_their_order_to_their_language_and_layer_only(
-    encoder: TransformerEncoder,
-) -> None:
+def test_steps_apply_in_their_order_to_their_language_and_layer_only(encoder):
     step, plain = affine(0), AlignedEncoder(encoder)
     aligned = AlignedEncoder(encoder, (Transform("en", 2, steps=(step, Unit())),))
     before = plain.words(SENTENCES, "en", layers="1-3")
@@ -71,13 +69,11 @@ def test_absent_words_stay_zero_under_a_readout(encoder: TransformerEncoder) -> 
     assert found.present_N.tolist() == [True] * 4 + [False, True, True]
 
 
-def test_a_readout_changes_nothing_above_and_an_inside_transform_does(
-    encoder: TransformerEncoder,
-) -> None:
+def test_a_readout_changes_nothing_above_and_an_inside_transform_does(encoder):
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     plain = encoder.hidden(batch)
     for sort, above_moves in (("readout", False), ("inside", True)):
-        states = AlignedEncoder(encoder, (Transform("en", 1, sort, (affine(0),)),)).hidden(batch)  # type: ignore[arg-type]
+        states = AlignedEncoder(encoder, (Transform("en", 1, sort, (affine(0),)),)).hidden(batch)
         assert torch.equal(states[0], plain[0])
         assert torch.allclose(
             states[1][batch.mask_BT == 1], affine(0)(plain[1])[batch.mask_BT == 1], atol=1e-6
@@ -92,7 +88,7 @@ def test_inside_the_last_layer_is_the_same_as_a_readout_there(encoder: Transform
     read, inside = (
         AlignedEncoder(encoder, (Transform("en", 3, sort, (affine(0),)),))
         for sort in ("readout", "inside")
-    )  # type: ignore[arg-type]
+    )
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     for one, other in zip(read.hidden(batch), inside.hidden(batch), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
@@ -103,9 +99,7 @@ def test_inside_the_last_layer_is_the_same_as_a_readout_there(encoder: Transform
     )
 
 
-def test_an_inside_transform_of_the_embeddings_reaches_every_layer(
-    encoder: TransformerEncoder,
-) -> None:
+def test_an_inside_transform_of_the_embeddings_reaches_every_layer(encoder):
     shift = Affine(shift=torch.ones(H))
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     states = AlignedEncoder(encoder, (Transform("en", 0, "inside", (shift,)),)).hidden(batch)
@@ -113,9 +107,7 @@ def test_an_inside_transform_of_the_embeddings_reaches_every_layer(
     assert not torch.allclose(states[3], encoder.hidden(batch)[3])
 
 
-def test_what_was_hooked_for_an_inside_transform_is_unhooked_even_after_an_error(
-    encoder: TransformerEncoder,
-) -> None:
+def test_what_was_hooked_for_an_inside_transform_is_unhooked_even_after_an_error(encoder):
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     plain = encoder.hidden(batch)[-1]
     broken = AlignedEncoder(
@@ -127,16 +119,14 @@ def test_what_was_hooked_for_an_inside_transform_is_unhooked_even_after_an_error
 
 
 @pytest.mark.parametrize("sort", ["readout", "inside"])
-def test_in_a_mixed_pair_transforms_follow_the_language_of_the_piece(
-    encoder: TransformerEncoder, sort: str
-) -> None:
+def test_in_a_mixed_pair_transforms_follow_the_language_of_the_piece(encoder, sort):
     batch = encoder.collate(encoder.pieces([["der", "Hund"]], "de", [["the", "dogs"]], "en"))
     plain = encoder.hidden(batch)[3]
     shifts = {"de": torch.full((H,), 1.0), "en": torch.full((H,), 5.0)}
     aligned = AlignedEncoder(
         encoder,
         tuple(Transform(lang, 3, sort, (Affine(shift=shift),)) for lang, shift in shifts.items()),
-    )  # type: ignore[arg-type]
+    )
     moved = (aligned.hidden(batch)[3] - plain)[0].mean(1)
     assert torch.allclose(moved, torch.tensor([1.0, 1, 1, 1, 5, 5, 5]), atol=1e-5)
 
@@ -147,7 +137,7 @@ def test_gradient_flows_through_transforms(encoder: TransformerEncoder) -> None:
         (Transform("en", 1, "inside", (affine(0),)), Transform("en", 3, steps=(affine(1), Unit()))),
     )
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
-    aligned.hidden(batch)[3][..., 0].sum().backward()  # type: ignore[no-untyped-call]
+    aligned.hidden(batch)[3][..., 0].sum().backward()
     grad = encoder.model.get_input_embeddings().weight.grad
     assert grad.isfinite().all()
     assert grad.any()
@@ -194,9 +184,7 @@ def make(encoder: TransformerEncoder, *, weights_changed: bool) -> AlignedEncode
     return AlignedEncoder(encoder, transforms, weights_changed, {"pairs": 3}).toward("de")
 
 
-def test_saving_writes_weights_only_where_they_changed(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_saving_writes_weights_only_where_they_changed(encoder, tmp_path):
     make(encoder, weights_changed=False).save(tmp_path / "same")
     make(encoder, weights_changed=True).save(tmp_path / "changed")
     assert sorted(p.name for p in (tmp_path / "same").iterdir()) == [
@@ -219,9 +207,8 @@ def test_saving_writes_weights_only_where_they_changed(
         assert loaded.notes == {"pairs": 3}
 
 
-def test_saved_and_loaded_in_another_process_gives_the_same_vectors(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_saved_and_loaded_in_another_process_gives_the_same_vectors(encoder, tmp_path):
     aligned = make(encoder, weights_changed=True)
     aligned.save(tmp_path)
     program = (
@@ -240,9 +227,7 @@ def test_saved_and_loaded_in_another_process_gives_the_same_vectors(
     )
 
 
-def test_an_export_opens_with_transformers_and_comes_back_with_its_transforms(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_an_export_opens_with_transformers_and_comes_back_with_its_transforms(encoder, tmp_path):
     from transformers import AutoModel, AutoTokenizer
 
     aligned = make(encoder, weights_changed=False)

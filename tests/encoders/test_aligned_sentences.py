@@ -68,9 +68,7 @@ LAYERS = {"of a lower layer": "2", "of layers that are added up": "1-2", "of the
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_sentences_have_the_vectors_that_raxalign_gives_them(
-    case: str, encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_sentences_have_the_vectors_that_raxalign_gives_them(case, encoder, tmp_path):
     transforms, use = CASES[case]
     aligned = AlignedEncoder(encoder, transforms)
     aligned.export(tmp_path, use)
@@ -80,9 +78,7 @@ def test_sentences_have_the_vectors_that_raxalign_gives_them(
     assert (ours - unaligned).abs().max() > 0.1
 
 
-def test_a_language_is_given_by_a_keyword_a_prompt_or_the_export(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_a_language_is_given_by_a_keyword_a_prompt_or_the_export(encoder, tmp_path):
     aligned = AlignedEncoder(encoder, (turn(1), turn(2, lang="fr")))
     use = SentenceUse(("de", "fr", "en"))
     assert aligned.export(tmp_path / "open", use) == ("de", "fr", "en")
@@ -98,9 +94,7 @@ def test_a_language_is_given_by_a_keyword_a_prompt_or_the_export(
     same(fixed.encode(TEXTS, language="fr"), own(aligned, "fr"))
 
 
-def test_the_pivot_is_given_with_the_language_that_it_moves_toward(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_the_pivot_is_given_with_the_language_that_it_moves_toward(encoder, tmp_path):
     toward = (turn(1, lang="en", toward="de"), turn(2, lang="en", toward="fr"))
     aligned = AlignedEncoder(encoder, toward)
     assert aligned.export(tmp_path, SentenceUse(("de", "fr", "en"))) == (
@@ -116,9 +110,7 @@ def test_the_pivot_is_given_with_the_language_that_it_moves_toward(
         model.encode(TEXTS, language="en")
 
 
-def test_nothing_is_opened_or_read_without_the_alignment(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_nothing_is_opened_or_read_without_the_alignment(encoder, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     aligned = AlignedEncoder(encoder, (turn(1),))
@@ -137,9 +129,7 @@ def test_nothing_is_opened_or_read_without_the_alignment(
         aligned.export(tmp_path / "not", SentenceUse(("de", "en"), "fr"))
 
 
-def test_what_sentence_transformers_saves_opens_again_with_the_alignment(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_what_sentence_transformers_saves_opens_again_with_the_alignment(encoder, tmp_path):
     encoder.sentences = SentenceConfig("mean", normalize=True, prompt="the cat : ")
     aligned = AlignedEncoder(encoder, (turn(1),))
     aligned.export(tmp_path / "out")
@@ -152,9 +142,7 @@ def test_what_sentence_transformers_saves_opens_again_with_the_alignment(
     same(again, own(aligned, pooling="own"))
 
 
-def test_a_language_has_its_adapter_and_a_text_its_form(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_a_language_has_its_adapter_and_a_text_its_form(encoder, tmp_path):
     xmod = TransformerEncoder.from_folder(build(FAMILIES["X-MOD"], tmp_path / "x-mod"))
     AlignedEncoder(xmod).export(tmp_path / "adapters", SentenceUse(("de", "en")))
     model = opened(tmp_path / "adapters")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from raxalign.encoders.models.folder import folder_has_head
 from raxalign.encoders.models.freezing import frozen
-from raxalign.encoders.models.head import folder_has_head
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch
@@ -40,9 +40,7 @@ def languages(name: str, example: Batch) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_states_are_those_of_transformers_and_logits_those_of_the_whole_model(
-    name: str, tmp_path: Path
-) -> None:
+def test_states_are_those_of_transformers_and_logits_those_of_the_whole_model(name, tmp_path):
     model, example = model_of(name, head=True), batch()
     encoder = TransformerEncoder.from_folder(folder_of(tmp_path / "encoder", model))
     inputs = {"input_ids": example.ids_BT, "attention_mask": example.mask_BT}
@@ -77,9 +75,7 @@ def test_an_edit_of_a_layer_is_read_there_and_flows_on(name: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_an_encoder_without_a_head_is_saved_and_opened_again_and_predicts_nothing(
-    name: str, tmp_path: Path
-) -> None:
+def test_an_encoder_without_a_head_is_saved_and_opened_again_and_predicts_nothing(name, tmp_path):
     import transformers
 
     folder = folder_of(tmp_path / "encoder", model_of(name, head=False))
@@ -113,9 +109,7 @@ def test_a_head_whose_weights_are_missing_leaves_the_encoder_without_one(tmp_pat
         TransformerEncoder.from_folder(folder)
 
 
-def test_the_published_head_of_mdeberta_is_read_though_its_config_does_not_name_it(
-    tmp_path: Path,
-) -> None:
+def test_the_published_head_of_mdeberta_is_read_though_its_config_does_not_name_it(tmp_path):
     import json
 
     model = model_of("mdeberta", head=True)
@@ -151,9 +145,7 @@ def test_what_translates_is_refused_by_its_name(tmp_path: Path) -> None:
         ("mt5", 512, True),
     ],
 )
-def test_rows_have_as_many_pieces_as_the_architecture_has_positions(
-    name: str, limit: int, note: bool, tmp_path: Path
-) -> None:
+def test_rows_have_as_many_pieces_as_the_architecture_has_positions(name, limit, note, tmp_path):
     encoder = TransformerEncoder.from_folder(
         folder_of(tmp_path / "encoder", model_of(name, head=False))
     )
@@ -187,9 +179,7 @@ def test_sentences_share_rows_where_a_probe_finds_the_states_that_they_have_alon
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_an_encoder_that_mixes_the_sentences_of_a_row_is_not_packed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_encoder_that_mixes_the_sentences_of_a_row_is_not_packed(tmp_path, monkeypatch):
     encoder = TransformerEncoder.from_folder(
         folder_of(tmp_path / "encoder", model_of("bert", head=False))
     )
@@ -217,13 +207,10 @@ def test_a_language_without_an_adapter_is_named_with_those_that_have_one(tmp_pat
         encoder.hidden(replace(batch(), languages=()))
 
 
-def test_attention_is_what_is_asked_for_and_an_impossible_one_names_what_to_set(
-    tmp_path: Path,
-) -> None:
+def test_attention_is_what_is_asked_for_and_an_impossible_one_names_what_to_set(tmp_path):
     bert = folder_of(tmp_path / "bert", model_of("bert", head=False))
     fused, plain = (
-        TransformerEncoder.from_folder(bert, attention=name)  # type: ignore[arg-type]
-        for name in ("auto", "eager")
+        TransformerEncoder.from_folder(bert, attention=name) for name in ("auto", "eager")
     )
     used = [encoder.model.config._attn_implementation for encoder in (fused, plain)]
     assert used == ["sdpa", "eager"]

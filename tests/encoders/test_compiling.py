@@ -54,9 +54,7 @@ def test_what_is_not_compiled_is_left_as_it_is(tmp_path: Path) -> None:
         assert not any("forward" in vars(part) for part in encoder.model.modules())
 
 
-def test_blocks_are_compiled_for_a_while_also_where_they_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_are_compiled_for_a_while_also_where_they_run_again(tmp_path, monkeypatch):
     encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of("bert", head=False)))
     encoder.compiled, calls = True, []
 

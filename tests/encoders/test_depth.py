@@ -11,7 +11,8 @@ import pytest
 
 from raxalign.config.grid import load
 from raxalign.config.lock import Lock
-from raxalign.encoders.models.hub import cached_depth, config_depth
+from raxalign.encoders.models.folder import config_depth
+from raxalign.encoders.models.hub import cached_depth
 from raxalign.encoders.scratch import Scratch
 from raxalign.encoders.static import Static
 from raxalign.encoders.transformer import Transformer
@@ -46,9 +47,7 @@ def test_own_encoders_know_it_from_their_options() -> None:
     assert Static(Static.Params()).depth(nothing) == 0
 
 
-def test_a_hub_name_has_the_depth_of_its_revision_in_the_lock(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_hub_name_has_the_depth_of_its_revision_in_the_lock(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     lock = {"hub:some/bert": COMMIT, f"depth:some/bert@{COMMIT}": "6"}
     assert Transformer(Transformer.Params(name="some/bert")).depth(lock.get) == 6
@@ -58,9 +57,7 @@ def test_a_hub_name_has_the_depth_of_its_revision_in_the_lock(
     )
 
 
-def test_a_hub_name_that_lies_in_the_local_cache_needs_no_lock(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_hub_name_that_lies_in_the_local_cache_needs_no_lock(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     snapshot = tmp_path / "models--some--bert" / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
@@ -87,9 +84,7 @@ def opened(folder: Path) -> Opened:
     return open_grid(path, storage=str(folder / "storage"))
 
 
-def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     asked: list[tuple[str, str]] = []
     monkeypatch.setattr(
@@ -110,9 +105,7 @@ def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(
     assert load(first.grid.path) == first.grid
 
 
-def test_a_hub_out_of_reach_leaves_the_depth_open_and_the_plan_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_hub_out_of_reach_leaves_the_depth_open_and_the_plan_says_so(monkeypatch, tmp_path):
     def unreachable(name: str, revision: str, *_: str) -> int:
         raise TransientError(f"{name} at {revision}: no answer")
 

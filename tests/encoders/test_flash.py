@@ -68,13 +68,10 @@ def test_a_run_ends_with_its_sentence_and_with_its_row() -> None:
     rows = np.array([[0, 0, 0, 1], [2, 2, -1, -1], [3, 4, 4, 5]])
     assert find_edges(rows).tolist() == [0, 3, 4, 6, 8, 9, 11, 12]
     assert find_edges(rows).dtype == np.int32
+    assert find_edges(np.array([[0, 0, -1], [1, 1, 1]])).tolist() == [0, 2, 3, 6]
     runs = Runs.of(rows, "cpu")
     assert runs.longest == 3
     assert runs.edges_N.tolist() == find_edges(rows).tolist()
-
-
-def test_one_sentence_per_row_has_its_padding_as_a_run() -> None:
-    assert find_edges(np.array([[0, 0, -1], [1, 1, 1]])).tolist() == [0, 2, 3, 6]
 
 
 @pytest.mark.parametrize("window", [None, 2])
@@ -126,9 +123,7 @@ class Calls(TorchDispatchMode):
 
 
 @pytest.mark.parametrize(("name", "windows"), [("bert", [-1, -1, -1]), ("modernbert", [-1, 4, -1])])
-def test_a_model_calls_the_kernel_once_per_block_and_reads_nothing(
-    name: str, windows: list[int]
-) -> None:
+def test_a_model_calls_the_kernel_once_per_block_and_reads_nothing(name, windows):
     """On the device of tensors without values, where whatever reads a value fails."""
     model = model_of(name, head=False).to("meta", torch.bfloat16)
     install(model)
@@ -159,18 +154,14 @@ def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path, n
                 assert torch.allclose(found, expected[layer], atol=1e-5)
 
 
-def test_sentences_longer_than_the_window_share_rows_by_runs_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sentences_longer_than_the_window_share_rows_by_runs_alone(tmp_path, monkeypatch):
     encoder = encoder_of(tmp_path, "modernbert")
     assert not can_pack(encoder)
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     assert can_pack(encoder)
 
 
-def test_the_probe_compares_with_float32_within_a_block_of_autocast_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_probe_compares_with_float32_within_a_block_of_autocast_too(tmp_path, monkeypatch):
     encoder, seen = encoder_of(tmp_path, "bert"), []
     encoder.precision = "bf16"
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
@@ -182,9 +173,7 @@ def test_the_probe_compares_with_float32_within_a_block_of_autocast_too(
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_states_and_gradients_are_those_under_the_mask(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: Any
-) -> None:
+def test_states_and_gradients_are_those_under_the_mask(tmp_path, monkeypatch, precision):
     found = []
     for by_runs in (False, True):
         encoder = encoder_of(tmp_path, "bert")
@@ -222,9 +211,7 @@ def test_token_types_reach_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kernels")
-def test_attention_has_its_dropout_in_training_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attention_has_its_dropout_in_training_alone(tmp_path, monkeypatch):
     encoder, seen = encoder_of(tmp_path, "bert"), []
     assert attends_by_runs(encoder)
 
@@ -306,9 +293,7 @@ def test_on_a_cpu_the_mask_stays(tmp_path: Path) -> None:
     assert implementation(encoder.model) == "sdpa"
 
 
-def test_the_saved_folder_does_not_record_the_attention(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_saved_folder_does_not_record_the_attention(tmp_path, monkeypatch):
     encoder = encoder_of(tmp_path, "bert")
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     assert attends_by_runs(encoder)

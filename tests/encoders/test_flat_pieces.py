@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,15 +11,15 @@ from hypothesis import strategies as st
 from raxalign.arrays import word_pieces
 from raxalign.caveats import collecting
 from raxalign.corpora.text.dataset import DatasetWriter
-from raxalign.encoders.models import piece_files
+from raxalign.encoders.models import flat_pieces as made_pieces
 from raxalign.encoders.models.flat_pieces import (
     ARRAYS,
     FlatPieces,
     column_pieces,
     flat_pieces,
     map_pieces,
+    write_pieces,
 )
-from raxalign.encoders.models.piece_files import BareTokenizer, tokenise_parts, write_pieces
 from raxalign.encoders.models.pieces import bulk_pieces, cut
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.rows.linked_words import tokenise
@@ -96,7 +94,7 @@ def test_words_that_share_a_piece_are_cut_together(kind):
 
 @pytest.mark.parametrize(("threads", "part"), [(1, 2), (1, 100), (3, 2)])
 def test_mapped_pieces_are_those_of_the_text(encoder, tmp_path, monkeypatch, threads, part):
-    monkeypatch.setattr(piece_files, "PART", part)
+    monkeypatch.setattr(made_pieces, "PART", part)
     data = dataset(tmp_path / "data")
     counts = write_pieces(encoder.tokenizer, data, LANGS, threads, tmp_path)
     for column, sentences in (("src", SENTENCES), ("tgt", SENTENCES[::-1])):
@@ -156,16 +154,7 @@ def test_what_is_cut_is_not_written_to_the_file(encoder, tmp_path, monkeypatch):
 
 
 def test_a_process_that_fails_is_reported(encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr(piece_files, "PART", 2)
-    monkeypatch.setattr(piece_files, "_saved", lambda tokenizer, path: path.write_text("{}") > 0)
+    monkeypatch.setattr(made_pieces, "PART", 2)
+    monkeypatch.setattr(made_pieces, "_saved", lambda tokenizer, path: path.write_text("{}") > 0)
     with pytest.raises(RaxalignError, match=r"data: a process that tokenises it failed \(.+\)"):
         write_pieces(encoder.tokenizer, dataset(tmp_path / "data"), LANGS, 2, tmp_path)
-
-
-def test_a_job_is_json(encoder, tmp_path):
-    """What another process gets makes the same files."""
-    data = dataset(tmp_path / "data")
-    job = piece_files.Job("", 1, str(data), LANGS, str(tmp_path), 1, 2, 2)
-    bare = BareTokenizer(encoder.tokenizer.backend_tokenizer, encoder.tokenizer.unk_token_id)
-    tokenise_parts(bare, piece_files.Job(**asdict(job)))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "src-1", "tgt-1"]

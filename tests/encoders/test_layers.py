@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from raxalign.config.grid import load
@@ -35,9 +33,9 @@ def test_a_fraction_of_the_depth_is_the_nearest_layer_and_a_half_rounds_up(
     assert parse_layers(layers, n_layers) == numbers
 
 
-def test_the_last_layer_is_a_fraction_and_the_first_block_a_number() -> None:
-    assert parse_layers("1.0", 12) == (12,)
-    assert parse_layers("1", 12) == (1,)
+def test_a_number_without_a_point_is_a_layer() -> None:
+    for layers, found in (("last", (12,)), ("1.0", (12,)), ("1", (1,)), ("9-12", (9, 10, 11, 12))):
+        assert parse_layers(layers, 12) == found
 
 
 @pytest.mark.parametrize(
@@ -49,6 +47,10 @@ def test_the_last_layer_is_a_fraction_and_the_first_block_a_number() -> None:
         ("1-1.0", "two numbers, or two fractions"),
         ("0.9-0.1", "begins with its smaller number"),
         ("0.", "write `last`"),
+        ("first", "write `last`"),
+        ("", "write `last`"),
+        ("13", "this encoder has the layers 0 .* to 12"),
+        ("3-1", "begins with its smaller number"),
     ],
 )
 def test_other_forms_are_refused_with_a_sentence(layers: str, said: str) -> None:
@@ -76,9 +78,7 @@ def test_plans_resolve_fractions_at_the_depth_of_each_encoder_without_opening_it
     assert retrieval.reads(4).layers == {2, 3, 4}
 
 
-def test_a_number_with_a_point_in_yaml_is_the_text_of_the_param_and_of_its_key(
-    tmp_path: Path,
-) -> None:
+def test_a_number_with_a_point_in_yaml_is_the_text_of_the_param_and_of_its_key(tmp_path):
     file = tmp_path / "grid.yaml"
     file.write_text(change("layers: [9, 9-12]", "layers: [9, 0.50, 0.5-1.0]"), encoding="utf-8")
     points = next(spec for spec in load(file).methods if spec.name == "rotation").points

@@ -48,7 +48,7 @@ def test_the_share_is_of_all_pieces_that_are_not_special() -> None:
 def test_special_pieces_are_never_masked_and_targets_are_what_stood_there(within: str) -> None:
     rows = batch([9, 2, 14, 3] * 50)
     for seed in range(20):
-        masks = choose_masks(rows, RULE, np.random.default_rng(seed), within=within)  # type: ignore[arg-type]
+        masks = choose_masks(rows, RULE, np.random.default_rng(seed), within=within)
         flat = masks.flat(rows.offsets)
         assert (rows.ids[flat] >= 5).all()
         assert masks.targets.tolist() == rows.ids[flat].tolist()
@@ -100,10 +100,10 @@ def test_a_batch_has_one_masked_piece_at_least_and_none_where_all_are_special(wi
     for seed in range(20):
         assert (
             choose_masks(batch([3, 2]), RULE, np.random.default_rng(seed), within=within).total == 1
-        )  # type: ignore[arg-type]
+        )
         assert (
             choose_masks(batch([2, 2]), RULE, np.random.default_rng(seed), within=within).total == 0
-        )  # type: ignore[arg-type]
+        )
 
 
 def test_a_part_has_the_masks_of_its_rows_and_the_total_of_the_batch() -> None:
@@ -132,7 +132,7 @@ def test_chance_is_of_seed_step_and_use_and_not_of_the_worker() -> None:
         use = changes.pop("use", 0)
         return chance_of(
             Step(**{"number": 3, "epoch": 0, "rows": np.arange(4), "seed": 1, **changes}), use
-        ).random()  # type: ignore[arg-type]
+        ).random()
 
     assert draw() == draw(rank=1, world_size=2, micro=8)
     assert len({draw(), draw(number=4), draw(seed=2), draw(use=1)}) == 4

@@ -1,18 +1,241 @@
+"""The pieces of running text, the words that they belong to, for four kinds of tokenizers, and rows
+of them.
+"""
+
 from __future__ import annotations
+
+import unicodedata
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raxalign.encoders.models.pieces import share, token_batches
+from raxalign.caveats import collecting
+from raxalign.corpora.text.words import split_characters, tokenize, within_text
+from raxalign.encoders.models import pieces
+from raxalign.encoders.models.pieces import (
+    Encoded,
+    Pieces,
+    Template,
+    bulk_pieces,
+    cut,
+    encode_texts,
+    inner_pieces,
+    other_pieces,
+    place_words,
+    share,
+    text_pieces,
+    token_batches,
+)
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.vectors import index_words, pool_words
+from raxalign.running import Sentence, in_text
+from tests.encoders.tokenizers_of_kinds import KINDS, TEXTS, tokenizer_of
 
 
-def test_a_sentence_stands_between_cls_and_sep_and_words_are_counted_from_nought(
-    encoder: TransformerEncoder,
-) -> None:
+def pieces_of(kind: str, sentence: list[str], lang: str = "en") -> tuple[list[str], Pieces]:
+    """The pieces of one sentence as texts, and with their words."""
+    tokenizer = tokenizer_of(kind)
+    (found,) = bulk_pieces(tokenizer, [sentence], lang)
+    return tokenizer.convert_ids_to_tokens(found.ids.tolist()), found
+
+
+def pieces_of_word(names: list[str], found: Pieces, word: int) -> list[str]:
+    chosen = np.flatnonzero((found.words <= word) & (word <= found.lasts))
+    assert chosen.tolist() == list(range(chosen.min(), chosen.max() + 1)) if len(chosen) else True
+    return [names[i] for i in chosen]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lang", TEXTS)
+def test_a_sentence_is_read_as_the_tokenizer_reads_its_text(kind: str, lang: str) -> None:
+    tokenizer = tokenizer_of(kind)
+    for text in TEXTS[lang]:
+        for words in (Sentence.of_text(text), Sentence.within(split_characters(text), text)):
+            assert words is not None
+            expected = tokenizer(text, add_special_tokens=False, split_special_tokens=True)
+            (found,) = bulk_pieces(tokenizer, [words], lang)
+            assert found.ids.tolist() == expected["input_ids"]
+            assert set(range(len(words))) == {
+                w for a, b in zip(found.words, found.lasts, strict=True) for w in range(a, b + 1)
+            } - {-1}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_of_a_list_are_read_with_the_blanks_of_their_language(kind: str) -> None:
+    tokenizer = tokenizer_of(kind)
+    for lang, words, text in (
+        ("en", ["We", "now", "have", "four", "mice", "."], "We now have four mice ."),
+        ("zh", ["我", "们", "有", "New", "York", "。"], "我们有New York。"),
+    ):
+        (found,) = bulk_pieces(tokenizer, [words], lang)
+        assert found.ids.tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def test_a_bare_blank_belongs_to_no_word_wherever_the_offsets_put_it() -> None:
+    names, found = pieces_of("unigram", ["只", "我", "只"], "zh")
+    assert names == ["\u2581", "只", "我", "只"]
+    assert found.words[0] == -1
+    assert found.words[1:].tolist() == [0, 1, 2]
+    names, found = pieces_of("byte-fallback", ["We", "¤"], "en")
+    blank = names.index("\u2581")
+    assert found.words[blank] == -1
+    assert found.words[blank + 1 :].tolist() == [1, 1]
+
+
+def test_a_blank_sign_in_the_text_is_text() -> None:
+    names, found = pieces_of("byte-fallback", ["We", "\u2581", "now"])
+    assert 1 in found.words.tolist()
+    assert "\u2581" in "".join(pieces_of_word(names, found, 1))
+
+
+def test_the_bytes_of_a_character_all_belong_to_its_word() -> None:
+    for kind in ("byte-fallback", "byte-level"):
+        names, found = pieces_of(kind, ["now", "\U0001f9a6", "now"])
+        own = pieces_of_word(names, found, 1)
+        assert len(own) > 2
+        assert tokenizer_of(kind).convert_tokens_to_string(own).strip() == "\U0001f9a6"
+
+
+def test_offsets_are_those_of_the_text_before_its_normalisation() -> None:
+    text = "ﬁne cafe\u0301 ½ 🙂x"
+    words = Sentence.of_text(text)
+    names, found = pieces_of("unigram", words)
+    joined = ["".join(pieces_of_word(names, found, w)).replace("\u2581", "") for w in range(4)]
+    assert joined[0] == "fine"
+    assert joined[1] == "café"
+    assert found.words.max() == 3
+
+
+def test_words_that_share_a_piece_each_count_it() -> None:
+    shared = Sentence.within(["do", "n't", "we"], "don't we")
+    assert shared is not None
+    merged = Encoded(
+        np.array([7, 8, 9]),
+        np.array([0, 1, 4]),
+        np.array([1, 4, 8]),
+        np.zeros(3, bool),
+        np.array([0, 3]),
+    )  # d|on'|t we
+    words, lasts = place_words(merged, [shared])
+    assert (words.tolist(), lasts.tolist()) == ([0, 0, 1], [0, 1, 2])
+    states = torch.tensor([[[1.0], [10.0], [100.0]]])
+    for pooling, expected in (
+        ("mean", [5.5, 55.0, 100.0]),
+        ("sum", [11.0, 110.0, 100.0]),
+        ("first", [1.0, 10.0, 100.0]),
+        ("last", [10.0, 100.0, 100.0]),
+    ):
+        index = index_words(words[None], lasts[None], [3], "cpu")
+        assert pool_words(states, index, pooling)[:, 0].tolist() == expected
+
+
+def test_a_cut_takes_every_word_that_loses_a_piece_and_leaves_the_others_their_own() -> None:
+    whole = Pieces(np.arange(4), np.array([0, 0, 1, 3]), np.array([0, 1, 3, 3]))
+    kept = cut(whole, 2)
+    assert (kept.words.tolist(), kept.lasts.tolist()) == ([0, 0], [0, 0])
+    kept = cut(whole, 3)
+    assert (kept.words.tolist(), kept.lasts.tolist()) == ([0, 0, 1], [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "text"),
+    [
+        ("wordpiece", "mice", "have mice"),
+        ("unigram", "mice", "have mice"),
+        ("byte-level", "mice", "have mice"),
+        ("byte-fallback", "mice", "have mice"),
+        ("unigram", "老鼠", "有老鼠"),
+        ("byte-level", "老鼠", "有老鼠"),
+    ],
+)
+def test_the_pieces_inside_a_text_are_those_behind_another_word(kind, word, text):
+    tokenizer = tokenizer_of(kind)
+    (found,) = inner_pieces(tokenizer, [word])
+    expected = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert found.tolist() == expected[-len(found) :]
+    assert len(found) < len(expected)
+
+
+def test_the_characters_of_a_bare_blank_are_none() -> None:
+    (found,) = text_pieces(tokenizer_of("unigram"), ["嗨我"], "zh")
+    assert found.starts[0] == found.ends[0] == 0
+    assert found.spanning(0, 1) == (1, 1)
+
+
+SCRIPTS = st.text(
+    st.sampled_from("abcdeimnorstuzäçğışß’'.,;()12 我们有老鼠ตอนนี้เรามีपासचार बيت🙂ﬁ½é"),
+    min_size=1,
+    max_size=24,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SCRIPTS, st.sampled_from(KINDS), st.booleans())
+def test_the_pieces_of_a_word_cover_each_of_its_characters(text, kind, characters):
+    words = Sentence.within(split_characters(text), text) if characters else None
+    words = words or Sentence.of_text(text)
+    tokenizer = tokenizer_of(kind)
+    encoded = encode_texts(tokenizer, [words.text], None)
+    (found,) = bulk_pieces(tokenizer, [words], "en")
+    for w, (word, start) in enumerate(zip(words, words.starts, strict=True)):
+        chosen = np.flatnonzero((found.words <= w) & (w <= found.lasts))
+        covered = {c for p in chosen for c in range(encoded.starts_P[p], encoded.ends_P[p])}
+        assert covered >= set(range(start, start + len(word)))
+        assert chosen.tolist() == list(range(chosen[0], chosen[-1] + 1))
+
+
+def test_words_of_plain_lists_keep_their_numbers_where_some_are_empty() -> None:
+    _, found = pieces_of("wordpiece", ["We", "", "now"])
+    assert set(found.words.tolist()) == {0, 2}
+    assert in_text(["", "我"], "zh").starts == (0, 0)
+
+
+def test_an_unknown_language_is_taken_for_spaced() -> None:
+    tokenizer = tokenizer_of("wordpiece")
+    known, unknown = (next(bulk_pieces(tokenizer, [["We", "now"]], lang)) for lang in ("en", "x"))
+    assert known.ids.tolist() == unknown.ids.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tokenizer_that_reads_the_sample_as_it_does_by_itself_is_not_remarked_on(kind):
+    assert other_pieces(tokenizer_of(kind)) is None
+
+
+def test_other_pieces_than_the_tokenizers_own_are_described(monkeypatch):
+    ends = Template((1,), (2,), (), (2,))
+    monkeypatch.setattr(pieces, "read_template", lambda _: ends)
+    found = other_pieces(tokenizer_of("unigram"))
+    assert found is not None
+    assert found.startswith('"We now have four mice, don\'t we?" is read as <s> ')
+    assert found.endswith("</s> of it")
+    with collecting() as caveats:
+        caveats.not_as_trained["mine"] = found
+    assert caveats.notes() == {"not_as_trained": {"mine": found}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["NFD", "NFC"])
+def test_words_of_a_cleaned_copy_get_the_pieces_of_the_published_text(kind: str, form: str) -> None:
+    """Decomposed letters, a joiner and a soft hyphen reach the tokenizer; words are without."""
+    tokenizer = tokenizer_of(kind)
+    text = unicodedata.normalize(form, "Die Stra\u00dfe am Caf\u00e9, o\u200dkay M\u00e4u\u00adse")
+    words = within_text(tokenize("de"), text)
+    assert words == ["Die", "Stra\u00dfe", "am", "Caf\u00e9", ",", "okay", "M\u00e4use"]
+    (found,) = bulk_pieces(tokenizer, [words], "de")
+    expected = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    assert found.ids.tolist() == expected["input_ids"]
+    for word, (start, end) in enumerate(words.spans()):
+        shared = [a < end and start < b for a, b in expected["offset_mapping"]]
+        own = (found.words <= word) & (word <= found.lasts)
+        assert own.tolist() == [
+            here and kept for here, kept in zip(shared, found.words >= 0, strict=True)
+        ]
+
+
+def test_a_sentence_stands_between_cls_and_sep_and_words_are_counted_from_nought(encoder):
     (row,) = encoder.pieces([["the", "playing", "dogs"]], "en")
     assert encoder.tokenizer.convert_ids_to_tokens(row.ids) == [
         "[CLS]",
@@ -47,9 +270,7 @@ def test_pairs_number_words_and_segments_and_languages_through(encoder: Transfor
     assert batch.langs_BT.tolist() == [[0, 0, 0, 0, 1, 1, 1]]
 
 
-def test_rows_of_several_languages_share_a_batch_and_padding_has_no_language(
-    encoder: TransformerEncoder,
-) -> None:
+def test_rows_of_several_languages_share_a_batch_and_padding_has_no_language(encoder):
     rows = (
         encoder.pieces([["der"]], "de")
         + encoder.pieces([["the", "cat"]], "en")
@@ -71,9 +292,7 @@ def test_a_word_that_truncation_cuts_in_two_is_no_word(encoder: TransformerEncod
     assert row.words.max() == encoder.max_positions - 4
 
 
-def test_a_pair_that_is_too_long_loses_the_longer_side_first_and_word_numbers_stay(
-    encoder: TransformerEncoder,
-) -> None:
+def test_a_pair_that_is_too_long_loses_the_longer_side_first_and_word_numbers_stay(encoder):
     (row,) = encoder.pieces([["the"] * 60], "en", [["der"] * 3], "de")
     assert len(row) == encoder.max_positions
     assert row.words[row.first :].tolist() == [60, 61, 62, -1]
@@ -106,9 +325,7 @@ def test_shares_fill_the_room_and_only_the_longer_side_is_cut_while_it_is_longer
 
 
 @given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 100))
-def test_batches_hold_every_row_once_longest_first_within_the_budget(
-    lengths: list[int], budget: int
-) -> None:
+def test_batches_hold_every_row_once_longest_first_within_the_budget(lengths, budget):
     batches = list(token_batches(lengths, budget))
     order = np.concatenate(batches).tolist() if batches else []
     assert sorted(order) == list(range(len(lengths)))

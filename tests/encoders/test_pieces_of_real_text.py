@@ -11,7 +11,7 @@ import pytest
 
 from raxalign.corpora.text.words import tokenize
 from raxalign.encoders.models.pieces import bulk_pieces
-from raxalign.encoders.training.wordpiece import read_vocabulary, wrap_vocabulary
+from raxalign.encoders.training.text import read_vocabulary, wrap_vocabulary
 
 TEXTS = {
     "de": "de-en.de",

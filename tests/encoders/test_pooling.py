@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.pooling import index_words, pool_words
+from raxalign.encoders.models.vectors import index_words, pool_words
 
 # Two rows: word 0 has pieces 1 and 2, word 1 none, word 2 piece 3; the second row's word 0 has
 # piece 1.
@@ -23,14 +23,14 @@ EXPECTED = {
 @pytest.mark.parametrize("pooling", EXPECTED)
 def test_pooling_is_what_one_computes_by_hand(pooling: str) -> None:
     index = index_words(WORDS, WORDS, [3, 1], "cpu")
-    assert pool_words(STATES, index, pooling).tolist() == EXPECTED[pooling]  # type: ignore[arg-type]
+    assert pool_words(STATES, index, pooling).tolist() == EXPECTED[pooling]
     assert index.present().tolist() == [True, False, True, True]
 
 
 @pytest.mark.parametrize("pooling", EXPECTED)
 def test_gradient_flows_to_the_pieces_that_were_read(pooling: str) -> None:
     states = STATES.clone().requires_grad_()
-    pool_words(states, index_words(WORDS, WORDS, [3, 1], "cpu"), pooling).sum().backward()  # type: ignore[arg-type, no-untyped-call]
+    pool_words(states, index_words(WORDS, WORDS, [3, 1], "cpu"), pooling).sum().backward()
     share = {"first": (1.0, 0.0), "last": (0.0, 1.0), "mean": (0.5, 0.5), "sum": (1.0, 1.0)}[
         pooling
     ]
@@ -45,4 +45,4 @@ def test_no_word_at_all_is_no_vector() -> None:
 
 def test_an_unknown_pooling_is_refused() -> None:
     with pytest.raises(ValueError, match="median"):
-        pool_words(STATES, index_words(WORDS, WORDS, [3, 1], "cpu"), "median")  # type: ignore[arg-type]
+        pool_words(STATES, index_words(WORDS, WORDS, [3, 1], "cpu"), "median")

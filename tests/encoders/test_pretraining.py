@@ -48,9 +48,7 @@ def goes_on(root: Path, checkpoints: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_pretraining_run_again_equals_an_uninterrupted_one_bit_for_bit(
-    tmp_path: Path,
-) -> None:
+def test_a_killed_pretraining_run_again_equals_an_uninterrupted_one_bit_for_bit(tmp_path):
     killed.write_text(tmp_path)
     command = [
         sys.executable,
@@ -80,9 +78,7 @@ def test_an_interrupted_pretraining_goes_on_from_its_checkpoint(tmp_path: Path) 
     goes_on(tmp_path, tmp_path / "checkpoints")
 
 
-def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(tmp_path, monkeypatch):
     def small(self: Pretraining, step: Step, positions: np.ndarray) -> torch.Tensor:
         if len(positions) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")

@@ -36,9 +36,7 @@ def passed(encoder: TransformerEncoder, *, again: bool) -> tuple[list[torch.Tens
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_states_and_gradients_are_those_of_the_plain_pass_and_less_is_kept(
-    name: str, tmp_path: Path
-) -> None:
+def test_states_and_gradients_are_those_of_the_plain_pass_and_less_is_kept(name, tmp_path):
     encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of(name, head=False)))
     encoder.model.train()
     (plain, all_bytes), (again, fewer) = (passed(encoder, again=way) for way in (False, True))

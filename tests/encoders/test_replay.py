@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.encoders.models.replay import recorded, replayable, replayed
+from raxalign.encoders.models.blocks import recorded, replayable, replayed
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from tests.encoders.architectures import CONFIGS, folder_of, model_of
@@ -19,9 +19,7 @@ def encoder_of(name: str, folder: Path) -> TransformerEncoder:
 
 
 @pytest.mark.parametrize("name", [name for name in CONFIGS if name not in ("albert", "xlm")])
-def test_a_pass_over_kept_blocks_has_the_same_bits_and_computes_only_those_above(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_pass_over_kept_blocks_has_the_same_bits_and_computes_only_those_above(name, tmp_path):
     encoder, example = encoder_of(name, tmp_path), batch()
     base = encoder.model.base_model
     assert replayable(base)

@@ -86,9 +86,7 @@ def test_sentence_transformers_opens_an_exported_encoder_and_has_the_same_vector
     assert torch.allclose(vectors(encoder, "own"), theirs, atol=1e-5)
 
 
-def test_an_encoder_without_a_configuration_is_exported_with_the_mean(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_an_encoder_without_a_configuration_is_exported_with_the_mean(encoder, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     AlignedEncoder(encoder).export(tmp_path)
@@ -98,9 +96,7 @@ def test_an_encoder_without_a_configuration_is_exported_with_the_mean(
     assert torch.allclose(vectors(encoder, "mean"), theirs, atol=1e-5)
 
 
-def test_what_sentence_transformers_itself_writes_is_read(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_what_sentence_transformers_itself_writes_is_read(tiny_folder, tmp_path):
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Normalize, Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling
@@ -124,9 +120,7 @@ def changed(folder: Path, name: str, **entries: Any) -> SentenceConfig | None:
     return read_sentence_config(files_of(str(folder)))
 
 
-def test_what_cannot_be_read_is_named_where_it_is_asked_for(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_what_cannot_be_read_is_named_where_it_is_asked_for(encoder, tmp_path):
     dense = changed(
         tmp_path, "modules.json", path="2_Dense", type="sentence_transformers.models.Dense"
     )
@@ -172,7 +166,7 @@ def test_keys_of_the_poolings_that_there_were_are_as_they_were() -> None:
     plain = SentenceRetrieval(SentenceRetrieval.Params()).canonical()
     assert plain["pooling"] == "mean"
     for pooling in ("cls", "last", "own"):
-        task = SentenceRetrieval(SentenceRetrieval.Params(pooling=pooling))  # type: ignore[arg-type]
+        task = SentenceRetrieval(SentenceRetrieval.Params(pooling=pooling))
         assert "specials" not in task.canonical()
 
 

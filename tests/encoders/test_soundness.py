@@ -55,9 +55,7 @@ def refused(encoder: TransformerEncoder, step: Affine) -> str:
     return str(caught.value)
 
 
-def test_a_transform_with_other_shapes_or_without_numbers_is_named(
-    encoder: TransformerEncoder,
-) -> None:
+def test_a_transform_with_other_shapes_or_without_numbers_is_named(encoder):
     assert "a shift of shape (33,), not (32,)" in refused(encoder, Affine(shift=torch.zeros(33)))
     assert "a weight of shape (32, 8)" in refused(encoder, Affine(weight=torch.zeros(32, 8)))
     found = refused(encoder, Affine(center=torch.full((32,), torch.nan)))
@@ -82,9 +80,7 @@ def test_weights_that_are_not_numbers_are_named(encoder: TransformerEncoder) -> 
         ("width=33", r"a shift of shape \(33,\), not \(32,\)"),
     ],
 )
-def test_align_writes_nothing_and_names_the_file_of_a_plug_in(
-    tmp_path: Path, option: str, fault: str
-) -> None:
+def test_align_writes_nothing_and_names_the_file_of_a_plug_in(tmp_path, option, fault):
     (tmp_path / "shifting.py").write_text(OUTSIDE)
     encoder = tiny_bert(tmp_path / "tiny", ["ein", "Haus"])
     pairs = PairsRequest(

@@ -1,5 +1,10 @@
+"""Static vectors: trained or read, looked up, in one space or several, and aligned by every method
+that takes them.
+"""
+
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -7,19 +12,31 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
-from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.catalog import catalog
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
-from raxalign.encoders.models.static_files import Subwords, ngrams, read_vectors, write_vectors
+from raxalign.encoders.models.static import (
+    RECORD,
+    Lookup,
+    StaticEncoder,
+    Subwords,
+    VectorSpace,
+    ngrams,
+    read_vectors,
+    write_vectors,
+)
 from raxalign.encoders.static import Static
 from raxalign.errors import DataError, RaxalignError
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 from raxalign.train.runtime import Runtime
 from tests.encoders.static_jobs import build_all
+from tests.encoders.texts import write_words
+from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, vectors
+from tests.methods.toy import toy_inputs, toy_rows
 
 WORDS = {
     "en": ["dog", "cat", "house", "sees", "loves"],
@@ -30,14 +47,11 @@ PARAMS = {"dimension": 8, "min_count": 1, "buckets": 500, "vocab_size": 100, "ep
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folders = {}
+    root, folders = tmp_path_factory.mktemp("text"), {}
     for lang, words in WORDS.items():
         rng = random.Random(lang)
-        folders[lang] = tmp_path_factory.mktemp("text") / lang
-        with DatasetWriter(
-            folders[lang], pa.schema([("words", pa.list_(pa.string()))]), {}
-        ) as writer:
-            writer.write({"words": [[rng.choice(words) for _ in range(5)] for _ in range(100)]})
+        drawn = [[rng.choice(words) for _ in range(5)] for _ in range(100)]
+        folders[lang] = write_words(root / lang, drawn)
     return folders
 
 
@@ -65,7 +79,9 @@ def planted(
 ) -> StaticEncoder:
     reading = reading or Lookup(normalization="none")
     return StaticEncoder(
-        {"en": Space(words, np.array(vectors, np.float32), subwords)}, len(vectors[0]), reading
+        {"en": VectorSpace(words, np.array(vectors, np.float32), subwords)},
+        len(vectors[0]),
+        reading,
     )
 
 
@@ -110,9 +126,7 @@ def test_gensim_opens_what_was_saved(text: dict[str, Path], tmp_path: Path) -> N
     )
 
 
-def test_fasttext_gives_unseen_words_the_vectors_that_gensim_gives_them(
-    text: dict[str, Path],
-) -> None:
+def test_fasttext_gives_unseen_words_the_vectors_that_gensim_gives_them(text):
     from gensim.models import FastText
 
     sentences = [["sees", "seer", "seeds"], ["seed", "sees", "seeks"]] * 5
@@ -143,9 +157,7 @@ def test_fasttext_gives_unseen_words_the_vectors_that_gensim_gives_them(
     )
 
 
-def test_unseen_words_are_absent_unless_their_ngrams_were_met(
-    text: dict[str, Path], tmp_path: Path
-) -> None:
+def test_unseen_words_are_absent_unless_their_ngrams_were_met(text, tmp_path):
     assert looked_up(build(text, tmp_path / "a", algorithm="word2vec"), "dog", "houses", "Ω")[
         1
     ] == [True, False, False]
@@ -183,9 +195,7 @@ def test_words_that_subwords_make_are_normalised_by_the_mean_of_the_vocabulary()
         ("fallback", {"Dog": 1.0, "CAT": 3.0}),
     ],
 )
-def test_casing_says_which_vector_a_word_has(
-    casing: str, expected: dict[str, float | None]
-) -> None:
+def test_casing_says_which_vector_a_word_has(casing, expected):
     encoder = planted(["Dog", "dog", "cat"], [[1, 0], [2, 0], [3, 0]], Lookup(casing, "none"))
     vectors, present = looked_up(encoder, *expected)
     assert present == [value is not None for value in expected.values()]
@@ -206,7 +216,7 @@ def test_a_word_of_several_pieces_is_their_pooling_and_pieces_without_a_vector_d
     pooling: str, expected: float
 ) -> None:
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "play", "##ing", "##er"]
-    space = Space(["play", "##ing"], np.array([[1, 0], [4, 0]], np.float32))
+    space = VectorSpace(["play", "##ing"], np.array([[1, 0], [4, 0]], np.float32))
     encoder = StaticEncoder(
         {"en": space}, 2, Lookup("keep", "none", pieces=True), vocabulary=vocabulary
     )
@@ -290,9 +300,7 @@ def test_binary_files_are_those_of_gensim(tmp_path: Path) -> None:
         ((793712314).to_bytes(4, "little") + b"\x0c\n", "fastText's own binary format"),
     ],
 )
-def test_what_is_no_vector_file_is_refused_by_line(
-    content: bytes, message: str, tmp_path: Path
-) -> None:
+def test_what_is_no_vector_file_is_refused_by_line(content, message, tmp_path):
     (tmp_path / "a.vec").write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_vectors(tmp_path / "a.vec")
@@ -302,21 +310,13 @@ def test_an_aligned_static_encoder_is_saved_loaded_and_exported(tmp_path: Path) 
     base = planted(["a", "b"], [[1, 2], [3, 4]])
     turn = Transform("en", 0, steps=(Affine(weight=torch.tensor([[0.0, 1.0], [-1.0, 0.0]])),))
     aligned = AlignedEncoder(base, (turn,))
-    expected = [[[-2.0, 1.0]], [[0.0, 0.0]]]
-    assert aligned.words([["a", "x"]], "en").vectors_NLH.tolist() == expected
     aligned.save(tmp_path / "saved")
     assert not list((tmp_path / "saved").glob("**/*.vec"))
-    assert (
-        AlignedEncoder.load(tmp_path / "saved", lambda: base)
-        .words([["a", "x"]], "en")
-        .vectors_NLH.tolist()
-        == expected
-    )
     aligned.export(tmp_path / "out")
-    assert (
-        AlignedEncoder.from_export(tmp_path / "out").words([["a", "x"]], "en").vectors_NLH.tolist()
-        == expected
-    )
+    loaded = AlignedEncoder.load(tmp_path / "saved", lambda: base)
+    for one in (aligned, loaded, AlignedEncoder.from_export(tmp_path / "out")):
+        found = one.words([["a", "x"]], "en").vectors_NLH.tolist()
+        assert found == [[[-2.0, 1.0]], [[0.0, 0.0]]]
     assert read_vectors(tmp_path / "out" / "en.aligned.vec")[1].tolist() == [[-2, 1], [-4, 3]]
     with pytest.raises(RaxalignError, match="only a transformer has an inside"):
         AlignedEncoder(base, (Transform("en", 0, "inside"),))
@@ -350,9 +350,7 @@ def test_there_is_one_layer_and_no_text_is_an_error(tmp_path: Path) -> None:
         StaticEncoder.from_folder(tmp_path)
 
 
-def test_words_too_rare_are_an_error_that_names_the_option(
-    text: dict[str, Path], tmp_path: Path
-) -> None:
+def test_words_too_rare_are_an_error_that_names_the_option(text, tmp_path):
     with pytest.raises(RaxalignError, match="lower `min_count`"):
         build(text, tmp_path, min_count=1_000)
 
@@ -370,31 +368,15 @@ def test_what_cannot_change_the_vectors_is_no_part_of_their_identity() -> None:
         units="pieces", vocabulary="v.txt"
     )
     assert identity(vectors="w.{lang}.vec", seed=4, dimension=7) == identity(vectors="w.{lang}.vec")
-    assert (
-        len(
-            {
-                str(identity(**o))
-                for o in (
-                    {},
-                    {"seed": 1},
-                    {"min_n": 2},
-                    {"casing": "lower"},
-                    {"normalization": "none"},
-                    {"window": 3},
-                )
-            }
-        )
-        == 6
-    )
+    changes = ({"seed": 1}, {"min_n": 2}, {"casing": "lower"}, {"normalization": "none"})
+    assert len({str(identity(**options)) for options in ({}, {"window": 3}, *changes)}) == 6
     for wrong in ({"min_n": 7}, {"vectors": "w.vec"}, {"vocabulary": "v.txt"}):
         with pytest.raises(ValueError, match=r"min_n 7|with \{lang\}|only `units: pieces`"):
             identity(**wrong)
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_same_files_whatever_their_hashes(
-    text: dict[str, Path], tmp_path: Path
-) -> None:
+def test_two_processes_make_the_same_files_whatever_their_hashes(text, tmp_path):
     jobs, folders = (
         {lang: str(path) for lang, path in text.items()},
         [tmp_path / "here", tmp_path / "there"],
@@ -414,10 +396,149 @@ def test_two_processes_make_the_same_files_whatever_their_hashes(
     assert len(here) == 3 + 5 + 4
 
 
-def test_without_gensim_the_message_has_the_line_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_gensim_the_message_has_the_line_that_installs_it(monkeypatch):
     monkeypatch.setattr("raxalign.extras.find_spec", lambda name: None)
     lacks = "the library gensim is not installed. Run: pip install 'raxalign[static]'"
     assert Static(Static.Params(algorithm="word2vec")).check_machine() == [f"word2vec: {lacks}"]
     assert Static(Static.Params(algorithm="glove")).check_machine() == []
+
+
+TOPICS = 20
+TOPIC = {"dimension": 12, "min_count": 1, "epochs": 20, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Word i of either language is only ever next to the names i and i+1, which both share."""
+    root, folders = tmp_path_factory.mktemp("topics"), {}
+    for lang in ("de", "en"):
+        drawn = np.random.default_rng(len(folders)).integers(0, TOPICS, 600).tolist()
+        sentences = [
+            [f"{lang}{i}", f"Name{i}", f"{lang}{i}", f"Name{(i + 1) % TOPICS}"] for i in drawn
+        ]
+        folders[lang] = write_words(root / lang, sentences)
+    return folders
+
+
+def mrr(encoder: StaticEncoder, topics: dict[str, Path], folder: Path) -> float:
+    """The mean reciprocal rank over the dictionary of all topics, both ways."""
+    dictionary = folder / "de-en.txt"
+    dictionary.write_text("".join(f"de{i} en{i}\n" for i in range(TOPICS)), encoding="utf-8")
+    task = DictionaryRetrieval(DictionaryRetrieval.Params(dictionary=str(dictionary)))
+    inputs = TaskInputs("en", files={"dictionary": {"de": dictionary}}, text=topics)
+    outcome = task.evaluate(AlignedEncoder(encoder), ("de",), inputs, Runtime(), None)
+    return next(score.value for score in outcome.scores if score.metric == "mrr")
+
+
+def vectors_of(encoder: StaticEncoder, lang: str, *words: str) -> torch.Tensor:
+    return encoder.words([list(words)], lang, layers=(0,), pooling="mean").vectors_NLH[:, 0]
+
+
+@pytest.mark.parametrize("algorithm", ["word2vec", "glove", "fasttext"])
+def test_translations_that_share_their_contexts_are_found_in_a_joint_space_and_not_across_spaces(
+    algorithm: str, topics: dict[str, Path], tmp_path: Path
+) -> None:
+    """By chance the mean reciprocal rank among 20 words is (1 + 1/2 + ... + 1/20) / 20 = .18."""
+    options = {"algorithm": algorithm, "buckets": 500, "min_n": 6, "learning_rate": 0.05}
+    joint = build(topics, tmp_path / "joint", spaces="joint", **{**TOPIC, **options})
+    separate = build(topics, tmp_path / "separate", **{**TOPIC, **options})
+    assert mrr(joint, topics, tmp_path) > 0.8
+    assert mrr(separate, topics, tmp_path) < 0.4
+
+
+def test_pieces_that_languages_share_have_one_vector(topics, tmp_path):
+    options = {"algorithm": "glove", "units": "pieces", "vocab_size": 200}
+    joint = build(topics, tmp_path / "joint", spaces="joint", **{**TOPIC, **options})
+    separate = build(topics, tmp_path / "separate", **{**TOPIC, **options})
+    assert vectors_of(joint, "de", "Name3").equal(vectors_of(joint, "en", "Name3"))
+    assert not vectors_of(separate, "de", "Name3").equal(vectors_of(separate, "en", "Name3"))
+    assert joint.space("de") is joint.space("en")
+
+
+def test_a_joint_space_is_one_file_that_comes_back_as_it_was_and_is_the_same_for_one_seed(
+    topics: dict[str, Path], tmp_path: Path
+) -> None:
+    encoder = build(topics, tmp_path / "a", spaces="joint", algorithm="word2vec", **TOPIC)
+    build(topics, tmp_path / "b", spaces="joint", algorithm="word2vec", **TOPIC)
+    assert {p.name for p in (tmp_path / "a").iterdir()} == {"joint.vec", RECORD}
+    assert all(
+        path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+        for path in (tmp_path / "a").iterdir()
+    )
+    turn = Transform("de", 0, steps=(Affine(weight=-torch.eye(12)),))
+    AlignedEncoder(encoder, (turn,)).export(tmp_path / "out")
+    again = AlignedEncoder.from_export(tmp_path / "out")
+    assert isinstance(again.encoder, StaticEncoder)
+    assert again.encoder.languages == ("de", "en")
+    before = vectors_of(encoder, "en", "Name0", "de1", "en1")
+    assert vectors_of(again.encoder, "en", "Name0", "de1", "en1").equal(before)
+    assert again.words([["Name0"]], "de").vectors_NLH[0, 0].equal(-before[0])
+
+
+def test_languages_that_were_not_trained_on_have_no_vectors(topics, tmp_path):
+    encoder = build(topics, tmp_path / "a", spaces="joint", algorithm="word2vec", **TOPIC)
+    with pytest.raises(RaxalignError, match="no vectors for fr; it has de, en"):
+        vectors_of(encoder, "fr", "Name0")
+
+
+def test_a_record_of_another_version_is_refused(topics: dict[str, Path], tmp_path: Path) -> None:
+    build(topics, tmp_path / "a", spaces="joint", algorithm="word2vec", **TOPIC)
+    record = json.loads((tmp_path / "a" / RECORD).read_text(encoding="utf-8"))
+    assert record["format"] == 2
+    (tmp_path / "a" / RECORD).write_text(json.dumps({**record, "format": 3}), encoding="utf-8")
+    with pytest.raises(DataError, match="format 3, but this version reads 1 and 2"):
+        StaticEncoder.from_folder(tmp_path / "a")
+
+
+def test_the_notes_count_the_sentences_of_each_language(topics, tmp_path):
+    (tmp_path / "a").mkdir()
+    kind = Static(
+        Static.Params.model_validate({**TOPIC, "spaces": "joint", "algorithm": "word2vec"})
+    )
+    notes = kind.build(EncoderInputs(text=topics), Runtime(), tmp_path / "a")
+    assert notes["sentences"] == {"de": 600, "en": 600}
+    assert notes["words"] == 4800
+    assert notes["vocabulary"] == 3 * TOPICS
+
+
+def test_the_option_enters_keys_only_where_it_is_set_and_files_make_it_idle() -> None:
+    identity = Static.Params().identity()
+    assert "spaces" not in identity
+    assert Static.Params(spaces="joint").identity() == {**identity, "spaces": "joint"}
+    files = Static.Params(vectors="wiki.{lang}.vec", spaces="joint").identity()
+    assert files == Static.Params(vectors="wiki.{lang}.vec").identity()
+
+
+METHODS = [kind for kind in catalog("methods") if "static" in catalog("methods")[kind].accepts]
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("static")
+    toy_inputs(folder, SIZE, LANGUAGES)
+    return folder
+
+
+def of_toys() -> StaticEncoder:
+    """Random vectors of all words that the toy's sentences have, but one."""
+    columns = toy_rows(60, seed=1)
+    spaces = {}
+    for number, (lang, side) in enumerate((*((lang, "src") for lang in LANGUAGES), ("en", "tgt"))):
+        words = sorted({word for sentence in columns[side] for word in sentence})[1:]
+        spaces[lang] = VectorSpace(
+            words, np.random.default_rng(number).normal(size=(len(words), 12)).astype(np.float32)
+        )
+    return StaticEncoder(spaces, 12, Lookup())
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_static_vectors_are_aligned_saved_and_exported(kind, toys, tmp_path):
+    method = make(kind, toys)
+    aligned = method.align(of_toys(), asked_for(method, toys), Runtime(seed=1))
+    found = vectors(aligned)
+    assert torch.isfinite(found).all()
+    assert torch.equal(found, vectors(AlignedEncoder(of_toys()))) is (kind == "none")
+    aligned.save(tmp_path / "saved")
+    assert torch.equal(vectors(AlignedEncoder.load(tmp_path / "saved", of_toys)), found)
+    aligned.export(tmp_path / "out")
+    assert torch.equal(vectors(AlignedEncoder.from_export(tmp_path / "out")), found)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from raxalign.corpora.text.samples import TEXTS
+from raxalign.corpora.phrases.rows import built_in_texts
 from raxalign.corpora.text.words import tokenize
 from raxalign.running import Sentence
 
+TEXTS = built_in_texts()
 __all__ = ["TEXTS", "all_texts", "sentences"]
 
 

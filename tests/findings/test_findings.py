@@ -52,8 +52,7 @@ def verdict(*answers: Answer) -> str:
 def test_an_answer_is_held_refuted_or_cannot_be_told() -> None:
     assert answered(0.1, 0.01).sign == "held"
     assert answered(-0.1, 0.01).sign == "refuted"
-    assert answered(0.1, 0.05).sign == "cannot tell"
-    assert answered(0.1, None).sign == "cannot tell"
+    assert answered(0.1, 0.05).sign == answered(0.1, None).sign == "cannot tell"
     assert Answer(answered(0, None).question, None).sign == "not run"
 
 
@@ -63,13 +62,10 @@ def test_a_claim_is_held_if_all_its_answers_are_and_refuted_if_one_is() -> None:
     assert verdict(held, open_) == "cannot tell"
     assert verdict(held, open_, refuted) == "refuted"
     assert verdict(held, refuted, Answer(held.question, None)) == "not run"
-
-
-def test_answers_about_another_quantity_than_the_paper_s_decide_nothing() -> None:
-    held, other = answered(1, 0.01), answered(-1, 0.01, XNLI)
+    other = answered(-1, 0.01, XNLI)  # another quantity than the paper's decides nothing
     assert verdict(other) == OTHER
     assert verdict(held, other) == "held"
-    assert verdict(answered(1, 0.5), answered(1, 0.01, XNLI)) == "cannot tell"
+    assert verdict(open_, answered(1, 0.01, XNLI)) == "cannot tell"
 
 
 def test_the_claims_name_the_quantities_of_their_tables() -> None:
@@ -88,18 +84,19 @@ def test_the_claims_name_the_quantities_of_their_tables() -> None:
             assert claim.quantity.task == tasks[paper, table], claim.text
 
 
+STRONG = above("strong - none", Pick("finetune", {"lambda": 10.0}, 200), Pick("none"), WORDS)
+
+
+def claim(question: Question, name: str = "A") -> Claim:
+    return Claim(name, name, WORDS, "words", (question,))
+
+
 def test_questions_are_answered_from_the_cells_that_they_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, ledger = made_up(tmp_path)
-    strong = Pick("finetune", {"lambda": 10.0}, 200)
-    question = above("strong - none", strong, Pick("none"), WORDS)
     missing = above("x", Pick("linear"), Pick("none"), WORDS)
-    claims = (
-        Claim("A", "one", WORDS, "words", (question,)),
-        Claim("B", "two", WORDS, "words", (missing,)),
-    )
-    monkeypatch.setattr(module, "CLAIMS", claims)
+    monkeypatch.setattr(module, "CLAIMS", (claim(STRONG), claim(missing, "B")))
     first, second = answer({"words": opened})
     (found,), (absent,) = first.answers, second.answers
     name = ("retrieval", "avg", "contextual_accuracy", "test")
@@ -113,7 +110,7 @@ def test_questions_are_answered_from_the_cells_that_they_name(
     assert found.contrast.runs == (2, 1)
     assert absent.sign == second.verdict == "not run"
     page = render(Record((first, second), {}), {})
-    assert "| 2 | two | B | word retrieval | word retrieval | not run |" in page
+    assert "| 2 | B | B | word retrieval | word retrieval | not run |" in page
     assert f"{100 * difference:+.2f}" in page
 
 
@@ -121,14 +118,9 @@ SCRATCH = "kind: scratch, layers: 1, hidden_size: 32, heads: 2, intermediate: 64
 
 
 def of_encoders(folder: Path) -> Opened:
-    opened, _ = made_up(
-        folder,
-        encoder=f"[{{{SCRATCH}, window: 20}}, {{{SCRATCH}, window: 20, seed: 1}},"
-        f" {{{SCRATCH}, window: 40}}]",
-        methods=("none: {}",),
-        tasks=("retrieval: {}",),
-        more="",
-    )
+    encoders = (f"{{{SCRATCH}, window: {own}}}" for own in ("20", "20, seed: 1", "40"))
+    parts = {"methods": ("none: {}",), "tasks": ("retrieval: {}",), "more": ""}
+    opened, _ = made_up(folder, encoder=f"[{', '.join(encoders)}]", **parts)
     return opened
 
 
@@ -138,7 +130,7 @@ def test_encoders_that_differ_in_their_seed_are_runs_of_one_value(
     opened = of_encoders(tmp_path)
     short, long = (Pick("none", encoder={"window": window}) for window in (20, 40))
     question = above("short - long", short, long, WORDS)
-    monkeypatch.setattr(module, "CLAIMS", (Claim("A", "one", WORDS, "words", (question,)),))
+    monkeypatch.setattr(module, "CLAIMS", (claim(question),))
     ((found,),) = (entry.answers for entry in answer({"words": opened}))
     first, second, other = (
         cell.values["retrieval", "avg", "contextual_accuracy", "test"].mean
@@ -175,12 +167,9 @@ def test_a_claim_costs_all_that_its_values_were_made_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, ledger = made_up(tmp_path)
-    strong = Pick("finetune", {"lambda": 10.0}, 200)
-    question = above("strong - none", strong, Pick("none"), WORDS)
-    claim = Claim("A", "one", WORDS, "words", (question,))
-    monkeypatch.setattr(module, "CLAIMS", (claim,))
+    monkeypatch.setattr(module, "CLAIMS", (claim(STRONG),))
     (found,) = answer({"words": opened})
-    _, keys = module._Reader(opened).answer(question)
+    _, keys = module._Reader(opened).answer(STRONG)
     evaluations = [key for key in keys if opened.plan.stages[key].kind == "evaluation"]
     assert len(evaluations) == 3  # two seeds of finetune, and the encoder as it is
     spent = sum(ledger.read(key)["seconds"] for key in evaluations)
@@ -196,16 +185,15 @@ def test_what_is_kept_stays_as_it_was_and_counts_in_the_correction_of_what_is_ne
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, _ = made_up(tmp_path)
-    strong = Pick("finetune", {"lambda": 10.0}, 200)
-    question = above("strong - none", strong, Pick("none"), WORDS)
-    new, old = (Claim(name, name, WORDS, name, (question,)) for name in ("new", "old"))
+    new, old = (Claim(name, name, WORDS, name, (STRONG,)) for name in ("new", "old"))
     for place in (module, record_module):
         monkeypatch.setattr(place, "CLAIMS", (new, old))
     contrast = Contrast(0.1, 0.05, 0.15, None, (5, 1), 0)
-    kept = Answered(old, (Answer(question, contrast, 0.5),), 60.0)
-    Record((kept,), {"old": Ran("2026-01-01", 3, 9.0)}).write(tmp_path / "record.json")
+    kept = Answered(old, (Answer(STRONG, contrast, 0.5),), 60.0)
+    record = Record((kept,), {"old": Ran("2026-01-01", 3, 9.0)})
+    record.write(tmp_path / "record.json")
     read = Record.read(tmp_path / "record.json")
-    assert read == Record((kept,), {"old": Ran("2026-01-01", 3, 9.0)})
+    assert read == record
     alone, absent = answer({"new": opened})
     both, same = answer({"new": opened}, read.answered)
     assert absent.verdict == "not run"
@@ -222,15 +210,9 @@ GLOVE = "kind: static, algorithm: glove, dimension: 8, epochs: 1, min_count: 1"
 def of_dictionaries(folder: Path, entries: Path, encoder: str) -> Opened:
     """A grid with static vectors and a dictionary, which ran."""
     folder.mkdir()
-    grid = write_grid(
-        folder,
-        encoder=encoder,
-        languages="{each: [de]}",
-        methods=("none: {}",),
-        tasks=(DICTIONARY.format(folder=entries),),
-        size=300,
-        sentences="200",
-    )
+    parts = {"languages": "{each: [de]}", "size": 300, "sentences": "200"}
+    tasks, methods = (DICTIONARY.format(folder=entries),), ("none: {}",)
+    grid = write_grid(folder, encoder=encoder, methods=methods, tasks=tasks, **parts)  # type: ignore[arg-type]
     opened = open_grid(grid, storage=str(folder / "storage"))
     workshop = open_workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
@@ -242,14 +224,13 @@ def test_encoders_are_compared_over_the_entries_that_all_of_them_have(tmp_path: 
     whole, common = tmp_path / "whole", tmp_path / "common"
     whole.mkdir()
     pairs = Phrasebook(Phrasebook.Params(size=240)).read("de", "en", CorpusInputs({}, tmp_path))
-    lines = sorted(
-        {
-            f"{pair.source_words[i]} {pair.target_words[j]}"
-            for pair in pairs
-            for i, j in pair.links or ()
-            if pair.source_words and pair.target_words
-        }
-    )
+    linked = {
+        f"{pair.source_words[i]} {pair.target_words[j]}"
+        for pair in pairs
+        for i, j in pair.links or ()
+        if pair.source_words and pair.target_words
+    }
+    lines = sorted(linked)
     (whole / "de.txt").write_text("\n".join(lines), encoding="utf-8")
     few, many = (f"{{{GLOVE}, max_sentences: {count}}}" for count in (10, 200))
     with pytest.raises(ValueError, match="encoders have different entries"):

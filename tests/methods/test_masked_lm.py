@@ -8,8 +8,13 @@ import pytest
 import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masked_words import masked_lm_loss, masked_logits
-from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks
+from raxalign.encoders.training.masking import (
+    MaskRule,
+    chance_of,
+    choose_masks,
+    masked_lm_loss,
+    masked_logits,
+)
 from raxalign.methods.families.masked_lm import MaskedLM
 from raxalign.methods.rows.sentences import Rows, joint_rows, single_rows
 from raxalign.methods.rows.states import lay_out_rows

@@ -10,9 +10,7 @@ from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.aligners.links import GivenLinks
 from raxalign.pairing.build import (
-    HeldoutSources,
-    Recipe,
-    Workplace,
+    LinkRecipe,
     build_heldout,
     build_training,
     export_pharaoh,
@@ -41,24 +39,15 @@ GOLD = [[(0, 0), (1, 1)], [(0, 0), (0, 1)], [(1, 1)], []]
 
 def write_bitext(folder, pairs, first_id=0, gold=None, **metadata):
     schema = pa.schema([("id", pa.int64()), ("src", words_type()), ("tgt", words_type())])
-    columns = {
-        "id": list(range(first_id, first_id + len(pairs))),
-        "src": [s for s, _ in pairs],
-        "tgt": [t for _, t in pairs],
-    }
+    ids = list(range(first_id, first_id + len(pairs)))
+    columns = {"id": ids, "src": [s for s, _ in pairs], "tgt": [t for _, t in pairs]}
     if gold is not None:
-        schema = schema.append(pa.field("src_links", pa.list_(pa.int32()))).append(
-            pa.field("tgt_links", pa.list_(pa.int32()))
-        )
-        columns |= {
-            "src_links": [[s for s, _ in row] for row in gold],
-            "tgt_links": [[t for _, t in row] for row in gold],
-        }
-    with DatasetWriter(
-        folder,
-        schema,
-        {"corpus": "toy", "split": {"test": 2, "dev": 1}, "counts": {"blank": 7}, **metadata},
-    ) as writer:
+        links = pa.list_(pa.int32())
+        schema = pa.schema([*schema, ("src_links", links), ("tgt_links", links)])
+        columns["src_links"] = [[s for s, _ in row] for row in gold]
+        columns["tgt_links"] = [[t for _, t in row] for row in gold]
+    told = {"corpus": "toy", "split": {"test": 2, "dev": 1}, "counts": {"blank": 7}, **metadata}
+    with DatasetWriter(folder, schema, told) as writer:
         for start in range(0, len(pairs), 3):
             writer.write({name: column[start : start + 3] for name, column in columns.items()})
     return folder
@@ -66,11 +55,15 @@ def write_bitext(folder, pairs, first_id=0, gold=None, **metadata):
 
 @pytest.fixture
 def workplace(tmp_path):
-    return Workplace(tmp_path / "work")
+    return AlignerInputs((), None, {}, tmp_path / "work", 1)
 
 
 def recipe(aligner=None, **more):
-    return Recipe(aligner or GivenLinks(GivenLinks.Params()), "de", "en", **more)
+    return LinkRecipe(aligner or GivenLinks(GivenLinks.Params()), "de", "en", **more)
+
+
+def types_of(path):
+    return [(row["src"], row["tgt"]) for row in read_types(path).to_pylist()]
 
 
 def rows(folder):
@@ -91,14 +84,8 @@ def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path,
         (12, {(1, 1)}),
         (13, set()),
     ]
-    assert {
-        name: notes[name] for name in ("sentence_pairs", "word_pairs", "without_links", "aligner")
-    } == {
-        "sentence_pairs": 4,
-        "word_pairs": 3,
-        "without_links": 2,
-        "aligner": "links",
-    }
+    counts = {"sentence_pairs": 4, "word_pairs": 3, "without_links": 2, "aligner": "links"}
+    assert {name: notes[name] for name in counts} == counts
     assert notes["links_digest"] == links_of(read_pairs(tmp_path / "pairs" / "data")).digest()
     metadata = read_metadata(tmp_path / "pairs" / "data")
     expected = {
@@ -126,14 +113,9 @@ def test_the_datasets_library_opens_word_pairs(tmp_path, workplace):
     build_training(bitext, recipe(), workplace, tmp_path / "pairs")
     loaded = datasets.load_from_disk(str(tmp_path / "pairs" / "data"))
     assert loaded.features.arrow_schema.remove_metadata() == full_schema()
-    assert loaded[0] == {
-        "id": 0,
-        "src": ["Das", "Haus"],
-        "tgt": ["the", "house"],
-        "src_links": [0, 1],
-        "tgt_links": [0, 1],
-        **dict.fromkeys(full_schema().names[5:]),
-    }
+    words = {"id": 0, "src": ["Das", "Haus"], "tgt": ["the", "house"]}
+    links = {"src_links": [0, 1], "tgt_links": [0, 1]}
+    assert loaded[0] == {**words, **links, **dict.fromkeys(full_schema().names[5:])}
 
 
 def heldout(tmp_path):
@@ -142,26 +124,18 @@ def heldout(tmp_path):
     training = write_bitext(
         tmp_path / "training", PAIRS[2:] + PAIRS[:1] * 2, first_id=10, gold=GOLD[2:] + GOLD[:1] * 2
     )
-    return HeldoutSources(tmp_path / "heldout", training)
+    return tmp_path / "heldout", training
 
 
 def test_one_run_gives_test_and_dev_and_the_types_linked_in_training(tmp_path, workplace):
-    notes = build_heldout(heldout(tmp_path), recipe(), workplace, tmp_path / "run")
+    notes = build_heldout(*heldout(tmp_path), recipe(), workplace, tmp_path / "run")
     assert rows(tmp_path / "run" / "data") == [(100, {(0, 0), (1, 1)})]
     assert rows(tmp_path / "run" / "dev") == [(90, set())]
     assert not (tmp_path / "run" / "train").exists()
-    types = read_types(tmp_path / "run" / "linked_types.arrow").to_pylist()
-    assert sorted((t["src"], t["tgt"]) for t in types) == [
-        ("Buch", "book"),
-        ("Das", "the"),
-        ("Haus", "house"),
-    ]
-    assert (
-        notes["test"]["word_pairs"],
-        notes["dev"]["word_pairs"],
-        notes["training"]["word_pairs"],
-        notes["linked_types"],
-    ) == (2, 0, 5, 3)
+    types = types_of(tmp_path / "run" / "linked_types.arrow")
+    assert sorted(types) == [("Buch", "book"), ("Das", "the"), ("Haus", "house")]
+    word_pairs = [notes[part]["word_pairs"] for part in ("test", "dev", "training")]
+    assert (word_pairs, notes["linked_types"]) == ([2, 0, 5], 3)
     assert read_metadata(tmp_path / "run" / "data")["part"] == "test"
 
 
@@ -174,7 +148,7 @@ def test_the_word_aligner_sees_test_and_dev_and_training_in_one_run(tmp_path, wo
             return super().align(src, tgt, inputs)
 
     aligner = Spy(FastAlign.Params())
-    build_heldout(heldout(tmp_path), recipe(aligner), workplace, tmp_path / "run")
+    build_heldout(*heldout(tmp_path), recipe(aligner), workplace, tmp_path / "run")
     ((src, ids, gold),) = seen
     assert ids == [100, 90, 10, 11, 12, 13]
     assert src == [s for s, _ in [*PAIRS[:1], *PAIRS[1:2], *PAIRS[2:], *PAIRS[:1] * 2]]
@@ -182,13 +156,10 @@ def test_the_word_aligner_sees_test_and_dev_and_training_in_one_run(tmp_path, wo
 
 
 def test_a_slice_of_the_run_is_its_first_training_sentences(tmp_path, workplace):
-    build_heldout(heldout(tmp_path), recipe(), workplace, tmp_path / "run", keep_training=True)
+    build_heldout(*heldout(tmp_path), recipe(), workplace, tmp_path / "run", keep_training=True)
     notes = slice_training(tmp_path / "run", tmp_path / "slice", 3)
-    assert (
-        rows(tmp_path / "slice" / "data")
-        == rows(tmp_path / "run" / "train")[:3]
-        == [(10, {(1, 1)}), (11, set()), (12, {(0, 0), (1, 1)})]
-    )
+    expected = [(10, {(1, 1)}), (11, set()), (12, {(0, 0), (1, 1)})]
+    assert rows(tmp_path / "slice" / "data") == rows(tmp_path / "run" / "train")[:3] == expected
     assert notes["word_pairs"] == 3
     assert read_metadata(tmp_path / "slice" / "data")["sliced_from"] == 4
     assert slice_training(tmp_path / "run", tmp_path / "all", 99)["sentence_pairs"] == 4
@@ -205,25 +176,17 @@ def test_equal_bitexts_give_equal_bytes(tmp_path, workplace):
 def test_seen_types_are_those_of_the_run_and_the_training_sets_and_the_dictionaries(
     tmp_path, workplace
 ):
-    build_heldout(heldout(tmp_path), recipe(), workplace, tmp_path / "run")
+    build_heldout(*heldout(tmp_path), recipe(), workplace, tmp_path / "run")
     own = write_bitext(
         tmp_path / "own", [(["Ein", "Buch"], ["a", "book"])], gold=[[(0, 0), (1, 1)]]
     )
     build_training(own, recipe(), workplace, tmp_path / "pairs")
-    dictionary = [("Katze", "cat"), ("Buch", "book")]
-    notes = build_seen(
-        [tmp_path / "run" / "linked_types.arrow"],
-        [tmp_path / "pairs" / "data"],
-        [dictionary],
-        tmp_path / "seen",
-    )
-    types = [
-        (t["src"], t["tgt"]) for t in read_types(tmp_path / "seen" / "types.arrow").to_pylist()
-    ]
-    assert types == [("Buch", "book"), ("Das", "the"), ("Ein", "a"), ("Haus", "house")]
-    entries = [
-        (t["src"], t["tgt"]) for t in read_types(tmp_path / "seen" / "dictionary.arrow").to_pylist()
-    ]
+    runs, pairs = [tmp_path / "run" / "linked_types.arrow"], [tmp_path / "pairs" / "data"]
+    dictionaries = [[("Katze", "cat"), ("Buch", "book")]]
+    notes = build_seen(runs, pairs, dictionaries, tmp_path / "seen")
+    types = [("Buch", "book"), ("Das", "the"), ("Ein", "a"), ("Haus", "house")]
+    assert types_of(tmp_path / "seen" / "types.arrow") == types
+    entries = types_of(tmp_path / "seen" / "dictionary.arrow")
     assert entries == [("buch", "book"), ("katze", "cat")]
     assert notes == {"types": 4, "dictionary_entries": 2}
 
@@ -238,16 +201,14 @@ def test_exported_links_are_read_back_as_given_links(tmp_path, workplace):
     build_training(bitext, recipe(), workplace, tmp_path / "pairs")
     assert export_pharaoh(tmp_path / "pairs" / "data", tmp_path / "links") == 4
     assert (tmp_path / "links").read_text(encoding="ascii") == "0-0 1-1\n\n1-1\n\n"
-    assert (
-        read_links(tmp_path / "links").digest()
-        == links_of(read_pairs(tmp_path / "pairs" / "data")).digest()
-    )
+    links = links_of(read_pairs(tmp_path / "pairs" / "data"))
+    assert read_links(tmp_path / "links").digest() == links.digest()
 
 
 def test_given_links_require_the_words_of_the_corpus(tmp_path):
     (tmp_path / "links").write_text("0-0\n1-1\n\n0-1\n", encoding="ascii")
     made_with = recipe(GivenLinks(GivenLinks.Params(path="links")))
-    workplace = Workplace(tmp_path / "work", {"links": str(tmp_path / "links")})
+    workplace = AlignerInputs((), None, {"links": str(tmp_path / "links")}, tmp_path / "work", 1)
     own = write_bitext(tmp_path / "own", PAIRS, words="own")
     build_training(own, made_with, workplace, tmp_path / "pairs")
     assert rows(tmp_path / "pairs" / "data") == [
@@ -262,19 +223,13 @@ def test_given_links_require_the_words_of_the_corpus(tmp_path):
     (tmp_path / "run").mkdir()
     for name in ("data", "dev"):
         write_bitext(tmp_path / "run" / name, PAIRS[:2], words="own")
-    sources = HeldoutSources(tmp_path / "run", made)
     with pytest.raises(RaxalignError, match="made here by a tokeniser"):
-        build_heldout(sources, made_with, workplace, tmp_path / "refused")
+        build_heldout(tmp_path / "run", made, made_with, workplace, tmp_path / "refused")
 
 
 def pairs_table(src_links, tgt_links):
-    columns = {
-        "id": [7],
-        "src": [["a", "b"]],
-        "tgt": [["A"]],
-        "src_links": [src_links],
-        "tgt_links": [tgt_links],
-    }
+    columns = {"id": [7], "src": [["a", "b"]], "tgt": [["A"]]}
+    columns |= {"src_links": [src_links], "tgt_links": [tgt_links]}
     return pa.Table.from_pydict(columns, schema=pairs_schema())
 
 
@@ -292,9 +247,8 @@ def test_words_that_are_not_in_their_text_are_refused():
         texts_table("a b", [0, 1]),
         texts_table("a\u0301\u200c b", [0, 3], [1, 4], words=("\u00e1", "b")),
     ):
-        with pytest.raises(
-            DataError, match=r"row 0 \(id 7\) has words in src that are not in src_text"
-        ):
+        told = r"row 0 \(id 7\) has words in src that are not in src_text"
+        with pytest.raises(DataError, match=told):
             check(table)
 
 
@@ -338,8 +292,5 @@ def test_a_damaged_table_of_types_is_named(tmp_path):
 
 
 def test_links_digest_tells_links_apart():
-    assert (
-        Links.of([{(0, 0)}, set()]).digest()
-        != Links.of([set(), {(0, 0)}]).digest()
-        != Links.of([{(0, 1)}, set()]).digest()
-    )
+    links = [[{(0, 0)}, set()], [set(), {(0, 0)}], [{(0, 1)}, set()]]
+    assert len({Links.of(pairs).digest() for pairs in links}) == 3

@@ -18,7 +18,7 @@ from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.links import GivenLinks
-from raxalign.pairing.build import Recipe, Workplace, build_training
+from raxalign.pairing.build import LinkRecipe, build_training
 from raxalign.pairing.gold import count_links
 from raxalign.pairing.pharaoh import read_blocks
 from raxalign.pairing.schema import read_pairs
@@ -128,8 +128,8 @@ def linked_words(data, folder, **params):
     source = SplitCorpus(corpus, inputs, "fr", "en", (0, 0))
     write_training(source, 400, BitextOptions(), folder)
     aligner = GivenLinks(GivenLinks.Params(path="enfr.gold", first=1, swap=True))
-    recipe = Recipe(aligner, "fr", "en", one_to_one=False)
-    workplace = Workplace(folder, {"links": str(place / "enfr.gold")})
+    recipe = LinkRecipe(aligner, "fr", "en", one_to_one=False)
+    workplace = AlignerInputs((), None, {"links": str(place / "enfr.gold")}, folder, 1)
     build_training(folder / "data", recipe, workplace, folder / "pairs")
     table = read_pairs(folder / "pairs" / "data")
     found = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.ledgers import made_up
+from tests.report.material import leave_undrawn
 
 
 @pytest.fixture(scope="module")
@@ -18,10 +18,4 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are empty files, for tests of what is around them: drawing takes seconds."""
-
-    def draw(_: object, folder: Path, name: str) -> str:
-        for suffix in ("svg", "pdf", "png"):
-            (folder / f"{name}.{suffix}").write_text("", encoding="utf-8")
-        return "<svg></svg>"
-
-    monkeypatch.setattr("raxalign.report.figures.drawing.draw", draw)
+    leave_undrawn(monkeypatch)

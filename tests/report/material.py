@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from raxalign.catalog import catalog
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
@@ -17,6 +19,17 @@ from raxalign.report.sections.base import Material, Measure, Section
 from raxalign.report.sections.published import paper_part
 
 NOWHERE = Path("no such folder")
+
+
+def leave_undrawn(patch: pytest.MonkeyPatch) -> None:
+    """Have figures be empty files."""
+
+    def draw(_: object, folder: Path, name: str) -> str:
+        for suffix in ("svg", "pdf", "png"):
+            (folder / f"{name}.{suffix}").write_text("", encoding="utf-8")
+        return f'<svg aria-labelledby="caption-{name}"></svg>'
+
+    patch.setattr("raxalign.report.figures.drawing.draw", draw)
 
 
 def section(kind: str, results: Results, **parts: Any) -> Section:

@@ -23,6 +23,7 @@ from raxalign.corpora.phrases.rows import links, sentences
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DamagedArtifact
 from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
@@ -55,94 +56,76 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
     )
     opened = open_grid(file, storage=str(folder / "storage"))
     ledger = opened.storage.ledger
+    made_up = {"retrieval": retrieval, "representation": representation}
     for trial in opened.plan.trials:
         for task, key in trial.evaluations.items():
             if not ledger.has(key):
-                scores, table = (
-                    retrieval(trial.kind) if task == "retrieval" else representation(trial.kind)
-                )
-                ledger.write(
-                    key,
-                    {
-                        "scores": scores,
-                        "params": opened.plan.stages[key].params["task"],
-                        "task": task,
-                    },
-                    table,
-                )
+                scores, table = made_up[task](trial.kind)
+                params = opened.plan.stages[key].params["task"]
+                ledger.write(key, {"scores": scores, "params": params, "task": task}, table)
     return opened, ledger
+
+
+def score(lang: str, metric: str, value: float) -> dict[str, Any]:
+    return {"lang": f"{lang}-en", "metric": metric, "split": "test", "value": value}
 
 
 def retrieval(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
     found: list[dict[str, Any]] = []
+    fixed = {"split": "test", "identical": False, "first_any": True}
+    fixed |= dict.fromkeys(("unseen", "first", "first_unseen"), True)
     for lang in ("de", "fr"):
         for id_, (src, tgt) in enumerate(sentences((lang, "en"), len(IDS))):
             for direction in ("to_pivot", "from_pivot"):
                 for a, b in links(src.senses, tgt.senses):
                     right = kind == "finetune" or tgt.tags[b] != "NOUN"
-                    flags = {
-                        "correct": right,
-                        "identical": False,
-                        "unseen": True,
-                        "first": True,
-                        "first_unseen": True,
-                    }
-                    flags |= {"correct_first": right, "first_any": True}
                     own = src.words[a] if direction == "from_pivot" else tgt.words[b]
-                    places = {
-                        "src_position": a,
-                        "tgt_position": b,
-                        "src": src.words[a],
-                        "tgt": tgt.words[b],
-                        "found": own if right else "–",
-                    }
-                    found.append(
-                        {
-                            "lang": f"{lang}-en",
-                            "split": "test",
-                            "direction": direction,
-                            "id": id_,
-                            **places,
-                            **flags,
-                        }
-                    )
-    scores = [
-        {
-            "lang": f"{lang}-en",
-            "metric": metric,
-            "split": "test",
-            "value": 1.0 if kind == "finetune" else 0.5,
-        }
-        for lang in ("de", "fr")
-        for metric in ("contextual_accuracy", "noncontextual_accuracy_all")
-    ]
+                    places = {"id": id_, "src_position": a, "tgt_position": b}
+                    words = {"src": src.words[a], "tgt": tgt.words[b]}
+                    words["found"] = own if right else "–"
+                    flags = {"correct": right, "correct_first": right, "direction": direction}
+                    found.append({"lang": f"{lang}-en", **fixed, **places, **words, **flags})
+    value = 1.0 if kind == "finetune" else 0.5
+    metrics = ("contextual_accuracy", "noncontextual_accuracy_all")
+    scores = [score(lang, metric, value) for lang in ("de", "fr") for metric in metrics]
     return scores, pa.Table.from_pylist(found)
 
 
 def representation(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
     values = {"language_probe": 0.5 if kind == "finetune" else 0.9, "anisotropy": 0.4}
     scores = [
-        {"lang": f"{lang}-en", "metric": f"{prefix}{name}", "split": "test", "value": value}
+        score(lang, f"{prefix}{name}", value)
         for lang in ("de", "fr")
         for name, value in values.items()
         for prefix in ("", "layer0_", "layer1_", "layer2_")
     ]
-    points = [
-        {
-            "lang": "de-en",
-            "split": "test",
-            "kind": which,
-            "side": side,
-            "word": f"{side}{i}",
-            "pair": i,
-            "x": float(i),
-            "y": float(i % 3) + (10 if side == "tgt" else 0),
-        }
-        for which in ("occurrence", "type")
-        for side in ("src", "tgt")
-        for i in range(5)
-    ]
+    points = []
+    for which in ("occurrence", "type"):
+        for side, up in (("src", 0), ("tgt", 10)):
+            of = {"lang": "de-en", "split": "test", "kind": which, "side": side}
+            for i in range(5):
+                place = {"x": float(i), "y": float(i % 3) + up}
+                points.append({**of, "word": f"{side}{i}", "pair": i, **place})
     return scores, pa.Table.from_pylist(points)
+
+
+def without_phrasebook(plan: Plan) -> Plan:
+    """A plan whose corpus has no tags of its own."""
+    stages = {
+        key: replace(stage, maker="moses") if stage.kind == "bitext" else stage
+        for key, stage in plan.stages.items()
+    }
+    return replace(plan, stages=stages)
+
+
+def key_of(plan: Plan, kind: str, part: str) -> str:
+    """The key of the German stage of a kind and part."""
+    (key,) = (
+        key
+        for key, stage in plan.stages.items()
+        if stage.kind == kind and stage.params["part"] == part and stage.params["lang"] == "de"
+    )
+    return key
 
 
 def results(made: tuple[Opened, Ledger]) -> Results:
@@ -180,22 +163,18 @@ def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(
     assert "the phrasebook's own" in found.caption
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
     opened, ledger = made
     assert training_counts(opened.plan, Storage(ledger.root), "de") is None
     assert tables("rank_differences", made) == []
-    (key,) = (
-        k
-        for k, s in opened.plan.stages.items()
-        if s.kind == "bitext" and s.params["part"] == "training" and s.params["lang"] == "de"
-    )
+    key = key_of(opened.plan, "bitext", "training")
     said = list(sentences(("de", "en"), len(IDS)))
     src, tgt = ([list(row[side].words) for row in said] for side in (0, 1))
 
     def build(folder: Path) -> Mapping[str, Any]:
-        texts = pa.schema(
-            [("id", pa.int64()), ("src", pa.list_(pa.string())), ("tgt", pa.list_(pa.string()))]
-        )
+        words = pa.list_(pa.string())
+        texts = pa.schema([("id", pa.int64()), ("src", words), ("tgt", words)])
         with DatasetWriter(folder / "data", texts, {}) as writer:
             writer.write({"id": list(IDS), "src": src, "tgt": tgt})
         return {}
@@ -214,24 +193,12 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Pat
     assert [figure.name for figure in found.figures] == ["rank-differences"]
 
 
-def test_senses_are_told_against_the_most_frequent_translation(made: tuple[Opened, Ledger]) -> None:
-    found = tables("senses", made)
-    assert found
-    for table in found:
-        for entries in cells(table).values():
-            assert entries["finetune"].text == "100.0"
-            assert float(entries["one vector per word"].text) < 100
-
-
 def test_an_average_over_some_parts_of_speech_is_not_the_papers(
     made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (found,) = tables("parts_of_speech", made)
-    queries = {
-        name: int(entry.below.replace(",", ""))
-        for name, entry in cells(found)["none"].items()
-        if entry.below
-    }
+    shown = cells(found)["none"].items()
+    queries = {name: int(entry.below.replace(",", "")) for name, entry in shown if entry.below}
     rarest = min(("NUM", "PUNCT", "PROPN"), key=lambda name: queries[name])
     monkeypatch.setattr("raxalign.report.sections.parts_of_speech.FEW", queries[rarest] + 1)
     known = results(made)
@@ -242,6 +209,7 @@ def test_an_average_over_some_parts_of_speech_is_not_the_papers(
     assert any(isinstance(value, Value) for value in fill.values.values())
 
 
+@pytest.mark.slow
 def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
     (found,) = share("spaces", results(made), ledger=made[1], figures=tmp_path).parts
     assert [figure.title for figure in found.figures] == [
@@ -260,12 +228,9 @@ def test_the_report_holds_them_and_the_papers_table_is_filled(
     made: tuple[Opened, Ledger], tmp_path: Path
 ) -> None:
     opened, ledger = made
+    published = opened.grid.published
     write_report(
-        rows(opened.plan, ledger),
-        opened.plan,
-        tmp_path,
-        ledger=ledger,
-        published=opened.grid.published,
+        rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=published
     )
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Retrieval by part of speech" in page
@@ -314,34 +279,18 @@ def test_spacy_tags_the_heldout_sentences_where_it_is_installed(
         module.__spec__ = ModuleSpec(name, None)
         module.__dict__.update(parts)
         monkeypatch.setitem(sys.modules, name, module)
-    plan = made[0].plan
-    stages = {
-        key: replace(stage, maker="moses") if stage.kind == "bitext" else stage
-        for key, stage in plan.stages.items()
-    }
-    changed = replace(plan, stages=stages)
+    changed = without_phrasebook(made[0].plan)
     assert pivot_tags(changed, Storage(str(tmp_path / "nothing"))) is None
-    (key,) = (
-        k
-        for k, s in stages.items()
-        if s.kind == "pairs" and s.params["part"] == "heldout" and s.params["lang"] == "de"
-    )
+    words = {"id": [5, 9], "src": [["a"], ["b"]], "tgt": [["the", "Rhine"], ["Bonn"]]}
+    linked = {**words, "src_links": [[], []], "tgt_links": [[], []]}
 
     def build(folder: Path) -> Mapping[str, Any]:
-        write_pairs(
-            folder / "data",
-            {
-                "id": [5, 9],
-                "src": [["a"], ["b"]],
-                "tgt": [["the", "Rhine"], ["Bonn"]],
-                "src_links": [[], []],
-                "tgt_links": [[], []],
-            },
-        )
+        write_pairs(folder / "data", linked)
         return {}
 
-    ArtifactStore(str(tmp_path / "store")).make("pairs", key, build)
-    tagger = pivot_tags(changed, Storage(str(tmp_path / "store")))
+    storage = Storage(str(tmp_path / "store"))
+    storage.artifacts.make("pairs", key_of(changed, "pairs", "heldout"), build)
+    tagger = pivot_tags(changed, storage)
     assert tagger is not None
     asked = pa.table({"lang": ["de-en"] * 3, "id": [9, 5, 7], "tgt_position": [0, 1, 0]})
     assert tagger[1](asked) == ["PROPN", "PROPN", None]
@@ -357,41 +306,23 @@ def test_no_language_probe_is_better_than_another(made: tuple[Opened, Ledger]) -
     }
     assert compared["representation: language probe"] == {""}
     assert compared["retrieval: contextual accuracy"] > {""}
-    assert (
-        next(
-            table for table in section.tables if table.title == "representation: language probe"
-        ).notes
-        == ()
-    )
+    (probe,) = [t for t in section.tables if t.title == "representation: language probe"]
+    assert probe.notes == ()
 
 
 def test_without_phrasebook_or_treebank_there_are_no_tags(
     made: tuple[Opened, Ledger], tmp_path: Path
 ) -> None:
-    plan = made[0].plan
-    stages = {
-        key: replace(stage, maker="moses") if stage.kind == "bitext" else stage
-        for key, stage in plan.stages.items()
-    }
-    assert (
-        find_spec("spacy") is not None
-        or pivot_tags(replace(plan, stages=stages), Storage(made[1].root)) is None
-    )
+    plan, storage = without_phrasebook(made[0].plan), Storage(made[1].root)
+    assert find_spec("spacy") is not None or pivot_tags(plan, storage) is None
     treebank = tmp_path / "train.en.conllu"
-    treebank.write_text(
-        "".join(
-            f"{i}\t{word}\t_\t{tag}\t_\t_\t0\t_\t_\t_\n"
-            for i, word, tag in ((1, "dogs", "NOUN"), (2, "bark", "VERB"))
-        )
-        + "\n"
-    )
-    key = next(key for key, stage in stages.items() if stage.kind == "evaluation")
-    stages[key] = replace(
-        stages[key],
-        maker="pos",
-        locations={"train/en": str(treebank), "train/de": "elsewhere.conllu"},
-    )
-    tagger = pivot_tags(replace(plan, stages=stages), Storage(made[1].root))
+    words = ((1, "dogs", "NOUN"), (2, "bark", "VERB"))
+    lines = [f"{i}\t{word}\t_\t{tag}\t_\t_\t0\t_\t_\t_\n" for i, word, tag in words]
+    treebank.write_text("".join([*lines, "\n"]))
+    key = next(key for key, stage in plan.stages.items() if stage.kind == "evaluation")
+    places = {"train/en": str(treebank), "train/de": "elsewhere.conllu"}
+    tagging = replace(plan.stages[key], maker="pos", locations=places)
+    tagger = pivot_tags(replace(plan, stages={**plan.stages, key: tagging}), storage)
     assert tagger is not None
     assert "train.en.conllu" in tagger[0]
     assert tagger[1](pa.table({"tgt": ["Dogs", "dogs", "cats"]})) == ["NOUN", "NOUN", None]
@@ -402,16 +333,14 @@ def test_the_papers_table_names_what_is_missing_where_words_have_no_tags(
     made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     opened, ledger = made
-    monkeypatch.setattr(
-        "raxalign.report.sections.parts_of_speech.pivot_tags", lambda plan, root: None
-    )
+    untagged = "raxalign.report.sections.parts_of_speech.pivot_tags"
+    monkeypatch.setattr(untagged, lambda plan, storage: None)
     write_report(
         rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=["cao2020"]
     )
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    part = text.partition("### Non-contextual retrieval by part of speech")[2].partition("\n### ")[
-        0
-    ]
+    part = text.partition("### Non-contextual retrieval by part of speech")[2]
+    part = part.partition("\n### ")[0]
     assert part.count("no tags (0.") == 30
     assert "not run" not in part
     assert "None of these cells were run" not in part

@@ -21,6 +21,7 @@ from tests.grids import write_grid
 from tests.report.material import share
 
 LANGS = ("bg", "de", "es", "fr")
+EMPTY = Plan("p", "en", 1, (), {}, {})
 Values = dict[str, tuple[float, Verdict]]
 """Language -> difference to the baseline, and its verdict."""
 
@@ -29,34 +30,27 @@ def row(method: str, lang: str, value: float, task: str = "xnli", **parts: Any) 
     facts = {"params": {}, "encoder": "mini", "languages": ["de"], "sentences": None, "seed": 0}
     score = {"metric": "accuracy", "split": "test", "task_params": {}, "task": task}
     key = f"{method}{parts.get('split')}{task}"
-    return {
-        **facts,
-        **score,
-        "trial": method,
-        "method": method,
-        "lang": lang,
-        "value": value,
-        "evaluation": key,
-        **parts,
-    }
+    own = {"trial": method, "method": method, "lang": lang, "value": value, "evaluation": key}
+    return {**facts, **score, **own, **parts}
 
 
-def grid(methods: tuple[str, ...], *, langs: tuple[str, ...] = LANGS, **parts: Any) -> Results:
+def grid(
+    *methods: str, langs: tuple[str, ...] = LANGS, tasks: tuple[str, ...] = ("xnli",)
+) -> Results:
     """Values of 0.5 of every method in every language."""
-    rows = [row(method, lang, 0.5, **parts) for method in methods for lang in langs]
-    return Results.of(rows, Plan("p", "en", 1, (), {}, {}))
+    rows = [row(method, lang, 0.5, task) for task in tasks for method in methods for lang in langs]
+    return Results.of(rows, EMPTY)
 
 
 def compared(
-    results: Results, values: Values, method: str = "finetune", task: str = "xnli", **parts: Any
+    results: Results, values: Values, method: str = "finetune", task: str = "xnli"
 ) -> list[Compared]:
     """Comparisons of a method with `none`, each with an interval of 2 points around it."""
     cells = {cell.method: cell for cell in results.cells}
     made = []
     for lang, (difference, verdict) in values.items():
         name = (task, lang, "accuracy", "test")
-        low, high = difference - 0.02, difference + 0.02
-        test = Comparison(difference, low, high, 0.01, 2, 2, 100)
+        test = Comparison(difference, difference - 0.02, difference + 0.02, 0.01, 2, 2, 100)
         found = Compared(
             cells[method],
             name,
@@ -74,57 +68,54 @@ def all_of(difference: float, verdict: Verdict) -> Values:
     return dict.fromkeys((*LANGS, "avg"), (difference, verdict))
 
 
-def test_where_all_languages_are_better_the_sentence_says_by_how_much() -> None:
-    results = grid(("none", "finetune"))
-    assert answer(compared(results, all_of(0.272, "better")), results) == (
-        "finetune beats none in xnli (accuracy) in 4 of 4 languages, by 27.2 points on average"
-        " (95 %: 25.2 to 29.2)."
-    )
+NO_DIFFERENCE = (
+    "There is no significant difference between finetune and none in xnli (accuracy) in any of"
+    " 4 languages; the difference on average is "
+)
+MIXED: Values = {
+    "bg": (0.1, "better"),
+    "de": (0.08, "better"),
+    "es": (-0.12, "worse"),
+    "fr": (0.0, "cannot tell"),
+    "avg": (0.015, "cannot tell"),
+}
 
 
-def test_what_is_worse_is_not_said_with_a_minus() -> None:
-    results = grid(("none", "finetune"))
-    assert answer(compared(results, all_of(-0.05, "worse")), results) == (
-        "finetune is worse than none in xnli (accuracy) in 4 of 4 languages, by 5.0 points on"
-        " average (95 %: 3.0 to 7.0)."
-    )
-
-
-def test_where_nothing_can_be_told_the_sentence_claims_nothing() -> None:
-    results = grid(("none", "finetune"))
-    assert answer(compared(results, all_of(0.01, "cannot tell")), results) == (
-        "There is no significant difference between finetune and none in xnli (accuracy) in any of"
-        " 4 languages; the difference on average is +1.0 points (95 %: −1.0 to +3.0)."
-    )
-
-
-def test_a_mean_that_is_significant_by_itself_alone_is_not_called_so() -> None:
-    results = grid(("none", "finetune"))
-    values: Values = {**all_of(0.01, "cannot tell"), "avg": (0.03, "not after correction")}
-    assert answer(compared(results, values), results) == (
-        "There is no significant difference between finetune and none in xnli (accuracy) in any of"
-        " 4 languages; the difference on average is +3.0 points (95 %: +1.0 to +5.0), not"
-        " significant after correction."
-    )
-
-
-def test_a_mixed_result_names_both_sides_and_an_average_that_may_be_chance() -> None:
-    results = grid(("none", "finetune"))
-    values: Values = {
-        "bg": (0.1, "better"),
-        "de": (0.08, "better"),
-        "es": (-0.12, "worse"),
-        "fr": (0.0, "cannot tell"),
-        "avg": (0.015, "cannot tell"),
-    }
-    assert answer(compared(results, values), results) == (
-        "finetune is better than none in xnli (accuracy) in 2 of 4 languages and worse in 1; the"
-        " difference on average is +1.5 points (95 %: −0.5 to +3.5), which may be chance."
-    )
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (
+            all_of(0.272, "better"),
+            "finetune beats none in xnli (accuracy) in 4 of 4 languages, by 27.2 points on average"
+            " (95 %: 25.2 to 29.2).",
+        ),
+        (  # what is worse has no minus
+            all_of(-0.05, "worse"),
+            "finetune is worse than none in xnli (accuracy) in 4 of 4 languages, by 5.0 points on"
+            " average (95 %: 3.0 to 7.0).",
+        ),
+        (
+            all_of(0.01, "cannot tell"),
+            f"{NO_DIFFERENCE}+1.0 points (95 %: −1.0 to +3.0).",
+        ),
+        (  # a mean that is significant by itself alone is not called so
+            {**all_of(0.01, "cannot tell"), "avg": (0.03, "not after correction")},
+            f"{NO_DIFFERENCE}+3.0 points (95 %: +1.0 to +5.0), not significant after correction.",
+        ),
+        (
+            MIXED,
+            "finetune is better than none in xnli (accuracy) in 2 of 4 languages and worse in 1;"
+            " the difference on average is +1.5 points (95 %: −0.5 to +3.5), which may be chance.",
+        ),
+    ],
+)
+def test_the_sentence_says_what_the_comparisons_show(values: Values, sentence: str) -> None:
+    results = grid("none", "finetune")
+    assert answer(compared(results, values), results) == sentence
 
 
 def test_one_language_is_named_and_has_no_average() -> None:
-    results = grid(("none", "finetune"), langs=("de",))
+    results = grid("none", "finetune", langs=("de",))
     assert answer(compared(results, {"de": (0.1, "better")}), results) == (
         "finetune beats none in xnli (accuracy) for de, by 10.0 points (95 %: 8.0 to 12.0)."
     )
@@ -132,18 +123,10 @@ def test_one_language_is_named_and_has_no_average() -> None:
 
 @pytest.mark.parametrize("reason", [ONE_RUN, NO_PREDICTIONS])
 def test_single_runs_are_reported_as_untested(reason: str) -> None:
-    results = grid(("none", "finetune"))
-    cells = {cell.method: cell for cell in results.cells}
+    results = grid("none", "finetune")
     found = [
-        Compared(
-            cells["finetune"],
-            name,
-            cells["finetune"].values[name],
-            baseline=cells["none"],
-            verdict="cannot tell",
-            untested=reason,
-        )
-        for name in cells["finetune"].values
+        replace(one, comparison=None, verdict="cannot tell", untested=reason)
+        for one in compared(results, all_of(0, "cannot tell"))
     ]
     assert answer(found, results) == (
         "finetune is 0.0 points apart from none in xnli (accuracy) on average over 4 languages,"
@@ -151,32 +134,21 @@ def test_single_runs_are_reported_as_untested(reason: str) -> None:
     )
 
 
-def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_missing() -> None:
-    assert answer([], grid(("finetune",))) == (
-        "Nothing is compared: the grid has no baseline (a method of kind none)."
-    )
-    assert answer([], grid(("none",))) == (
-        "Nothing is compared: the grid has no method besides its baseline none."
-    )
-    assert answer([], Results.of([], Plan("p", "en", 1, (), {}, {}))) == "No results yet."
-
-
-def test_methods_of_the_plan_without_results_are_not_said_to_be_missing(tmp_path: Path) -> None:
+def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_missing(
+    tmp_path: Path,
+) -> None:
     plan = expand(load(write_grid(tmp_path, methods=("none: {}", "rotation: {}"))))
-    assert answer([], replace(grid(("none",)), plan=plan)) == (
-        "Nothing is compared: so far only the baseline none has results."
-    )
+    assert answer([], Results.of([], EMPTY)) == "No results yet."
+    for results, why in (
+        (grid("finetune"), "the grid has no baseline (a method of kind none)"),
+        (grid("none"), "the grid has no method besides its baseline none"),
+        (replace(grid("none"), plan=plan), "so far only the baseline none has results"),
+    ):
+        assert answer([], results) == f"Nothing is compared: {why}."
 
 
 def test_the_other_tasks_are_clauses_of_the_same_sentence() -> None:
-    tasks = ("sentence_retrieval", "xnli", "mlqa")
-    rows = [
-        row(method, lang, 0.5, task)
-        for task in tasks
-        for method in ("none", "finetune")
-        for lang in LANGS
-    ]
-    results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
+    results = grid("none", "finetune", tasks=("sentence_retrieval", "xnli", "mlqa"))
     found = compared(results, all_of(0.1, "better"), task="sentence_retrieval")
     found += compared(results, {**all_of(0, "cannot tell"), "de": (0.1, "better")})
     found += compared(results, all_of(0.0, "cannot tell"), task="mlqa")
@@ -187,47 +159,32 @@ def test_the_other_tasks_are_clauses_of_the_same_sentence() -> None:
     )
 
 
-def test_of_several_methods_dev_chooses_the_one_that_is_spoken_of() -> None:
-    dev = {"none": 0.1, "rotation": 0.9, "finetune": 0.3}
-    rows = [row(method, lang, 0.5) for method in dev for lang in LANGS]
-    rows += [row(m, lang, value, split="dev") for m, value in dev.items() for lang in LANGS]
-    results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
+@pytest.mark.parametrize(
+    ("dev", "seed", "leader"),
+    [
+        (True, 0, "rotation (the best of 2 on dev, chosen by the tested runs) beats none in xnli"),
+        (True, None, "rotation (the best of 2 on dev) beats none"),  # no chance in the choice
+        (False, 0, "finetune (the best of 2 on test itself, which is optimistic) beats none"),
+    ],
+)
+def test_of_several_methods_dev_chooses_the_one_that_the_sentence_is_about(
+    dev: bool, seed: int | None, leader: str
+) -> None:
+    values = {"none": 0.1, "rotation": 0.9, "finetune": 0.3}
+    rows = [row(method, lang, 0.5, seed=seed) for method in values for lang in LANGS]
+    for method, value in values.items() if dev else ():
+        rows += [row(method, lang, value, split="dev", seed=seed) for lang in LANGS]
+    results = Results.of(rows, EMPTY)
     found = compared(results, all_of(0.2, "better"), "finetune")
     found += compared(results, all_of(0.1, "better"), "rotation")
-    assert answer(found, results).startswith(
-        "rotation (the best of 2 on dev, chosen by the tested runs) beats none in xnli"
-    )
-
-
-def test_a_choice_among_values_without_chance_is_not_said_to_be_by_the_tested_runs() -> None:
-    dev = {"none": 0.1, "rotation": 0.9, "finetune": 0.3}
-    rows = [row(method, lang, 0.5) for method in dev for lang in LANGS]
-    rows += [row(m, lang, value, split="dev") for m, value in dev.items() for lang in LANGS]
-    fixed = [{**entry, "seed": None} for entry in rows]
-    results = Results.of(fixed, Plan("p", "en", 1, (), {}, {}))
-    found = compared(results, all_of(0.2, "better"), "finetune")
-    found += compared(results, all_of(0.1, "better"), "rotation")
-    assert answer(found, results).startswith("rotation (the best of 2 on dev) beats none")
-
-
-def test_a_choice_without_dev_values_is_called_optimistic() -> None:
-    results = grid(("none", "rotation", "finetune"))
-    found = compared(results, all_of(0.1, "better"), "rotation")
-    found += compared(results, all_of(0.2, "better"), "finetune")
-    assert answer(found, results).startswith(
-        "finetune (the best of 2 on test itself, which is optimistic) beats none in xnli"
-    )
+    assert answer(found, results).startswith(leader)
 
 
 def test_the_pivot_is_not_counted_among_the_languages() -> None:
-    results = grid(("none", "finetune"), langs=("en", "de", "fr"))
-    values: Values = {
-        "en": (0.2, "better"),
-        "de": (0.1, "better"),
-        "fr": (0.1, "better"),
-        "avg_zero_shot": (0.1, "better"),
-    }
-    assert "in 2 of 2 languages, by 10.0 points" in answer(compared(results, values), results)
+    results = grid("none", "finetune", langs=("en", "de", "fr"))
+    values: Values = dict.fromkeys(("de", "fr", "avg_zero_shot"), (0.1, "better"))
+    found = compared(results, {"en": (0.2, "better"), **values})
+    assert "in 2 of 2 languages, by 10.0 points" in answer(found, results)
 
 
 def headline(results: Results, found: list[Compared]) -> Headline:
@@ -237,7 +194,7 @@ def headline(results: Results, found: list[Compared]) -> Headline:
 
 
 def test_a_cell_of_the_matrix_has_words_besides_its_colour() -> None:
-    results = grid(("none", "finetune"))
+    results = grid("none", "finetune")
     values: Values = {
         "bg": (0.2, "better"),
         "de": (0.05, "better"),
@@ -250,29 +207,20 @@ def test_a_cell_of_the_matrix_has_words_besides_its_colour() -> None:
     base, line = matrix.lines
     assert {entry.verdict for entry in base.entries} == {"baseline"}  # type: ignore[attr-defined]
     cells: Any = line.entries
-    assert [cell.verdict for cell in cells] == [
-        "better",
-        "better",
-        "better",
-        "worse",
-        "cannot tell",
-    ]
+    verdicts = ["better", "better", "better", "worse", "cannot tell"]
+    assert [cell.verdict for cell in cells] == verdicts
     assert [cell.shade for cell in cells] == [1, 4, 1, -2, 0]
     assert (cells[1].text, cells[1].delta, cells[1].spread) == ("50.0", "+20.0", "[18.0, 22.0]")
 
 
 def test_a_matrix_of_many_points_has_one_line_per_method() -> None:
     rows = [row("none", lang, 0.5) for lang in LANGS]
-    rows += [
-        row("finetune", lang, 0.5, params={"lambda": weight}, trial=f"{weight}", split=split)
-        if split == "test"
-        else row("finetune", lang, weight / 20, params={"lambda": weight}, split=split)
-        for weight in range(12)
-        for lang in LANGS
-        for split in ("dev", "test")
-    ]
-    plan = Plan("p", "en", 1, (), {}, {"finetune": ("lambda",)})
-    results = Results.of(rows, plan)
+    for weight in range(12):
+        own = {"params": {"lambda": weight}}
+        for lang in LANGS:
+            rows.append(row("finetune", lang, weight / 20, split="dev", **own))
+            rows.append(row("finetune", lang, 0.5, trial=f"{weight}", **own))
+    results = Results.of(rows, replace(EMPTY, axes={"finetune": ("lambda",)}))
     base = next(cell for cell in results.cells if cell.method == "none")
     found = [
         Compared(cell, name, value, baseline=base)
@@ -297,29 +245,17 @@ def test_a_matrix_of_many_points_has_one_line_per_method() -> None:
     ],
 )
 def test_many_tasks_are_counted_together(verdict: Verdict, clause: str) -> None:
-    tasks = ("sentence_retrieval", "xnli", "mlqa", "ner", "pos")
-    rows = [
-        row(method, lang, 0.5, task)
-        for task in tasks
-        for method in ("none", "finetune")
-        for lang in LANGS
-    ]
-    results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
-    found = compared(results, all_of(0.1, "better"), task="sentence_retrieval")
-    for task in tasks[1:]:
+    first, *others = tasks = ("sentence_retrieval", "xnli", "mlqa", "ner", "pos")
+    results = grid("none", "finetune", tasks=tasks)
+    found = compared(results, all_of(0.1, "better"), task=first)
+    for task in others:
         found += compared(results, all_of(0.02, verdict), task=task)
     assert answer(found, results).endswith(clause)
 
 
 def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself() -> None:
     tasks = ("sentence_retrieval", "xnli")
-    rows = [
-        row(method, lang, 0.5, task)
-        for task in tasks
-        for method in ("none", "finetune")
-        for lang in LANGS
-    ]
-    results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
+    results = grid("none", "finetune", tasks=tasks)
     values: Values = {**all_of(0.1, "cannot tell"), "avg": (0.1, "better")}
     found = [finding for task in tasks for finding in compared(results, values, task=task)]
     assert answer(found, results) == (

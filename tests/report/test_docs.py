@@ -54,15 +54,9 @@ def test_every_plugin_and_option_is_told(folder: str) -> None:
 def test_values_that_a_profile_fills_in_stand_in_columns() -> None:
     page = as_markdown("methods", "finetune")
     assert "| option | values | default | paper | released | sane | what it is |" in page
-    batch = next(line for line in page.splitlines() if line.startswith("| `batch_size`"))
-    assert (
-        batch == "| `batch_size` | whole number | by profile | 2 | 8 | 8 | Sentence pairs of each"
-        " language per training step. |"
-    )
+    about = "Sentence pairs of each language per training step."
+    assert f"| `batch_size` | whole number | by profile | 2 | 8 | 8 | {about} |" in page
     assert "| `epochs` | whole number | 1 |  |  |  | Passes over the training data," in page
-
-
-def test_a_method_without_profiles_has_no_columns_of_them() -> None:
     assert "| option | values | default | what it is |" in as_markdown("methods", "linear")
 
 
@@ -79,15 +73,10 @@ def test_one_plugin_is_printed_with_a_sentence_per_option_in_80_columns() -> Non
 
 def test_the_options_of_a_mapping_follow_it() -> None:
     text = describe("methods", "strong_contrastive")
-    assert text.index("  freeze: default none (none | lower | upper | mapping)") < text.index(
-        "  freeze.blocks: required (text)"
-    )
-    assert "| `path.train` | a path | required | Path of the training text. |" in as_markdown(
-        "corpora", "tsv"
-    )
-
-
-def test_a_plugin_without_options_says_so() -> None:
+    whole = text.index("  freeze: default none (none | lower | upper | mapping)")
+    assert whole < text.index("  freeze.blocks: required (text)")
+    path = "| `path.train` | a path | required | Path of the training text. |"
+    assert path in as_markdown("corpora", "tsv")
     assert describe("methods", "none").endswith("No options.")
 
 
@@ -100,9 +89,7 @@ def test_an_unknown_kind_is_told() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/reference/grid-file.md"])
 def test_grids_on_pages_load(page: str, tmp_path: Path) -> None:
-    found = re.findall(
-        r"```yaml\n(name:.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL
-    )
+    found = re.findall(r"```yaml\n(name:.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
     assert found
     for text in found:
         (tmp_path / "grid.yaml").write_text(text, encoding="utf-8")
@@ -117,35 +104,25 @@ def test_the_program_for_translation_memories_writes_what_is_read(
     unit = (
         '<tu><tuv xml:lang="EN-US"><seg>{}</seg></tuv><tuv xml:lang="de"><seg>{}</seg></tuv></tu>'
     )
-    units = [
-        unit.format("It <ph>x</ph>is\n so.", "So ist &lt;es&gt;."),
-        unit.format("No.", "Nein."),
-    ]
+    first = unit.format("It <ph>x</ph>is\n so.", "So ist &lt;es&gt;.")
     alone = '<tu><tuv lang="de"><seg>allein</seg></tuv></tu>'
-    (tmp_path / "memory.tmx").write_text(
-        f'<?xml version="1.0"?><tmx><body>{units[0]}{alone}{units[1]}</body></tmx>',
-        encoding="utf-8",
-    )
+    units = "".join([first, alone, unit.format("No.", "Nein.")])
+    text = f'<?xml version="1.0"?><tmx><body>{units}</body></tmx>'
+    (tmp_path / "memory.tmx").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     exec(program, {})
     corpus = catalog("corpora")["moses"]
     path = str(tmp_path / "memory")
     places = {"source": f"{path}.de", "target": f"{path}.en"}
     pairs = corpus(corpus.Params(path=path)).read("de", "en", CorpusInputs(places, tmp_path))
-    assert [(pair.source, pair.target) for pair in pairs] == [
-        ("So ist <es>.", "It xis so."),
-        ("Nein.", "No."),
-    ]
+    read = [(pair.source, pair.target) for pair in pairs]
+    assert read == [("So ist <es>.", "It xis so."), ("Nein.", "No.")]
 
 
 def test_every_key_of_a_grid_file_has_its_line() -> None:
     page = (ROOT / "docs" / "reference" / "grid-file.md").read_text(encoding="utf-8")
-    for name in [
-        *KEYS,
-        *key_names(CorpusSettings),
-        *key_names(PairsSettings),
-        *key_names(RunConfig),
-    ]:
+    models = (CorpusSettings, PairsSettings, RunConfig)
+    for name in [*KEYS, *(name for model in models for name in key_names(model))]:
         assert f"`{name}`" in page, name
 
 

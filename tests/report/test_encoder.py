@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import open_grid
+from raxalign.plan.load import Opened, open_grid
 from raxalign.report.encoder import BROKEN, DIFFERENT, HEALTHY, examine_encoder, piece_kind
 from tests.families.catalogue import FAMILIES, build
 from tests.grids import write_grid
@@ -42,37 +42,34 @@ def test_a_model_is_described_in_aligned_lines_that_fit_a_terminal(folder: Path)
     assert all(len(line) <= 80 or "/" in line for line in lines)
 
 
+def moses(folder: Path, english: str, german: str) -> Opened:
+    """A grid of two lines of local text in each language."""
+    for lang, text in (("en", english), ("de", german)):
+        (folder / f"text.{lang}").write_text(text, encoding="utf-8")
+    path = write_grid(folder, languages="{each: [de]}", sentences="1")
+    text = path.read_text(encoding="utf-8").replace("{test: 30, dev: 30}", "{test: 1, dev: 0}")
+    own = f"source: moses\n  path: {folder}/text"
+    path.write_text(text.replace("source: phrasebook\n  size: 400", own), encoding="utf-8")
+    return open_grid(path, storage=str(folder / "storage"))
+
+
 def test_languages_have_pieces_per_word_and_a_share_of_unknown_ones(
     folder: Path, tmp_path: Path
 ) -> None:
     """English has 7 pieces in 6 words, as "dogs" is two; German 6 in 6, of which ö is unknown."""
-    (tmp_path / "text.en").write_text("the dog.\nthe dogs.\n", encoding="utf-8")
-    (tmp_path / "text.de").write_text("der die.\nö die.\n", encoding="utf-8")
-    path = write_grid(tmp_path, languages="{each: [de]}", sentences="1")
-    text = path.read_text(encoding="utf-8").replace("{test: 30, dev: 30}", "{test: 1, dev: 0}")
-    text = text.replace(
-        "source: phrasebook\n  size: 400", f"source: moses\n  path: {tmp_path}/text"
-    )
-    path.write_text(text, encoding="utf-8")
-    lines, _ = examine_encoder(str(folder), open_grid(path, storage=str(tmp_path / "storage")))
+    opened = moses(tmp_path, "the dog.\nthe dogs.\n", "der die.\nö die.\n")
+    lines, _ = examine_encoder(str(folder), opened)
     assert field(lines, "sentences") == "the first of the grid's corpus"
     rows = {line.split()[0]: line.split()[1:3] for line in lines[lines.index("") + 2 :]}
     assert rows == {"en": [f"{7 / 6:.2f}", "0.0"], "de": ["1.00", "16.7"]}
     assert list(rows) == ["en", "de"]  # the pivot first
 
 
-def test_text_is_looked_at_as_it_was_published_and_composed(folder: Path, tmp_path: Path) -> None:
+def test_text_is_looked_at_as_it_was_published_and_composed(tmp_path: Path) -> None:
     """Of four German words the decomposed one is unknown as published; composed it is not."""
     bert = tiny_bert(tmp_path / "bert", ["the", "dog", "der", "\u00fcber"])
-    (tmp_path / "text.en").write_text("the dog\nthe dog\n", encoding="utf-8")
-    (tmp_path / "text.de").write_text("der u\u0308ber\nder der\n", encoding="utf-8")
-    path = write_grid(tmp_path, languages="{each: [de]}", sentences="1")
-    text = path.read_text(encoding="utf-8").replace("{test: 30, dev: 30}", "{test: 1, dev: 0}")
-    text = text.replace(
-        "source: phrasebook\n  size: 400", f"source: moses\n  path: {tmp_path}/text"
-    )
-    path.write_text(text, encoding="utf-8")
-    lines, code = examine_encoder(str(bert), open_grid(path, storage=str(tmp_path / "storage")))
+    opened = moses(tmp_path, "the dog\nthe dog\n", "der u\u0308ber\nder der\n")
+    lines, code = examine_encoder(str(bert), opened)
     assert code == HEALTHY
     assert next(line for line in lines if line.startswith("de ")).split()[2] == "25.0"
     assert field(lines, "form") == (

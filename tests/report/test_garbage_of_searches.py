@@ -115,7 +115,7 @@ def test_a_point_that_is_suggested_while_gc_looks_loses_nothing(
     begin(source, {})
     listed, late = module.waste, []
 
-    def waste(needs: module.Needs) -> Iterator[module.Waste]:
+    def waste(needs: module.Needed) -> Iterator[module.Waste]:
         if not late:  # gc has read what is needed, and has listed nothing yet
             late.append(begin(source_of(searched), {}))
         yield from listed(needs)

@@ -130,9 +130,7 @@ def test_data_is_named_by_digest_and_file_and_plugins_are_shown_as_they_were_rea
     assert isinstance(opened.plan.plugins[0], PluginFile)
     texts = {entry.title: entry.text for entry in how(opened).listings}
     assert texts["mine.py"] == plugin.read_text()
-    assert {line.split("  ")[1] for line in texts["SHA-256 of the data"].splitlines()} == {
-        "t.de",
-        "t.en",
-    }
+    lines = texts["SHA-256 of the data"].splitlines()
+    assert {line.split("  ")[1] for line in lines} == {"t.de", "t.en"}
     plugin.write_text("changed since")
     assert "mine.py" not in opened.sources

@@ -25,15 +25,9 @@ RETRIEVAL = "contextual_accuracy"
 
 def grid(folder: Path, name: str, storage: str = "storage", **parts: object) -> rx.Opened:
     """A grid of a name with made-up results."""
-    options: dict[str, object] = {
-        "encoder": "phrasebook",
-        "languages": "{together: [de, fr]}",
-        "sentences": "100",
-        "seeds": "[0, 1, 2]",
-        "methods": ("none: {}", "rotation: {}"),
-        "tasks": ("retrieval: {unseen_in: 500}",),
-        "size": 700,
-    }
+    options: dict[str, object] = {"encoder": "phrasebook", "languages": "{together: [de, fr]}"}
+    options |= {"sentences": "100", "seeds": "[0, 1, 2]", "size": 700}
+    options |= {"methods": ("none: {}", "rotation: {}"), "tasks": ("retrieval: {unseen_in: 500}",)}
     file = write_grid(folder, name=f"{name}.yaml", **{**options, **parts})  # type: ignore[arg-type]
     file.write_text(file.read_text().replace("name: small", f"name: {name}"))
     opened = rx.plan(file, storage=str(folder / storage))
@@ -83,11 +77,8 @@ def test_a_grid_without_a_baseline_is_compared_with_that_of_another_in_one_table
     ledger = both.storage.ledger
     results = Results.of(rows(both.plan, ledger), both.plan)
     found = [c for c in comparisons(results.cells, both.plan, ledger) if c.baseline is not None]
-    assert {c.cell.method for c in found} == {
-        "first: rotation",
-        "second: linear",
-        "second: centering",
-    }
+    compared = {"first: rotation", "second: linear", "second: centering"}
+    assert {c.cell.method for c in found} == compared
     assert {c.baseline.method for c in found} == {"first: none"}  # type: ignore[union-attr]
     alone = rx.compare(first).to_pylist()
     together = {
@@ -104,16 +95,12 @@ def test_tests_that_differ_have_tables_of_their_own_and_the_reason_is_said(tmp_p
     first = grid(tmp_path, "first")
     second = grid(tmp_path, "second", tasks=("retrieval: {unseen_in: 500, k: 5}",))
     both = joined([first, second])
-    assert {task for trial in both.plan.trials for task in trial.evaluations} == {
-        "first: retrieval",
-        "second: retrieval",
-    }
+    tasks = {task for trial in both.plan.trials for task in trial.evaluations}
+    assert tasks == {"first: retrieval", "second: retrieval"}
     assert shown([first, second], "first: retrieval") == ["none", "rotation"]
     (why,) = both.plan.apart
-    assert why == (
-        "the tests of retrieval of first and of second differ (evaluation retrieval: task.k 10 or"
-        " 5)"
-    )
+    assert why.startswith("the tests of retrieval of first and of second differ (")
+    assert why.endswith("(evaluation retrieval: task.k 10 or 5)")
 
 
 def test_data_that_differs_is_said_and_each_grid_keeps_its_own_baseline(tmp_path: Path) -> None:
@@ -135,12 +122,8 @@ def test_data_that_differs_is_said_and_each_grid_keeps_its_own_baseline(tmp_path
 @pytest.mark.usefixtures("undrawn")
 def test_the_report_of_several_grids_has_all_their_texts_and_what_differs(tmp_path: Path) -> None:
     first = grid(tmp_path, "first")
-    second = grid(
-        tmp_path,
-        "second",
-        aligner="eflomal",
-        methods=("none: {}", "rotation: {center: [false, true]}"),
-    )
+    methods = ("none: {}", "rotation: {center: [false, true]}")
+    second = grid(tmp_path, "second", aligner="eflomal", methods=methods)
     both, out = joined([first, second]), tmp_path / "out"
     ledger = both.storage.ledger
     write_report(rows(both.plan, ledger), both.plan, out, ledger=ledger, sources=both.sources)

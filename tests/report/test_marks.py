@@ -65,12 +65,10 @@ def test_one_run_has_neither_interval_nor_mark(tmp_path: Path) -> None:
     assert {(entry.mark, entry.spread) for line in table.lines for entry in line.entries} == {
         ("", "")
     }
-    assert {
-        entry.delta.partition(", ")[2] for line in table.lines[1:] for entry in line.entries
-    } == {"cannot tell"}
-    assert (
-        "No interval and no test: one run of something that depends on its seed." in table.caption
-    )
+    deltas = {entry.delta for line in table.lines[1:] for entry in line.entries}
+    assert {delta.partition(", ")[2] for delta in deltas} == {"cannot tell"}
+    why = "No interval and no test: one run of something that depends on its seed."
+    assert why in table.caption
 
 
 def test_a_grid_without_a_baseline_says_that_nothing_is_compared(tmp_path: Path) -> None:
@@ -78,12 +76,8 @@ def test_a_grid_without_a_baseline_says_that_nothing_is_compared(tmp_path: Path)
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     section = part("own_tables", results, judge_of(results, ledger))
     assert "no baseline" in section.lead
-    assert not any(
-        entry.delta or entry.mark
-        for table in section.tables
-        for line in table.lines
-        for entry in line.entries
-    )
+    lines = [line for table in section.tables for line in table.lines]
+    assert not any(entry.delta or entry.mark for line in lines for entry in line.entries)
 
 
 def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
@@ -94,15 +88,8 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
     name = ("xnli", "sw", "accuracy", "test")
     comparison = Comparison(-0.36, -0.4, -0.3, 0.001, 3, 3, 5010)
     found = Compared(
-        cells_[1],
-        name,
-        cells_[1].values[name],
-        Interval(0.32, 0.36, 3, 5010),
-        cells_[0],
-        comparison,
-        0.002,
-        "worse",
-        "",
+        *(cells_[1], name, cells_[1].values[name], Interval(0.32, 0.36, 3, 5010)),
+        *(cells_[0], comparison, 0.002, "worse", ""),
         at_chance=True,
         guessing=1 / 3,
         measured=share("accuracy", "Share of what is right."),
@@ -114,22 +101,15 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
     assert difference_text(found, PERCENT) == "−36.0 [−40.0, −30.0]"
     unmarked = replace(found, verdict="not after correction", at_chance=False)
     assert list(remarks(unmarked, PERCENT)) == [f"Not after correction. {ONE_BY_ONE}"]
-    alone = replace(
-        found,
-        comparison=None,
-        p_adjusted=None,
-        verdict="cannot tell",
-        untested=ONE_RUN,
-        at_chance=False,
-    )
+    untested = replace(found, comparison=None, p_adjusted=None, at_chance=False)
+    alone = replace(untested, verdict="cannot tell", untested=ONE_RUN)
     assert list(remarks(alone, PERCENT)) == [
         "No test: for the baseline, one run of something that depends on its seed.",
         "Falls far below the baseline none: to less than half of its value, untested.",
     ]
     assert difference_text(alone, PERCENT) == "−36.0, cannot tell"
-    assert list(remarks(replace(alone, baseline=None, outdated="`readout: keep`"), PERCENT))[
-        -1
-    ] == (
+    outdated = replace(alone, baseline=None, outdated="`readout: keep`")
+    assert list(remarks(outdated, PERCENT))[-1] == (
         "Under readouts that were fitted before the task's training, which changes the encoder:"
         " `readout: keep`."
     )

@@ -18,17 +18,9 @@ from tests.grids import write_grid
 
 
 def plan_of(folder: Path) -> Plan:
-    return expand(
-        load(
-            write_grid(
-                folder,
-                languages="{each: [de]}",
-                seeds="[0, 1]",
-                methods=("none: {}", "finetune: {}"),
-                sentences="[50, 100]",
-            )
-        )
-    )
+    parts = {"languages": "{each: [de]}", "seeds": "[0, 1]", "sentences": "[50, 100]"}
+    methods = ("none: {}", "finetune: {}")
+    return expand(load(write_grid(folder, methods=methods, **parts)))  # type: ignore[arg-type]
 
 
 def record(plan: Plan, ledger: Ledger, number: int) -> None:

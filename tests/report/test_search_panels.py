@@ -50,33 +50,23 @@ def seen(
     return Seen(study, StudyRecord(study.name, tried, best, True, shares), 0, NO_PLAN.measured)
 
 
-def test_no_trial_lies_outside_the_axes_of_the_history() -> None:
+def test_the_best_so_far_is_a_staircase_over_whole_trials_within_the_axes() -> None:
     (panel,) = panels.history([seen()])
     assert list(panel.curves[0].y) == pytest.approx([20.0, 40.0, 40.0, 45.0])
-    with opened_canvas([panel]) as figure:
-        low, high = figure.axes[0].get_ylim()
-    assert low < 5.0 < 45.0 < high
-
-
-def test_the_best_so_far_is_a_staircase_over_whole_trials() -> None:
-    (panel,) = panels.history([seen()])
     assert (panel.curves[0].steps, panel.whole) == ("post", True)
     with opened_canvas([panel]) as figure:
+        low, high = figure.axes[0].get_ylim()
         assert all(float(tick).is_integer() for tick in figure.axes[0].get_xticks())
-
-
-def test_an_axis_names_the_metric_its_language_and_dev() -> None:
-    (panel,) = panels.fronts([seen(objectives=TWO)])
-    assert panel.x == "xnli accuracy, zero-shot mean, dev (%)"
-    assert panel.y == "xnli accuracy, en, dev (%)"
+    assert low < 5.0 < 45.0 < high
 
 
 def test_a_front_is_the_border_of_what_is_reached_by_both_metrics() -> None:
     (panel,) = panels.fronts([seen(objectives=TWO)])
+    assert panel.x == "xnli accuracy, zero-shot mean, dev (%)"
+    assert panel.y == "xnli accuracy, en, dev (%)"
     (curve,) = panel.curves
-    assert list(zip(curve.x, curve.y, strict=True)) == [
-        pytest.approx(point) for point in [(5.0, 60.0), (20.0, 50.0), (40.0, 30.0), (45.0, 10.0)]
-    ]
+    front = [(5.0, 60.0), (20.0, 50.0), (40.0, 30.0), (45.0, 10.0)]
+    assert list(zip(curve.x, curve.y, strict=True)) == [pytest.approx(point) for point in front]
     assert curve.steps == "pre"  # at 30 % of the first metric 30 % of the second are reached
     lower = tuple(Objective(o.task, o.lang, o.metric, lower=True) for o in TWO)
     (panel,) = panels.fronts([seen(objectives=lower)])
@@ -91,20 +81,12 @@ def test_choices_and_whole_numbers_stand_on_the_axis_as_they_are() -> None:
     assert by_name["epochs"].whole
     assert by_name["λ"].log
     assert by_name["λ"].tick_names == ["1e-4", "1e-3", "0.01", "0.1", "1"]
-
-
-def test_an_axis_shows_the_whole_space_however_few_points_are_there() -> None:
-    (first, *_) = panels.slices([seen()])
-    narrow = replace(first, points=[replace(first.points[0], x=[0.1], y=[20.0])])
-    with opened_canvas([narrow]) as figure:
+    narrow = replace(by_name["λ"], points=[replace(by_name["λ"].points[0], x=[0.1], y=[20.0])])
+    with opened_canvas([narrow]) as figure:  # the whole space, however few points are there
         low, high = figure.axes[0].get_xlim()
     assert low < 1e-4 < 1.0 < high
-
-
-def test_a_short_logarithmic_space_has_ticks_at_its_ends() -> None:
-    assert panels._decades(Space("learning_rate", "log_uniform", 2e-4, 8e-4)) == pytest.approx(
-        [2e-4, 4e-4, 8e-4]
-    )
+    short = Space("learning_rate", "log_uniform", 2e-4, 8e-4)
+    assert panels._decades(short) == pytest.approx([2e-4, 4e-4, 8e-4])
 
 
 def test_languages_share_the_panel_of_a_param_in_colours_of_their_own() -> None:

@@ -33,6 +33,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     return reopened(opened)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_shows_what_was_chosen_and_how(searched: Opened, tmp_path: Path) -> None:
     ledger = searched.storage.ledger
     document = compose(rows(searched.plan, ledger), searched.plan, tmp_path, ledger=ledger).document

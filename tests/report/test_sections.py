@@ -14,6 +14,8 @@ from raxalign.catalog import PluginFile, catalog
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
 from raxalign.plugin_files import open_file
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose, section_kinds, write_report
 from raxalign.report.document import Part, Share, Table
 from raxalign.report.sections.base import Material, Section
@@ -47,14 +49,8 @@ def test_the_section_of_the_docs_is_shown_after_the_package_s_own(tmp_path: Path
     assert tmp_path / "out" / "best.csv" in paths
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     headings = re.findall(r"<h2>(.*?)</h2>", page)
-    assert headings == [
-        "Methods by language",
-        "The grid&#39;s own tables",
-        "Figures",
-        "Chosen on dev",
-        "Best methods",
-        "How it was made",
-    ]
+    own = ["Methods by language", "The grid&#39;s own tables", "Figures", "Chosen on dev"]
+    assert headings == [*own, "Best methods", "How it was made"]
     best = (tmp_path / "out" / "best.csv").read_text(encoding="utf-8").splitlines()
     assert [line.split(",")[0] for line in best] == ["retrieval", "xnli"]
     assert "finetune" in best[1]
@@ -84,11 +80,8 @@ def test_a_section_of_an_entry_point_is_last_whatever_its_place(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     entry = EntryPoint("late", f"{__name__}:Late", "raxalign.sections")
-    monkeypatch.setattr(
-        catalog_module,
-        "_entry_points",
-        lambda folder: {"late": entry} if folder == "sections" else {},
-    )
+    found = {"sections": {"late": entry}}
+    monkeypatch.setattr(catalog_module, "_entry_points", lambda folder: found.get(folder, {}))
     assert section_kinds(EMPTY)[-1] is Late
     document = compose([], EMPTY, tmp_path).document
     assert [part.anchor for part in document.parts] == ["late"]
@@ -130,18 +123,12 @@ def test_parts_of_one_anchor_are_joined_in_the_order_of_their_sections(
 
 @pytest.mark.parametrize("kind", catalog("sections"))
 def test_a_grid_without_results_has_no_section(kind: str, tmp_path: Path) -> None:
-    from raxalign.report.cells.results import Results
-
-    parts: dict[str, Any] = {"figures": tmp_path}
-    found = share(kind, Results.of([], EMPTY), **parts)
+    found = share(kind, Results.of([], EMPTY), figures=tmp_path)
     assert (found.parts, found.files) == ((), {})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_material_reads_each_prediction_once(tmp_path: Path) -> None:
-    from raxalign.report.cells.judge import Judge
-    from raxalign.report.cells.results import Results
-
     opened, ledger = made_up(tmp_path)
     asked: list[str] = []
 
@@ -154,7 +141,7 @@ def test_material_reads_each_prediction_once(tmp_path: Path) -> None:
 
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     material = Material(results, Judge(), tmp_path, Counting())  # type: ignore[arg-type]
-    for kind in ("parts_of_speech", "rank_differences", "senses"):
+    for kind in ("parts_of_speech", "rank_differences"):
         catalog("sections")[kind](material).share()
     assert asked
     assert len(asked) == len(set(asked))

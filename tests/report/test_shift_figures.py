@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,8 +11,9 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
+from raxalign.report.document import Table
 from raxalign.report.figures.drawing import draw, opened_canvas
-from raxalign.report.figures.encoder_dots import encoder_panels, loss_panels
+from raxalign.report.figures.encoder_dots import encoder_panels
 from raxalign.report.sections.token_translation import over_layers, over_weights, sample_tables
 from raxalign.store.ledger import Ledger
 from tests.report.material import part
@@ -23,27 +23,19 @@ POINTS = {(layer, weight): 0.01 * layer * weight for layer in (1, 2, 3) for weig
 
 
 def test_a_sweep_is_drawn_over_weights_and_over_layers() -> None:
-    weights, layers = (make("en-el", "BLEU-1 (%)", POINTS) for make in (over_weights, over_layers))
-    assert weights is not None
-    assert {curve.label: list(curve.y) for curve in weights.curves} == {
-        "layer 1": [0.0, 1.0],
-        "layer 2": [0.0, 2.0],
-        "layer 3": [0.0, 3.0],
-    }
-    assert layers is not None
-    assert {curve.label: list(curve.y) for curve in layers.curves} == {
-        "α 0": [0.0, 0.0, 0.0],
-        "α 1": [1.0, 2.0, 3.0],
-    }
-
-
-def test_one_weight_is_no_curve_over_weights_and_of_many_layers_some_are_drawn() -> None:
+    for make, shown in (
+        (over_weights, {f"layer {layer}": [0.0, float(layer)] for layer in (1, 2, 3)}),
+        (over_layers, {"α 0": [0.0, 0.0, 0.0], "α 1": [1.0, 2.0, 3.0]}),
+    ):
+        panel = make("en-el", "BLEU-1 (%)", POINTS)
+        assert panel is not None
+        assert {curve.label: list(curve.y) for curve in panel.curves} == shown
+    assert over_weights("", "", {(1, 1.0): 0.5, (2, 1.0): 0.5}) is None, "one weight"
     many = {(layer, weight): 0.5 for layer in range(1, 13) for weight in (1.0, 2.0)}
     panel = over_weights("en-el", "rate (%)", many)
     assert panel is not None
     labels = [curve.label for curve in panel.curves]
     assert (len(labels), labels[0], labels[-1]) == (8, "layer 1", "layer 12")
-    assert over_weights("", "", {(1, 1.0): 0.5, (2, 1.0): 0.5}) is None
 
 
 class _Kept:
@@ -52,33 +44,33 @@ class _Kept:
     def predictions(self, key: str) -> pa.Table:
         assert key == "e"
         texts = {(1, 1.0): "the hund", (1, 2.0): "the dog", (2, 1.0): "x", (2, 2.0): "y"}
-        return pa.Table.from_pylist(
-            [
-                {
-                    "lang": "de-en",
-                    "layer": layer,
-                    "alpha": weight,
-                    "id": id_,
-                    "source_text": "der hund" if id_ == 7 else None,
-                    "output_text": text,
-                    "reference_text": "the dog",
-                }
-                for (layer, weight), text in texts.items()
-                for id_ in (7, 8)
-            ]
-        )
+        rows = []
+        for (layer, weight), text in texts.items():
+            for id_ in (7, 8):
+                own = {"lang": "de-en", "layer": layer, "alpha": weight, "id": id_}
+                source = "der hund" if id_ == 7 else None
+                both = {"output_text": text, "reference_text": "the dog"}
+                rows.append({**own, "source_text": source, **both})
+        return pa.Table.from_pylist(rows)
+
+
+BASE: dict[str, Any] = {"method": "none", "task": "token_translation", "lang": "de-en"}
+EMPTY = Plan("p", "en", 1, (), {}, {})
+
+
+def sentences(rows: list[dict[str, Any]]) -> Table:
+    (cell,) = Results.of(rows, EMPTY).cells
+    (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()), ["de", "en"])
+    return table
 
 
 def test_sentences_are_shown_at_the_layer_that_dev_chooses() -> None:
     """Dev prefers layer 1 with 2; test would prefer layer 2."""
-    base: dict[str, Any] = {"method": "none", "task": "token_translation", "lang": "de-en"}
     dev = {"layer1_alpha1_bleu1": 0.1, "layer1_alpha2_bleu1": 0.4, "layer2_alpha1_bleu1": 0.2}
-    rows = [row(value, metric=metric, split="dev", **base) for metric, value in dev.items()]
-    rows += [row(0.9, metric="layer2_alpha1_bleu1", **base), row(0.3, metric="bleu1", **base)]
-    (cell,) = Results.of(rows, Plan("p", "en", 1, (), {}, {})).cells
-    (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()), ["de", "en"])
-    shown = [(line.label, line.entries[0].text, line.sub) for line in table.lines]
-    assert shown == [
+    rows = [row(value, metric=metric, split="dev", **BASE) for metric, value in dev.items()]
+    rows += [row(0.9, metric="layer2_alpha1_bleu1", **BASE), row(0.3, metric="bleu1", **BASE)]
+    table = sentences(rows)
+    assert [(line.label, line.entries[0].text, line.sub) for line in table.lines] == [
         ("input (de)", "der hund", ""),
         ("de-en, α=1", "the hund", ""),
         ("de-en, α=2", "the dog", "chosen on dev"),
@@ -88,17 +80,10 @@ def test_sentences_are_shown_at_the_layer_that_dev_chooses() -> None:
 
 
 def test_without_dev_sentences_are_shown_at_the_last_layer() -> None:
-    base: dict[str, Any] = {"method": "none", "task": "token_translation", "lang": "de-en"}
     metrics = ("layer1_alpha1_bleu1", "layer1_alpha2_bleu1", "layer2_alpha1_bleu1")
-    rows = [row(0.9, metric=metric, **base) for metric in metrics]
-    (cell,) = Results.of(rows, Plan("p", "en", 1, (), {}, {})).cells
-    (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()), ("de", "en"))
-    assert [(line.entries[0].text, line.sub) for line in table.lines] == [
-        ("der hund", ""),
-        ("x", ""),
-        ("y", ""),
-        ("the dog", ""),
-    ]
+    table = sentences([row(0.9, metric=metric, **BASE) for metric in metrics])
+    shown = [(line.entries[0].text, line.sub) for line in table.lines]
+    assert shown == [("der hund", ""), ("x", ""), ("y", ""), ("the dog", "")]
     assert "shifted after layer 2, the last layer of the sweep, since no dev" in table.caption
 
 
@@ -138,36 +123,10 @@ def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all(
     assert encoder_panels(alone, Judge(), "xnli") == []
 
 
-def test_the_loss_from_a_shorter_window_is_in_percent_of_the_longest_one(tmp_path: Path) -> None:
-    values = {
-        "scratch max_sentences=200 window=20 batch_size=32": {"de": 0.36, "fr": 0.44},
-        "scratch max_sentences=200 window=512 batch_size=2": {"de": 0.4, "fr": 0.4},
-        "scratch max_sentences=900 window=20 batch_size=32": {"de": 0.3},
-        "scratch max_sentences=900 window=512 batch_size=2": {"de": 0.6, "fr": 0.5},
-        "glove max_sentences=200": {"de": 0.4, "fr": 0.4},
-    }
-    rows = [
-        row(value, method="none", encoder=encoder, lang=lang, task="xnli", metric="accuracy")
-        for encoder, by_lang in values.items()
-        for lang, value in by_lang.items()
-    ]
-    trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
-    plan = Plan("p", "en", 1, (trial,), {}, {})
-    (panel,) = loss_panels(Results.of(rows, plan), Judge(), "xnli")
-    few, many = panel.dots
-    assert few.label == "scratch max_sentences=200, window 512 to 20"
-    assert [round(value, 6) for value in few.values] == [10.0, -10.0]
-    assert round(many.values[0], 6) == 50.0
-    assert math.isnan(many.values[1])
-    assert "window 512 to 20" in draw([panel], tmp_path, "windows")
-    long = [entry for entry in rows if "window=20" not in entry["encoder"]]
-    assert loss_panels(Results.of(long, plan), Judge(), "xnli") == []
-
-
 def test_a_grid_of_encoders_alone_is_not_said_to_lack_a_baseline() -> None:
     rows = [row(0.5, method="none", params={}, encoder=encoder) for encoder in ("mbert", "g")]
     trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
     alone = part("own_tables", Results.of(rows, Plan("p", "en", 1, (trial,), {}, {})), Judge())
     assert "No method next to the baseline has results: nothing is compared" in alone.lead
-    without = part("own_tables", Results.of([row(0.5)], Plan("p", "en", 1, (), {}, {})), Judge())
+    without = part("own_tables", Results.of([row(0.5)], EMPTY), Judge())
     assert "The grid has no baseline (a method of kind none)" in without.lead

@@ -44,11 +44,8 @@ def test_a_short_table_has_values_half_widths_and_marks_in_the_order_of_the_grid
     (_, retrieval), (entry, xnli) = short_tables(results, judge)
     assert retrieval.columns == ("de-en", "fr-en", "es-en", "mean")
     assert xnli.columns == ("en", "de", "fr", "es", "mean", "mean, zero-shot")
-    assert [line.label for line in xnli.lines][:3] == [
-        "none",
-        "rotation, 100 pairs",
-        "rotation, 200 pairs",
-    ]
+    labels = [line.label for line in xnli.lines]
+    assert labels[:3] == ["none", "rotation, 100 pairs", "rotation, 200 pairs"]
     marks = {found.mark for line in retrieval.lines for found in line.entries}
     assert "better" in marks
     for cell, line in zip(results.cells, xnli.lines, strict=True):
@@ -61,9 +58,8 @@ def test_a_short_table_has_values_half_widths_and_marks_in_the_order_of_the_grid
     text = short_latex(retrieval)
     assert r"\label{tab:small-retrieval-contextual_accuracy}" in text
     assert re.search(r"\\textbf\{[\d.]+\} \{\\scriptsize \$\\pm\$[\d.]+\}\$\^\\uparrow\$", text)
-    assert "| method | de-en | fr-en | es-en | mean |\n|---|---:|---:|---:|---:|" in short_markdown(
-        retrieval
-    )
+    head = "| method | de-en | fr-en | es-en | mean |\n|---|---:|---:|---:|---:|"
+    assert head in short_markdown(retrieval)
 
 
 def test_a_selection_holds_for_short_tables_too(made: Any) -> None:
@@ -71,9 +67,8 @@ def test_a_selection_holds_for_short_tables_too(made: Any) -> None:
     assert "| method | fr |" in text
     assert "On the" not in text
     assert "on the development set" in text
-    other = printed(
-        made, "--format", "markdown", "--metric", "noncontextual_accuracy", "--compare", "rotation"
-    )
+    asked = ("--metric", "noncontextual_accuracy", "--compare", "rotation")
+    other = printed(made, "--format", "markdown", *asked)
     assert other.startswith("### retrieval: noncontextual accuracy\n")
     assert "better than the baseline (rotation)" in other
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from raxalign.analysis.cells import cells
+from raxalign.analysis.cells import MEANS, cells
 from raxalign.cli._terminal import print_parts
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
@@ -36,25 +36,26 @@ from tests.grids import write_grid
 PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})
 
 
+BASE: dict[str, Any] = {
+    **dict.fromkeys(FIELDS),
+    "trial": "t",
+    "method": "finetune",
+    "params": {"lambda": 0.1, "epochs": 1},
+    "encoder": "bert",
+    "languages": ["de", "bg"],
+    "sentences": 1000,
+    "seed": 0,
+    "task": "sentence_retrieval",
+    "task_params": {"data": "hub"},
+    "lang": "de",
+    "metric": "accuracy",
+    "split": "test",
+    "evaluation": "e",
+}
+
+
 def row(value: float, **changes: Any) -> dict[str, Any]:
-    base: dict[str, Any] = dict.fromkeys(FIELDS)
-    base |= {
-        "trial": "t",
-        "method": "finetune",
-        "params": {"lambda": 0.1, "epochs": 1},
-        "encoder": "bert",
-        "languages": ["de", "bg"],
-    }
-    base |= {
-        "sentences": 1000,
-        "seed": 0,
-        "task": "sentence_retrieval",
-        "task_params": {"data": "hub"},
-        "lang": "de",
-        "metric": "accuracy",
-        "split": "test",
-    }
-    return {**base, "evaluation": "e", "value": value, **changes}
+    return {**BASE, "value": value, **changes}
 
 
 ROWS = [
@@ -68,12 +69,6 @@ ROWS = [
     row(120.0, metric="accuracy_pairs"),
     row(0.1, metric="accuracy_stderr"),
 ]
-
-
-def test_a_block_has_the_pivot_first_and_means_last() -> None:
-    [block] = blocks(ROWS, PLAN)
-    assert block.title == "sentence_retrieval: accuracy (test), %"
-    assert block.langs == ("en", "bg", "de", "avg", "avg_zero_shot")
 
 
 def test_languages_stand_as_the_grid_names_them_wherever_they_are_shown(tmp_path: Path) -> None:
@@ -92,9 +87,10 @@ def test_languages_stand_as_the_grid_names_them_wherever_they_are_shown(tmp_path
 
 
 def test_a_line_names_the_axes_alone_and_means_are_over_seeds() -> None:
-    [[method, sentences, english, _, german, average, zero_shot]] = [
-        line for block in blocks(ROWS, PLAN) for line in block.lines
-    ]
+    [block] = blocks(ROWS, PLAN)
+    assert block.title == "sentence_retrieval: accuracy (test), %"
+    assert block.langs == ("en", "bg", "de", "avg", "avg_zero_shot")
+    [[method, sentences, english, _, german, average, zero_shot]] = block.lines
     assert (method, sentences) == ("finetune lambda=0.1", "1,000")
     assert english == "80.0 ± 0.0"
     assert german == "60.0 ± 14.1"  # a tenth to each side, n - 1 = 1
@@ -114,25 +110,16 @@ def test_the_legend_says_what_the_spread_is_and_one_run_has_none() -> None:
     ]
 
 
-def test_counts_and_standard_errors_show_only_when_asked_for() -> None:
+def test_what_is_shown_without_a_wish_and_with_all() -> None:
     assert {block.title for block in blocks(ROWS, PLAN, Selection(every=True))} >= {
         "sentence_retrieval: accuracy_pairs (test)",
         "sentence_retrieval: accuracy_stderr (test), %",
     }
-
-
-def test_dev_values_show_where_there_is_no_test() -> None:
-    assert [block.title for block in blocks([row(0.9, split="dev")], PLAN)] == [
-        "sentence_retrieval: accuracy (dev), %"
-    ]
-
-
-def test_several_encoders_are_told_apart() -> None:
+    [block] = blocks([row(0.9, split="dev")], PLAN)  # dev where there is no test
+    assert block.title == "sentence_retrieval: accuracy (dev), %"
     [block] = blocks([row(0.5), row(0.4, encoder="xlm")], PLAN)
-    assert [line[0] for line in block.lines] == [
-        "finetune lambda=0.1 [bert]",
-        "finetune lambda=0.1 [xlm]",
-    ]
+    names = [f"finetune lambda=0.1 [{encoder}]" for encoder in ("bert", "xlm")]
+    assert [line[0] for line in block.lines] == names
 
 
 def test_brackets_in_names_are_not_styles() -> None:
@@ -147,23 +134,15 @@ def test_csv_holds_what_json_holds() -> None:
         assert json.loads(line["languages"]) == original["languages"]
 
 
-def test_an_accuracy_over_a_handful_of_pairs_is_told_and_not_shown():
-    few = [
-        {**entry, "value": 12.0} if entry["metric"] == "accuracy_pairs" else entry for entry in ROWS
-    ]
-    (hidden,) = [
-        block
-        for block in blocks(few, PLAN)
-        if block.title.startswith("sentence_retrieval: accuracy (test)")
-    ]
+def test_an_accuracy_over_a_handful_of_pairs_is_noted_and_not_shown() -> None:
+    few = [row(12.0, metric="accuracy_pairs"), *(r for r in ROWS if "_pairs" not in r["metric"])]
+    hidden, shown = (
+        next(block for block in found if ": accuracy (test)" in block.title)
+        for found in (blocks(few, PLAN), blocks(few, PLAN, Selection(every=True)))
+    )
     assert hidden.lines == ()
-    assert "12" in hidden.note
-    assert "too few" in hidden.note
-    assert next(
-        block
-        for block in blocks(few, PLAN, Selection(every=True))
-        if block.title == "sentence_retrieval: accuracy (test), %"
-    ).lines
+    assert "12; too few" in hidden.note
+    assert shown.lines
 
 
 def test_a_row_is_written_before_the_next_one_is_read() -> None:
@@ -218,12 +197,8 @@ def test_columns_fold_into_bands_that_repeat_the_method() -> None:
     lines = as_text(blocks(MANY, PLAN), width=80).splitlines()
     heads = [line.split() for line in lines if line.startswith("method")]
     langs = [lang for head in heads for lang in head[2:]]
-    assert langs == [
-        *("en", "ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw"),
-        *("avg", "avg_zero_shot"),
-    ]
-    assert len(heads) == 3
-    assert sum("1,000" in line for line in lines) == 3
+    assert langs == ["en", "ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", *MEANS]
+    assert len(heads) == sum("1,000" in line for line in lines) == 3
 
 
 def test_a_table_that_does_not_fit_at_all_is_a_list() -> None:
@@ -270,17 +245,14 @@ def test_a_selection_takes_columns_and_leaves_means_over_all_languages() -> None
 
 
 def test_a_language_means_its_pair_with_the_pivot_too() -> None:
-    [block] = blocks(
-        [row(0.5, lang="de-en"), row(0.4, lang="bg-en")], PLAN, Selection(langs=("de",))
-    )
+    rows = [row(0.5, lang="de-en"), row(0.4, lang="bg-en")]
+    [block] = blocks(rows, PLAN, Selection(langs=("de",)))
     assert block.langs == ("de-en",)
 
 
 def test_what_no_result_has_is_refused_with_what_there_is() -> None:
-    with pytest.raises(
-        RaxalignError,
-        match=r"--task sentence_retreival: no result has it; did you mean sentence_retrieval\?",
-    ):
+    wrong = r"--task sentence_retreival: no result has it; did you mean sentence_retrieval\?"
+    with pytest.raises(RaxalignError, match=wrong):
         Selection(tasks=("sentence_retreival",)).refuse_unknown(ROWS, "en")
     with pytest.raises(RaxalignError, match="there are: de, en, bg, avg, avg_zero_shot"):
         Selection(langs=("tlh",)).refuse_unknown(ROWS, "en")
@@ -291,9 +263,7 @@ def test_means_over_different_languages_are_marked() -> None:
     rows = [row(0.5), row(0.25, lang="bg"), row(0.75, method="none", params={}, lang="bg")]
     both = [*rows, row(0.5, method="none", params={}, lang="el")]
     [block] = blocks(both, PLAN)
-    assert (
-        block.note
-        == "avg: not all lines have the same languages, so these means cannot be compared"
-    )
+    told = "avg: not all lines have the same languages, so these means cannot be compared"
+    assert block.note == told
     [alike] = blocks(rows, PLAN)
     assert alike.note == ""

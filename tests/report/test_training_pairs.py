@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from raxalign.analysis.cells import Value
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import open_grid
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
+from raxalign.report.sections.base import Measure
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
@@ -26,35 +27,49 @@ READ |= {("fr", 100): 90, ("fr", 200): 150}
 """(language, asked for) -> the pairs that its training text has."""
 
 
-def grid(folder: Path, *, left_out: Mapping[str, int]) -> tuple[Opened, Ledger, Results]:
+Grid = tuple[Ledger, Results]
+
+
+def grid(folder: Path, **left_out: int) -> Grid:
     """A grid of `none` and `ppa` on 50, 100 and 200 pairs, all of its training text stored; ppa
     records to have left out `left_out` pairs of each language.
     """
-    file = write_grid(
-        folder,
-        languages="{together: [de, fr]}",
-        sentences="[50, 100, 200]",
-        methods=("none: {}", PPA),
-        tasks=("retrieval: {}",),
-    )
+    sizes, parts = "[50, 100, 200]", {"methods": ("none: {}", PPA), "tasks": ("retrieval: {}",)}
+    languages = "{together: [de, fr]}"
+    file = write_grid(folder, languages=languages, sentences=sizes, **parts)  # type: ignore[arg-type]
     opened = open_grid(file, storage=str(folder / "storage"))
     store, ledger = opened.storage.artifacts, opened.storage.ledger
     for key, stage in opened.plan.stages.items():
         if stage.kind == "bitext" and stage.params["part"] == "training":
             place: Any = (stage.params["lang"], stage.params["sentences"])
             make(store, "bitext", key, {"counts": {"training": {"kept": READ[place]}}})
+    score = {"lang": "de-en", "metric": "contextual_accuracy", "split": "test", "value": 0.5}
     for trial in opened.plan.trials:
         if trial.kind == "ppa" and left_out:
-            assert trial.sentences is not None
-            counts = {
-                lang: {"read": (size := READ[lang, trial.sentences]), "sentences": size - short}
-                for lang, short in left_out.items()
-            }
-            make(store, "aligned", trial.aligned, {**counts, "losses": []})
-        score = {"lang": "de-en", "metric": "contextual_accuracy", "split": "test", "value": 0.5}
+            counts: dict[str, Any] = {"losses": []}
+            for lang, short in left_out.items():
+                read = READ[lang, trial.sentences or 0]
+                counts[lang] = {"read": read, "sentences": read - short}
+            make(store, "aligned", trial.aligned, counts)
         for task, key in trial.evaluations.items():
             ledger.write(key, {"scores": [score], "params": {}, "task": task}, None)
-    return opened, ledger, Results.of(rows(opened.plan, ledger), opened.plan)
+    return ledger, Results.of(rows(opened.plan, ledger), opened.plan)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Grid:
+    return grid(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Grid:
+    """7 pairs of German are too long for ppa."""
+    return grid(tmp_path_factory.mktemp("short"), de=7, fr=0)
+
+
+def measures(made: Grid) -> Mapping[str, Measure]:
+    ledger, found = made
+    return section("training_pairs", found, ledger=ledger).measures()
 
 
 def make(store: ArtifactStore, kind: str, key: str, notes: Mapping[str, Any]) -> None:
@@ -65,8 +80,8 @@ def make(store: ArtifactStore, kind: str, key: str, notes: Mapping[str, Any]) ->
     store.make(kind, key, build)
 
 
-def test_a_corpus_that_is_too_short_is_shown_with_what_it_has(tmp_path: Path) -> None:
-    _, ledger, found = grid(tmp_path, left_out={})
+def test_a_corpus_that_is_too_short_is_shown_with_what_it_has(whole: Grid) -> None:
+    ledger, found = whole
     (part,) = share("training_pairs", found, ledger=ledger).parts
     (table,) = part.tables
     assert table.columns == ("de", "fr", "total")
@@ -82,47 +97,36 @@ def test_corpora_that_have_all_that_was_asked_for_have_no_table(
 ) -> None:
     monkeypatch.setitem(READ, ("fr", 100), 100)
     monkeypatch.setitem(READ, ("fr", 200), 200)
-    _, ledger, found = grid(tmp_path, left_out={})
+    ledger, found = grid(tmp_path)
     assert share("training_pairs", found, ledger=ledger).parts == ()
     assert share("training_pairs", found).parts == (), "without a storage nothing is known"
 
 
-def test_pairs_that_a_method_leaves_out_are_not_counted(tmp_path: Path) -> None:
-    _, ledger, found = grid(tmp_path, left_out={"de": 7, "fr": 0})
-    measure = section("training_pairs", found, ledger=ledger).measures()["training_pairs"]
-    (cell,) = [c for c in found.cells if (c.method, c.sentences) == ("ppa", 100)]
-    fill = measure(cell)
+def test_pairs_that_a_method_leaves_out_are_not_counted(short: Grid) -> None:
+    (cell,) = [c for c in short[1].cells if (c.method, c.sentences) == ("ppa", 100)]
+    fill = measures(short)["training_pairs"](cell)
     assert fill is not None
-    assert fill.values == {
-        lang: Value(n, None, 1) for lang, n in [("de", 93), ("fr", 90), ("total", 183)]
-    }
+    counts = {"de": 93, "fr": 90, "total": 183}
+    assert fill.values == {lang: Value(n, None, 1) for lang, n in counts.items()}
     assert fill.remark == "The total is over de, fr."
 
 
 def test_where_a_method_s_own_counts_are_not_stored_its_training_text_is_counted(
-    tmp_path: Path,
+    whole: Grid,
 ) -> None:
-    _, ledger, found = grid(tmp_path, left_out={})
-    measure = section("training_pairs", found, ledger=ledger).measures()["training_pairs"]
-    by_size = {cell.sentences: measure(cell) for cell in found.cells if cell.method == "ppa"}
-    assert {size: fill.values["fr"] for size, fill in by_size.items() if fill is not None} == {
-        50: Value(50, None, 1),
-        100: Value(90, None, 1),
-        200: Value(150, None, 1),
-    }
+    measure = measures(whole)["training_pairs"]
+    counts = {50: 50, 100: 90, 200: 150}
+    for cell in whole[1].cells:
+        fill = measure(cell)
+        if cell.method == "none":
+            assert fill is None, "it reads no sentence pairs"
+        else:
+            assert fill is not None
+            assert fill.values["fr"] == Value(counts[cell.sentences or 0], None, 1)
 
 
-def test_what_reads_no_sentence_pairs_has_none(tmp_path: Path) -> None:
-    _, ledger, found = grid(tmp_path, left_out={})
-    measure = section("training_pairs", found, ledger=ledger).measures()["training_pairs"]
-    (base,) = [cell for cell in found.cells if cell.method == "none"]
-    assert measure(base) is None
-
-
-def test_table_1_of_pan_et_al_shows_the_pairs_of_each_size(tmp_path: Path) -> None:
-    _, ledger, found = grid(tmp_path, left_out={"de": 7, "fr": 0})
-    measures = section("training_pairs", found, ledger=ledger).measures()
-    parts, _ = published(found, Judge(), ["pan2021"], measures)
+def test_table_1_of_pan_et_al_shows_the_pairs_of_each_size(short: Grid) -> None:
+    parts, _ = published(short[1], Judge(), ["pan2021"], measures(short))
     (table,) = [table for table in parts[0].tables if table.anchor == "pan2021-parallel_data"]
     lines = {line.label: line for line in table.lines}
     de, fr, es = (table.columns.index(lang) for lang in ("de", "fr", "es"))

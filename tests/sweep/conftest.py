@@ -9,41 +9,52 @@ import pytest
 
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
+from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.cluster import connect, disconnect
+from raxalign.sweep.events import Event, GroupsWaiting, HeldUp, JobEnded, Noticed
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.observer import Observer
 from tests.grids import write_grid
 
 
-class Heard(Observer):
+class Heard:
     """Keeps what it hears."""
 
     def __init__(self) -> None:
-        self.stages: list[tuple[str, str | None]] = []
-        self.trials: list[tuple[str, str | None]] = []
-        self.pruned: list[tuple[str, str]] = []
-        self.notices: list[str] = []
-        self.delays: list[tuple[object, str]] = []
-        self.waits: list[dict[str, object]] = []
+        self.events: list[Event] = []
 
-    def noticed(self, message: str) -> None:
-        self.notices.append(message)
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
 
-    def delayed(self, step, message) -> None:
-        self.delays.append((step, message))
+    def _ends(self, kind: type) -> list[JobEnded]:
+        ends = [event for event in self.events if isinstance(event, JobEnded)]
+        return [event for event in ends if isinstance(event.what, kind) and not event.pruned]
 
-    def trials_waiting(self, waits) -> None:
-        self.waits.append(dict(waits))
+    @property
+    def trials(self) -> list[tuple[str, str | None]]:
+        return [(event.what.key, event.error) for event in self._ends(Trial)]
 
-    def stage_finished(self, stage, seconds, error) -> None:
-        self.stages.append((stage.kind, error))
+    @property
+    def stages(self) -> list[tuple[str, str | None]]:
+        return [(event.what.kind, event.error) for event in self._ends(Stage)]
 
-    def trial_finished(self, trial, error) -> None:
-        self.trials.append((trial.key, error))
+    @property
+    def pruned(self) -> list[tuple[str, str]]:
+        ends = [event for event in self.events if isinstance(event, JobEnded)]
+        return [(event.what.key, event.pruned) for event in ends if event.pruned]
 
-    def trial_pruned(self, trial, where) -> None:
-        self.pruned.append((trial.key, where))
+    @property
+    def notices(self) -> list[str]:
+        return [event.message for event in self.events if isinstance(event, Noticed)]
+
+    @property
+    def delays(self) -> list[tuple[object, str]]:
+        return [(event.what, event.message) for event in self.events if isinstance(event, HeldUp)]
+
+    @property
+    def waits(self) -> list[GroupsWaiting]:
+        return [event for event in self.events if isinstance(event, GroupsWaiting)]
 
 
 @pytest.fixture

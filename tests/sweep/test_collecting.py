@@ -12,6 +12,7 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.store.storage import Storage
 from raxalign.sweep import collecting
 from raxalign.sweep.collecting import Collector, collect_plan
+from raxalign.sweep.events import JobEnded, Planned
 from tests.grids import write_grid
 
 Pairs = Iterable[tuple[str, str]]
@@ -46,9 +47,9 @@ def test_a_sweep_collects_after_each_500_trials(
     times: list[str] = []
     monkeypatch.setattr(collecting, "collect_plan", lambda plan, root: times.append(plan.name))
     collector = Collector(Storage("root"))
-    collector.grid_started(opened.plan, 1, 0, 0)
+    collector.hear(Planned(opened.plan, 1, 0, 0))
     for number in range(1, 1001):
-        collector.trial_finished(opened.plan.trials[0], None)
+        collector.hear(JobEnded(opened.plan.trials[0]))
         assert len(times) == number // 500
 
 

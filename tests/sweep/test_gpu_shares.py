@@ -9,8 +9,7 @@ import pytest
 from raxalign.stages import FITTED, GPU_BYTES
 from raxalign.sweep import gpu_shares
 from raxalign.sweep.gpu_shares import BESIDES, PER_PARAMETER, settle, share_of_a_card, wanted_bytes
-from raxalign.sweep.nodes import Nodes
-from raxalign.sweep.room import demand, slots
+from raxalign.sweep.room import Nodes, demand, slots
 
 GIB = 2**30
 HEAD, CARDS = {"CPU": 8.0}, {"CPU": 16.0, "GPU": 2.0}
@@ -18,7 +17,7 @@ HEAD, CARDS = {"CPU": 8.0}, {"CPU": 16.0, "GPU": 2.0}
 
 @pytest.fixture(autouse=True)
 def card(monkeypatch):
-    monkeypatch.setattr(gpu_shares, "_smallest_card", lambda: 80 * GIB)
+    monkeypatch.setattr(gpu_shares, "smallest_card", lambda: 80 * GIB)
 
 
 def test_without_cards_nothing_is_asked_for(job, heard):

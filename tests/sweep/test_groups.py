@@ -10,12 +10,12 @@ from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 from ray.train.v2.api.exceptions import WorkerGroupError
 
 from raxalign.errors import DataError, RaxalignError
-from raxalign.sweep import groups, messages, trial
+from raxalign.sweep import groups, work
 from raxalign.sweep.groups import _Loss, _loss, _run_groups, run_group
 from raxalign.sweep.job import Job
 from raxalign.sweep.losses import GIVEN_UP
-from raxalign.sweep.messages import Notices
-from raxalign.sweep.trial import TRAINED_ONLY, attempt, keep_failure, run_inline
+from raxalign.sweep.mailbox import HELD_UP, Inbox
+from raxalign.sweep.work import TRAINED_ONLY, attempt, keep_failure, run_inline
 
 
 class Groups:
@@ -25,7 +25,7 @@ class Groups:
         self.ledger, self.key, self.ends = job.storage.ledger, key, ends
         self.cleared = 0
 
-    def clear(self, key: str) -> None:
+    def clear(self, job: Job, key: str) -> None:
         assert key == self.key
         self.cleared += 1
 
@@ -65,7 +65,7 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
     told = Groups(job, key, ends)
     monkeypatch.setattr(groups, "is_trained", lambda *given: False)
     monkeypatch.setattr(groups, "_fit_group", told.fit)
-    monkeypatch.setattr(groups, "remove_groups_of", told.clear)
+    monkeypatch.setattr(groups, "clear_room", told.clear)
     assert _run_groups(job, key) == message
     assert told.cleared == count
     kept = job.storage.ledger.failure(key)
@@ -77,21 +77,20 @@ def test_a_group_that_is_followed_by_another_is_reported(plan, job, monkeypatch)
     told = Groups(job, key, [(DIED, None), (None, None)])
     monkeypatch.setattr(groups, "is_trained", lambda *given: False)
     monkeypatch.setattr(groups, "_fit_group", told.fit)
-    monkeypatch.setattr(groups, "remove_groups_of", told.clear)
-    monkeypatch.setattr(messages, "EVERY", 0.0)
+    monkeypatch.setattr(groups, "clear_room", told.clear)
     assert _run_groups(job, key) is None
-    [(step, line)] = Notices(job.scratch).new()
-    assert step == key
+    [(kind, about, line)] = Inbox(job.scratch).lines()
+    assert (kind, about) == (HELD_UP, key)
     assert line.startswith("its group of workers was lost (The actor died); it is tried again")
 
 
 def test_a_group_trains_and_leaves_the_evaluation_to_one_worker(plan, job, monkeypatch) -> None:
     key, reported, ran = plan.trials[0].key, [], []
     monkeypatch.setattr(groups, "is_trained", lambda *given: False)
-    monkeypatch.setattr(trial, "run_trial", lambda workshop, key: ran.append("evaluated"))
-    monkeypatch.setattr(trial, "train_trial", lambda workshop, key: ran.append("trained"))
+    monkeypatch.setattr(work, "run_trial", lambda workshop, key: ran.append("evaluated"))
+    monkeypatch.setattr(work, "train_trial", lambda workshop, key: ran.append("trained"))
     monkeypatch.setattr(groups.tune, "report", reported.append)
-    monkeypatch.setattr(groups, "remove_groups_of", lambda key: 0)
+    monkeypatch.setattr(groups, "clear_room", lambda job, key: None)
     monkeypatch.setattr(
         groups, "_fit_group", lambda job, key, number: attempt(job, key, world_size=2)
     )
@@ -104,7 +103,7 @@ def test_a_group_trains_and_leaves_the_evaluation_to_one_worker(plan, job, monke
 def test_what_is_trained_already_starts_no_group(plan, job, monkeypatch) -> None:
     key, reported = plan.trials[0].key, []
     monkeypatch.setattr(groups.tune, "report", reported.append)
-    monkeypatch.setattr(groups, "remove_groups_of", lambda key: 0)
+    monkeypatch.setattr(groups, "clear_room", lambda job, key: None)
     monkeypatch.setattr(groups, "is_trained", lambda *given: True)
     run_group({"trial": key}, job)
     assert reported == [{"trial": key, "error": "", TRAINED_ONLY: True}]
@@ -122,7 +121,7 @@ def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left() -> None
 
 def test_a_trial_that_was_given_up_is_not_run_once_more(plan, job, monkeypatch) -> None:
     key, reported = plan.trials[0].key, []
-    monkeypatch.setattr(trial, "attempt", None)
+    monkeypatch.setattr(work, "attempt", None)
     monkeypatch.setattr(groups, "_run_groups", None)
     monkeypatch.setattr(groups.tune, "report", reported.append)
     for function in (run_inline, run_group):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from ray import cloudpickle, tune
@@ -22,8 +21,8 @@ from raxalign.sweep.losses import (
     describe_retry,
     progress_of,
 )
-from raxalign.sweep.stage import run_stage
 from raxalign.sweep.tuner import run_grid
+from raxalign.sweep.work import run_stage
 
 
 def test_losses_without_progress_are_allowed_as_often_as_said() -> None:
@@ -64,7 +63,7 @@ class TuneTrial:
 
     def __init__(self, key: str, error: Exception) -> None:
         self.config, self.max_failures, self._error = {"trial": key}, -1, error
-        self.run_metadata = SimpleNamespace(num_failures=0)
+        self.num_failures = 0
 
     def get_error(self) -> Exception:
         return self._error
@@ -82,11 +81,11 @@ class TuneTrial:
 )
 def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error, message) -> None:
     trial = TuneTrial(plan.trials[1].key, error)
-    recoveries = Recoveries(lambda key: plan, job.__class__(job.storage, job.plan, max_failures=1))
+    recoveries = Recoveries(lambda key: plan, replace(job, max_failures=1), lambda key, text: None)
     for number in (1, 2):
         assert GIVEN_UP not in trial.config
         assert trial.max_failures == -1
-        trial.run_metadata.num_failures = number
+        trial.num_failures = number
         recoveries.lost(trial)
     assert trial.config[GIVEN_UP] == message
     assert trial.max_failures == 2
@@ -147,18 +146,18 @@ def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
     job = replace(job, max_failures=1)
     trial = next(trial for trial in plan.trials if trial.method == "rotation")
     plan = plan.only(iter([trial]))
-    monkeypatch.setattr(tuner, "_run_step", die)
+    monkeypatch.setattr(tuner, "_work", die)
     failed = run_grid(plan, job, heard).failed
     assert failed[trial.key].startswith("its worker was lost 2 times without progress in between (")
     assert Path(job.storage.root, "tries").read_text() == "xx"
-    monkeypatch.setattr(tuner, "_run_step", get_further)
+    monkeypatch.setattr(tuner, "_work", get_further)
     assert run_grid(plan, job, heard).failed == {}
     assert heard.trials == [(trial.key, failed[trial.key]), (trial.key, None)]
 
 
 def test_another_trial_has_losses_of_its_own(plan, job) -> None:
     one, other = (TuneTrial(trial.key, RuntimeError("killed")) for trial in plan.trials)
-    recoveries = Recoveries(lambda key: plan, job.__class__(job.storage, job.plan, max_failures=1))
+    recoveries = Recoveries(lambda key: plan, replace(job, max_failures=1), lambda key, text: None)
     recoveries.lost(one)
     recoveries.lost(other)
     assert not {GIVEN_UP} & (one.config.keys() | other.config.keys())

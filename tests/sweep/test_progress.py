@@ -9,8 +9,18 @@ import pytest
 from rich.console import Console
 
 from raxalign.plan.estimates.speed import Crowd
-from raxalign.sweep.advance import Advance
-from raxalign.sweep.observer import Wait, Waits
+from raxalign.sweep.events import (
+    Advanced,
+    Began,
+    GroupsWaiting,
+    HeldUp,
+    JobEnded,
+    JobsExpected,
+    Over,
+    Planned,
+    Waiting,
+)
+from raxalign.sweep.mailbox import Advance
 from raxalign.sweep.progress import Progress, describe, describe_stage
 from raxalign.sweep.remaining import Expected
 from tests.toys.lower import lower_grid
@@ -30,7 +40,7 @@ def quiet_machine(monkeypatch) -> None:
 @pytest.fixture
 def progress(out, plan, job) -> Progress:
     made = Progress(job.storage.ledger, Console(file=out, width=200))
-    made.grid_started(plan, 2, 1, 4)
+    made.hear(Planned(plan, 2, 1, 4))
     return made
 
 
@@ -49,7 +59,7 @@ def test_a_grid_says_what_is_before_it(progress, out) -> None:
 def test_a_long_stage_gives_a_line_every_ten_seconds_while_it_steps(progress, out, plan) -> None:
     for second in range(0, 41, 2):
         values = {"encoder/loss": 8.0 - second / 10, "encoder/learning_rate": 1e-3}
-        progress.stage_advanced(encoder(plan), Advance(float(second), 10 * second, values))
+        progress.hear(Advanced(encoder(plan), Advance(float(second), 10 * second, values)))
     assert lines(out) == [
         "[0/4] encoder scratch: step 100, 10 steps/s, loss 7.000, 10 s so far",
         "[0/4] encoder scratch: step 200, 10 steps/s, loss 6.000, 20 s so far",
@@ -62,7 +72,7 @@ def test_a_stage_that_reports_no_steps_gives_a_line_every_thirty_seconds(
     progress, out, plan
 ) -> None:
     for second in range(0, 71, 2):
-        progress.stage_advanced(encoder(plan), Advance(float(second)))
+        progress.hear(Advanced(encoder(plan), Advance(float(second))))
     assert lines(out) == [
         "[0/4] encoder scratch: 30 s so far",
         "[0/4] encoder scratch: 60 s so far",
@@ -70,17 +80,17 @@ def test_a_stage_that_reports_no_steps_gives_a_line_every_thirty_seconds(
 
 
 def test_a_stage_that_ends_is_counted_with_its_time_or_its_failure(progress, out, plan) -> None:
-    progress.stage_finished(encoder(plan), 12.34, None)
-    progress.stage_finished(encoder(plan), None, "no text")
+    progress.hear(JobEnded(encoder(plan), seconds=12.34))
+    progress.hear(JobEnded(encoder(plan), "no text"))
     assert lines(out) == ["[1/4] encoder scratch: 12.3 s", "[2/4] encoder scratch: failed: no text"]
 
 
 def test_trials_are_counted_and_the_end_says_how_many(progress, out, plan) -> None:
     one, other = plan.trials
-    progress.trial_finished(one, None)
-    progress.trial_started(other)
-    progress.trial_finished(other, "no word pairs")
-    progress.grid_finished(1)
+    progress.hear(JobEnded(one))
+    progress.hear(Began(other))
+    progress.hear(JobEnded(other, "no word pairs"))
+    progress.hear(Over(1))
     said = lines(out)
     assert said[0] == f"1/2 {describe(one)}: done"
     assert said[1].startswith(f"2/2 {describe(other)}: failed: no word pairs (")
@@ -89,9 +99,9 @@ def test_trials_are_counted_and_the_end_says_how_many(progress, out, plan) -> No
 
 def test_a_pruned_trial_is_counted_for_itself(progress, out, plan) -> None:
     one, other = plan.trials
-    progress.trial_pruned(one, "pruned at step 5 of 15")
-    progress.trial_finished(other, None)
-    progress.grid_finished(0)
+    progress.hear(JobEnded(one, pruned="pruned at step 5 of 15"))
+    progress.hear(JobEnded(other))
+    progress.hear(Over(0))
     said = lines(out)
     assert said[0] == f"1/2 {describe(one)}: pruned at step 5 of 15"
     assert said[1] == f"2/2 {describe(other)}: done"
@@ -103,8 +113,8 @@ def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own
 ) -> None:
     console = Console(file=out, force_terminal=True, width=100)
     progress = Progress(job.storage.ledger, console)
-    progress.grid_started(plan, 2, 0, 4)
-    progress.stage_advanced(encoder(plan), Advance(60.0, 500, {"loss": 2.5}))
+    progress.hear(Planned(plan, 2, 0, 4))
+    progress.hear(Advanced(encoder(plan), Advance(60.0, 500, {"loss": 2.5})))
     with console.capture() as shown:
         console.print(progress._render())
     progress.stop()
@@ -126,22 +136,22 @@ def test_no_two_shared_stages_have_the_same_line(plan) -> None:
 
 
 def test_a_grid_that_waits_for_nodes_says_once_for_what(progress, out) -> None:
-    progress.waits_changed(Waits(inputs=2, nodes=1, each="1 CPU and 1 GPU"))
-    progress.waits_changed(Waits(inputs=2, nodes=2, each="1 CPU and 1 GPU"))
+    progress.hear(Waiting(inputs=2, nodes=1, each="1 CPU and 1 GPU"))
+    progress.hear(Waiting(inputs=2, nodes=2, each="1 CPU and 1 GPU"))
     assert lines(out) == [
         "note: waiting for workers with 1 CPU and 1 GPU each: 1 requested, and none has started yet"
     ]
 
 
 def test_steps_that_wait_while_others_run_are_no_line(progress, out, plan) -> None:
-    progress.trial_started(plan.trials[0])
-    progress.waits_changed(Waits(inputs=2, workers=1, nodes=1, each="1 CPU"))
+    progress.hear(Began(plan.trials[0]))
+    progress.hear(Waiting(inputs=2, workers=1, nodes=1, each="1 CPU"))
     assert lines(out) == []
 
 
 def test_what_holds_up_a_trial_or_a_stage_is_a_line(progress, out, plan) -> None:
-    progress.delayed(plan.trials[0], "its worker was lost")
-    progress.delayed(encoder(plan), "waiting for rax2")
+    progress.hear(HeldUp(plan.trials[0], "its worker was lost"))
+    progress.hear(HeldUp(encoder(plan), "waiting for rax2"))
     assert lines(out) == ["none de: its worker was lost", "encoder scratch: waiting for rax2"]
 
 
@@ -151,19 +161,19 @@ def test_a_wait_for_room_is_a_line_after_ten_seconds_and_then_every_minute(progr
         "waits for 2 workers with 1 CPU each; the cluster has 1 CPU free",
     )
     for second in range(0, 100, 3):
-        progress.trials_waiting({key: Wait(float(second), text)})
-    progress.trials_waiting({})
-    progress.trials_waiting({key: Wait(12.0, text)})
+        progress.hear(GroupsWaiting({key: float(second)}, text))
+    progress.hear(GroupsWaiting({}))
+    progress.hear(GroupsWaiting({key: 12.0}, text))
     assert lines(out) == [f"none de: {text} ({s} s so far)" for s in (12, 72, 12)]
 
 
 def test_a_terminal_shows_waits_as_they_are_and_no_lines(plan, job, out) -> None:
     console = Console(file=out, force_terminal=True, width=120)
     progress = Progress(job.storage.ledger, console)
-    progress.grid_started(plan, 2, 0, 4)
+    progress.hear(Planned(plan, 2, 0, 4))
     shown = []
-    for waits in ({plan.trials[0].key: Wait(30.0, "waits for 2 workers")}, {}):
-        progress.trials_waiting(waits)
+    for waits in ({plan.trials[0].key: 30.0}, {}):
+        progress.hear(GroupsWaiting(waits, "waits for 2 workers"))
         with console.capture() as captured:
             console.print(progress._render())
         shown.append(captured.get())
@@ -189,8 +199,8 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
     mean = {"dev_fr_contextual_accuracy_all": 0.375}
     record(job, one, **few, **many, **mean, test_de_contextual_accuracy_all=0.99)
     record(job, other, test_de_contextual_accuracy=0.99)
-    progress.trial_finished(one, None)
-    progress.trial_finished(other, None)
+    progress.hear(JobEnded(one))
+    progress.hear(JobEnded(other))
     said = [line for line in lines(out) if not line.startswith("note")]
     assert said[0] == f"1/2 {describe(one)}: done, retrieval contextual accuracy all 31.2 % on dev"
     assert said[1] == f"2/2 {describe(other)}: done"  # test values are for the end
@@ -202,9 +212,9 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
 def test_the_best_on_dev_is_the_smallest_where_lower_is_better(tmp_path, out) -> None:
     opened, ledger = lower_grid(tmp_path)
     progress = Progress(ledger, Console(file=out, width=200))
-    progress.grid_started(opened.plan, len(opened.plan.trials), 0, 0)
+    progress.hear(Planned(opened.plan, len(opened.plan.trials), 0, 0))
     for trial in opened.plan.trials:
-        progress.trial_finished(trial, None)
+        progress.hear(JobEnded(trial))
     said = next(line for line in lines(out) if f" {describe(opened.plan.trials[0])}: " in line)
     assert re.search(r": done, ranks mean rank 0\.\d{2,4} on dev", said), said
     with progress._console.capture() as shown:
@@ -216,7 +226,7 @@ def test_the_first_estimate_has_the_start_of_the_workers_and_names_what_else_run
     progress, out, plan, monkeypatch
 ) -> None:
     monkeypatch.setattr("raxalign.sweep.remaining.crowd", lambda: Crowd(4.0, 2))
-    progress.steps_added([Expected(plan.trials[0].key, "none", 12.0)], 2)
+    progress.hear(JobsExpected([Expected(plan.trials[0].key, "none", 12.0)], 2))
     assert lines(out) == [
         "about 15 s from now, by the size of the work (other work has a load of 4.0 on the 2 cores"
         " of this machine; while that lasts, all takes longer)"
@@ -228,29 +238,31 @@ def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, mo
     monkeypatch.setattr("raxalign.sweep.progress.time.monotonic", lambda: clock[0])
     one, other = plan.trials
     stage = encoder(plan)
-    progress.steps_added(
-        [
-            Expected(stage.key, "encoder", 60.0),
-            Expected(one.key, "none", 20.0, frozenset({stage.key})),
-            Expected(other.key, "rotation", 20.0, frozenset({stage.key})),
-        ],
-        2,
+    progress.hear(
+        JobsExpected(
+            [
+                Expected(stage.key, "encoder", 60.0),
+                Expected(one.key, "none", 20.0, frozenset({stage.key})),
+                Expected(other.key, "rotation", 20.0, frozenset({stage.key})),
+            ],
+            2,
+        )
     )
     assert lines(out) == ["about 80 s from now, by the size of the work"]
-    progress.stage_started(stage)
+    progress.hear(Began(stage))
     clock[0] += 20
-    progress.stage_advanced(stage, Advance(18.0, 90, {"encoder/loss": 3.0}))
-    progress.stage_advanced(stage, Advance(20.0, 100, {"encoder/loss": 2.0}))
+    progress.hear(Advanced(stage, Advance(18.0, 90, {"encoder/loss": 3.0})))
+    progress.hear(Advanced(stage, Advance(20.0, 100, {"encoder/loss": 2.0})))
     with progress._console.capture() as shown:
         progress._console.print(progress._render())
     text = "encoder scratch: step 100, 5 steps/s, loss 2.000, 20 s so far, about 40 s left"
     assert text in shown.get()
     assert "about 60 s left" in shown.get()  # 40 s, then both trials at once
     clock[0] += 40
-    progress.stage_finished(stage, 60.0, None)
-    progress.trial_started(one)
+    progress.hear(JobEnded(stage, seconds=60.0))
+    progress.hear(Began(one))
     watched = {"xnli/loss": 1.0, "xnli/tokens_per_second": 12345.6}
-    progress.trial_advanced(one, Advance(5.0, 10, watched))
+    progress.hear(Advanced(one, Advance(5.0, 10, watched)))
     with progress._console.capture() as shown:
         progress._console.print(progress._render())
     shows = "xnli step 10, 12,346 tokens/s, loss 1.000, 5 s so far, about 20 s left"

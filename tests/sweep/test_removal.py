@@ -18,6 +18,7 @@ from raxalign.stages import run_trial
 from raxalign.store import drivers
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
+from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.grid import drop_weights
 from raxalign.sweep.job import Job, open_workshop, write_plan
 from raxalign.sweep.removal import Keeper
@@ -57,9 +58,9 @@ def run(opened: Opened, keep: str, made: list[str] | None = None) -> Keeper:
         announce=lambda stage, seconds: made.append(stage.kind) if made is not None else None,
     )
     for trial in opened.plan.trials:
-        keeper.trial_started(trial)
+        keeper.hear(Began(trial))
         run_trial(workshop, trial.key)
-        keeper.trial_finished(trial, None)
+        keeper.hear(JobEnded(trial))
     return keeper
 
 

@@ -1,17 +1,30 @@
-"""What fits on the nodes of a cluster beside what runs, and what never does."""
+"""The nodes of a cluster that grows, what fits on them beside what runs, and what never does."""
 
 from __future__ import annotations
+
+import json
+from types import SimpleNamespace
 
 import pytest
 
 from raxalign.errors import ResourceError
 from raxalign.store.storage import Storage
+from raxalign.sweep import room
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Needs
-from raxalign.sweep.room import DRIVER, Room, check_fits
+from raxalign.sweep.room import (
+    DRIVER,
+    Nodes,
+    Room,
+    check_fits,
+    find_nodes,
+    refuse_impossible,
+    wait_for_named,
+)
 
 HEAD = {"CPU": 8.0, DRIVER: 1000.0}
 GPUS = {"CPU": 16.0, "GPU": 4.0}
+FIRST = {**HEAD, "node:__internal_head__": 1.0}
 
 
 def free(job: Job, *nodes: dict[str, float], **held: int) -> int:
@@ -37,25 +50,25 @@ def test_what_runs_takes_room_and_groups_take_that_of_their_workers() -> None:
 
 def test_stages_without_training_take_cores_and_no_gpu() -> None:
     job = Job(Storage(""), "", gpus=1)
-    room = Room(job, [{"CPU": 4.0, "GPU": 1.0}])
-    assert room.free(Needs.WORKER, {Needs.CPUS: 3}) == 1
-    assert room.free(Needs.CPUS, {Needs.WORKER: 1}) == 3
-    assert not room.fits(Needs.WORKER, {Needs.WORKER: 1})
-    assert room.fits(Needs.CPUS, {Needs.WORKER: 1})
+    place = Room(job, [{"CPU": 4.0, "GPU": 1.0}])
+    assert place.free(Needs.WORKER, {Needs.CPUS: 3}) == 1
+    assert place.free(Needs.CPUS, {Needs.WORKER: 1}) == 3
+    assert not place.fits(Needs.WORKER, {Needs.WORKER: 1})
+    assert place.fits(Needs.CPUS, {Needs.WORKER: 1})
 
 
 def test_groups_at_once_are_those_that_hold_all_their_workers() -> None:
-    room = Room(Job(Storage(""), "", workers=3), [{"CPU": 4.0}, {"CPU": 4.0}])
-    assert room.fits(Needs.GROUP, {Needs.GROUP: 1})
-    assert not room.fits(Needs.GROUP, {Needs.GROUP: 2})
-    assert not room.fits(Needs.GROUP, {Needs.GROUP: 1, Needs.WORKER: 3})
+    place = Room(Job(Storage(""), "", workers=3), [{"CPU": 4.0}, {"CPU": 4.0}])
+    assert place.fits(Needs.GROUP, {Needs.GROUP: 1})
+    assert not place.fits(Needs.GROUP, {Needs.GROUP: 2})
+    assert not place.fits(Needs.GROUP, {Needs.GROUP: 1, Needs.WORKER: 3})
 
 
 def test_one_step_is_requested_from_a_cluster_without_nodes() -> None:
-    room = Room(Job(Storage(""), "", workers=2, gpus=1), [])
-    assert room.fits(Needs.GROUP, {})
-    assert room.fits(Needs.WORKER, {Needs.WORKER: 0})
-    assert not room.fits(Needs.WORKER, {Needs.WORKER: 1})
+    place = Room(Job(Storage(""), "", workers=2, gpus=1), [])
+    assert place.fits(Needs.GROUP, {})
+    assert place.fits(Needs.WORKER, {Needs.WORKER: 0})
+    assert not place.fits(Needs.WORKER, {Needs.WORKER: 1})
 
 
 @pytest.mark.parametrize(
@@ -83,3 +96,92 @@ def test_groups_need_a_node_for_their_drivers_and_inline_trials_do_not() -> None
     with pytest.raises(ResourceError, match="trial_driver"):
         check_fits(Job(Storage(""), "", workers=2), [GPUS], training=True)
     check_fits(Job(Storage(""), "", workers=2), [HEAD, GPUS], training=True)
+
+
+@pytest.fixture
+def cluster(monkeypatch, tmp_path):
+    """A cluster with a head, as Ray describes it."""
+    found = SimpleNamespace(alive=[FIRST])
+
+    def listed() -> list[dict[str, object]]:
+        alive = [{"Alive": True, "Resources": node} for node in found.alive]
+        return [*alive, {"Alive": False, "Resources": GPUS}]
+
+    monkeypatch.setattr(room.ray, "nodes", listed)
+    monkeypatch.setattr(room, "BOOTSTRAP", tmp_path / "config")
+    return found
+
+
+def test_only_living_nodes_are_known_where_nothing_says_what_may_come(cluster) -> None:
+    assert find_nodes("auto") == Nodes((FIRST,), may_grow=True)
+    assert find_nodes(None) == Nodes((FIRST,))
+
+
+def test_nodes_of_the_bootstrap_file_count_before_they_are_there(cluster) -> None:
+    kinds = {"head": {"resources": HEAD}, "gpu": {"resources": GPUS, "max_workers": 9}}
+    config = {"available_node_types": kinds, "head_node_type": "head", "max_workers": 3}
+    room.BOOTSTRAP.write_text(json.dumps(config))
+    assert find_nodes("auto") == Nodes((FIRST,), (GPUS, GPUS, GPUS))
+    cluster.alive.append({**GPUS, "memory": 1e9})
+    assert find_nodes("auto").later == (GPUS, GPUS)
+    assert find_nodes(None).later == ()
+
+
+def test_a_group_waits_for_the_machines_that_the_cluster_file_names(
+    cluster, heard, monkeypatch
+) -> None:
+    provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2", "10.0.0.3"]}
+    room.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
+    cluster.alive[:] = [{**FIRST, "CPU": 1.0}]
+    monkeypatch.setattr(room.time, "sleep", lambda seconds: cluster.alive.append({"CPU": 1.0}))
+    job = Job(Storage(""), "", workers=3)
+    found = wait_for_named(job, find_nodes("auto"), heard, training=True)
+    assert len(found.alive) == 3
+    assert heard.notices == [
+        "the cluster file names 3 machines, and 1 joined so far: waiting for the others"
+    ]
+
+
+def test_nobody_waits_where_a_trial_fits_or_nobody_else_is_named(
+    cluster, heard, monkeypatch
+) -> None:
+    def fail(seconds: float) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(room.time, "sleep", fail)
+    found, large = find_nodes("auto"), Job(Storage(""), "", workers=99)
+    assert wait_for_named(large, found, heard, training=True) is found
+    provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2"]}
+    room.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
+    assert wait_for_named(Job(Storage(""), "", workers=2), found, heard, training=True) is found
+    assert heard.notices == []
+
+
+def test_machines_that_never_join_are_waited_for_for_a_while(cluster, heard, monkeypatch) -> None:
+    provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2"]}
+    room.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
+    monkeypatch.setattr(room, "JOINING", 0.0)
+    job, found = Job(Storage(""), "", workers=99), find_nodes("auto")
+    assert wait_for_named(job, found, heard, training=True) is found
+    with pytest.raises(ResourceError, match="99 workers"):
+        refuse_impossible(job, found, heard, training=True)
+
+
+def test_a_quarter_more_is_requested_of_a_cluster_that_may_grow_but_no_group(cluster) -> None:
+    found = Nodes((FIRST,), may_grow=True)
+    assert len(found.all(Job(Storage(""), ""))) == 1 + 2
+    assert found.all(Job(Storage(""), "", gpus=1))[1:] == ({"CPU": 1.0, "GPU": 1},)
+    assert found.all(Job(Storage(""), "", workers=2)) == (FIRST,)
+
+
+def test_what_no_node_has_is_waited_for_where_others_may_come_and_refused_elsewhere(heard) -> None:
+    job, message = (
+        Job(Storage(""), "", gpus=1),
+        "a worker asks for 1 GPU, and no node has more than 0: ",
+    )
+    told = refuse_impossible(job, Nodes((FIRST,), may_grow=True), heard, training=False)
+    assert told.startswith(message)
+    assert heard.notices == [f"{told}. Waiting for nodes that the cluster may start"]
+    with pytest.raises(ResourceError, match=message):
+        refuse_impossible(job, Nodes((FIRST,)), heard, training=False)
+    assert refuse_impossible(Job(Storage(""), ""), Nodes((FIRST,)), heard, training=False) is None

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from raxalign.plan.estimates.cost import sampled_seconds
+from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.sweep import running
+from raxalign.sweep.events import Began
+from raxalign.sweep.mailbox import Outbox
+from raxalign.sweep.order import Needs
+from raxalign.sweep.remaining import expected_steps
 from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep
+from raxalign.sweep.running import Sweep, missing_stages, steps_of
 from raxalign.sweep.source import Whole
-from raxalign.sweep.trial import TRAINED_ONLY
+from raxalign.sweep.work import TRAINED_ONLY
+from tests.grids import write_grid
 
 
 def sweep_of(source, job, heard, cpus: float = 2.0) -> Sweep:
@@ -39,7 +47,7 @@ def test_nothing_starts_before_its_inputs_and_all_starts_in_the_end(plan, job, h
         }
         assert {entry for entry in shared if not plan.stages[entry].inline} <= ended
         ended.add(key)
-        sweep.ended(config, None, seconds=1.0)
+        sweep.ended(config, {"seconds": 1.0})
     assert sweep.over
     assert {trial.key for trial in plan.trials} <= ended
     assert (sweep.counts.done, sweep.counts.failed) == (2, {})
@@ -49,7 +57,7 @@ def test_nothing_starts_before_its_inputs_and_all_starts_in_the_end(plan, job, h
 def test_a_pruned_trial_ends_without_a_result_or_a_failure(plan, job, heard) -> None:
     sweep, where = sweep_of(Whole(plan), job, heard), "pruned at step 5 of 15"
     while (config := sweep.take()) is not None:
-        sweep.ended(config, None, pruned=where if "trial" in config else "")
+        sweep.ended(config, {"pruned": where} if "trial" in config else {})
     assert sweep.over
     assert (sweep.counts.done, sweep.counts.pruned, sweep.counts.failed) == (0, 2, {})
     assert sorted(heard.pruned) == sorted((trial.key, where) for trial in plan.trials)
@@ -60,7 +68,7 @@ def test_as_many_steps_run_as_there_is_room_for(plan, job, heard) -> None:
     one = sweep_of(Whole(plan), job, heard, cpus=1.0)
     first = one.take()
     assert one.take() is None
-    one.ended(first, None)
+    one.ended(first, {})
     assert one.take() is not None
 
 
@@ -69,7 +77,7 @@ def test_nodes_that_come_later_get_steps(plan, job, heard, monkeypatch) -> None:
     sweep = Sweep(Whole(plan), job, heard, lambda: Room(job, tuple(nodes)))
     sweep.ask()
     while (config := sweep.take()) and "stage" in config:
-        sweep.ended(config, None)
+        sweep.ended(config, {})
     assert "trial" in config
     assert sweep.take() is None
     nodes.append({"CPU": 1.0})
@@ -83,9 +91,9 @@ def test_a_limit_of_trials_is_none_of_stages(plan, job, heard) -> None:
     stages = [sweep.take() for _ in range(2)]
     assert all("stage" in config for config in stages)
     for config in stages:
-        sweep.ended(config, None)
+        sweep.ended(config, {})
     while (config := sweep.take()) and "stage" in config:
-        sweep.ended(config, None)
+        sweep.ended(config, {})
     assert "trial" in config
     assert sweep.take() is None
 
@@ -93,8 +101,8 @@ def test_a_limit_of_trials_is_none_of_stages(plan, job, heard) -> None:
 def test_a_failed_stage_fails_the_trials_that_need_it_with_its_message(plan, job, heard) -> None:
     sweep = sweep_of(Whole(plan), job, heard)
     while plan.stages[(config := sweep.take())["stage"]].kind != "encoder":
-        sweep.ended(config, None)
-    sweep.ended(config, "no text", "here")
+        sweep.ended(config, {})
+    sweep.ended(config, {"error": "no text", "trace": "here"})
     assert sorted(heard.trials) == sorted((trial.key, "no text") for trial in plan.trials)
     assert sweep.counts.failed == {trial.key: "no text" for trial in plan.trials}
     assert job.storage.ledger.failure(plan.trials[0].key) == {"message": "no text", "trace": "here"}
@@ -138,7 +146,7 @@ def test_a_source_adds_trials_after_the_results_of_others(plan, job, heard) -> N
         places.add(config["plan"])
         if config.get("trial") == first.key:
             write(job, first)
-        sweep.ended(config, None)
+        sweep.ended(config, {})
     assert {first.key: None} in source.asked
     assert [key for key, _ in heard.trials] == [first.key, second.key]
     assert len(places) == 2
@@ -149,7 +157,7 @@ def groups_of(plan, job, heard, monkeypatch, *, cpus: float) -> Sweep:
     monkeypatch.setattr(Plan, "trains", lambda plan, trial: True)
     sweep = sweep_of(Whole(plan), replace(job, workers=2), heard, cpus)
     while (config := sweep.take()) and "stage" in config:
-        sweep.ended(config, None)
+        sweep.ended(config, {})
     sweep.first = config
     return sweep
 
@@ -172,7 +180,7 @@ def test_the_next_group_trains_before_what_the_last_one_left_is_evaluated(
     assert all(config["needs"] == "WORKER" and config[TRAINED_ONLY] for config in left)
     for config in left:
         assert not sweep.over
-        sweep.ended(config, None)
+        sweep.ended(config, {})
     assert sweep.over
     assert sweep.counts.done == 2
 
@@ -188,23 +196,22 @@ def test_a_worker_that_no_group_has_room_for_evaluates(plan, job, heard, monkeyp
 def test_a_trial_is_reported_to_begin_once_though_it_is_run_in_two_parts(
     plan, job, heard, monkeypatch
 ) -> None:
-    begun = []
-    monkeypatch.setattr(heard, "trial_started", lambda trial: begun.append(trial.key), raising=True)
     sweep = groups_of(plan, job, heard, monkeypatch, cpus=4.0)
     sweep.started(sweep.first)
     sweep.trained(sweep.first)
     while (config := sweep.take())["trial"] != sweep.first["trial"]:
         sweep.started(config)
     sweep.started(config)
+    begun = [event.what.key for event in heard.events if isinstance(event, Began)]
     assert sorted(begun) == sorted(trial.key for trial in plan.trials)
 
 
 def test_a_group_that_fails_is_not_evaluated(plan, job, heard, monkeypatch) -> None:
     sweep = groups_of(plan, job, heard, monkeypatch, cpus=2.0)
-    sweep.ended(sweep.first, "no rows")
+    sweep.ended(sweep.first, {"error": "no rows"})
     other = sweep.take()
     sweep.trained(other)
-    sweep.ended(sweep.take(), None)
+    sweep.ended(sweep.take(), {})
     assert sweep.over
     assert (sweep.counts.done, sweep.counts.failed) == (1, {sweep.first["trial"]: "no rows"})
 
@@ -216,12 +223,12 @@ def test_a_storage_that_is_full_or_refuses_to_be_written_starts_nothing_more(
     sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
     config = sweep.take()
     while "stage" in config:
-        sweep.ended(config, None)
+        sweep.ended(config, {})
         config = sweep.take()
     if error == "it failed":
         (tmp_path / "storage").rename(tmp_path / "away")
         (tmp_path / "storage").write_text("in its place")
-    sweep.ended(config, error)
+    sweep.ended(config, {"error": error})
     assert sweep.take() is None
     assert sweep.over
     assert (sweep.counts.done, sorted(sweep.counts.failed.values())) == (
@@ -239,9 +246,9 @@ def test_what_runs_when_a_storage_fails_ends_and_what_it_leaves_is_not_waited_fo
 ) -> None:
     sweep = sweep_of(Whole(plan), job, heard, cpus=2.0)
     while (config := sweep.take()) and "stage" in config:
-        sweep.ended(config, None)
+        sweep.ended(config, {})
     other = sweep.take()
-    sweep.ended(config, "x: cannot write: the disk is full")
+    sweep.ended(config, {"error": "x: cannot write: the disk is full"})
     assert not sweep.over
     sweep.again(other)  # its worker was lost
     assert sweep.over
@@ -251,7 +258,77 @@ def test_what_runs_when_a_storage_fails_ends_and_what_it_leaves_is_not_waited_fo
 def test_an_error_of_one_trial_starts_the_others(plan, job, heard) -> None:
     sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
     while (config := sweep.take()) and "stage" in config:
-        sweep.ended(config, None)
-    sweep.ended(config, "its loss diverged")
+        sweep.ended(config, {})
+    sweep.ended(config, {"error": "its loss diverged"})
     assert "trial" in sweep.take()
     assert heard.notices == []
+
+
+def test_what_groups_wait_for_is_passed_on_and_its_end_once(plan, job, heard, monkeypatch) -> None:
+    monkeypatch.setattr(running, "EVERY", 0.0)
+    monkeypatch.setattr(Plan, "trains", lambda plan, trial: True)
+    job = replace(job, workers=2)
+    sweep = Sweep(Whole(plan), job, heard, lambda: Room(job, [{"CPU": 2.0}]), lambda: {"CPU": 1.0})
+    sweep.ask()
+    while (config := sweep.take()) and "stage" in config:
+        sweep.ended(config, {})
+    outbox = Outbox(job.scratch, config["trial"])
+    outbox.begin(waiting=True)
+    sweep.look()
+    outbox.begin()
+    sweep.look()
+    sweep.look()
+    first, last = heard.waits
+    assert first.text == "waits for 2 workers with 1 CPU each; the cluster has 1 CPU free"
+    assert (list(first.seconds), last.seconds) == ([config["trial"]], {})
+
+
+def test_training_trials_are_groups_where_workers_are_several(plan, job) -> None:
+    trains = replace(job, workers=2)
+    steps = steps_of(plan, [], list(plan.trials), trains)
+    assert {step.needs for step in steps} == {Needs.WORKER}
+    assert not any(plan.trains(trial) for trial in plan.trials)
+
+
+def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job) -> None:
+    done, other = plan.trials
+    write(job, done)
+    took = sampled_seconds(plan, job.storage, job.storage.ledger.keys())
+    assert set(took.values()) == {2.0}
+    steps = steps_of(plan, [], [other], job)
+    (expected,) = expected_steps(plan, steps, took | {other.aligned: 5.0}, job)
+    assert expected.seconds == pytest.approx(2.0 * len(other.evaluations) + 5.0)
+
+
+def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(
+    tmp_path: Path, job, heard
+) -> None:
+    path = write_grid(tmp_path, languages="{each: [de, fr]}", size=400, sentences="[200]")
+    text = path.read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if line.startswith("encoder:")]
+    scratch = "encoder: {kind: scratch, layers: 4, hidden_size: 256, vocab_size: 500, steps: 2000}"
+    path.write_text(text.replace(line, scratch), encoding="utf-8")
+    plan = open_grid(path, storage=job.storage.root).plan
+    job = replace(job, plan="")
+    sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
+    kinds: list[str] = []
+    while "encoder" not in kinds:
+        config = sweep.take()
+        kinds.append(plan.stages[config["stage"]].kind)
+        sweep.ended(config, {"seconds": 1.0})
+    assert set(kinds) == {"bitext", "text", "encoder"}
+    assert kinds.count("text") == 3
+
+
+def evaluations(plan) -> list[str]:
+    return [key for trial in plan.trials for key in trial.evaluations.values()]
+
+
+def test_missing_stages_come_after_their_inputs_and_trials_keep_their_own(plan, job, heard) -> None:
+    missing = missing_stages(plan, evaluations(plan), job.storage.artifacts, heard)
+    kinds = {plan.stages[key].kind for key in missing}
+    assert {"bitext", "pairs", "encoder"} <= kinds
+    assert not kinds & {"evaluation", "aligned"}
+    for place, key in enumerate(missing):
+        inputs = set(plan.stages[key].inputs.values())
+        assert inputs.intersection(missing) <= set(missing[:place])

@@ -11,6 +11,7 @@ import pytest
 
 from raxalign.store.storage import Storage
 from raxalign.sweep import tracker
+from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.client import Target
 from raxalign.tracking.recorder import Event
@@ -55,6 +56,9 @@ class Store:
     def abandon(self) -> None:
         self._ask("abandon")
 
+    def release(self) -> None:
+        """Nothing is held."""
+
 
 @pytest.fixture
 def store(monkeypatch) -> Store:
@@ -66,9 +70,9 @@ def store(monkeypatch) -> Store:
 def test_what_came_while_the_store_was_busy_is_brought_in_order_and_at_once(store, plan) -> None:
     store.gate.clear()
     logger = Tracker(plan, TARGET)
-    logger.trial_started(plan.trials[0])
-    logger.trial_started(plan.trials[1])
-    logger.trial_finished(plan.trials[0], None)
+    logger.hear(Began(plan.trials[0]))
+    logger.hear(Began(plan.trials[1]))
+    logger.hear(JobEnded(plan.trials[0]))
     store.gate.set()
     assert logger.close() is None
     assert store.asked == ["open", "start start finish", "close"]
@@ -78,7 +82,7 @@ def test_one_turn_takes_no_more_events_than_others_can_wait_for(store, plan) -> 
     store.gate.clear()
     logger = Tracker(plan, TARGET)
     for _ in range(tracker.MOST + 1):
-        logger.trial_started(plan.trials[0])
+        logger.hear(Began(plan.trials[0]))
     store.gate.set()
     assert logger.close() is None
     assert [len(asked.split()) for asked in store.asked] == [1, tracker.MOST, 1, 1]
@@ -87,8 +91,8 @@ def test_one_turn_takes_no_more_events_than_others_can_wait_for(store, plan) -> 
 def test_a_pruned_trial_is_brought_with_its_place(store, plan) -> None:
     store.gate.clear()
     logger = Tracker(plan, TARGET)
-    logger.trial_started(plan.trials[0])
-    logger.trial_pruned(plan.trials[0], "pruned at step 5 of 15")
+    logger.hear(Began(plan.trials[0]))
+    logger.hear(JobEnded(plan.trials[0], pruned="pruned at step 5 of 15"))
     store.gate.set()
     assert logger.close() is None
     assert store.asked == ["open", "start pruned at step 5 of 15", "close"]
@@ -98,7 +102,7 @@ def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan) -> N
     store.gate.clear()
     logger = Tracker(plan, TARGET)
     for trial in plan.trials:
-        logger.trial_finished(trial, None)
+        logger.hear(JobEnded(trial))
     message = logger.close(wait=0.01)
     store.gate.set()
     logger._thread.join()
@@ -111,7 +115,7 @@ def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan) -> N
 def test_what_close_still_has_to_bring_is_counted_by_the_recorder(store, plan) -> None:
     store.left = 37
     logger = Tracker(plan, TARGET)
-    logger.trial_started(plan.trials[0])
+    logger.hear(Began(plan.trials[0]))
     store.gate.clear()
     message = logger.close(wait=0.01)
     logger._recorder = logger._recorder or store  # type: ignore[assignment]
@@ -125,7 +129,7 @@ def test_what_close_still_has_to_bring_is_counted_by_the_recorder(store, plan) -
 def test_a_store_that_is_down_to_the_end_is_named_with_its_error(store, plan) -> None:
     store.down = True
     logger = Tracker(plan, TARGET)
-    logger.trial_finished(plan.trials[0], None)
+    logger.hear(JobEnded(plan.trials[0]))
     message = logger.close()
     assert message is not None
     assert "does not answer (ConnectionError: nobody is there)" in message
@@ -134,7 +138,7 @@ def test_a_store_that_is_down_to_the_end_is_named_with_its_error(store, plan) ->
 def test_what_was_missed_is_made_up_at_the_end(store, plan) -> None:
     store.down = True
     logger = Tracker(plan, TARGET)
-    logger.trial_finished(plan.trials[0], None)
+    logger.hear(JobEnded(plan.trials[0]))
     store.down = False
     assert logger.close() is None
     assert store.asked[-1] == "close"
@@ -143,8 +147,8 @@ def test_what_was_missed_is_made_up_at_the_end(store, plan) -> None:
 def test_a_pruned_trial_that_was_missed_is_brought_at_the_end(store, plan) -> None:
     store.down = True
     logger = Tracker(plan, TARGET)
-    logger.trial_pruned(plan.trials[0], "pruned at step 5 of 15")
-    logger.trial_finished(plan.trials[1], None)
+    logger.hear(JobEnded(plan.trials[0], pruned="pruned at step 5 of 15"))
+    logger.hear(JobEnded(plan.trials[1]))
     store.down = False
     assert logger.close() is None
     assert store.asked[-2:] == ["pruned at step 5 of 15", "close"]
@@ -162,7 +166,7 @@ def test_it_waits_while_a_busy_store_makes_progress_and_says_what_is_left(
 ) -> None:
     told: list[str] = []
     logger = Tracker(plan, TARGET, told.append)
-    logger.trial_started(plan.trials[0])
+    logger.hear(Began(plan.trials[0]))
     store.gate.clear()
     looks = iter(range(1, 100))
 

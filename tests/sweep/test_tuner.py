@@ -14,20 +14,20 @@ from dataclasses import replace
 
 import pytest
 import ray
-from ray._private.state import actors
+from ray._private.state import actors  # what counts processes has no public counterpart
 from ray.cluster_utils import Cluster
 from ray.tune.execution.tune_controller import TuneController
 
 from raxalign.errors import TransientError
 from raxalign.plan.load import open_grid
+from raxalign.plan.trial import Trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from raxalign.sweep import nodes
+from raxalign.sweep import room
 from raxalign.sweep.cluster import disconnect
+from raxalign.sweep.events import Began, JobEnded, Waiting, all_of
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.losses import GIVEN_UP
-from raxalign.sweep.observer import Observer, Several
-from raxalign.sweep.placement import GroupWaits
 from raxalign.sweep.room import DRIVER, Room
 from raxalign.sweep.running import Sweep
 from raxalign.sweep.source import Whole
@@ -51,13 +51,13 @@ def sweep(plan, job, heard) -> Sweep:
     found = Sweep(Whole(plan), job, heard, lambda: Room(job, [{"CPU": 2.0}]))
     found.ask()
     while (config := found.take()) and "stage" in config:
-        found.ended(config, None)
+        found.ended(config, {})
     found.first = config
     return found
 
 
 def test_the_watch_tells_the_ends_of_trials_apart(sweep, job, heard) -> None:
-    watch = _Watch(sweep, job, GroupWaits(list, heard))
+    watch = _Watch(sweep, job)
     one, other = sweep.first, sweep.take()
     one[GIVEN_UP] = "busy (tried once)"
     watch.on_trial_error(1, [], TuneTrial(one, error=TransientError("busy")))
@@ -72,7 +72,7 @@ def test_what_tune_pickles_has_no_display(sweep, job, heard) -> None:
     with pytest.raises(TypeError, match="cannot pickle"):
         pickle.dumps(threading.Lock())
     sweep.display = threading.Lock()
-    pickle.dumps([_Ask(sweep), _Watch(sweep, job, GroupWaits(list, heard))])
+    pickle.dumps([_Ask(sweep), _Watch(sweep, job)])
 
 
 class LookedThrough:
@@ -87,7 +87,7 @@ def test_no_event_looks_through_all_trials_to_find_the_next() -> None:
 
 
 def test_what_tune_drops_without_being_told_to_is_taken_again(sweep, job, heard) -> None:
-    watch = _Watch(sweep, job, GroupWaits(list, heard))
+    watch = _Watch(sweep, job)
     other = sweep.take()
     assert sweep.take() is None
     watch.on_trial_error(1, [], TuneTrial(sweep.first, error=RuntimeError("killed\nat work")))
@@ -129,7 +129,7 @@ def test_a_worker_that_dies_while_it_is_given_its_next_step_fails_nothing(
     ended = run_grid(plan, replace(job, max_failures=1), heard)
     assert (ended.done, ended.failed, len(killed)) == (2, {}, 1)
     assert sorted(heard.trials) == sorted((trial.key, None) for trial in plan.trials)
-    assert [step.key for step, _ in heard.delays] == killed
+    assert [what.key for what, _ in heard.delays] == killed
     assert "did not complete" not in capfd.readouterr().err
 
 
@@ -193,16 +193,13 @@ class AddsNode:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self.added = cluster, 0
 
-    def __getattr__(self, name: str):
-        return lambda *given: None
-
-    def waits_changed(self, waits) -> None:
-        if not self.added:
+    def hear(self, event) -> None:
+        if isinstance(event, Waiting) and not self.added:
             self.added += 1
             self._cluster.add_node(num_cpus=2)
 
 
-class Actors(Observer):
+class Actors:
     """Counts the actors of Ray that were ever started: when the first trial began, and when the
     last one ended.
     """
@@ -211,11 +208,10 @@ class Actors(Observer):
         self.first: int | None = None
         self.last = 0
 
-    def trial_started(self, trial) -> None:
-        self.first = self.first or len(actors())
-
-    def trial_finished(self, trial, error) -> None:
-        self.last = len(actors())
+    def hear(self, event) -> None:
+        if isinstance(event, Began | JobEnded) and isinstance(event.what, Trial):
+            self.last = len(actors())
+            self.first = self.first or self.last
 
 
 @pytest.mark.slow
@@ -230,7 +226,7 @@ def test_short_trials_start_no_workers_in_place_of_those_that_are_there(tmp_path
     )
     root = str(tmp_path / "storage")
     plan, counted = open_grid(path, storage=root).plan, Actors()
-    ended = run_grid(plan, Job(Storage(root), write_plan(plan, Storage(root))), counted)
+    ended = run_grid(plan, Job(Storage(root), write_plan(plan, Storage(root))), counted.hear)
     assert (ended.done, ended.failed) == (30, {})
     assert counted.last <= counted.first + 1  # the second of two cores may get its worker late
 
@@ -241,13 +237,13 @@ def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
 ) -> None:
     kinds = {"worker": {"resources": {"CPU": 2}, "max_workers": 1}}
     (tmp_path / "config").write_text(json.dumps({"available_node_types": kinds, "max_workers": 1}))
-    monkeypatch.setattr(nodes, "BOOTSTRAP", tmp_path / "config")
+    monkeypatch.setattr(room, "BOOTSTRAP", tmp_path / "config")
     head = {"num_cpus": 0, "resources": {DRIVER: 1000}, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         ray.init(address=cluster.address, log_to_driver=False)
         adds = AddsNode(cluster)
-        ended = run_grid(plan, job, Several([heard, adds]), address=cluster.address)
+        ended = run_grid(plan, job, all_of(heard, adds.hear), address=cluster.address)
     finally:
         disconnect()
         cluster.shutdown()

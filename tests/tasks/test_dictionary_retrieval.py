@@ -1,26 +1,25 @@
-"""Dictionary retrieval on planted vectors, all values worked by hand."""
+"""Dictionary retrieval on planted vectors, and ranks with ties, all values worked by hand."""
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
 from raxalign.config.sources import LocalFile
-from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError
-from raxalign.tasks.base import Outcome, TaskInputs, TaskNeeds
+from raxalign.tasks.base import Outcome, TaskNeeds
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
-from raxalign.tasks.vectors.dictionary_words import mean_vectors
-from raxalign.train.runtime import Runtime
+from raxalign.tasks.vectors import dictionary_words
+from raxalign.tasks.vectors.dictionary_words import Ranks, best_gold_ranks, mean_vectors
+from tests.tasks.outcomes import evaluated, static, values, write_dataset
 
 SPACES = {
     "de": {"hund": [1.0, 0.0], "köter": [1.0, 0.2], "katze": [0.0, 1.0], "haus": [-1.0, 0.1]},
@@ -45,44 +44,22 @@ ENTRIES = [
 TEXT = {lang: [list(words)] for lang, words in SPACES.items()}
 
 
-def text_of(folder: Path, sentences: list[list[str]]) -> Path:
-    with DatasetWriter(folder, pa.schema([("words", pa.list_(pa.string()))]), {}) as writer:
-        writer.write({"words": sentences})
-    return folder
-
-
 def run(
-    tmp_path: Path,
-    *,
-    entries: list[str] = ENTRIES,
-    text: dict[str, list[list[str]]] = TEXT,
-    transforms=(),
-    languages=("de",),
-    **params,
+    tmp_path: Path, *, entries=ENTRIES, text=TEXT, transforms=(), languages=("de",), **params
 ) -> Outcome:
-    tables = {
-        lang: Space(list(words), np.array(list(words.values()), np.float32))
-        for lang, words in SPACES.items()
-    }
-    tables["fr"] = tables["de"]
-    aligned = AlignedEncoder(StaticEncoder(tables, 2, Lookup("keep", "none")), transforms)
+    file = tmp_path / "dictionary.txt"
     tmp_path.mkdir(exist_ok=True)
-    (tmp_path / "dictionary.txt").write_text("\n".join(entries), encoding="utf-8")
-    inputs = TaskInputs(
-        pivot="en",
-        files={"dictionary": dict.fromkeys(languages, tmp_path / "dictionary.txt")},
-        text={
-            lang: text_of(tmp_path / f"text-{lang}", text["de" if lang == "fr" else lang])
-            for lang in (*languages, "en")
-        },
-    )
+    file.write_text("\n".join(entries), encoding="utf-8")
+    folders = {
+        lang: write_dataset(tmp_path / f"text-{lang}", words=text["de" if lang == "fr" else lang])
+        for lang in (*languages, "en")
+    }
     task = DictionaryRetrieval(DictionaryRetrieval.Params(dictionary="d.txt", **params))
-    return task.evaluate(aligned, tuple(languages), inputs, Runtime(), None)
-
-
-def values(outcome: Outcome, lang: str = "de-en") -> dict[str, float]:
+    files = {"dictionary": dict.fromkeys(languages, file)}
+    aligned = static(SPACES, transforms)
+    outcome = evaluated(task, aligned, languages, files=files, text=folders)
     assert {score.split for score in outcome.scores} <= {"test"}
-    return {score.metric: score.value for score in outcome.scores if score.lang == lang}
+    return outcome
 
 
 def test_all_values_by_hand(tmp_path: Path) -> None:
@@ -113,17 +90,11 @@ def test_all_values_by_hand(tmp_path: Path) -> None:
 
 def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_path: Path) -> None:
     turned = [" ".join(reversed(entry.split())) for entry in ENTRIES]
-    with pytest.raises(
-        DataError,
-        match=(
-            r"dictionary\.txt: 0 of 7 entries .* the other way round 6 have. The pivot's word comes"
-            r" first: set `swap: true`"
-        ),
-    ):
-        run(tmp_path / "as-given", entries=turned)
-    assert values(run(tmp_path / "swapped", entries=turned, swap=True)) == values(
-        run(tmp_path / "straight")
-    )
+    told = r"dictionary\.txt: 0 of 7 entries .* the other way round 6 have. .*set `swap: true`"
+    with pytest.raises(DataError, match=told):
+        run(tmp_path, entries=turned)
+    swapped = values(run(tmp_path, entries=turned, swap=True))
+    assert swapped == values(run(tmp_path))
 
 
 def test_predictions_recompute_to_the_scores(tmp_path: Path) -> None:
@@ -137,30 +108,19 @@ def test_predictions_recompute_to_the_scores(tmp_path: Path) -> None:
         assert values(outcome)[f"precision_at_1_{direction}"] == pytest.approx(
             sum(row["correct"] for row in part) / len(part)
         )
-    assert {
-        "lang": "de-en",
-        "split": "test",
-        "direction": "to_pivot",
-        "query": "köter",
-        "gold": "dog",
-        "found": "house",
-        "rank": 2.0,
-        "correct": False,
-    } in rows
+    named = {"lang": "de-en", "split": "test", "direction": "to_pivot"}
+    answer = {"query": "köter", "gold": "dog", "found": "house", "rank": 2.0, "correct": False}
+    assert {**named, **answer} in rows
 
 
 def test_words_that_do_not_occur_are_left_out_or_encoded_alone(tmp_path: Path) -> None:
     text = {"de": [["hund", "katze"]], "en": TEXT["en"]}
-    few = run(tmp_path / "a", text=text) if (tmp_path / "a").mkdir() is None else None
-    assert few is not None
+    few = run(tmp_path, text=text)
     assert few.notes["de-en"]["words_src"] == "2 of 5"
     assert values(few)["mrr_pairs"] == 2 + 3  # hund, katze; dog, hound, cat
-    (tmp_path / "b").mkdir()
-    (tmp_path / "c").mkdir()
-    assert values(run(tmp_path / "b", text=text, contexts="corpus-or-isolated")) == values(
-        run(tmp_path / "c", contexts="isolated")
-    )
-    assert values(run(tmp_path / "c", contexts="isolated"))["mrr_pairs"] == 9
+    alone = values(run(tmp_path, contexts="isolated"))
+    assert values(run(tmp_path, text=text, contexts="corpus-or-isolated")) == alone
+    assert alone["mrr_pairs"] == 9
 
 
 def test_nothing_covered_is_no_metric_and_a_note(tmp_path: Path) -> None:
@@ -203,76 +163,50 @@ class Contextual(Encoder):
     def iter_words(self, sentences, lang, *, layers, pooling):
         self.read += [list(sentence) for sentence in sentences]
         for i, sentence in enumerate(sentences):
-            vectors = (
-                torch.tensor(
-                    [[[float(j), float(len(sentence))]] * len(layers) for j in range(len(sentence))]
-                )
-                * 1.0
-            )
+            size = float(len(sentence))
+            vectors = torch.tensor([[[j, size]] * len(layers) for j in range(len(sentence))])
             scale = torch.tensor([2.0 if word[0].isupper() else 1.0 for word in sentence])
-            yield (
-                [i],
-                WordVectors(
-                    vectors * scale[:, None, None],
-                    [0, len(sentence)],
-                    torch.tensor([word != "?" for word in sentence]),
-                ),
-            )
+            present = torch.tensor([word != "?" for word in sentence])
+            scaled = vectors * scale[:, None, None]
+            yield [i], WordVectors(scaled, [0, len(sentence)], present)
+
+
+def means(folder: Path, sentences: list[list[str]], words: list[str], most: int | None):
+    """Means and counts of words in a text, and the sentences that were read."""
+    aligned = AlignedEncoder(Contextual())
+    read = partial(aligned.words, lang="de", layers="last", pooling="mean")
+    found = mean_vectors(aligned, write_dataset(folder, words=sentences), words, read, most)
+    return *(part.tolist() for part in found), aligned.encoder.read
 
 
 def test_vectors_are_means_over_occurrences_in_any_casing(tmp_path: Path) -> None:
     """`a` stands at 1 of 2, at 0 of 1 as a capital, and at 2 and 3 of 4: (1 + 0 + 2 + 3)/4, (2 + 2
     + 4 + 4)/4.
     """
-    folder = text_of(tmp_path / "t", [["x", "a"], ["y"], ["A"], ["y", "?", "a", "a"]])
-    encoder = Contextual()
-    vectors, counts = mean_vectors(
-        AlignedEncoder(encoder),
-        folder,
-        ["a", "?", "nowhere"],
-        partial(AlignedEncoder(encoder).words, lang="de", layers="last", pooling="mean"),
-        max_contexts=9,
-    )
-    assert counts.tolist() == [4, 0, 0]
-    assert vectors.tolist() == [[1.5, 3.0], [0, 0], [0, 0]]
-    assert ["y"] not in encoder.read
+    text = [["x", "a"], ["y"], ["A"], ["y", "?", "a", "a"]]
+    vectors, counts, read = means(tmp_path, text, ["a", "?", "nowhere"], 9)
+    assert counts == [4, 0, 0]
+    assert vectors == [[1.5, 3.0], [0, 0], [0, 0]]
+    assert ["y"] not in read
 
 
 def test_no_more_sentences_are_read_than_words_need(tmp_path: Path) -> None:
-    folder = text_of(tmp_path / "t", [["a"], ["a", "x"], ["a", "b"], ["a"], ["b", "b"], ["b"]])
-    encoder = Contextual()
-    _, counts = mean_vectors(
-        AlignedEncoder(encoder),
-        folder,
-        ["a", "b"],
-        partial(AlignedEncoder(encoder).words, lang="de", layers="last", pooling="mean"),
-        max_contexts=2,
-    )
-    assert encoder.read == [["a"], ["a", "x"], ["a", "b"], ["b", "b"]]
-    assert counts.tolist() == [3, 3]
+    text = [["a"], ["a", "x"], ["a", "b"], ["a"], ["b", "b"], ["b"]]
+    _, counts, read = means(tmp_path, text, ["a", "b"], 2)
+    assert read == [["a"], ["a", "x"], ["a", "b"], ["b", "b"]]
+    assert counts == [3, 3]
 
 
 def test_without_a_limit_every_occurrence_counts(tmp_path: Path) -> None:
-    folder = text_of(tmp_path / "t", [["a"], ["x"], *[["x", "a"]] * 30])
-    encoder = Contextual()
-    vectors, counts = mean_vectors(
-        AlignedEncoder(encoder),
-        folder,
-        ["a"],
-        partial(AlignedEncoder(encoder).words, lang="de", layers="last", pooling="mean"),
-        max_contexts=None,
-    )
-    assert counts.tolist() == [31]
-    assert vectors.tolist() == [[pytest.approx(30 / 31), pytest.approx(61 / 31)]]
+    vectors, counts, _ = means(tmp_path, [["a"], ["x"], *[["x", "a"]] * 30], ["a"], None)
+    assert counts == [31]
+    assert vectors == [[pytest.approx(30 / 31), pytest.approx(61 / 31)]]
 
 
 def test_what_is_read_and_what_cannot_change_the_result() -> None:
     def task(**params: object) -> DictionaryRetrieval:
-        return DictionaryRetrieval(
-            DictionaryRetrieval.Params.model_validate(
-                {"dictionary": "{lang}-{pivot}.txt", **params}
-            )
-        )
+        given = {"dictionary": "{lang}-{pivot}.txt", **params}
+        return DictionaryRetrieval(DictionaryRetrieval.Params.model_validate(given))
 
     assert task().needs() == TaskNeeds(text=True)
     assert task(contexts="isolated").needs() == TaskNeeds()
@@ -285,3 +219,100 @@ def test_what_is_read_and_what_cannot_change_the_result() -> None:
     )
     assert task(max_contexts=3).canonical() != task().canonical()
     assert not task().has_chance()
+
+
+def angle(*degrees: float) -> torch.Tensor:
+    """Unit vectors in the plane."""
+    radians = torch.tensor(degrees, dtype=torch.float64).deg2rad()
+    return torch.stack([radians.cos(), radians.sin()], dim=1).float()
+
+
+def ranks(queries, candidates, gold, measure="cosine", k=10) -> Ranks:
+    pairs = np.array(gold, dtype=np.int64).reshape(-1, 2)
+    return best_gold_ranks(queries, candidates, pairs, measure=measure, k=k)
+
+
+def test_the_best_of_several_right_answers_counts() -> None:
+    found = ranks(angle(0), angle(50, 10, 30, 20), [(0, 0), (0, 2)])
+    assert found.rank.tolist() == [3]  # 10 and 20 are nearer than 30
+    assert found.gold.tolist() == [2]
+    assert found.found.tolist() == [1]
+
+
+def test_ties_take_their_average_rank() -> None:
+    """One nearer candidate; three of one vector share the ranks 2, 3 and 4: 3. Two of these right:
+    the better of two out of three places is 1 + 4/3 on average. All three right: rank 2 whatever
+    the order.
+    """
+    candidates = angle(40, 10, 40, 80, 40)
+    assert ranks(angle(0), candidates, [(0, 2)]).rank.tolist() == [3]
+    assert ranks(angle(0), candidates, [(0, 2), (0, 0)]).rank.tolist() == pytest.approx([1 + 4 / 3])
+    assert ranks(angle(0), candidates, [(0, 4), (0, 2), (0, 0)]).rank.tolist() == [2]
+
+
+def test_candidates_of_one_vector_tie_whatever_a_product_rounds() -> None:
+    generator = torch.Generator().manual_seed(0)
+    word = torch.randn(1, 300, generator=generator)
+    found = ranks(
+        torch.randn(40, 300, generator=generator),
+        word.repeat(37, 1),
+        [(q, q % 37) for q in range(40)],
+    )
+    assert found.rank.tolist() == [19] * 40  # the mean of 1 to 37
+    assert set(found.found.tolist()) == {0}
+
+
+def test_queries_without_a_right_answer_have_no_rank_and_lengths_do_not_matter() -> None:
+    found = ranks(angle(0, 90) * 5, angle(80, 20) * 0.1, [(1, 0)])
+    assert math.isnan(found.rank[0])
+    assert found.rank[1] == 1
+    assert found.gold.tolist() == [-1, 0]
+    assert found.found.tolist() == [1, 0]
+
+
+def test_csls_takes_off_how_near_a_candidate_is_to_all_queries() -> None:
+    """Queries at 0 and 40 degrees, candidates at 25 (a hub) and -30. By cosine the hub is nearer to
+    the query at 0.
+
+    With k = 1 the hub's own nearness is cos 15, the other's cos 30: 2 cos 25 - cos 15 = .847 < 2
+    cos 30 - cos 30 = .866.
+    """
+    queries, candidates = angle(0, 40), angle(25, -30)
+    assert ranks(queries, candidates, [(0, 1)]).rank.tolist()[0] == 2
+    assert ranks(queries, candidates, [(0, 1)], "csls", k=1).rank.tolist()[0] == 1
+    # With k = 2, the mean over both queries: hub (cos 25 + cos 15)/2, other (cos 30 + cos 70)/2.
+    c = {d: math.cos(math.radians(d)) for d in (15, 25, 30, 70)}
+    expected = 1 if 2 * c[30] - (c[30] + c[70]) / 2 > 2 * c[25] - (c[25] + c[15]) / 2 else 2
+    assert ranks(queries, candidates, [(0, 1)], "csls", k=9).rank.tolist()[0] == expected == 1
+
+
+@pytest.mark.parametrize("measure", ["cosine", "csls", "dot", "euclidean"])
+def test_blocks_change_nothing_and_ranks_are_those_of_sorting(
+    measure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(1)
+    queries, candidates = (
+        torch.randn(23, 5, generator=generator).double(),
+        torch.randn(31, 5, generator=generator).double(),
+    )
+    gold = [
+        (q, c) for q in range(23) for c in torch.randperm(31, generator=generator)[: q % 3].tolist()
+    ]
+    whole = ranks(queries, candidates, gold, measure, k=3)
+    monkeypatch.setattr(dictionary_words, "ROWS", 4)
+    blocks = ranks(queries, candidates, gold, measure, k=3)
+    assert np.array_equal(whole.rank, blocks.rank, equal_nan=True)
+    assert np.array_equal(whole.found, blocks.found)
+    scores = torch.nn.functional.cosine_similarity(queries[:, None], candidates[None], dim=-1)
+    if measure == "dot":
+        scores = queries @ candidates.T
+    if measure == "euclidean":
+        scores = -torch.cdist(queries, candidates)
+    if measure == "csls":
+        scores = 2 * scores - scores.topk(3, dim=0).values.mean(0)
+    for q in range(23):
+        right = [c for query, c in gold if query == q]
+        order = scores[q].argsort(descending=True).tolist()
+        if right:
+            assert whole.rank[q] == 1 + min(order.index(c) for c in right)
+        assert whole.found[q] == order[0]

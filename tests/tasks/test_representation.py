@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 import pytest
+import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
-from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.base import Outcome
 from raxalign.tasks.representation import Representation
 from raxalign.tasks.vectors.geometry import anisotropy, probe_accuracy, project
-from raxalign.train.runtime import Runtime
 from tests.methods.toy import WORDS, toy_encoder, toy_rows, write_pairs
+from tests.tasks.outcomes import evaluated, static, values
 
 
 def normal(n: int, seed: int, d: int = 6) -> np.ndarray:
@@ -86,39 +86,17 @@ def run(
     if not (folder / "data").is_dir():
         write_pairs(folder / "data", toy_rows(40))
     task = Representation(Representation.Params.model_validate(params))
-    return task.evaluate(
-        aligned,
-        languages,
-        TaskInputs("en", heldout=dict.fromkeys(languages, folder)),
-        Runtime(),
-        None,
-    )
-
-
-def static(*transforms: Transform) -> AlignedEncoder:
-    spaces = {
-        lang: Space(list(words), np.array(list(words.values()), np.float32))
-        for lang, words in SPACES.items()
-    }
-    return AlignedEncoder(
-        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Lookup("keep", "none")), transforms
-    )
-
-
-def values(outcome: Outcome, lang: str = "de-en") -> dict[str, float]:
-    return {score.metric: score.value for score in outcome.scores if score.lang == lang}
+    return evaluated(task, aligned, languages, heldout=dict.fromkeys(languages, folder))
 
 
 @pytest.mark.parametrize("unit", ["words", "sentences"])
 def test_languages_that_a_transform_lays_on_each_other_cannot_be_told_apart(
     tmp_path: Path, unit: str
 ) -> None:
-    import torch
-
     over = Transform("de", 0, steps=(Affine(shift=torch.tensor([-2.0, 0.0])),))
     apart, together = (
-        values(run(tmp_path, static(), unit=unit)),
-        values(run(tmp_path, static(over), unit=unit)),
+        values(run(tmp_path, static(SPACES), unit=unit)),
+        values(run(tmp_path, static(SPACES, [over]), unit=unit)),
     )
     assert apart["language_probe"] == apart["layer0_language_probe"] == 1
     assert abs(together["language_probe"] - 0.5) < 0.1
@@ -127,7 +105,7 @@ def test_languages_that_a_transform_lays_on_each_other_cannot_be_told_apart(
 
 
 def test_points_are_linked_pairs_and_the_most_frequent_types(tmp_path: Path) -> None:
-    outcome = run(tmp_path, static(), occurrences=10, types=4, max_sentences=30)
+    outcome = run(tmp_path, static(SPACES), occurrences=10, types=4, max_sentences=30)
     points = outcome.predictions
     for kind, n in (("occurrence", 10), ("type", 4)):
         part = points.filter(pc.equal(points["kind"], kind)).to_pylist()

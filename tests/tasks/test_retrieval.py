@@ -10,29 +10,18 @@ import pyarrow as pa
 import pytest
 import torch
 
-from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError, RaxalignError
-from raxalign.tasks.base import TaskInputs
+from raxalign.pairing.schema import build_seen, types_schema, write_types
 from raxalign.tasks.retrieval import Retrieval, with_sentence
 from raxalign.tasks.transfer.fingerprints import unit
-from raxalign.tasks.vectors.pairs import SideWords
+from raxalign.tasks.vectors.pairs import LinkedWords, SeenTypes, SideWords
 from raxalign.tasks.vectors.sentences import add_specials
-from raxalign.train.runtime import Runtime
+from tests.tasks.outcomes import evaluated, values, write_dataset
 from tests.tiny import tiny_bert
-
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("src", pa.list_(pa.string())),
-        ("tgt", pa.list_(pa.string())),
-        ("src_links", pa.list_(pa.int32())),
-        ("tgt_links", pa.list_(pa.int32())),
-    ]
-)
 
 
 class Planted(Encoder):
@@ -53,19 +42,10 @@ class Planted(Encoder):
     def iter_words(self, sentences, lang, *, layers, pooling):
         for i, sentence in enumerate(sentences):
             found = [self.table.get((lang, tuple(sentence), j)) for j in range(len(sentence))]
-            vectors = (
-                torch.tensor([v or (0.0,) * self.hidden_size for v in found])
-                .reshape(-1, 1, self.hidden_size)
-                .repeat(1, len(layers), 1)
-            )
-            yield (
-                [i],
-                WordVectors(
-                    vectors,
-                    [0, len(sentence)],
-                    torch.tensor([v is not None for v in found], dtype=torch.bool),
-                ),
-            )
+            vectors = torch.tensor([v or (0.0,) * self.hidden_size for v in found])
+            vectors = vectors.reshape(-1, 1, self.hidden_size).repeat(1, len(layers), 1)
+            present = torch.tensor([v is not None for v in found], dtype=torch.bool)
+            yield [i], WordVectors(vectors, [0, len(sentence)], present)
 
 
 def axis(i, weight=1.0, other=None):
@@ -99,32 +79,17 @@ TABLE = {
 
 def artifact(folder, dev, test):
     for name, rows in (("dev", dev), ("data", test)):
-        if rows is None:
-            continue
-        with DatasetWriter(folder / name, SCHEMA, {}) as writer:
-            links = [row[3] for row in rows]
-            writer.write(
-                {
-                    "id": [r[0] for r in rows],
-                    "src": [r[1] for r in rows],
-                    "tgt": [r[2] for r in rows],
-                    "src_links": [[a for a, _ in ls] for ls in links],
-                    "tgt_links": [[b for _, b in ls] for ls in links],
-                }
-            )
+        if rows is not None:
+            ids, src, tgt, links = ([row[i] for row in rows] for i in range(4))
+            src_links, tgt_links = ([[link[i] for link in row] for row in links] for i in (0, 1))
+            columns = {"src": src, "tgt": tgt, "src_links": src_links, "tgt_links": tgt_links}
+            write_dataset(folder / name, id=ids, **columns)
     return folder
 
 
 def seen(folder, pairs):
-    folder.mkdir(parents=True, exist_ok=True)
-    table = pa.table(
-        {
-            "src": pa.array([a for a, _ in pairs], pa.string()),
-            "tgt": pa.array([b for _, b in pairs], pa.string()),
-        }
-    )
-    with pa.ipc.new_file(str(folder / "types.arrow"), table.schema) as file:
-        file.write_table(table)
+    types = [{"src": src, "tgt": tgt} for src, tgt in pairs]
+    write_types(pa.Table.from_pylist(types, types_schema()), folder / "types.arrow")
     return folder
 
 
@@ -134,25 +99,23 @@ def run(
     rows=ROWS,
     dev=None,
     known=(("der", "the"),),
-    table=TABLE,
-    transforms=(),
+    aligned=None,
     languages=("de",),
     **params,
 ):
-    inputs = TaskInputs(
-        pivot="en",
-        heldout={lang: artifact(tmp_path / f"pairs-{lang}", dev, rows) for lang in languages},
-        seen={lang: seen(tmp_path / f"seen-{lang}", known) for lang in languages},
-    )
-    params = {"measure": "cosine", **params}
-    aligned = AlignedEncoder(Planted(table), transforms)
-    return Retrieval(Retrieval.Params(**params)).evaluate(
-        aligned, tuple(languages), inputs, Runtime(), None
-    )
+    """The outcome with planted vectors, or those of `aligned`."""
+    heldout = {lang: artifact(tmp_path / f"pairs-{lang}", dev, rows) for lang in languages}
+    types = {lang: seen(tmp_path / f"seen-{lang}", known) for lang in languages}
+    task = Retrieval(Retrieval.Params(**{"measure": "cosine", **params}))
+    return evaluated(task, aligned or planted(), languages, heldout=heldout, seen=types)
 
 
-def values(outcome, split="test", lang="de-en"):
-    return {s.metric: s.value for s in outcome.scores if s.split == split and s.lang == lang}
+def planted(table=TABLE, *transforms):
+    return AlignedEncoder(Planted(table), transforms)
+
+
+def counts(outcome):
+    return outcome.notes["de-en"]["test"]
 
 
 def test_all_values_by_hand(tmp_path):
@@ -216,28 +179,20 @@ def test_types_that_are_aligned_are_all_found_out_of_context_whatever_their_cont
                 (lang, tuple(words), j): tuple((types[word] + 0.05 * rng.normal(size=32)).tolist())
                 for j, word in enumerate(sentence)
             }
-    outcome = run(tmp_path / "corpus", rows=rows, table=table, known=(), measure="csls")
-    found, counts = values(outcome), outcome.notes["de-en"]["test"]
+    options = {"rows": rows, "aligned": planted(table), "known": (), "measure": "csls"}
+    outcome = run(tmp_path, **options)
+    found, noted = values(outcome), counts(outcome)
     assert found["noncontextual_accuracy"] == 1
     assert (
         found["noncontextual_accuracy_pairs"]
-        == counts["pairs_first"]
-        == counts["first_src"]
-        == counts["first_tgt"]
+        == noted["pairs_first"]
+        == noted["first_src"]
+        == noted["first_tgt"]
         == len(np.unique(drawn))
     )
     assert found["contextual_accuracy"] < 0.5
-    assert counts["candidates_src"] == 360
-    other = values(
-        run(
-            tmp_path / "queries",
-            rows=rows,
-            table=table,
-            known=(),
-            measure="csls",
-            noncontextual="queries",
-        )
-    )
+    assert noted["candidates_src"] == 360
+    other = values(run(tmp_path, **options, noncontextual="queries"))
     assert other["noncontextual_accuracy"] < 0.5
     assert other["noncontextual_accuracy_pairs"] == found["noncontextual_accuracy_pairs"]
     assert other["contextual_accuracy"] == found["contextual_accuracy"]
@@ -252,50 +207,27 @@ def test_a_pair_is_out_of_context_where_both_its_words_are_first(tmp_path):
         (2, ["Biest", "Hund"], ["dog", "x"], [(0, 0)]),
         (3, ["Hund", "Maus"], ["hound", "mouse"], [(0, 0), (1, 1)]),
     ]
-    vectors = {
-        ("de", "Köter"): 0,
-        ("en", "dog"): 0,
-        ("de", "Biest"): 0,
-        ("de", "Hund"): 1,
-        ("en", "hound"): 1,
-        ("de", "Maus"): 2,
-        ("en", "mouse"): 2,
-    }
+    vectors = {"Köter": 0, "dog": 0, "Biest": 0, "Hund": 1, "hound": 1, "Maus": 2, "mouse": 2}
     table = {
-        (lang, tuple(words), j): axis(vectors.get((lang, word), 3))
+        (lang, tuple(words), j): axis(vectors.get(word, 3))
         for _, src, tgt, _ in rows
         for lang, words in (("de", src), ("en", tgt))
         for j, word in enumerate(words)
     }
-    outcome = run(tmp_path / "a", rows=rows, table=table, known=())
+    outcome = run(tmp_path, rows=rows, aligned=planted(table), known=())
     assert values(outcome)["noncontextual_accuracy_pairs"] == 2
     flagged = [(row["src"], row["first_unseen"]) for row in outcome.predictions.to_pylist()]
     assert flagged == 2 * [("Köter", True), ("Biest", False), ("Hund", False), ("Maus", True)]
+    names = ("first_src", "first_tgt", "candidates_src", "candidates_tgt")
+    assert counts(outcome)["pairs_first"] == 2
+    assert [counts(outcome)[name] for name in names] == [5, 5, 6, 6]
     # where the first sentence's Hund was not read, the next one is the first; a link must still be
     # to a first word
     unread = {key: value for key, value in table.items() if key != ("de", ("Biest", "Hund"), 1)}
-    assert (
-        values(run(tmp_path / "b", rows=rows, table=unread, known=()))[
-            "noncontextual_accuracy_pairs"
-        ]
-        == 3
-    )
-    linked = run(tmp_path / "c", rows=rows, table=table, known=(), candidates="linked").notes[
-        "de-en"
-    ]["test"]
-    assert (
-        linked["first_src"],
-        linked["first_tgt"],
-        linked["candidates_src"],
-        linked["candidates_tgt"],
-    ) == (2, 2, 4, 4)
-    counted = outcome.notes["de-en"]["test"]
-    assert (
-        counted["pairs_first"],
-        counted["first_src"],
-        counted["first_tgt"],
-        counted["candidates_src"],
-    ) == (2, 5, 5, 6)
+    found = values(run(tmp_path, rows=rows, aligned=planted(unread), known=()))
+    assert found["noncontextual_accuracy_pairs"] == 3
+    linked = run(tmp_path, rows=rows, aligned=planted(table), known=(), candidates="linked")
+    assert [counts(linked)[name] for name in names] == [2, 2, 4, 4]
 
 
 def test_standard_errors_take_sentences_as_units(tmp_path):
@@ -314,23 +246,17 @@ def test_a_single_sentence_has_no_standard_error(tmp_path):
 
 
 def test_the_first_pair_of_a_query_is_the_first_that_passes_the_filter(tmp_path):
-    found = values(run(tmp_path / "queries", known=[("Hund", "dog")], noncontextual="queries"))
+    found = values(run(tmp_path, known=[("Hund", "dog")], noncontextual="queries"))
     assert found["noncontextual_accuracy_to_pivot"] == 1.0  # der-the, Hund-hound
     assert found["noncontextual_accuracy_pairs"] == 2
-    found = values(
-        run(tmp_path / "corpus", known=[("Hund", "dog")])
-    )  # filters do not decide which occurrence is the first
-    assert (found["noncontextual_accuracy"], found["noncontextual_accuracy_pairs"]) == (
-        1,
-        1,
-    )  # der-the
+    # filters do not decide which occurrence is the first: der-the
+    found = values(run(tmp_path, known=[("Hund", "dog")]))
+    assert (found["noncontextual_accuracy"], found["noncontextual_accuracy_pairs"]) == (1, 1)
 
 
 def test_unseen_is_judged_by_cased_forms(tmp_path):
-    assert (
-        values(run(tmp_path, known=[("Der", "the"), ("hund", "dog")]))["contextual_accuracy_pairs"]
-        == 3
-    )
+    found = values(run(tmp_path, known=[("Der", "the"), ("hund", "dog")]))
+    assert found["contextual_accuracy_pairs"] == 3
 
 
 def test_no_pairs_is_no_metric_and_a_note(tmp_path):
@@ -339,7 +265,7 @@ def test_no_pairs_is_no_metric_and_a_note(tmp_path):
     assert "contextual_accuracy" not in found
     assert "noncontextual_accuracy" not in found
     assert found["contextual_accuracy_all_pairs"] == 3
-    assert [note.split(":")[0] for note in outcome.notes["de-en"]["test"]["absent"]] == [
+    assert [note.split(":")[0] for note in counts(outcome)["absent"]] == [
         "contextual_accuracy",
         "noncontextual_accuracy",
     ]
@@ -350,14 +276,14 @@ def test_no_links_at_all(tmp_path, measure):
     outcome = run(tmp_path, rows=[(0, ["der"], ["the"], [])], measure=measure)
     assert values(outcome) == {}
     assert outcome.predictions.num_rows == 0
-    assert len(outcome.notes["de-en"]["test"]["absent"]) == 4
+    assert len(counts(outcome)["absent"]) == 4
 
 
 def test_words_that_were_not_read_are_neither_asked_nor_found(tmp_path):
     table = {key: value for key, value in TABLE.items() if key != ("en", ("hound", "!"), 0)}
-    outcome = run(tmp_path, table=table)
-    counts = outcome.notes["de-en"]["test"]
-    assert (counts["pairs"], counts["pairs_truncated"], counts["candidates_tgt"]) == (4, 1, 4)
+    outcome = run(tmp_path, aligned=planted(table))
+    names = ("pairs", "pairs_truncated", "candidates_tgt")
+    assert [counts(outcome)[name] for name in names] == [4, 1, 4]
     assert values(outcome)["contextual_accuracy_pairs"] == 1
     assert "hound" not in outcome.predictions["found"].to_pylist()
 
@@ -366,13 +292,13 @@ def test_candidates_are_all_words_unless_linked_ones_are_asked_for(tmp_path):
     assert "!" in run(tmp_path).predictions["found"].to_pylist()
     linked = run(tmp_path, candidates="linked")
     assert "!" not in linked.predictions["found"].to_pylist()
-    assert linked.notes["de-en"]["test"]["candidates_src"] == 4
+    assert counts(linked)["candidates_src"] == 4
 
 
 def test_dev_and_test_are_both_kept(tmp_path):
     outcome = run(tmp_path, dev=ROWS[:1])
-    assert values(outcome, "dev")["contextual_accuracy_pairs"] == 1
-    assert values(outcome, "test")["contextual_accuracy_pairs"] == 2
+    assert values(outcome, split="dev")["contextual_accuracy_pairs"] == 1
+    assert values(outcome)["contextual_accuracy_pairs"] == 2
     assert set(outcome.predictions["split"].to_pylist()) == {"dev", "test"}
 
 
@@ -383,18 +309,14 @@ def test_transforms_of_the_pivot_follow_the_language(tmp_path):
     turn = torch.eye(4)[[1, 2, 3, 0]]
     plain = values(run(tmp_path))
     for lang, same in (("fr", True), ("de", False)):
-        found = values(
-            run(
-                tmp_path,
-                transforms=(Transform("en", 1, steps=(Affine(weight=turn),), toward=lang),),
-            )
-        )
+        transform = Transform("en", 1, steps=(Affine(weight=turn),), toward=lang)
+        found = values(run(tmp_path, aligned=planted(TABLE, transform)))
         assert (found == plain) is same
 
 
 def test_averages_are_over_languages(tmp_path):
     table = TABLE | {("fr", *key[1:]): value for key, value in TABLE.items() if key[0] == "de"}
-    outcome = run(tmp_path, languages=("de", "fr"), table=table)
+    outcome = run(tmp_path, languages=("de", "fr"), aligned=planted(table))
     found = values(outcome, lang="avg")
     assert found["contextual_accuracy"] == 0.5
     assert all(metric.endswith(("accuracy", "accuracy_all")) for metric in found)
@@ -441,7 +363,7 @@ def test_predictions_recompute_to_the_scores(tmp_path, noncontextual):
                 )
                 by_direction[row["direction"]].append(row[f"correct{suffix}"])
             mean = sum(sum(right) / len(right) for right in by_direction.values()) / 2
-            assert values(outcome, split)[metric] == pytest.approx(mean)
+            assert values(outcome, split=split)[metric] == pytest.approx(mean)
 
 
 def test_predictions_name_the_word_found_out_of_context_where_it_was_asked_for(tmp_path):
@@ -467,7 +389,7 @@ def test_predictions_name_the_word_found_out_of_context_where_it_was_asked_for(t
 
 def test_one_sentence_of_the_pivot_is_one_unit_in_all_languages(tmp_path):
     table = TABLE | {("fr", *key[1:]): value for key, value in TABLE.items() if key[0] == "de"}
-    rows = run(tmp_path, languages=("de", "fr"), table=table).predictions.to_pylist()
+    rows = run(tmp_path, languages=("de", "fr"), aligned=planted(table)).predictions.to_pylist()
     assert {(row["id"], row["unit"]) for row in rows} == {
         (7, unit(["the", "dog", "Rex"])),
         (9, unit(["hound", "!"])),
@@ -521,67 +443,45 @@ def test_sentences_tell_equal_words_apart(tmp_path):
         for lang, words in (("de", src), ("en", tgt)):
             beside = axis(1) if "Rex" in words else axis(2)
             table |= {(lang, tuple(words), 0): axis(0), (lang, tuple(words), 1): beside}
-    assert (
-        values(run(tmp_path / "a", rows=rows, table=table))["contextual_accuracy"] == 0.5
-    )  # a tie: the first
-    assert (
-        values(run(tmp_path / "b", rows=rows, table=table, augmentation="sentence"))[
-            "contextual_accuracy"
-        ]
-        == 1.0
-    )
+    alone = values(run(tmp_path, rows=rows, aligned=planted(table)))
+    assert alone["contextual_accuracy"] == 0.5  # a tie: the first
+    both = values(run(tmp_path, rows=rows, aligned=planted(table), augmentation="sentence"))
+    assert both["contextual_accuracy"] == 1.0
 
 
-def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path):
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    encoder = TransformerEncoder.from_folder(tiny_bert(folder / "e", ["der", "Hund", "bellt"]))
+    return AlignedEncoder(encoder)
+
+
+def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path, bert):
     """Two sentences per side of a tiny BERT, the pivot's the same words: with CSLS off every piece
     finds itself, and specials are pairs too.
     """
-    encoder = TransformerEncoder.from_folder(tiny_bert(tmp_path / "tiny", ["der", "Hund", "bellt"]))
     rows = [(1, ["der", "Hund"], ["der", "Hund"], [(1, 0)]), (2, ["bellt"], ["bellt"], [])]
-    inputs = TaskInputs(
-        "en", {"de": artifact(tmp_path / "pairs", None, rows)}, {"de": seen(tmp_path / "seen", [])}
-    )
-    params = {"measure": "cosine", "layers": "1-2"}
-    outcomes = {
-        specials: (
-            Retrieval(Retrieval.Params(**params, specials=specials)).evaluate(
-                AlignedEncoder(encoder), ("de",), inputs, Runtime(), None
-            )
-        )
-        for specials in ("exclude", "include")
-    }
-    assert values(outcomes["exclude"])["contextual_accuracy"] == 0  # Hund, linked with der
-    found = values(outcomes["include"])
+    options = {"rows": rows, "known": (), "aligned": bert, "layers": "1-2"}
+    # Hund, linked with der
+    assert values(run(tmp_path, **options))["contextual_accuracy"] == 0
+    outcome = run(tmp_path, **options, specials="include")
+    found = values(outcome)
     assert found["contextual_accuracy_pairs"] == 5
     assert found["contextual_accuracy"] == 4 / 5
+    # Hund, and the specials of the first sentence
     assert found["noncontextual_accuracy"] == 2 / 3
-    assert (
-        found["noncontextual_accuracy_pairs"] == 3
-    )  # Hund, and the specials of the first sentence
-    assert {row["unit"] for row in outcomes["include"].predictions.to_pylist()} == {
-        unit(["der", "Hund"]),
-        unit(["bellt"]),
-    }
-    rows = [
-        row for row in outcomes["include"].predictions.to_pylist() if row["direction"] == "to_pivot"
-    ]
-    assert [
-        (row["src"], row["id"], row["src_position"], row["found"], row["found_id"]) for row in rows
-    ] == [
+    assert found["noncontextual_accuracy_pairs"] == 3
+    predicted = outcome.predictions.to_pylist()
+    assert {row["unit"] for row in predicted} == {unit(["der", "Hund"]), unit(["bellt"])}
+    names = ("src", "id", "src_position", "found", "found_id")
+    told = [tuple(row[name] for name in names) for row in predicted]
+    assert told[:5] == [
         ("Hund", 1, 1, "Hund", 1),
         ("[CLS]", 1, 2, "[CLS]", 1),
         ("[CLS]", 2, 1, "[CLS]", 2),
         ("[SEP]", 1, 3, "[SEP]", 1),
         ("[SEP]", 2, 2, "[SEP]", 2),
     ]
-    hidden = AlignedEncoder(encoder).hidden(encoder.collate(encoder.pieces([["bellt"]], "de")))
-    words = SideWords([["der", "Hund"], ["bellt"]])
-    wide, read = add_specials(
-        AlignedEncoder(encoder), words, "de", torch.zeros(3, 32), np.array([True, False, True]), "2"
-    )
-    assert read.tolist() == [True, False, True, True, True, True, True]
-    assert torch.allclose(wide[5:], hidden[2][0, [0, 2]], atol=1e-5)
-    assert wide[[0, 1, 4]].abs().sum() == 0
 
 
 def test_static_vectors_have_no_special_pieces(tmp_path):
@@ -589,3 +489,53 @@ def test_static_vectors_have_no_special_pieces(tmp_path):
         run(tmp_path, specials="include")
     with pytest.raises(ValueError, match=r"cannot be combined with `augmentation"):
         Retrieval.Params(specials="include", augmentation="sentence")
+
+
+SENTENCES = [["der", "Hund"], ["bellt"]]
+
+
+def test_specials_come_behind_the_words_of_their_sentence_and_are_linked_across():
+    """Words 0 1 | 2 on the one side and 0 | 1 2 on the other; Hund (1) is linked with dog (0), and
+    bellt (2) with barks (2).
+    """
+    src, tgt = SideWords(SENTENCES), SideWords([["dog"], ["it", "barks"]])
+    pairs = LinkedWords(
+        np.array([7, 9]), src, tgt, np.array([0, 1]), np.array([1, 2]), np.array([0, 2])
+    )
+    found = pairs.with_specials()
+    assert found.src.sentences == [["der", "Hund", "[CLS]", "[SEP]"], ["bellt", "[CLS]", "[SEP]"]]
+    assert found.tgt.sentences == [["dog", "[CLS]", "[SEP]"], ["it", "barks", "[CLS]", "[SEP]"]]
+    assert found.ids.tolist() == [7, 9]
+    assert found.row.tolist() == [0, 1, 0, 1, 0, 1]
+    assert found.src_word.tolist() == [1, 4, 2, 5, 3, 6], "words, then [CLS], then [SEP]"
+    assert found.tgt_word.tolist() == [0, 4, 1, 5, 2, 6]
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 1000])
+def test_each_sentence_gets_the_vectors_of_its_own_first_and_last_piece(
+    bert, monkeypatch, batch_tokens
+):
+    """Layers are added up, and the vectors and marks of words stay those of the words."""
+    encoder = bert.encoder
+    monkeypatch.setattr(encoder, "batch_tokens", batch_tokens)
+    vectors = torch.arange(1.0, 4.0)[:, None].expand(3, encoder.hidden_size)
+    read = np.array([True, False, True])
+    wide, wide_read = add_specials(bert, SideWords(SENTENCES), "de", vectors, read, "1-2")
+    assert wide.shape == (7, encoder.hidden_size)
+    assert wide_read.tolist() == [True, False, True, True, True, True, True]
+    assert wide[[0, 1, 4], 0].tolist() == [1, 2, 3]
+    for start, sentence in ((2, SENTENCES[0]), (5, SENTENCES[1])):
+        with torch.no_grad():
+            states = bert.hidden(encoder.collate(encoder.pieces([sentence], "de")))
+        layers = states[1][0] + states[2][0]
+        assert torch.allclose(wide[start], layers[0], atol=1e-5), f"[CLS] of {sentence}"
+        assert torch.allclose(wide[start + 1], layers[-1], atol=1e-5), f"[SEP] of {sentence}"
+        assert wide[start].abs().sum() > 0
+
+
+def test_linked_types_count_as_written_and_dictionary_entries_in_any_case(tmp_path):
+    linked = seen(tmp_path / "linked", [("Hund", "dog")]) / "types.arrow"
+    build_seen([linked], [], [[("haus", "house")]], tmp_path / "seen")
+    asked = [("Hund", "dog"), ("hund", "dog"), ("Haus", "House"), ("haus", "home")]
+    found = SeenTypes(tmp_path / "seen")
+    assert [pair in found for pair in asked] == [True, False, True, False]

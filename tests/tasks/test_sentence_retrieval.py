@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
 from raxalign.config.options import read_options
-from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.base import Outcome
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.transfer.fingerprints import unit
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
-from raxalign.train.runtime import Runtime
+from tests.tasks.outcomes import evaluated, static, values, write_dataset
 from tests.tiny import tiny_bert
 
 SPACES = {
@@ -32,46 +27,16 @@ SPACES = {
 ROWS = [(10, ["a"], ["A"]), (20, ["b"], ["B"]), (30, ["c"], ["C"]), (40, ["a", "?"], ["A"])]
 
 
-def run(
-    tmp_path: Path,
-    *,
-    rows: Sequence[tuple[int, list[str], list[str]]] = ROWS,
-    dev: int = 0,
-    transforms=(),
-    languages=("de",),
-    **params,
-) -> Outcome:
-    schema = pa.schema(
-        [("id", pa.int64()), ("src", pa.list_(pa.string())), ("tgt", pa.list_(pa.string()))]
-    )
+def run(tmp_path: Path, *, rows=ROWS, dev=0, transforms=(), languages=("de",), **params) -> Outcome:
     for name, part in (("data", rows), *([("dev", rows[:dev])] if dev else [])):
-        with DatasetWriter(tmp_path / name, schema, {}) as writer:
-            writer.write(
-                {key: [row[i] for row in part] for i, key in enumerate(("id", "src", "tgt"))}
-            )
-    spaces = {
-        lang: Space(list(words), np.array(list(words.values()), np.float32))
-        for lang, words in SPACES.items()
-    }
-    aligned = AlignedEncoder(
-        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Lookup("keep", "none")), transforms
-    )
-    inputs = TaskInputs(pivot="en", bitext=dict.fromkeys(languages, tmp_path))
-    return SentenceRetrieval(SentenceRetrieval.Params(**params)).evaluate(
-        aligned, tuple(languages), inputs, Runtime(), None
-    )
+        ids, src, tgt = ([row[i] for row in part] for i in range(3))
+        write_dataset(tmp_path / name, id=ids, src=src, tgt=tgt)
+    bitext = dict.fromkeys(languages, tmp_path)
+    return evaluated(task(**params), static(SPACES, transforms), languages, bitext=bitext)
 
 
 def task(**params: object) -> SentenceRetrieval:
     return SentenceRetrieval(SentenceRetrieval.Params.model_validate(params))
-
-
-def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[str, float]:
-    return {
-        score.metric: score.value
-        for score in outcome.scores
-        if (score.lang, score.split) == (lang, split)
-    }
 
 
 def test_all_values_by_hand(tmp_path: Path) -> None:
@@ -91,15 +56,8 @@ def test_all_values_by_hand(tmp_path: Path) -> None:
     rows = outcome.predictions.to_pylist()
     assert [row["found_id"] for row in rows if row["direction"] == "from_pivot"] == [10, 20, 10, 10]
     assert [row["correct"] for row in rows] == [True, True, False, True, True, True, False, False]
-    assert rows[3] == {
-        "lang": "de-en",
-        "split": "test",
-        "direction": "to_pivot",
-        "id": 40,
-        "unit": unit(["A"]),
-        "found_id": 10,
-        "correct": True,
-    }
+    named = {"lang": "de-en", "split": "test", "direction": "to_pivot", "unit": unit(["A"])}
+    assert rows[3] == {**named, "id": 40, "found_id": 10, "correct": True}
 
 
 @pytest.mark.parametrize(
@@ -116,9 +74,8 @@ def test_queries_of_one_side_are_its_direction_alone(
     # of n sentences with a share p of right ones the variance of the mean is p (1 - p) / (n - 1)
     assert found["accuracy_stderr"] == pytest.approx(math.sqrt(expected * (1 - expected) / 3))
     assert set(outcome.predictions["direction"].to_pylist()) == {direction}
-    same = SentenceRetrieval.samples(outcome.predictions, [("de-en", "accuracy", "test")])[
-        "de-en", "accuracy", "test"
-    ]
+    name = ("de-en", "accuracy", "test")
+    same = SentenceRetrieval.samples(outcome.predictions, [name])[name]
     assert same is not None
     assert same.value == pytest.approx(expected)
     assert len(same.units) == 3  # A stands twice
@@ -131,12 +88,8 @@ def test_xtreme_reads_block_8_by_the_pivots_sentences() -> None:
     states = list(range(13))  # 0: the embeddings
     xtreme = task(profile="xtreme").resolved()
     assert xtreme["layers"] == str(states[-12:][7])
-    assert (xtreme["pooling"], xtreme["specials"], xtreme["measure"], xtreme["queries"]) == (
-        "mean",
-        "include",
-        "cosine",
-        "pivot",
-    )
+    chosen = [xtreme[name] for name in ("pooling", "specials", "measure", "queries")]
+    assert chosen == ["mean", "include", "cosine", "pivot"]
     assert task(profile="xtreme").canonical() == task(layers="8", queries="pivot").canonical()
     assert task(profile="xtreme", layers="14").resolved() == {**xtreme, "layers": "14"}
     assert task(profile="none").canonical() == task().canonical()
@@ -208,17 +161,11 @@ def test_poolings_are_the_mean_with_or_without_special_pieces_or_the_first_piece
 
 
 def test_a_sentence_of_nothing_that_is_read_says_so(encoder: TransformerEncoder) -> None:
-    vectors, read = sentence_vectors(
-        AlignedEncoder(encoder),
-        [["\u200b"], ["der"]],
-        "de",
-        SentenceReading("last", "mean", specials=False),
-    )
+    aligned, how = AlignedEncoder(encoder), SentenceReading("last", "mean", specials=False)
+    vectors, read = sentence_vectors(aligned, [["\u200b"], ["der"]], "de", how)
     assert read.tolist() == [False, True]
     assert vectors[0].abs().sum() == 0
-    assert sentence_vectors(
-        AlignedEncoder(encoder), [], "de", SentenceReading("last", "mean", specials=True)
-    )[0].shape == (0, 32)
+    assert sentence_vectors(aligned, [], "de", how)[0].shape == (0, 32)
 
 
 def test_static_vectors_have_no_first_piece(tmp_path: Path) -> None:

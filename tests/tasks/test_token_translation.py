@@ -1,5 +1,5 @@
 """Token translation: counts and BLEU by hand and against sacrebleu, the shift against blocks run
-one by one, what dev chooses.
+one by one, what dev chooses, and what is read and kept of XNLI's sentences.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pyarrow.compute as pc
 import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
@@ -16,15 +15,16 @@ from sacrebleu.metrics.bleu import BLEU
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.errors import RaxalignError
+from raxalign.errors import DataError, RaxalignError
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.token_translation import TokenTranslation
 from raxalign.tasks.transfer.fingerprints import unit
 from raxalign.tasks.translation.counts import TokenCounts, count, sacrebleu1
+from raxalign.tasks.translation.sentences import XnliFiles, XnliSentences
 from raxalign.tasks.translation.shifts import Shift, stream_of, translate
-from raxalign.train.runtime import Runtime
 from tests.methods.planted import write_text
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
+from tests.tasks.outcomes import evaluated, values
 
 
 def ids(*sentences: list[int]) -> list[np.ndarray]:
@@ -39,14 +39,9 @@ def test_convert_rate_and_bleu_by_hand() -> None:
     reference.
     """
     found = count(ids([4, 4, 3, 9], [1, 5]), ids([4, 3, 5, 5, 5], [5, 4, 4]), {1, 2, 3}, {3, 4, 5})
+    counts = {"tokens": [4, 2], "reference": [5, 3], "matches": [2, 1]}
     rows = {name: values.tolist() for name, values in found.columns().items()}
-    assert rows == {
-        "tokens": [4, 2],
-        "reference": [5, 3],
-        "matches": [2, 1],
-        "converted": [2, 1],
-        "shared": [1, 0],
-    }
+    assert rows == {**counts, "converted": [2, 1], "shared": [1, 0]}
     assert found.convert_rate() == 3 / 5
     assert found.bleu1() == pytest.approx(math.exp(1 - 8 / 6) * 3 / 6, abs=1e-12)
 
@@ -96,6 +91,10 @@ def encoder(root: Path) -> TransformerEncoder:
     return toy_encoder(root / "encoder")
 
 
+def task(**params: object) -> TokenTranslation:
+    return TokenTranslation(TokenTranslation.Params.model_validate(params))
+
+
 def inputs(root: Path, languages: tuple[str, ...] = ("de",)) -> TaskInputs:
     text = {lang: root / f"text-{lang}" for lang in (*languages, "en")}
     return TaskInputs("en", bitext={lang: root / lang for lang in languages}, text=text)
@@ -104,16 +103,8 @@ def inputs(root: Path, languages: tuple[str, ...] = ("de",)) -> TaskInputs:
 def run(
     root: Path, aligned: AlignedEncoder, languages: tuple[str, ...] = ("de",), **params: object
 ) -> Outcome:
-    task = TokenTranslation(TokenTranslation.Params.model_validate(params))
-    return task.evaluate(aligned, languages, inputs(root, languages), Runtime(), None)
-
-
-def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[str, float]:
-    return {
-        score.metric: score.value
-        for score in outcome.scores
-        if (score.lang, score.split) == (lang, split)
-    }
+    given = inputs(root, languages)
+    return evaluated(task(**params), aligned, languages, bitext=given.bitext, text=given.text)
 
 
 def translated(
@@ -300,50 +291,17 @@ def test_metrics_come_from_the_stored_counts(root: Path, encoder: TransformerEnc
     assert {(row["id"], row["unit"]) for row in table.to_pylist() if row["split"] == "dev"} == set(
         expected.items()
     )
-    part = table.filter(
-        pc.and_(
-            pc.equal(table["lang"], "en-fr"),
-            pc.and_(
-                pc.equal(table["layer"], 2),
-                pc.and_(pc.equal(table["alpha"], 3.0), pc.equal(table["split"], "dev")),
-            ),
-        )
-    )
-    sums: dict[str, int] = {
-        name: sum(part[name].to_pylist())
-        for name in ("tokens", "reference", "matches", "converted", "shared")
-    }
+    chosen = {"lang": "en-fr", "layer": 2, "alpha": 3.0, "split": "dev"}
+    part = [row for row in table.to_pylist() if row.items() >= chosen.items()]
+    names = ("tokens", "reference", "matches", "converted", "shared")
+    sums = {name: sum(row[name] for row in part) for name in names}
     found = values(outcome, "en-fr", "dev")
     penalty = math.exp(min(0.0, 1 - sums["reference"] / sums["tokens"]))
     assert found["layer2_alpha3_bleu1"] == pytest.approx(
         penalty * sums["matches"] / sums["tokens"], abs=1e-12
     )
-    assert found["layer2_alpha3_convert_rate"] == sums["converted"] / (
-        sums["tokens"] - sums["shared"]
-    )
-
-
-def test_predictions_are_samples_of_every_score(root: Path, encoder: TransformerEncoder) -> None:
-    outcome = run(root, AlignedEncoder(encoder), layers="1-2", alpha=[1, 2])
-    scores = [
-        score
-        for score in outcome.scores
-        if score.lang != "avg" and not score.metric.endswith("sacrebleu")
-    ]
-    wanted = [(score.lang, score.metric, score.split) for score in scores]
-    assert any(metric == "bleu1" for _, metric, _ in wanted)
-    assert outcome.predictions is not None
-    for score, found in zip(
-        scores, TokenTranslation.samples(outcome.predictions, wanted).values(), strict=True
-    ):
-        assert found is not None
-        assert found.value == pytest.approx(score.value)
-    assert (
-        TokenTranslation.samples(outcome.predictions, [("de-en", "bleu1_sacrebleu", "test")])[
-            "de-en", "bleu1_sacrebleu", "test"
-        ]
-        is None
-    )
+    asked = sums["tokens"] - sums["shared"]
+    assert found["layer2_alpha3_convert_rate"] == sums["converted"] / asked
 
 
 def test_inside_transforms_flow_into_means_and_translations(
@@ -386,10 +344,9 @@ def test_without_dev_several_points_have_no_best_and_one_point_is_it(
     root: Path, encoder: TransformerEncoder, tmp_path: Path
 ) -> None:
     write_pairs(tmp_path / "de" / "data", toy_rows(3))
-    given = TaskInputs("en", bitext={"de": tmp_path / "de"}, text=inputs(root).text)
+    given = {"bitext": {"de": tmp_path / "de"}, "text": inputs(root).text}
     for alpha, there in (((1.0, 2.0), False), ((2.0,), True)):
-        task = TokenTranslation(TokenTranslation.Params(alpha=alpha))
-        outcome = task.evaluate(AlignedEncoder(encoder), ("de",), given, Runtime(), None)
+        outcome = evaluated(task(alpha=alpha), AlignedEncoder(encoder), **given)
         assert ("bleu1" in values(outcome)) is there
         assert outcome.notes["de-en"]["chosen_on"] is None  # type: ignore[index]
 
@@ -397,25 +354,17 @@ def test_without_dev_several_points_have_no_best_and_one_point_is_it(
 def test_text_without_words_is_an_error(
     root: Path, encoder: TransformerEncoder, tmp_path: Path
 ) -> None:
-    given = TaskInputs(
-        "en",
-        bitext={"de": root / "de"},
-        text={"en": root / "text-en", "de": write_text(tmp_path / "none", [[]])},
-    )
+    text = {"en": root / "text-en", "de": write_text(tmp_path / "none", [[]])}
     with pytest.raises(RaxalignError, match="text of de has no word"):
-        TokenTranslation(TokenTranslation.Params()).evaluate(
-            AlignedEncoder(encoder), ("de",), given, Runtime(), None
-        )
+        evaluated(task(), AlignedEncoder(encoder), bitext={"de": root / "de"}, text=text)
 
 
 def test_params_that_say_the_same_have_one_identity() -> None:
-    def canonical(**params: object) -> dict[str, object]:
-        return TokenTranslation(TokenTranslation.Params.model_validate(params)).canonical()
-
-    assert canonical(alpha=[1]) == canonical(alpha=1.0)
-    assert canonical(rows="sentences", block_size=3) == canonical(rows="sentences")
-    assert canonical(block_size=3) != canonical()
-    assert not TokenTranslation(TokenTranslation.Params()).has_chance()
+    assert task(alpha=[1]).canonical() == task(alpha=1.0).canonical()
+    sentences = task(rows="sentences")
+    assert task(rows="sentences", block_size=3).canonical() == sentences.canonical()
+    assert task(block_size=3).canonical() != task().canonical()
+    assert not task().has_chance()
 
 
 @pytest.mark.parametrize(
@@ -424,3 +373,137 @@ def test_params_that_say_the_same_have_one_identity() -> None:
 def test_points_that_are_none_are_refused(params: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"alpha|layers"):
         TokenTranslation.Params.model_validate(params)
+
+
+ROWS = {
+    "en": [("house red", "old", "neutral"), ("house red", "dog", "neutral"), ("dog", "red", "0")],
+    "de": [("haus rot", "alt", "neutral"), ("haus rot", "hund", "1"), ("hund", "rot", "0")],
+}
+
+
+@pytest.fixture(scope="module")
+def xnli(root: Path) -> Path:
+    """The same encoder and text, with files of XNLI."""
+    for lang, rows in ROWS.items():
+        write(root / f"test-{lang}.tsv", rows)
+        write(root / f"dev-{lang}.tsv", rows[:2])
+    return root
+
+
+def write(path: Path, rows: list[tuple[str, str, str]]) -> None:
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def of_xnli(root: Path, **params: object) -> TokenTranslation:
+    data = {split: str(root / f"{split}-{{lang}}.tsv") for split in ("dev", "test")}
+    return task(**{"data": data, "alpha": [1, 2], **params})
+
+
+def translated_xnli(root: Path, encoder: TransformerEncoder, **params: object) -> Outcome:
+    aligned, text = AlignedEncoder(encoder), inputs(root).text
+    return evaluated(of_xnli(root, **params), aligned, text=text)
+
+
+def test_a_row_is_one_sentence_and_pairs_of_one_premise_are_one_unit(
+    xnli: Path, encoder: TransformerEncoder
+) -> None:
+    found = translated_xnli(xnli, encoder)
+    chosen = {"split": "test", "alpha": 1}
+    test = [row for row in found.predictions.to_pylist() if row.items() >= chosen.items()]
+    forward = [row for row in test if row["lang"] == "de-en"]
+    pieces = [
+        len(row.ids) - 2
+        for row in encoder.pieces(
+            [["haus", "rot", "alt"], ["haus", "rot", "hund"], ["hund", "rot"]], "de"
+        )
+    ]
+    assert [row["tokens"] for row in forward] == pieces
+    assert forward[0]["premise"] == forward[1]["premise"] != forward[2]["premise"]
+    assert {row["premise"] for row in test if row["lang"] == "en-de"} == {
+        row["premise"] for row in forward
+    }
+    (sample,) = TokenTranslation.samples(
+        found.predictions, [("de-en", "layer3_alpha1_bleu1", "test")]
+    ).values()
+    assert sample is not None
+    assert len(sample.units) == 2
+
+
+def test_the_first_test_sentences_keep_their_texts_and_no_others(
+    xnli: Path, encoder: TransformerEncoder
+) -> None:
+    rows = translated_xnli(xnli, encoder, samples=1).predictions.to_pylist()
+    kept = [row for row in rows if row["source_text"] is not None]
+    assert {(row["split"], row["id"]) for row in kept} == {("test", 1)}
+    assert {(row["lang"], row["source_text"], row["reference_text"]) for row in kept} == {
+        ("de-en", "haus rot alt", "house red old"),
+        ("en-de", "house red old", "haus rot alt"),
+    }
+    assert len(kept) == 2 * 2  # directions, weights
+    assert all(row["output_text"] for row in kept)
+    assert "source_text" not in translated_xnli(xnli, encoder).predictions.column_names
+
+
+def test_vocabularies_are_counted_without_special_pieces_and_shared_with_the_pivot(
+    xnli: Path, encoder: TransformerEncoder
+) -> None:
+    counts = {
+        (score.lang, score.metric): score.value
+        for score in translated_xnli(xnli, encoder).scores
+        if score.metric.endswith("_count") and score.split == "test"
+    }
+    own = {
+        lang: {
+            int(piece)
+            for row in encoder.pieces([f"{a} {b}".split() for a, b, _ in rows], lang)
+            for piece in row.ids[1:-1]
+        }
+        - set(encoder.tokenizer.all_special_ids)
+        for lang, rows in ROWS.items()
+    }
+    assert counts == {
+        ("de", "vocabulary_count"): len(own["de"]),
+        ("en", "vocabulary_count"): len(own["en"]),
+        ("de", "shared_count"): len(own["de"] & own["en"]),
+        ("en", "shared_count"): len(own["en"]),
+    }
+
+
+def test_rows_that_are_not_parallel_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    write(tmp_path / "test-en.tsv", ROWS["en"])
+    write(tmp_path / "test-de.tsv", ROWS["de"][:2])
+    write(tmp_path / "test-fr.tsv", [("rouge", "chien", "2"), *ROWS["de"][1:]])
+    given = of_xnli(tmp_path, data={"test": str(tmp_path / "test-{lang}.tsv")})
+    faults = {
+        found.path.stem: [str(fault) for fault in found.faults]
+        for found in given.read_files(("de", "fr"), "en")
+    }
+    assert faults["test-en"] == []
+    assert "2 rows, but the pivot has 3" in faults["test-de"][0]
+    assert "labelled contradiction, but neutral in line 1 of the pivot" in faults["test-fr"][0]
+    reader = XnliSentences(XnliFiles(test=str(tmp_path / "test-{lang}.tsv")), "", "main")
+    with pytest.raises(DataError, match="not parallel"):
+        reader.read("test", "de", TaskInputs("en"))
+
+
+def test_data_enters_the_key_by_what_is_read_and_the_default_enters_none(root: Path) -> None:
+    plain = TokenTranslation(TokenTranslation.Params())
+    assert plain.canonical().keys().isdisjoint({"data", "samples", "dataset", "revision"})
+    assert plain.needs().bitext
+    assert plain.sources("de", "en") == {}
+    assert of_xnli(root).canonical()["data"] == {}
+    assert not of_xnli(root).needs().bitext
+    assert {
+        name: str(source.path) for name, source in of_xnli(root).sources("de", "en").items()
+    } == {
+        "dev": str(root / "dev-de.tsv"),
+        "test": str(root / "test-de.tsv"),
+        "pivot_dev": str(root / "dev-en.tsv"),
+        "pivot_test": str(root / "test-en.tsv"),
+    }
+    hub = TokenTranslation(TokenTranslation.Params(data="xnli", revision="c" * 40))
+    assert {name: source.name for name, source in hub.sources("de", "en").items()} == {
+        "hub": f"hub:facebook/xnli/de@{'c' * 40}",
+        "pivot_hub": f"hub:facebook/xnli/en@{'c' * 40}",
+    }
+    assert hub.fetch("de", "en", root)[f"hub:facebook/xnli/de@{'c' * 40}"] == "c" * 40

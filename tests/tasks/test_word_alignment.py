@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Lookup, Space, StaticEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.pairing.gold import count_links, read_gold
 from raxalign.pairing.pharaoh import read_links
 from raxalign.similarity import mutual_nearest
-from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.base import Outcome
 from raxalign.tasks.vectors.gold_links import GoldPairs
 from raxalign.tasks.word_alignment import WordAlignment, softmax_links
-from raxalign.train.runtime import Runtime
+from tests.tasks.outcomes import evaluated, static, values
 from tests.tiny import tiny_bert
 
 SPACES = {
@@ -30,31 +28,13 @@ TEXT = "a b c ||| B A C\na ? ||| A\n"
 GOLD = "0-1 1p0 2-2\n0-0 1-0\n"
 
 
-def run(
-    tmp_path: Path,
-    *,
-    text: str = TEXT,
-    gold: str = GOLD,
-    splits=("test",),
-    languages=("de",),
-    transforms=(),
-    **params,
-) -> Outcome:
+def run(tmp_path: Path, *, text=TEXT, gold=GOLD, transforms=(), **options) -> Outcome:
     for name, content in (("text", text), ("links", gold)):
         (tmp_path / name).write_text(content, encoding="utf-8")
-    spaces = {
-        lang: Space(list(words), np.array(list(words.values()), np.float32))
-        for lang, words in SPACES.items()
-    }
-    aligned = AlignedEncoder(
-        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Lookup("keep", "none")), transforms
-    )
-    return evaluate(aligned, tmp_path, splits, languages, **params)
+    return evaluate(static(SPACES, transforms), tmp_path, **options)
 
 
-def evaluate(
-    aligned: AlignedEncoder, folder: Path, splits=("test",), languages=("de",), **params
-) -> Outcome:
+def evaluate(aligned, folder: Path, splits=("test",), languages=("de",), **params) -> Outcome:
     data = {split: {"text": "text", "links": "links"} for split in splits}
     files = {
         f"{split}_{kind}": dict.fromkeys(languages, folder / kind)
@@ -62,15 +42,7 @@ def evaluate(
         for kind in ("text", "links")
     }
     task = WordAlignment(WordAlignment.Params.model_validate({"data": data, **params}))
-    return task.evaluate(aligned, tuple(languages), TaskInputs("en", files=files), Runtime(), None)
-
-
-def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[str, float]:
-    return {
-        score.metric: score.value
-        for score in outcome.scores
-        if (score.lang, score.split) == (lang, split)
-    }
+    return evaluated(task, aligned, languages, files=files)
 
 
 def test_all_values_by_hand(tmp_path: Path) -> None:
@@ -84,13 +56,8 @@ def test_all_values_by_hand(tmp_path: Path) -> None:
     assert found["recall"] == pytest.approx(1 / 4)
     assert found["f1"] == pytest.approx(2 * (2 / 3) * (1 / 4) / (2 / 3 + 1 / 4))
     assert found["alignment_error_rate"] == pytest.approx(1 - (1 + 2) / (3 + 4))
-    assert outcome.notes["de-en"]["test"] == {
-        "sentences": 2,
-        "links": 3,
-        "sure": 4,
-        "possible": 5,
-        "words_unread": 1,
-    }
+    counts = {"sentences": 2, "links": 3, "sure": 4, "possible": 5, "words_unread": 1}
+    assert outcome.notes["de-en"]["test"] == counts
     rows = outcome.predictions.to_pylist()
     assert [row["links"] for row in rows] == ["1-0 2-1", "0-0"]
     counts = {"n_right": 1, "n_right_sure": 0, "n_gold": 2, "n_predicted": 2, "n_wrong": 3}
@@ -98,31 +65,23 @@ def test_all_values_by_hand(tmp_path: Path) -> None:
 
 
 def test_predictions_recompute_to_the_scores(tmp_path: Path) -> None:
-    outcome = run(tmp_path)
-    for metric in ("precision", "recall", "alignment_error_rate"):
-        name = ("de-en", metric, "test")
-        assert WordAlignment.samples(outcome.predictions, [name])[name].value == pytest.approx(
-            values(outcome)[metric]
-        )
-    sure = run(tmp_path, gold="0-1 1-0 2-2\n0-0 1-0\n")
-    assert values(sure)["f1"] == pytest.approx(1 - values(sure)["alignment_error_rate"])
-    assert WordAlignment.samples(sure.predictions, [("de-en", "f1", "test")])[
-        "de-en", "f1", "test"
-    ].value == pytest.approx(values(sure)["f1"])
+    for gold in (GOLD, "0-1 1-0 2-2\n0-0 1-0\n"):
+        outcome = run(tmp_path, gold=gold)
+        found = values(outcome)
+        for metric in ("precision", "recall", "alignment_error_rate", "f1"):
+            name = ("de-en", metric, "test")
+            sample = WordAlignment.samples(outcome.predictions, [name])[name]
+            assert sample.value == pytest.approx(found[metric])
+    assert found["f1"] == pytest.approx(1 - found["alignment_error_rate"])  # all links are sure
 
 
 def test_the_links_that_were_found_score_the_same_as_a_file(tmp_path: Path) -> None:
     outcome = run(tmp_path)
-    (tmp_path / "found").write_text(
-        "".join(f"{line}\n" for line in outcome.predictions["links"].to_pylist()), encoding="utf-8"
-    )
+    lines = "".join(f"{line}\n" for line in outcome.predictions["links"].to_pylist())
+    (tmp_path / "found").write_text(lines, encoding="utf-8")
     gold = read_gold(tmp_path / "links", "pharaoh")
-    assert (
-        count_links(read_links(tmp_path / "found"), gold.sure, gold.possible).scores()[
-            "alignment_error_rate"
-        ]
-        == values(outcome)["alignment_error_rate"]
-    )
+    counts = count_links(read_links(tmp_path / "found"), gold.sure, gold.possible)
+    assert counts.scores() == values(outcome)
 
 
 def test_mutual_neighbours_by_cosine() -> None:
@@ -170,27 +129,13 @@ def test_softmax_links_words_with_a_share_above_the_threshold_in_both_directions
 
 def test_the_sides_may_be_swapped_and_counted_from_one(tmp_path: Path) -> None:
     straight = values(run(tmp_path))
-    assert (
-        values(
-            run(
-                tmp_path,
-                text="B A C ||| a b c\nA ||| a ?\n",
-                gold="2-1 1p2 3-3\n1-1 1-2\n",
-                first=1,
-                swap=True,
-            )
-        )
-        == straight
-    )
+    files = {"text": "B A C ||| a b c\nA ||| a ?\n", "gold": "2-1 1p2 3-3\n1-1 1-2\n"}
+    assert values(run(tmp_path, **files, first=1, swap=True)) == straight
 
 
 def test_naacl_annotates_some_lines_of_the_text(tmp_path: Path) -> None:
-    outcome = run(
-        tmp_path,
-        text="c ||| C\n" + TEXT,
-        gold="2 1 2 S\n2 2 1 P\n2 3 3\n3 1 1\n3 2 1\n",
-        format="naacl",
-    )
+    gold = "2 1 2 S\n2 2 1 P\n2 3 3\n3 1 1\n3 2 1\n"
+    outcome = run(tmp_path, text="c ||| C\n" + TEXT, gold=gold, format="naacl")
     assert outcome.predictions["id"].to_pylist() == [1, 2]
     assert values(outcome) == values(run(tmp_path))
 
@@ -257,18 +202,12 @@ def test_an_encoder_reads_the_words_of_the_gold_text_as_they_stand(tmp_path: Pat
         tiny_bert(tmp_path / "bert", [*words, "don", "x", "y", "t", ".", "'"])
     )
     outcome = evaluate(AlignedEncoder(encoder), tmp_path, layers="0-2")
-    assert values(outcome) == {
-        "f1": 1.0,
-        "precision": 1.0,
-        "recall": 1.0,
-        "alignment_error_rate": 0.0,
-    }
-    (tmp_path / "text").write_text(
-        f"{'z ' * 70}||| {'z ' * 70}\n", encoding="utf-8"
-    )  # the encoder has 64 positions
-    assert (
-        evaluate(AlignedEncoder(encoder), tmp_path).notes["de-en"]["test"]["words_unread"] == 2 * 8
-    )
+    right = dict.fromkeys(("f1", "precision", "recall"), 1.0)
+    assert values(outcome) == {**right, "alignment_error_rate": 0.0}
+    long = "z " * 70  # the encoder has 64 positions
+    (tmp_path / "text").write_text(f"{long}||| {long}\n", encoding="utf-8")
+    outcome = evaluate(AlignedEncoder(encoder), tmp_path)
+    assert outcome.notes["de-en"]["test"]["words_unread"] == 2 * 8
 
 
 def test_only_blanks_and_tabs_divide_the_words_of_the_gold_text_as_links_count_them(

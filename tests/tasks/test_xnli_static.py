@@ -9,7 +9,7 @@ import torch
 from raxalign.caveats import collecting
 from raxalign.corpora.phrases.rows import read
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import JointSpace, Lookup, Space, StaticEncoder
+from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification.model import WordClassifier
@@ -39,14 +39,14 @@ def space(words, seed, same=None):
     vectors = {word: rng.normal(size=WIDTH).astype(np.float32) for word in words}
     for word, other in (same or {}).items():
         vectors[word] = vectors[other]
-    return Space(list(vectors), np.stack(list(vectors.values())))
+    return VectorSpace(list(vectors), np.stack(list(vectors.values())))
 
 
 JOINT = space(WORDS, 0, dict(zip(ANSWERS["de"], ANSWERS["en"], strict=True)))
 
 
-def encoder(spaces):
-    return StaticEncoder(spaces, WIDTH, Lookup("keep", "none"))
+def encoder(spaces, languages=None):
+    return StaticEncoder(spaces, WIDTH, Lookup("keep", "none"), languages=languages)
 
 
 def run(tmp_path, aligned, given, *, name="tuned", start=None, **params):
@@ -58,7 +58,7 @@ def run(tmp_path, aligned, given, *, name="tuned", start=None, **params):
 
 
 def test_what_is_learnt_in_the_pivot_transfers_through_a_joint_space_alone(tmp_path, files):
-    joint = AlignedEncoder(encoder(JointSpace(("de", "en"), JOINT)))
+    joint = AlignedEncoder(encoder({"joint": JOINT}, ("de", "en")))
     separate = AlignedEncoder(encoder({"en": JOINT, "de": space(WORDS, 1)}))
     found = values(run(tmp_path, joint, files, name="joint"))
     assert found["en", "test"] > 0.9
@@ -71,7 +71,7 @@ def test_what_is_learnt_in_the_pivot_transfers_through_a_joint_space_alone(tmp_p
 def test_transforms_apply_to_the_words_of_their_language(tmp_path, files):
     """German vectors are turned; the readout turns them back."""
     turn = np.linalg.qr(np.random.default_rng(2).normal(size=(WIDTH, WIDTH)))[0].astype(np.float32)
-    turned = encoder({"en": JOINT, "de": Space(JOINT.words, JOINT.vectors_VH @ turn)})
+    turned = encoder({"en": JOINT, "de": VectorSpace(JOINT.words, JOINT.vectors_VH @ turn)})
     back = Transform("de", 0, steps=(Affine(weight=torch.from_numpy(turn.T.copy())),))
     plain = AlignedEncoder(turned)
     before = values(run(tmp_path, plain, files, name="plain"))
@@ -83,7 +83,7 @@ def test_transforms_apply_to_the_words_of_their_language(tmp_path, files):
 
 
 def test_predictions_recompute_to_the_scores_and_one_seed_gives_one_result(tmp_path, files):
-    aligned = AlignedEncoder(encoder(JointSpace(("de", "en"), JOINT)))
+    aligned = AlignedEncoder(encoder({"joint": JOINT}, ("de", "en")))
     outcome = run(tmp_path, aligned, files)
     assert outcome.predictions.equals(run(tmp_path, aligned, files, name="again").predictions)
     for lang, n in (("en", 33), ("de", 33)):
@@ -97,7 +97,7 @@ def test_predictions_recompute_to_the_scores_and_one_seed_gives_one_result(tmp_p
 
 
 def test_the_vectors_are_not_trained_and_every_epoch_can_be_chosen(tmp_path, files):
-    static = encoder(JointSpace(("de", "en"), JOINT))
+    static = encoder({"joint": JOINT}, ("de", "en"))
     before = JOINT.vectors_VH.copy()
     outcome = run(tmp_path, AlignedEncoder(static), files, selection="mean-dev", epochs=3)
     assert np.array_equal(before, JOINT.vectors_VH)
@@ -127,7 +127,7 @@ def phrasebook_space():
         counts.append(rows)
     en = np.random.default_rng(0).normal(size=(len(words[0]), 96)).astype(np.float32)
     de = np.linalg.lstsq(counts[1], counts[0] @ en, rcond=1e-3)[0].astype(np.float32)
-    return {"en": Space(words[0], en), "de": Space(words[1], de)}
+    return {"en": VectorSpace(words[0], en), "de": VectorSpace(words[1], de)}
 
 
 def test_the_phrasebook_is_learnt_above_chance_and_transfers_in_a_space_made_of_parallel_text(
@@ -151,7 +151,7 @@ def test_the_phrasebook_is_learnt_above_chance_and_transfers_in_a_space_made_of_
 
 
 def test_texts_are_divided_as_corpora_are_and_unknown_words_are_reported():
-    static = encoder({"en": Space(["dog", "."], np.eye(2, WIDTH, dtype=np.float32))})
+    static = encoder({"en": VectorSpace(["dog", "."], np.eye(2, WIDTH, dtype=np.float32))})
     model = WordClassifier(AlignedEncoder(static), (2, 8, 3), dropout=0.1, seed=0).eval()
     rows = model.rows([[["a", "dog."]], [["cat"]]], ["en", "en"])
     assert rows[0].texts == (("en", ["a", "dog", "."]), ("en", ["cat"]))

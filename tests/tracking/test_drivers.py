@@ -14,7 +14,7 @@ import pytest
 from raxalign.store import drivers as store
 from raxalign.store.alive import maker_name
 from raxalign.store.storage import Storage
-from raxalign.tracking.drivers import PREFIX, SILENCE, Driver, this_driver
+from raxalign.tracking.drivers import SILENCE, Driver, this_driver
 
 HERE = Driver(maker_name())
 
@@ -82,17 +82,3 @@ def test_a_driver_whose_clock_is_wrong_lives_and_dies_as_others_do(
 def test_a_storage_that_cannot_be_written_has_no_clock(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert this_driver(Storage(str(tmp_path / "file"))).lead == 0.0
-
-
-def test_signs_are_told_apart_by_tags_and_other_tags_are_no_signs() -> None:
-    gone = Driver("beefbeef-1-1")
-    tags = {
-        "raxalign.key": "grid:x",
-        HERE.tag: HERE.sign(),
-        f"{PREFIX}near": elsewhere(0),
-        gone.tag: elsewhere(SILENCE + 1),
-    }
-    assert gone.tag == "raxalign.driver.beefbeef-1-1"
-    assert HERE.living(tags) == [f"{PREFIX}near"]
-    assert gone.living(tags) == [HERE.tag, f"{PREFIX}near"]
-    assert HERE.dead(tags) == [gone.tag]

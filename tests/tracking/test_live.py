@@ -35,7 +35,7 @@ def site(tmp_path, plan):
 
 
 def runs(recorder: Recorder) -> dict[str, object]:
-    return recorder._runs.all()
+    return recorder._runs.load()
 
 
 def run_of(recorder: Recorder, trial):
@@ -71,7 +71,7 @@ def test_a_trial_takes_three_requests_and_none_to_look_for_it(site, monkeypatch)
 
         monkeypatch.setattr(recorder._client, name, counted)
     recorder.take([Event(plan.trials[1]), Event(plan.trials[1], ended=True)])
-    assert asked == {"get_run": 1, "create_run": 1, "log_batch": 1, "set_terminated": 1}
+    assert asked == {"create_run": 1, "log_batch": 1, "set_terminated": 1}
 
 
 def test_attempts_are_counted_and_an_error_goes_when_the_trial_succeeds(site) -> None:
@@ -98,29 +98,13 @@ def test_a_trial_that_a_search_suggested_is_below_the_run_of_the_grid(site) -> N
     assert not [key for key in found if key.startswith("cell:")]
 
 
-def test_a_trial_that_another_driver_has_brought_is_not_made_again(site, tmp_path) -> None:
-    plan, recorder = site
-    other = Recorder(plan, target(tmp_path))
-    other._driver = other._known._driver = replace(other._driver, name="0badcafe-1-1")
-    other.open()
-    other.take([Event(plan.trials[0], ended=True)])
-    recorder.take([Event(plan.trials[0]), Event(plan.trials[0], ended=True)])
-    found = recorder._client.search_runs([recorder._runs._experiment], max_results=100)
-    kinds = Counter(run.data.tags["raxalign.kind"] for run in found)
-    assert kinds == {"grid": 1, "cell": 1, "trial": 1}
-    history = recorder._client.get_metric_history(
-        run_of(recorder, plan.trials[0]).id, "retrieval/de-en/contextual_accuracy"
-    )
-    assert len(history) == 1
-
-
-def test_runs_of_an_older_layout_are_folded_below_their_cells_at_the_end(site) -> None:
+def test_a_run_of_an_older_layout_is_folded_below_its_cell_when_its_trial_ends_again(site) -> None:
     plan, recorder = site
     recorder.take([Event(plan.trials[0], ended=True)])
     trial = run_of(recorder, plan.trials[0])
     grid = runs(recorder)["grid:small"]
     recorder._client.set_tag(trial.id, "mlflow.parentRunId", grid.id)
-    recorder.close()
+    recorder.take([Event(plan.trials[0], ended=True)])
     found = runs(recorder)
     (cell,) = (run for key, run in found.items() if key.startswith("cell:"))
     assert found[f"trial:{plan.trials[0].key}"].tags["mlflow.parentRunId"] == cell.id

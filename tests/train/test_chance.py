@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
 from raxalign.encoders.training.masking import chance_of
@@ -55,9 +54,7 @@ def test_the_first_draws_of_each_stream_are_those_of_stored_results() -> None:
         assert drawn.tolist() == DRAWN[name], name
 
 
-def test_generators_are_seeded_as_torch_does_but_no_call_stack_is_written(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_generators_are_seeded_as_torch_does_but_no_call_stack_is_written(monkeypatch):
     torch.manual_seed(MIXED[0])
     expected = torch.rand(3)
 

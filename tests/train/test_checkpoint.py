@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from raxalign.train import _progress
-from raxalign.train._progress import Progress, Saver
+from raxalign.train._progress import Saver, TrainProgress
 from raxalign.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
@@ -83,9 +83,7 @@ def test_one_that_is_removed_while_it_is_read_gives_way_to_the_one_it_was_remove
     assert found.record["step"] == 20
 
 
-def test_what_a_dead_process_was_writing_goes_and_what_a_living_one_writes_stays(
-    tmp_path: Path,
-) -> None:
+def test_what_a_dead_process_was_writing_goes_and_what_a_living_one_writes_stays(tmp_path):
     code = "from raxalign.store.alive import maker_name; print(maker_name())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     (tmp_path / f".{done.stdout.strip()}.part").mkdir()
@@ -102,18 +100,16 @@ def of_a_layer(folder: Path) -> tuple[torch.nn.Linear, Saver]:
     return layer, Saver(layer, optimizer, Runtime(), folder, "x")
 
 
-def test_what_is_written_is_the_state_at_the_call_whatever_changes_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_written_is_the_state_at_the_call_whatever_changes_later(tmp_path, monkeypatch):
     goes = threading.Event()
 
     def slow(*given: object) -> None:
         assert goes.wait(30)
-        write_checkpoint(*given)  # type: ignore[arg-type]
+        write_checkpoint(*given)
 
     monkeypatch.setattr(_progress, "write_checkpoint", slow)
     layer, checkpoints = of_a_layer(tmp_path)
-    checkpoints.save(Progress(4))
+    checkpoints.save(TrainProgress(4))
     torch.nn.init.zeros_(layer.weight)
     assert checkpoints.busy
     assert read_checkpoint(tmp_path, "x") is None
@@ -124,18 +120,16 @@ def test_what_is_written_is_the_state_at_the_call_whatever_changes_later(
     assert found.tensors["module/weight"].tolist() == [[1.0]]
 
 
-def test_a_death_in_the_middle_of_writing_leaves_the_checkpoint_before_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_death_in_the_middle_of_writing_leaves_the_checkpoint_before_whole(tmp_path, monkeypatch):
     layer, checkpoints = of_a_layer(tmp_path)
-    checkpoints.save(Progress(4), now=True)
+    checkpoints.save(TrainProgress(4), now=True)
 
     def dies(data: object) -> bytes:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("raxalign.train.checkpoint.seal", dies)
     torch.nn.init.zeros_(layer.weight)
-    checkpoints.save(Progress(8))
+    checkpoints.save(TrainProgress(8))
     with pytest.raises(KeyboardInterrupt):
         checkpoints.close()
     found = read_checkpoint(tmp_path, "x")
@@ -144,9 +138,7 @@ def test_a_death_in_the_middle_of_writing_leaves_the_checkpoint_before_whole(
     assert found.tensors["module/weight"].tolist() == [[1.0]]
 
 
-def test_what_went_wrong_in_the_thread_ends_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_went_wrong_in_the_thread_ends_the_training(tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -155,9 +147,7 @@ def test_what_went_wrong_in_the_thread_ends_the_training(
         fit(Regression(), 22, SETTINGS, Runtime(checkpoints=tmp_path, checkpoint_seconds=0))
 
 
-def test_it_is_a_note_on_what_else_ended_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_a_note_on_what_else_ended_the_training(tmp_path, monkeypatch):
     goes = threading.Event()
 
     def full(*_: object) -> None:
@@ -178,12 +168,10 @@ def test_it_is_a_note_on_what_else_ended_the_training(
     ]
 
 
-def test_checkpoints_are_due_by_the_clock_and_none_waits_for_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checkpoints_are_due_by_the_clock_and_none_waits_for_another(tmp_path, monkeypatch):
     now, steps, save = [0.0], list[int](), Saver.save
 
-    def saved(self: Saver, progress: Progress) -> None:
+    def saved(self: Saver, progress: TrainProgress) -> None:
         steps.append(progress.step)
         save(self, progress, now=True)
 

@@ -73,9 +73,7 @@ def test_running_out_of_memory_halves_the_micro_batch_and_goes_on() -> None:
 @pytest.mark.parametrize(
     ("on", "limit", "cut"), [(True, 1, ["train"]), (True, 9, []), (False, 1, [])]
 )
-def test_batches_that_memory_cut_are_recorded_where_dropout_draws_for_each_part(
-    on: bool, limit: int, cut: list[str]
-) -> None:
+def test_batches_that_memory_cut_are_recorded_where_dropout_draws_for_each_part(on, limit, cut):
     with collecting() as found:
         trained(replace(SETTINGS, dropout=on), limit=limit, dropout=0.3)
     assert found.notes().get("cut_batches", []) == cut
@@ -200,9 +198,7 @@ def stop_at(step: int) -> Runtime:
 
 
 @pytest.mark.parametrize("died", [5, 8, 13])
-def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(
-    tmp_path: Path, died: int
-) -> None:
+def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(tmp_path, died):
     whole, expected = trained(dropout=0.3)
     with pytest.raises(Killed):
         trained(
@@ -242,25 +238,17 @@ def test_selection_keeps_the_best_weights_also_after_resuming(tmp_path: Path) ->
     assert torch.equal(resumed, best)
 
 
-def test_a_checkpoint_of_another_training_or_a_damaged_one_is_not_used(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_training_is_not_used(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         trained(runtime=replace(stop_at(9), checkpoints=tmp_path, checkpoint_every=4))
     other, _ = trained(
         replace(SETTINGS, learning_rate=0.01), Runtime(checkpoints=tmp_path, checkpoint_every=100)
     )
     assert other.seen[0][0] == 0
-    (folder,) = (tmp_path / "train").glob("step-*")
-    state = folder / "state.safetensors"
-    state.write_bytes(state.read_bytes()[:100])
-    with pytest.warns(UserWarning, match="passed over"):
-        objective, _ = trained(runtime=Runtime(checkpoints=tmp_path, checkpoint_every=100))
-    assert objective.seen[0][0] == 0
 
 
 @pytest.mark.parametrize("file", ["state.safetensors", "state.json"])
-def test_a_checkpoint_with_one_flipped_bit_is_passed_over_with_a_warning(
-    tmp_path: Path, file: str
-) -> None:
+def test_a_checkpoint_with_one_flipped_bit_is_passed_over_with_a_warning(tmp_path, file):
     with pytest.raises(Killed):
         trained(runtime=replace(stop_at(9), checkpoints=tmp_path, checkpoint_every=4))
     (folder,) = (tmp_path / "train").glob("step-*")

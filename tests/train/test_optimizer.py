@@ -34,7 +34,7 @@ class Plane(Objective):
 
 def after_one_step(**options: object) -> tuple[float, float]:
     objective = Plane()
-    fit(objective, 1, TrainSettings(batch_size=1, **options), Runtime())  # type: ignore[arg-type]
+    fit(objective, 1, TrainSettings(batch_size=1, **options), Runtime())
     return objective.seen[0]
 
 
@@ -66,7 +66,7 @@ def test_biases_and_norms_of_a_block_are_the_vectors_that_do_not_decay() -> None
         module = block
 
         def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-            return sum((0 * p).sum() for p in block.parameters())  # type: ignore[return-value]
+            return sum((0 * p).sum() for p in block.parameters())
 
     before = {name: p.detach().clone() for name, p in block.named_parameters()}
     fit(Flat(), 1, TrainSettings(0.1, 1, weight_decay=0.5), Runtime())

@@ -11,7 +11,7 @@ import torch
 from raxalign.train import reading
 from raxalign.train.loop import KeepBest, TrainingDiverged, TrainSettings, fit
 from raxalign.train.objective import Step
-from raxalign.train.reading import EVERY, Reading, TokenRate
+from raxalign.train.reading import EVERY, LossReader, TokenRate
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression
 
@@ -22,13 +22,13 @@ SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=40)
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of losses that were known after each reading; the clock asks for none."""
     found: list[int] = []
-    read = Reading.read
+    read = LossReader.read
 
-    def noted(self: Reading, losses: list[float]) -> None:
+    def noted(self: LossReader, losses: list[float]) -> None:
         read(self, losses)
         found.append(len(losses))
 
-    monkeypatch.setattr(Reading, "read", noted)
+    monkeypatch.setattr(LossReader, "read", noted)
     monkeypatch.setattr(reading, "SECONDS", float("inf"))
     return found
 
@@ -41,7 +41,7 @@ class Broken(Regression):
         self.step = step
 
     def loss(self, step: Step, positions: object) -> torch.Tensor:
-        found = super().loss(step, positions)  # type: ignore[arg-type]
+        found = super().loss(step, positions)
         return found * float("nan") if step.number >= self.step else found
 
 
@@ -57,7 +57,7 @@ def test_when_they_are_read_changes_no_loss_and_no_curve(monkeypatch: pytest.Mon
         curves: list[tuple[object, int]] = []
 
         def report(values: object, step: int) -> None:
-            curves.append(({k: v for k, v in values.items() if "tokens" not in k}, step))  # type: ignore[attr-defined]
+            curves.append(({k: v for k, v in values.items() if "tokens" not in k}, step))
 
         return fit(Regression(dropout=0.3), 22, SETTINGS, Runtime(report=report)).losses, curves
 
@@ -88,7 +88,7 @@ def test_what_diverged_is_neither_saved_nor_scored(reads: list[int], tmp_path: P
 def test_in_a_group_the_clock_has_no_part_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "SECONDS", 0.0)
     alone, together = (
-        Reading(Regression(), SETTINGS, 40, replace(Runtime(), world_size=n), "train")
+        LossReader(Regression(), SETTINGS, 40, replace(Runtime(), world_size=n), "train")
         for n in (1, 2)
     )
     one = torch.ones(())

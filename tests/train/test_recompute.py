@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch import nn
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from raxalign.errors import RaxalignError
-from raxalign.train._progress import Progress
+from raxalign.train._progress import TrainProgress
 from raxalign.train.loop import Fitted, TrainSettings, fit
 from raxalign.train.recompute import forward_as, recomputed
 from raxalign.train.runtime import Runtime
@@ -25,7 +24,7 @@ WHOLE = 8  # the rows of a batch, which one micro-batch holds where memory allow
 
 def trained(limit: int | None = None, **where: object) -> tuple[Stacked, Fitted]:
     objective = Stacked(limit=limit)
-    return objective, fit(objective, 22, SETTINGS, Runtime(**where))  # type: ignore[arg-type]
+    return objective, fit(objective, 22, SETTINGS, Runtime(**where))
 
 
 def kept(rows: int, *, again: bool) -> int:
@@ -117,9 +116,7 @@ def pair_of_caches() -> EncoderDecoderCache:
 @pytest.mark.parametrize(
     ("name", "make"), [("past_key_values", DynamicCache), ("cache", pair_of_caches)]
 )
-def test_each_run_of_a_part_has_an_empty_cache_of_keys_and_values(
-    name: str, make: Callable[[], DynamicCache | EncoderDecoderCache]
-) -> None:
+def test_each_run_of_a_part_has_an_empty_cache_of_keys_and_values(name, make):
     lengths = []
 
     class Block(nn.Module):
@@ -138,9 +135,7 @@ def test_each_run_of_a_part_has_an_empty_cache_of_keys_and_values(
     assert x.grad.tolist() == [2, 2]
 
 
-def test_where_memory_runs_out_activations_are_computed_again_before_batches_become_smaller() -> (
-    None
-):
+def test_where_memory_runs_out_activations_are_computed_again_before_batches_become_smaller():
     (whole, plain), (small, fitted) = trained(), trained(limit=ALL - 1)
     assert (fitted.micro, fitted.recomputed, small.ran_out) == (WHOLE, True, 1)
     assert (plain.micro, plain.recomputed) == (WHOLE, False)
@@ -172,7 +167,7 @@ def test_a_training_that_goes_on_knows_what_fitted(tmp_path: Path) -> None:
 
     class Killed(Stacked):
         def end(self, step: object) -> None:
-            if step.number == 3:  # type: ignore[attr-defined]
+            if step.number == 3:
                 raise KeyboardInterrupt
 
     runtime = Runtime(checkpoints=tmp_path, checkpoint_every=2)
@@ -188,6 +183,6 @@ def test_a_training_that_goes_on_knows_what_fitted(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_an_earlier_version_is_read() -> None:
-    record = json.loads(json.dumps(Progress(step=3, micro=2, losses=[1.0]).record("x")))
+    record = json.loads(json.dumps(TrainProgress(step=3, micro=2, losses=[1.0]).record("x")))
     del record["recomputes"]
-    assert Progress.of(record, None) == Progress(step=3, micro=2, losses=[1.0])
+    assert TrainProgress.of(record, None) == TrainProgress(step=3, micro=2, losses=[1.0])

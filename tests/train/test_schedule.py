@@ -6,7 +6,7 @@ from raxalign.train._schedule import RowOrder, TrainSettings, rate_at
 
 
 def rates(total: int = 10, **options: object) -> list[float]:
-    settings = TrainSettings(learning_rate=2.0, batch_size=1, **options)  # type: ignore[arg-type]
+    settings = TrainSettings(learning_rate=2.0, batch_size=1, **options)
     return [rate_at(settings, step, total) for step in range(total)]
 
 
@@ -64,9 +64,7 @@ def test_the_inverse_square_root_without_warmup_falls_from_the_first_step() -> N
 
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse-sqrt"])
 @pytest.mark.parametrize(("fraction", "steps"), [(0.2, 2.0), (0.5, 5.0)])
-def test_a_fraction_of_the_steps_warms_up_as_that_number_of_steps(
-    schedule: str, fraction: float, steps: float
-) -> None:
+def test_a_fraction_of_the_steps_warms_up_as_that_number_of_steps(schedule, fraction, steps):
     assert rates(10, warmup=fraction, schedule=schedule) == pytest.approx(
         rates(10, warmup=steps, schedule=schedule)
     )

@@ -81,9 +81,7 @@ def select(rank: int, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_workers_share_the_dev_loss_and_have_it_bit_for_bit_as_one_has_it(
-    tmp_path: Path,
-) -> None:
+def test_two_workers_share_the_dev_loss_and_have_it_bit_for_bit_as_one_has_it(tmp_path):
     torch.set_num_threads(1)
     run_workers(select, 2, tmp_path)
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
@@ -143,11 +141,6 @@ def test_steps_whose_loss_lacks_a_part_are_not_measured() -> None:
     weight, fitted = run(start=7)
     assert [step for step, _ in fitted.scores] == [7, 8, 9, 10]
     assert (weight, fitted.selected) == (pytest.approx(0.7), 7)
-
-
-def test_the_training_is_the_same_whether_it_is_watched_or_not() -> None:
-    objective = Distance([1.0, 1.0])
-    assert fit(objective, 2, TOWARDS_ONE, Runtime()).losses == run()[1].losses
 
 
 def test_batches_count_by_their_rows_and_chance_is_the_same_each_time() -> None:

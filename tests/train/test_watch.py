@@ -54,9 +54,7 @@ def test_a_watched_training_that_goes_on_is_the_same_training() -> None:
 
 
 @pytest.mark.parametrize("step", [6, 12, 18])
-def test_a_pruned_training_made_whole_equals_an_undisturbed_one_bit_for_bit(
-    tmp_path: Path, step: int
-) -> None:
+def test_a_pruned_training_made_whole_equals_an_undisturbed_one_bit_for_bit(tmp_path, step):
     whole, expected = trained(Runtime())
     with pytest.raises(Pruned, match=f"ended at step {step} of 24"):
         trained(Runtime(watch=EndsAt(step), checkpoints=tmp_path))

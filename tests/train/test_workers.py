@@ -48,7 +48,7 @@ def work(rank: int, folder: Path) -> None:
 
     class Stopping(Regression):
         def end(self, step: object) -> None:
-            if step.number == 7:  # type: ignore[attr-defined]
+            if step.number == 7:
                 raise Stopped
 
     with pytest.raises(Stopped):
@@ -138,7 +138,7 @@ class RunsOut(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
         if len(gradient) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
         return gradient
@@ -166,9 +166,7 @@ def repeated(rank: int, folder: Path) -> None:
     (folder / f"{rank}.json").write_text(json.dumps(result))
 
 
-def test_memory_that_runs_out_in_the_backward_of_one_worker_changes_no_result(
-    tmp_path: Path,
-) -> None:
+def test_memory_that_runs_out_in_the_backward_of_one_worker_changes_no_result(tmp_path):
     run_workers(repeated, 2, tmp_path)
     one = Deep(n=21)
     losses = fit(one, 21, replace(SETTINGS), Runtime()).losses

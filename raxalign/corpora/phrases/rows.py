@@ -1,4 +1,5 @@
-"""The rows of the phrasebook: sentences in six languages, and labelled examples for tasks.
+"""The rows of the phrasebook: sentences in six languages, and labelled examples for tasks; and
+sample texts for looking at a tokenizer.
 
 ``phrasebook.parquet`` holds them. Each row has its kind, its part (a seed or a split), and one list
 of texts per language, in which blanks divide words, their tags and their senses. A program drew the
@@ -21,7 +22,7 @@ FILE = Path(__file__).with_name("phrasebook.parquet")
 Words = tuple[str, ...]
 
 
-class Sentence(NamedTuple):
+class PhraseSentence(NamedTuple):
     """A sentence in one language: its words, their universal parts of speech, and what each word
     expresses (for links).
     """
@@ -73,7 +74,7 @@ def read(kind: str, part: str, langs: Sequence[str], rows: range) -> Iterator[tu
 
 def sentences(
     langs: Sequence[str], count: int, seed: int = 0, first: int = 0
-) -> Iterator[tuple[Sentence, ...]]:
+) -> Iterator[tuple[PhraseSentence, ...]]:
     """Return sentences, each in some languages.
 
     Args:
@@ -86,9 +87,9 @@ def sentences(
     return (tuple(_sentence(*cells) for cells in row) for row in found)
 
 
-def _sentence(words: str, tags: str, senses: str) -> Sentence:
+def _sentence(words: str, tags: str, senses: str) -> PhraseSentence:
     expressed = tuple(tuple(map(int, word.split(","))) for word in senses.split(" "))
-    return Sentence(tuple(words.split(" ")), tuple(tags.split(" ")), expressed)
+    return PhraseSentence(tuple(words.split(" ")), tuple(tags.split(" ")), expressed)
 
 
 def tagged(task: str, n: int, lang: str, split: str) -> Iterator[tuple[Words, Words]]:
@@ -132,3 +133,13 @@ def detokenized(words: Sequence[str]) -> str:
         glue = not text or text[-1] in "'¿" or word in (".", ",", "?", ";")
         text += word if glue else " " + word
     return text
+
+
+@cache
+def built_in_texts() -> Mapping[str, Sequence[str]]:
+    """Return ten parallel sentences by language, in eight languages of six scripts."""
+    found: dict[str, list[str]] = {}
+    for line in FILE.with_name("samples.txt").read_text(encoding="utf-8").splitlines():
+        lang, text = line.split("\t")
+        found.setdefault(lang, []).append(text)
+    return found

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from raxalign.corpora.readers.lines import BETWEEN_BLANKS, read_lines
+from raxalign.corpora.readers.lines import read_lines
+from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
 
 _TELLING = 5
@@ -26,7 +27,7 @@ def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
     try:
         with Path(path).open("rb") as file:
             for number, line in enumerate(read_lines(file, path), 1):
-                words = BETWEEN_BLANKS.findall(line)
+                words = divide_at_blanks(line)
                 if not words:
                     continue
                 if len(words) != 2:

@@ -4,13 +4,14 @@ whole.
 
 from __future__ import annotations
 
-import json
+import glob
 import time
 from collections.abc import Mapping
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
 from raxalign.errors import DataError, StorageError, TransientError
@@ -27,59 +28,54 @@ def download(
 ) -> str:
     """Fetch a file, unless it is there, and return its SHA-256.
 
-    What has arrived is in `<target>.part` and survives a kill: the next call asks the server for
-    the rest, as long as it says that the file is still the same. Processes that fetch the same file
-    take turns. After `attempts` tries in a row without a byte (pauses between them double from
-    `pause` seconds) a `TransientError` is raised. A file that does not exist, or is not the one of
-    `sha256`, is a `DataError`.
+    What has arrived survives a kill: the next call asks the server for the rest, as long as it says
+    that the file is still the same. Processes that fetch the same file take turns. After `attempts`
+    tries in a row without a byte (pauses between them double from `pause` seconds) a
+    `TransientError` is raised. A file that does not exist, or is not the one of `sha256`, is a
+    `DataError`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with turn(target.with_name(target.name + ".lock")):
         if target.is_file():
-            return _checked(target, url, sha256)
+            return _checked(target, f"{target} (from {url})", sha256)
         part = _Part(target)
         resumed = _complete(url, part, attempts, pause)
-        found = file_digest(part.path)
-        if (
-            sha256 is not None and found != sha256 and resumed
-        ):  # the pieces may be of different files
-            part.discard()
+        if resumed and sha256 not in (None, file_digest(part.path)):
+            part.begin(None)  # the pieces may be of different files
             _complete(url, part, attempts, pause)
-            found = file_digest(part.path)
-        if sha256 is not None and found != sha256:
-            part.discard()
-            raise _wrong(url, sha256, found)
+        try:
+            found = _checked(part.path, url, sha256)
+        except DataError:
+            part.begin(None)
+            raise
         part.path.replace(target)
-        part.discard()
         return found
 
 
 class _Part:
-    """A file on its way: the bytes so far, and the state of the server's file that they come
-    from.
+    """A file on its way: the bytes so far, under a name with the entity tag or date of the server's
+    file that they come from (`validator`; None where the server gives neither).
     """
 
     def __init__(self, target: Path) -> None:
-        self.path = target.with_name(target.name + ".part")
-        self._about = target.with_name(target.name + ".part.json")
+        self._target = target
+        found = sorted(target.parent.glob(f"{glob.escape(target.name)}.*.part"))
+        name = found[0].name if found else f"{target.name}..part"
+        self._name(unquote(name[len(target.name) + 1 : -len(".part")]) or None)
+
+    def _name(self, validator: str | None) -> None:
+        self.validator = validator
+        written = quote(validator or "", safe="")
+        self.path = self._target.with_name(f"{self._target.name}.{written}.part")
 
     @property
     def size(self) -> int:
         return self.path.stat().st_size if self.path.exists() else 0
 
-    @property
-    def validator(self) -> str | None:
-        """The entity tag or date of the server's file, if a whole record of it is there."""
-        try:
-            found = json.loads(self._about.read_text(encoding="utf-8"))["validator"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return found if isinstance(found, str) else None
-
     def begin(self, validator: str | None) -> None:
         """Start over with another state of the file."""
-        self.discard()
-        self._about.write_text(json.dumps({"validator": validator}), encoding="utf-8")
+        self.path.unlink(missing_ok=True)
+        self._name(validator)
 
     def append(self, block: bytes) -> None:
         try:
@@ -88,13 +84,9 @@ class _Part:
         except OSError as error:
             raise StorageError(f"{self.path}: cannot be written ({error.strerror})") from error
 
-    def discard(self) -> None:
-        self.path.unlink(missing_ok=True)
-        self._about.unlink(missing_ok=True)
-
 
 def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
-    """Fetch until the file is whole; returns whether any of it was resumed."""
+    """Fetch until the file is whole; return whether any of it was resumed."""
     resumed, failures = part.size > 0, 0
     while True:
         before = part.size
@@ -103,13 +95,10 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
                 return resumed
             problem = "the connection was cut"
         except HTTPError as error:
-            if error.code not in _AGAIN:
-                raise DataError(
-                    url,
-                    f"the server answers {error.code} {error.reason}",
-                    remedy="Check the corpus, version and languages",
-                ) from error
             problem = f"the server answers {error.code} {error.reason}"
+            if error.code not in _AGAIN:
+                remedy = "Check the corpus, version and languages"
+                raise DataError(url, problem, remedy=remedy) from error
         except (OSError, HTTPException) as error:
             problem = str(getattr(error, "reason", None) or error) or type(error).__name__
         grown = part.size > before
@@ -123,34 +112,29 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
 
 
 def _fetch_rest(url: str, part: _Part) -> bool:
-    """One request; returns whether the file is whole. Raises `HTTPError` and `OSError` as urllib
-    does.
+    """Make one request; return whether the file is whole. Raises `HTTPError` and `OSError` as
+    urllib does.
     """
-    request, validator = (
-        Request(url, headers={"User-Agent": "raxalign"}),  # noqa: S310
-        part.validator,
-    )
-    have = part.size if validator else 0
+    request = Request(url, headers={"User-Agent": "raxalign"})  # noqa: S310
+    have = part.size if part.validator else 0
     if have:
         request.add_header("Range", f"bytes={have}-")
-        request.add_header("If-Range", str(validator))
+        request.add_header("If-Range", str(part.validator))
     try:
         response: HTTPResponse = urlopen(request, timeout=_TIMEOUT)  # noqa: S310
     except HTTPError as error:
-        if (
-            have and error.code == 416
-        ):  # nothing after what is there: whole, or the server's file is shorter now
-            if error.headers.get("Content-Range", "").rpartition("/")[2] == str(have):
-                return True
-            part.discard()
-            return False
-        raise
+        if not have or error.code != 416:
+            raise
+        # nothing after what is there: the file is whole, or the server's is shorter now
+        if error.headers.get("Content-Range", "").rpartition("/")[2] == str(have):
+            return True
+        part.begin(None)
+        return False
     with response:
         start, total = _span(response.headers, response.status)
-        if response.status != 206:
+        if response.status != 206 or start != have:
             part.begin(_strong_validator(response.headers))
-        elif start != have:
-            part.discard()
+        if response.status == 206 and start != have:
             return False
         while block := response.read(_BLOCK):
             part.append(block)
@@ -162,9 +146,8 @@ def _span(headers: Mapping[str, str] | Any, status: int) -> tuple[int, int | Non
     it.
     """
     if status == 206:
-        span, _, total = (
-            headers.get("Content-Range", "bytes 0-/*").removeprefix("bytes ").partition("/")
-        )
+        given = headers.get("Content-Range", "bytes 0-/*").removeprefix("bytes ")
+        span, _, total = given.partition("/")
         return int(span.partition("-")[0]), int(total) if total.isdigit() else None
     length = headers.get("Content-Length")
     return 0, int(length) if length else None
@@ -172,22 +155,13 @@ def _span(headers: Mapping[str, str] | Any, status: int) -> tuple[int, int | Non
 
 def _strong_validator(headers: Mapping[str, str] | Any) -> str | None:
     tag = headers.get("ETag")
-    if tag and not tag.startswith("W/"):
-        return str(tag)
-    modified = headers.get("Last-Modified")
-    return str(modified) if modified else None
+    return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
 
 
-def _checked(path: Path, url: str, sha256: str | None) -> str:
+def _checked(path: Path, what: str, sha256: str | None) -> str:
+    """The SHA-256 of a file. Raises `DataError` where it is not the one that is wanted."""
     found = file_digest(path)
-    if sha256 is not None and found != sha256:
-        raise _wrong(f"{path} (from {url})", sha256, found)
+    if sha256 not in (None, found):
+        problem = f"the SHA-256 is {found}, not {sha256}"
+        raise DataError(what, problem, remedy="The file has changed, or the pin is of another file")
     return found
-
-
-def _wrong(what: str, expected: str, found: str) -> DataError:
-    return DataError(
-        what,
-        f"the SHA-256 is {found}, not {expected}",
-        remedy="The file has changed, or the pin is of another file",
-    )

@@ -7,7 +7,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,8 +19,6 @@ from raxalign.errors import DataError
 
 _BLOCK = 1 << 20
 _LONGEST = 1 << 26  # bytes of a line, 64 MiB: beyond that it is not text by lines
-_GROWTH = 100
-"""How many times its packed size a text may have; sentences have three to six times."""
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _UNPACKED_BY: dict[str, Callable[[Path], object]] = {
@@ -29,8 +26,6 @@ _UNPACKED_BY: dict[str, Callable[[Path], object]] = {
     ".bz2": bz2.open,
     ".xz": lzma.open,
 }
-BETWEEN_BLANKS = re.compile("[^ \t\r\n]+")
-"""A word of text whose words blanks divide: white space of other kinds is part of a word."""
 _DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 _XML = (b"<?xml ", b"<tmx", b"<!DOCTYPE ")
 _PACKED = {
@@ -59,7 +54,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """A file as a stream of bytes, unpacked where its name ends in ``.gz``, ``.bz2`` or ``.xz``.
 
     Raises `DataError` for a file that is not there, and for a packed one that is damaged, at
-    whichever byte, or that grows as no text does.
+    whichever byte.
     """
     if not path.is_file():
         raise DataError(path, "there is no such file")
@@ -73,39 +68,21 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 class _Unpacked:
-    """What is unpacked from a file, as long as it can be text (`refuse_growth`). It raises its
-    damage itself, so that of two files that are read at once the damaged one is named.
+    """What is unpacked from a file. It raises its damage itself, so that of two files that are read
+    at once the damaged one is named.
     """
 
     def __init__(self, stream: IO[bytes], path: Path) -> None:
-        self._stream, self._path, self._size = stream, path, path.stat().st_size
-        self._read = 0
+        self._stream, self._path = stream, path
 
     def read(self, size: int = -1) -> bytes:
         try:
-            block = self._stream.read(size)
+            return self._stream.read(size)
         except (*_DAMAGE, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # bz2's own have no number
                 raise
-            raise DataError(
-                self._path,
-                f"the {self._path.suffix} file is damaged ({error})",
-                remedy="Fetch or pack it again",
-            ) from error
-        self._read += len(block)
-        refuse_growth(self._path, self._size, self._read)
-        return block
-
-
-def refuse_growth(file: Path | str, packed: int, unpacked: int) -> None:
-    """Raise `DataError` for what is so much larger than it was packed that it cannot be text."""
-    if unpacked > _GROWTH * packed + _LONGEST:
-        raise DataError(
-            file,
-            f"unpacks from {packed / 1e6:,.1f} MB to {unpacked / 1e6:,.0f} MB or more, which text"
-            " never does",
-            remedy="Fetch it again, and look at what it holds",
-        )
+            problem = f"the {self._path.suffix} file is damaged ({error})"
+            raise DataError(self._path, problem, remedy="Fetch or pack it again") from error
 
 
 def count_lines(path: Path, enough: int) -> int | None:
@@ -139,29 +116,21 @@ def read_lines(
     n_lines, rest = 0, b""
     while block := stream.read(_BLOCK):
         if n_lines == 0 and not rest:
-            _refuse_packed(block, name)
-            block = _without_bom(block, name)
-            _refuse_xml(block, name)
+            _refuse_other_files(block, name)
+            block = block.removeprefix(_BOM)
         head, end, tail = block.rpartition(b"\n")
-        if not end:
-            rest += block
-            _refuse_long(len(rest), name, n_lines)
+        if end:
+            lines = _decode(rest + head, name, n_lines, encoding, remedy)
+            yield from lines
+            n_lines, rest = n_lines + len(lines), tail
             continue
-        lines = _decode(rest + head, name, n_lines, encoding, remedy)
-        yield from lines
-        n_lines, rest = n_lines + len(lines), tail
+        rest += block
+        if len(rest) > _LONGEST:
+            problem = f"the line is longer than {_LONGEST >> 20} MiB"
+            remedy = "This is not a file with one sentence per line"
+            raise DataError(name, problem, line=n_lines + 1, remedy=remedy)
     if rest:
         yield from _decode(rest, name, n_lines, encoding, remedy)
-
-
-def _refuse_long(size: int, name: Path | str, n_before: int) -> None:
-    if size > _LONGEST:
-        raise DataError(
-            name,
-            f"the line is longer than {_LONGEST >> 20} MiB",
-            line=n_before + 1,
-            remedy="This is not a file with one sentence per line",
-        )
 
 
 def read_parallel(
@@ -189,14 +158,15 @@ def read_parallel(
         raise DataError(source[1], f"the corpus is empty: neither it nor {target[1]} has a line")
 
 
-def _refuse_packed(block: bytes, name: Path | str) -> None:
+def _refuse_other_files(block: bytes, name: Path | str) -> None:
+    """Raise `DataError` where a file begins as one that is not text by lines."""
     for start, kind in _PACKED.items():
         if block.startswith(start) and (kind != "bzip2" or b"1AY&SY" in block[:10]):
             raise DataError(name, f"is a packed file ({kind}), not text", remedy="Decompress it")
-
-
-def _refuse_xml(block: bytes, name: Path | str) -> None:
-    if block.lstrip().startswith(_XML):
+    if block.startswith(_UTF16):
+        remedy = "Convert it, for example with iconv -f UTF-16 -t UTF-8"
+        raise DataError(name, "is UTF-16, not UTF-8", line=1, remedy=remedy)
+    if block.removeprefix(_BOM).lstrip().startswith(_XML):
         raise DataError(
             name,
             "is XML, as translation memories (TMX) are, which is not read",
@@ -206,17 +176,6 @@ def _refuse_xml(block: bytes, name: Path | str) -> None:
                 " (docs/how-to/own-text.md has a program for TMX)"
             ),
         )
-
-
-def _without_bom(block: bytes, name: Path | str) -> bytes:
-    if block.startswith(_UTF16):
-        raise DataError(
-            name,
-            "is UTF-16, not UTF-8",
-            line=1,
-            remedy="Convert it, for example with iconv -f UTF-16 -t UTF-8",
-        )
-    return block.removeprefix(_BOM)
 
 
 def _decode(block: bytes, name: Path | str, n_before: int, encoding: str, remedy: str) -> list[str]:

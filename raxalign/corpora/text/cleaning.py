@@ -4,10 +4,10 @@ from.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -16,10 +16,8 @@ import pyarrow as pa
 
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.text.dataset import DatasetWriter
-from raxalign.corpora.text.lengths import PIECE_COUNTS, PieceFilter, basic_tokens
 from raxalign.corpora.text.overlap import ELSEWHERE, without_overlap
 from raxalign.corpora.text.sentences import cells, sentence_columns
-from raxalign.corpora.text.tail_reader import Tail, read_tail
 from raxalign.corpora.text.words import (
     Segmentation,
     Tokenize,
@@ -40,11 +38,23 @@ CHARACTERS = 4
 """How many characters (syllables of Tibetan) are a word to `max_words`. Thai news has 3.5 for each
 English word, Chinese 1.6; where fewer would do, a sentence is kept that an encoder has room for.
 """
-WITHOUT_TEXT = "without_text"
-"""The count of sentences whose words the tokeniser changed, so that they are not in the text."""
-_POSITIONS = pa.list_(pa.int32())
+FEW_PIECES, MANY_PIECES = PIECE_COUNTS = ("few_pieces", "many_pieces")
+"""The counts of training pairs that a `PieceFilter` leaves out."""
+_CHUNK = 4096
+_WORDS, _POSITIONS = pa.list_(pa.string()), pa.list_(pa.int32())
 _COLUMNS = {"id": pa.int64(), **sentence_columns("src"), **sentence_columns("tgt")}
 _GOLD = {"src_links": _POSITIONS, "tgt_links": _POSITIONS}
+_PAIRS = pa.schema(
+    {
+        "id": pa.int64(),
+        "source": pa.large_string(),
+        "target": pa.large_string(),
+        "source_words": _WORDS,
+        "target_words": _WORDS,
+        "links": pa.list_(_POSITIONS),
+    }
+)
+"""The fields of a `SentencePair` as columns."""
 
 Row = dict[str, Any]
 
@@ -59,6 +69,32 @@ class TooShort(DataError):
     ) -> None:
         super().__init__(file, problem, line=line, remedy=remedy)
         self.problem = problem
+
+
+@dataclass(frozen=True)
+class PieceFilter:
+    """Limits on the pieces of a training pair: `min_pieces` or more on each side, and `max_pieces`
+    or less on both together (0: no limit).
+
+    `count` gives the number of pieces of a sentence (its words, its language), special ones apart.
+    """
+
+    count: Callable[[Sequence[str], str], int]
+    min_pieces: int = 1
+    max_pieces: int = 0
+
+    def refuses(self, src: Sequence[str], tgt: Sequence[str], langs: tuple[str, str]) -> str | None:
+        """Return the count that a pair belongs to which is left out; None for one that is kept.
+
+        Args:
+            src: The words of the other language.
+            tgt: The words of the pivot.
+            langs: The other language and the pivot.
+        """
+        sizes = self.count(src, langs[0]), self.count(tgt, langs[1])
+        if min(sizes) < self.min_pieces:
+            return FEW_PIECES
+        return MANY_PIECES if self.max_pieces and sum(sizes) > self.max_pieces else None
 
 
 @dataclass(frozen=True)
@@ -90,6 +126,53 @@ class SplitCorpus:
     split: tuple[int, int]
 
 
+@dataclass(frozen=True)
+class Tail:
+    """The end of a corpus: at least as many pairs as were asked for, in chunks that hold text as
+    bytes, not as Python strings.
+
+    `total` counts all pairs of the corpus; `whole` is true where all of them are here, and
+    `has_links` where any pair that was read has gold links.
+    """
+
+    chunks: tuple[pa.RecordBatch, ...]
+    total: int
+    has_links: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether no pair of the corpus was left out."""
+        return bool(sum(chunk.num_rows for chunk in self.chunks) == self.total)
+
+    @classmethod
+    def of(cls, pairs: Iterable[SentencePair], size: int | None) -> Tail:
+        """Go through a corpus and keep its last `size` pairs (some more, up to a chunk); all of
+        them for None.
+        """
+        kept: deque[pa.RecordBatch] = deque()
+        pairs, total, n_kept, has_links = iter(pairs), 0, 0, False
+        while chunk := list(islice(pairs, _CHUNK)):
+            total, n_kept = total + len(chunk), n_kept + len(chunk)
+            has_links = has_links or any(pair.links is not None for pair in chunk)
+            columns = {name: [getattr(pair, name) for pair in chunk] for name in _PAIRS.names}
+            kept.append(pa.RecordBatch.from_pydict(columns, schema=_PAIRS))
+            while size is not None and n_kept - kept[0].num_rows >= size and len(kept) > 1:
+                n_kept -= kept.popleft().num_rows
+        return cls(tuple(kept), total, has_links)
+
+    def backwards(self) -> Iterator[SentencePair]:
+        """Yield the pairs, the last one first."""
+        for chunk in reversed(self.chunks):
+            rows = zip(*(reversed(column.to_pylist()) for column in chunk.columns), strict=True)
+            for number, source, target, source_words, target_words, links in rows:
+                src, tgt = (
+                    None if words is None else tuple(words)
+                    for words in (source_words, target_words)
+                )
+                gold = None if links is None else tuple((i, j) for i, j in links)
+                yield SentencePair(number, source, target, src, tgt, gold)
+
+
 class Cleaner:
     """Reads, cleans and writes the sentence pairs of one corpus and one language pair."""
 
@@ -101,33 +184,32 @@ class Cleaner:
     ) -> None:
         """`elsewhere` holds normalised pivot sides that are held out for other languages."""
         self.source, self.options, self.elsewhere = source, options, elsewhere
+        self._langs = source.lang, source.pivot
         self.name = type(source.corpus).__module__.rpartition(".")[2]
         self._has_links, self._has_tokenized = False, False
-
-    @cached_property
-    def _tokenize_source(self) -> Tokenize:
-        return tokenize(self.source.lang, self.options.segmentation)
-
-    @cached_property
-    def _tokenize_target(self) -> Tokenize:
-        return tokenize(self.source.pivot, self.options.segmentation)
+        self._tokenizers: dict[str, Tokenize] = {}
 
     def tail(self, size: int | None) -> Tail:
         """Read the last `size` pairs of the corpus; all of them for None."""
-        tail = read_tail(self._read(), size)
+        tail = Tail.of(self._read(), size)
         self._has_links = tail.has_links
         return tail
 
     def _read(self) -> Iterator[SentencePair]:
         return self.source.corpus.read(self.source.lang, self.source.pivot, self.source.inputs)
 
-    def _before(self, tail: Tail, n_heldout: int) -> Iterator[SentencePair]:
-        """Yield the pairs before the `n_heldout` last ones of a tail, in the order of training:
-        from the first one of the corpus, which is read again, or backwards.
+    def _before(self, tail: Tail, n_heldout: int, counts: Counter[str]) -> Iterator[SentencePair]:
+        """Yield and count the pairs before the `n_heldout` last ones of a tail, in the order of
+        training: from the first one of the corpus, which is read again, or backwards.
         """
-        if self.options.training_from == "start":
-            return islice(self._read(), tail.total - n_heldout)
-        return islice(tail.backwards(), n_heldout, None)
+        from_start = self.options.training_from == "start"
+        for pair in (
+            islice(self._read(), tail.total - n_heldout)
+            if from_start
+            else islice(tail.backwards(), n_heldout, None)
+        ):
+            counts["read"] += 1
+            yield pair
 
     def heldout(self, tail: Tail) -> list[SentencePair]:
         """Return the dev lines, then the test lines, in file order. Raises `TooShort` where the
@@ -150,28 +232,14 @@ class Cleaner:
         heldout = self.heldout(tail)
         apart = [ELSEWHERE] if self.elsewhere else []
         lengths = PIECE_COUNTS if self.options.pieces is not None else ()
-        counts: Counter[str] = Counter(
-            dict.fromkeys(
-                ["read", "blank", "overlapping", *apart, "repeated", "overlong", *lengths, "kept"],
-                0,
-            )
-        )
-        pairs: Iterable[SentencePair] = self._count(self._before(tail, len(heldout)), counts)
+        named = ["read", "blank", "overlapping", *apart, "repeated", "overlong", *lengths, "kept"]
+        counts: Counter[str] = Counter(dict.fromkeys(named, 0))
+        pairs = self._before(tail, len(heldout), counts)
         if self.options.overlap == "drop":
             pairs = without_overlap(pairs, heldout, self.elsewhere, counts)
-        self.write(
-            folder / "data",
-            "training",
-            islice(self.clean(pairs, counts, training=True), sentences),
-            counts,
-        )
+        rows = islice(self.clean(pairs, counts, training=True), sentences)
+        self.write(folder / "data", "training", rows, counts)
         return counts
-
-    @staticmethod
-    def _count(pairs: Iterable[SentencePair], counts: Counter[str]) -> Iterator[SentencePair]:
-        for pair in pairs:
-            counts["read"] += 1
-            yield pair
 
     def clean(
         self, pairs: Iterable[SentencePair], counts: Counter[str], *, training: bool
@@ -180,19 +248,10 @@ class Cleaner:
         that are over-long or of another number of pieces.
         """
         for pair in pairs:
-            self._has_tokenized = (
-                self._has_tokenized or pair.source_words is None or pair.target_words is None
-            )
-            src = (
-                within_text(self._tokenize_source, pair.source)
-                if pair.source_words is None
-                else self._given(pair, pair.source_words, self.source.lang)
-            )
-            tgt = (
-                within_text(self._tokenize_target, pair.target)
-                if pair.target_words is None
-                else self._given(pair, pair.target_words, self.source.pivot)
-            )
+            given = pair.source_words, pair.target_words
+            self._has_tokenized = self._has_tokenized or None in given
+            src = self._words(pair, pair.source, pair.source_words, self.source.lang)
+            tgt = self._words(pair, pair.target, pair.target_words, self.source.pivot)
             if not src or not tgt:
                 counts["blank"] += 1
             elif training and self._overlong(pair, src, tgt):
@@ -201,18 +260,11 @@ class Cleaner:
                 counts[found] += 1
             else:
                 counts["kept"] += 1
-                self._count_lost(pair, src, tgt, counts)
+                for own, words in zip(given, (src, tgt), strict=True):
+                    if own is None and not isinstance(words, Sentence):
+                        counts["without_text"] += 1  # the tokeniser changed its words
                 row = {"id": pair.id, **cells("src", src), **cells("tgt", tgt)}
                 yield row | self._links(pair, src, tgt) if self._has_links else row
-
-    @staticmethod
-    def _count_lost(
-        pair: SentencePair, src: list[str], tgt: list[str], counts: Counter[str]
-    ) -> None:
-        """Count the sides that the tokeniser divided into words which are not in the text."""
-        for given, words in ((pair.source_words, src), (pair.target_words, tgt)):
-            if given is None and not isinstance(words, Sentence):
-                counts[WITHOUT_TEXT] += 1
 
     def _overlong(self, pair: SentencePair, src: Sequence[str], tgt: Sequence[str]) -> bool:
         """Whether a side has too many words or too many basic tokens."""
@@ -227,25 +279,27 @@ class Cleaner:
         )
 
     @cached_property
-    def _word_sizes(self) -> tuple[int, int]:
+    def _word_sizes(self) -> list[int]:
         """How many of the tokeniser's words count as one, in the other language and the pivot."""
         divided = self.options.segmentation == "words"
-        src, tgt = (
-            1 if divided or language(code).spaced else CHARACTERS
-            for code in (self.source.lang, self.source.pivot)
-        )
-        return src, tgt
+        return [1 if divided or language(code).spaced else CHARACTERS for code in self._langs]
 
     def _other_length(self, src: Sequence[str], tgt: Sequence[str]) -> str | None:
         """The count of pairs with too few or too many pieces that a pair belongs to, if any."""
-        pieces, langs = self.options.pieces, (self.source.lang, self.source.pivot)
-        return None if pieces is None else pieces.refuses(src, tgt, langs)
+        pieces = self.options.pieces
+        return None if pieces is None else pieces.refuses(src, tgt, self._langs)
 
-    def _given(self, pair: SentencePair, words: tuple[str, ...], lang: str) -> list[str]:
+    def _words(
+        self, pair: SentencePair, text: str, words: tuple[str, ...] | None, lang: str
+    ) -> list[str]:
+        """The words of one side: the given ones (`words`), or those that a tokeniser makes."""
+        if words is None:
+            if lang not in self._tokenizers:
+                self._tokenizers[lang] = tokenize(lang, self.options.segmentation)
+            return within_text(self._tokenizers[lang], text)
         if divide_at_blanks(" ".join(words)) != tuple(words):
-            raise self.error(
-                f"sentence pair {pair.id}: a word is empty or has a blank in it: {words}"
-            )
+            problem = f"sentence pair {pair.id}: a word is empty or has a blank in it: {words}"
+            raise self.error(problem)
         return given_words(words, lang)
 
     def _links(self, pair: SentencePair, src: list[str], tgt: list[str]) -> Row:
@@ -280,10 +334,10 @@ class Cleaner:
         """Return what a manifest records besides counts, once the text is written."""
         words = {
             code: describe(code, self.options.segmentation)
-            for code in (self.source.lang, self.source.pivot)
+            if self._has_tokenized
+            else "the words of the corpus"
+            for code in self._langs
         }
-        if not self._has_tokenized:
-            words = dict.fromkeys(words, "the words of the corpus")
         return {"corpus": self.name, "licence": self.source.corpus.licence, "words": words}
 
     def error(self, problem: str, remedy: str = "", kind: type[DataError] = DataError) -> DataError:
@@ -302,3 +356,22 @@ def write_rows(writer: DatasetWriter, rows: Iterable[Row]) -> None:
 def shown(counts: Mapping[str, int]) -> str:
     """Return counts for a message: ``3 blank, 1 overlong``."""
     return ", ".join(f"{n} {name}" for name, n in counts.items())
+
+
+def basic_tokens(text: str) -> int:
+    """Return the number of tokens that BERT's basic tokeniser makes of a text: it divides at white
+    space, and takes each punctuation mark and each Chinese character apart.
+
+    >>> basic_tokens("Don't go -- 東京!")
+    9
+    """
+    normalizer, divider = _basic_tokenizer()
+    return len(divider.pre_tokenize_str(normalizer.normalize_str(text)))
+
+
+@cache
+def _basic_tokenizer() -> tuple[Any, Any]:
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    return BertNormalizer(lowercase=False, strip_accents=False), BertPreTokenizer()

@@ -13,16 +13,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from raxalign import lazy
 from raxalign.errors import DataError
+from raxalign.lazy import pa
 from raxalign.store.key import Json, file_digest
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazy.load("pyarrow")
 
 METADATA_KEY = b"raxalign"
 _DATA, _STATE, _INFO = "data-00000-of-00001.arrow", "state.json", "dataset_info.json"

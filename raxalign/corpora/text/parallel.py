@@ -1,13 +1,21 @@
-"""Whether sentence pairs are translations of each other, as far as lengths and sameness show it."""
+"""Whether sentence pairs are translations of each other, and which side is which language, as far
+as a glance at lengths, sameness, scripts and words shows.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 import statistics
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from raxalign.corpora.base import SentencePair
+from raxalign.corpora.phrases.rows import LANGS, sentences
+from raxalign.languages import language, spelled
 
 GLANCE = 1000
 """Sentence pairs that are looked at where a file is not read to its end."""
@@ -16,6 +24,19 @@ _FEW = 30  # pairs that show nothing
 _HALF, _NEARLY_ALL = 0.5, 0.9  # shares of pairs that are not as they should be
 _CLEARLY = 6.0  # standard errors between two correlations: no real text of one in 1e8 windows
 _SHARE = 0.05  # of the windows of a file: a few may be of pairs that are shifted in the original
+SIDES_GLANCE = 200
+"""Sentence pairs that are looked at for which side is which."""
+_FREQUENT, _SENTENCES = 25, 120  # words of a profile, and sentences that are counted for it
+_PLAIN = 0.08  # of real text in a language about a fifth are words of its profile
+_TIMES = 2.0  # French has half as many of the words of Spanish as Spanish itself
+_MOSTLY, _HARDLY = 0.6, 0.2  # shares of letters in a script
+_LEAST = 50  # words, or letters, of a side: fewer show nothing
+_WORD = re.compile(r"[^\W\d_]+")
+_LETTERS = """Latn LATIN; Cyrl CYRILLIC; Grek GREEK; Arab ARABIC; Hebr HEBREW; Deva DEVANAGARI;
+Beng BENGALI; Taml TAMIL; Thai THAI; Armn ARMENIAN; Geor GEORGIAN; Ethi ETHIOPIC; Kore HANGUL;
+Jpan HIRAGANA KATAKANA CJK; Hans CJK; Hant CJK"""
+_SCRIPTS = {script: names for script, *names in map(str.split, _LETTERS.split(";"))}
+"""How the Unicode names of a script's letters begin, for scripts that one word of them tells."""
 
 
 @dataclass
@@ -94,3 +115,123 @@ def _correlation(one: list[float], other: list[float]) -> float:
     if len(set(one)) < 2 or len(set(other)) < 2:
         return 0.0
     return max(-0.999, min(0.999, statistics.correlation(one, other)))
+
+
+def swapped(pairs: Iterable[tuple[str, str]], lang: str, pivot: str) -> str | None:
+    """Return why the two sides of translations seem to be swapped; None where they do not.
+
+    Letters of another script show it, and the most frequent words of a language that the phrasebook
+    speaks.
+
+    Args:
+        pairs: Some sentences or words, each with its translation.
+        lang: The language of the first ones.
+        pivot: The language of the second ones.
+    """
+    found = list(pairs)
+    source, target = [own for own, _ in found], [other for _, other in found]
+    return _by_script(source, target, lang, pivot) or next(
+        (
+            why
+            for code, own, other in ((pivot, target, source), (lang, source, target))
+            if (why := _by_words(code, own, other, lang if code == pivot else pivot)) is not None
+        ),
+        None,
+    )
+
+
+def _by_script(source: Sequence[str], target: Sequence[str], lang: str, pivot: str) -> str | None:
+    """Compare the scripts of the two languages, where they have different ones."""
+    scripts = [language(code).script for code in (lang, pivot)]
+    named = [_SCRIPTS.get(script) for script in scripts]
+    if named[0] is None or named[1] is None or set(named[0]) & set(named[1]):
+        return None
+    letters = [_letters(side) for side in (source, target)]
+    if min(count.total() for count in letters) < _LEAST:
+        return None
+    crossed = _share(letters[0], named[1]), _share(letters[1], named[0])
+    straight = _share(letters[0], named[0]), _share(letters[1], named[1])
+    if min(crossed) < _MOSTLY or max(straight) > _HARDLY:
+        return None
+    return (
+        f"{crossed[0]:.0%} of the letters of {lang} are {scripts[1]}, the script of {pivot}, and"
+        f" {crossed[1]:.0%} of those of {pivot} are {scripts[0]}"
+    )
+
+
+def _by_words(code: str, own: Sequence[str], other: Sequence[str], beside: str) -> str | None:
+    """Look for the frequent words of a language in its own side and in that of `beside`."""
+    spoken = spelled(code, LANGS)
+    sides = [_words(side) for side in (own, other)]
+    if spoken is None or min(map(len, sides)) < _LEAST:
+        return None
+    shares = [sum(word in _profile(spoken) for word in side) / len(side) for side in sides]
+    if shares[1] < max(_PLAIN, _TIMES * shares[0]):
+        return None
+    return (
+        f"{shares[1]:.0%} of the words of {beside} are among the {_FREQUENT} most frequent ones of"
+        f" {code}, and {shares[0]:.0%} of those of {code}"
+    )
+
+
+def vocabularies(pairs: Iterable[tuple[str, str]]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the different words of the two sides of a bitext, lower-cased."""
+    first, second = zip(*pairs, strict=True)
+    return frozenset(_words(first)), frozenset(_words(second))
+
+
+def crossed(
+    pairs: Iterable[tuple[str, str]],
+    langs: tuple[str, str],
+    known: tuple[Container[str], Container[str]],
+) -> str | None:
+    """Return why the two sides of translations seem to be swapped, by the words of texts in the two
+    languages; None where they do not.
+
+    Args:
+        pairs: Some sentences or words, each with its translation.
+        langs: The languages of the first and of the second ones.
+        known: Words of texts in these two languages, lower-cased.
+    """
+    different = [(own, other) for own, other in pairs if own != other]
+    sides = [_words(side) for side in zip(*different, strict=True)] if different else [[], []]
+    if min(map(len, sides)) < _LEAST:
+        return None
+    (own, apart), (apart_too, own_too) = (
+        [sum(word in words for word in side) / len(side) for words in known] for side in sides
+    )
+    if min(apart, apart_too) < max(_PLAIN, _TIMES * max(own, own_too)):
+        return None
+    return (
+        f"of the words of {langs[0]} {apart:.0%} are in the text of {langs[1]} and {own:.0%} in"
+        f" that of {langs[0]}, of the words of {langs[1]} {apart_too:.0%} and {own_too:.0%}"
+    )
+
+
+def _words(side: Iterable[str]) -> list[str]:
+    return _WORD.findall("\n".join(side).lower())
+
+
+def _letters(side: Sequence[str]) -> Counter[str]:
+    """Count letters by the first word of their Unicode names."""
+    letters = Counter(char for text in side for char in text if char.isalpha())
+    found: Counter[str] = Counter()
+    for char, count in letters.items():
+        found[unicodedata.name(char, "").partition(" ")[0]] += count
+    return found
+
+
+def _share(letters: Counter[str], names: Sequence[str]) -> float:
+    return sum(letters[name] for name in names) / letters.total()
+
+
+@cache
+def _profile(code: str) -> frozenset[str]:
+    """Return the most frequent words of the first sentences of the phrasebook."""
+    counts = Counter(
+        word.lower()
+        for (own,) in sentences((code,), _SENTENCES)
+        for word in own.words
+        if word.isalpha()
+    )
+    return frozenset(word for word, _ in counts.most_common(_FREQUENT))

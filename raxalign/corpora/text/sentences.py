@@ -10,16 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from raxalign import lazy
 from raxalign.errors import DataError
+from raxalign.lazy import pa
 from raxalign.running import Sentence
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazy.load("pyarrow")
 
 
 def words_type() -> pa.DataType:

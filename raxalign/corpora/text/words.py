@@ -26,7 +26,6 @@ from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Literal
 
-from raxalign.corpora.readers.lines import BETWEEN_BLANKS
 from raxalign.errors import DependencyError, RaxalignError
 from raxalign.languages import WITHOUT_SEGMENTER, language, no_segmenter
 from raxalign.running import THAI_AM, UNSPACED, Sentence, unspaced_letter
@@ -164,6 +163,7 @@ FORMAT_CHARACTERS = (
 )
 """The class of control and format characters, which words are without."""
 _FORMAT = re.compile(FORMAT_CHARACTERS)
+_BETWEEN_BLANKS = re.compile("[^ \t\r\n]+")
 _STACKERS = "\u1039\u17d2\u1a60\u1b44\ua9c0"  # the next consonant is written below these
 _TSHEG = re.compile(r"[\u0f0b\u0f0c]")
 
@@ -267,7 +267,7 @@ def divide_at_blanks(text: str) -> tuple[str, ...]:
     >>> divide_at_blanks("don't  stop\u00a0it \u200b !")
     ("don't", 'stop\xa0it', '\u200b', '!')
     """
-    return tuple(BETWEEN_BLANKS.findall(text))
+    return tuple(_BETWEEN_BLANKS.findall(text))
 
 
 def describe(lang: str, segmentation: Segmentation = "characters") -> str:

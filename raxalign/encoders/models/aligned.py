@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,8 +23,7 @@ from raxalign.encoders.models.sentence_module import (
 )
 from raxalign.encoders.models.soundness import refuse_unsound_words
 from raxalign.encoders.models.static import RECORD as STATIC_RECORD
-from raxalign.encoders.models.static import StaticEncoder
-from raxalign.encoders.models.static_files import write_vectors
+from raxalign.encoders.models.static import StaticEncoder, write_vectors
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
 from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors, assemble, parse_layers
@@ -53,17 +54,15 @@ class AlignedEncoder:
     frozen: int = 0
 
     def __post_init__(self) -> None:
+        depth = self.encoder.n_layers
         for transform in self.transforms:
-            if not 0 <= transform.layer <= self.encoder.n_layers:
+            if not 0 <= (layer := transform.layer) <= depth:
                 raise ValueError(
-                    f"a transform of layer {transform.layer}, but the encoder has the layers 0 to"
-                    f" {self.encoder.n_layers}"
+                    f"a transform of layer {layer}, but the encoder has the layers 0 to {depth}"
                 )
             if transform.sort == "inside" and not isinstance(self.encoder, TransformerEncoder):
                 raise RaxalignError("only a transformer has an inside that transforms can change")
-        object.__setattr__(
-            self, "transforms", tuple(transform.to(self.device) for transform in self.transforms)
-        )
+        object.__setattr__(self, "transforms", tuple(t.to(self.device) for t in self.transforms))
 
     @property
     def hidden_size(self) -> int:
@@ -81,21 +80,12 @@ class AlignedEncoder:
         return self.encoder.device
 
     def toward(self, lang: str) -> AlignedEncoder:
-        """The same encoder with the pivot's transforms for one other language; transforms without
-        `toward` always apply.
-        """
+        """The same encoder with the pivot's transforms for one other language."""
         return replace(self, direction=lang)
 
     def inside_depth(self) -> int:
-        """The highest layer with an inside transform, or the `frozen` one; 0 where there is
-        none.
-        """
-        return max(
-            [
-                self.frozen,
-                *(transform.layer for transform in self.transforms if transform.sort == "inside"),
-            ]
-        )
+        """The highest layer with an inside transform, or the `frozen` one; 0 where neither is."""
+        return max([self.frozen, *(t.layer for t in self.transforms if t.sort == "inside")])
 
     def active(self, sort: str) -> tuple[Transform, ...]:
         """The transforms of a sort that apply in this view."""
@@ -111,16 +101,10 @@ class AlignedEncoder:
         layers: str = "last",
         pooling: Pooling = "mean",
     ) -> WordVectors:
-        """Vectors of all words in input order, (N, L, H), transforms applied; absent words are
-        zero.
-        """
-        chosen = parse_layers(layers, self.n_layers)
-        return assemble(
-            sentences,
-            self.iter_words(sentences, lang, layers=layers, pooling=pooling),
-            len(chosen),
-            self.hidden_size,
-        )
+        """Vectors of all words in input order, (N, L, H), transformed; absent words are zero."""
+        batches = self.iter_words(sentences, lang, layers=layers, pooling=pooling)
+        n_layers = len(parse_layers(layers, self.n_layers))
+        return assemble(sentences, batches, n_layers, self.hidden_size)
 
     def iter_words(
         self,
@@ -130,17 +114,10 @@ class AlignedEncoder:
         layers: str = "last",
         pooling: Pooling = "mean",
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
-        """The vectors of `words` batch by batch, longest sentences first: (indices of the
-        sentences, their vectors).
-        """
-        chosen = parse_layers(layers, self.n_layers)
-        edits = self.edits()
-        if edits and isinstance(self.encoder, TransformerEncoder):
-            batches = self.encoder.iter_words(
-                sentences, lang, layers=chosen, pooling=pooling, edits=edits
-            )
-        else:
-            batches = self.encoder.iter_words(sentences, lang, layers=chosen, pooling=pooling)
+        """The vectors of `words` batch by batch: (indices of the sentences, their vectors)."""
+        chosen, edits = parse_layers(layers, self.n_layers), self.edits()
+        inside: dict[str, Any] = {"edits": edits} if edits else {}
+        batches = self.encoder.iter_words(sentences, lang, layers=chosen, pooling=pooling, **inside)
         readouts = [
             [t for t in self.active("readout") if t.lang == lang and t.layer == layer]
             for layer in chosen
@@ -174,34 +151,28 @@ class AlignedEncoder:
         if not isinstance(self.encoder, TransformerEncoder) or inside:
             raise RaxalignError("sentences share rows in a transformer without inside transforms")
         (states_FH,) = flat_states(self.encoder, packed, (self.n_layers,))
-        readouts = [t for t in self.active("readout") if t.layer == self.n_layers]
-        for transform in readouts:
-            langs_F = packed.langs_on(self.device)
-            states_FH = _where_spoken(transform, states_FH, langs_F, packed.languages)
+        for transform in self.active("readout"):
+            if transform.layer == self.n_layers:
+                langs_F = packed.langs_on(self.device)
+                states_FH = _where_spoken(transform, states_FH, langs_F, packed.languages)
         return states_FH
 
     def edits(self) -> dict[int, Edit]:
         """The inside transforms as edits of the stream, by layer."""
-        by_layer: dict[int, list[Transform]] = {}
-        for transform in self.active("inside"):
-            by_layer.setdefault(transform.layer, []).append(transform)
 
-        def edit(transforms: list[Transform]) -> Edit:
-            def change(states_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
-                for transform in transforms:
+        def change(layer: int, states_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
+            for transform in self.active("inside"):
+                if transform.layer == layer:
                     states_BTH = _where_spoken(
                         transform, states_BTH, batch.langs_BT, batch.languages
                     )
-                return states_BTH
+            return states_BTH
 
-            return change
-
-        return {layer: edit(transforms) for layer, transforms in by_layer.items()}
+        layers = dict.fromkeys(transform.layer for transform in self.active("inside"))
+        return {layer: partial(change, layer) for layer in layers}
 
     def save(self, folder: Path | str) -> None:
-        """Write transforms and notes as JSON and safetensors, and the encoder's weights only where
-        they changed.
-        """
+        """Write transforms and notes, and the encoder's weights only where they changed."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self._write(folder)
@@ -214,9 +185,7 @@ class AlignedEncoder:
         opens that of a transformer as `use` says; with transforms by a module that is part of the
         folder (`aligned_sentences`), which applies them and is given the language of the texts.
         Return the names of these languages; none where the vectors do not depend on the language.
-
-        Raises:
-            RaxalignError: Sentences cannot be read as `use` says.
+        Raises `RaxalignError` where sentences cannot be read as `use` says.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -245,9 +214,7 @@ class AlignedEncoder:
                 write_vectors(path, [words[i] for i in kept], vectors_NH)
 
     def has_module(self) -> bool:
-        """Return whether an export holds a module for sentence-transformers, which runs where
-        ``trust_remote_code=True`` allows it.
-        """
+        """Return whether an export needs ``trust_remote_code=True`` in sentence-transformers."""
         encoder = self.encoder
         return isinstance(encoder, TransformerEncoder) and needs_module(encoder, self.transforms)
 
@@ -276,31 +243,22 @@ class AlignedEncoder:
             "notes": dict(self.notes),
         }
         save_file(tensors, folder / _TENSORS)
-        (folder / _RECORD).write_text(
-            json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True) + "\n",
-            encoding="utf-8",
-        )
+        text = json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True)
+        (folder / _RECORD).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
     def load(
         cls, folder: Path | str, base: Callable[[], Encoder], device: str = "cpu"
     ) -> AlignedEncoder:
-        """What `save` wrote; `base` makes the encoder on `device` and is called only where the
-        weights did not change.
-        """
+        """What `save` wrote; `base` makes the encoder where the weights did not change."""
         transforms, changed, notes = _read_record(Path(folder))
-        encoder = (
-            TransformerEncoder.from_folder(Path(folder) / _WEIGHTS, device=device)
-            if changed
-            else base()
-        )
+        own = Path(folder) / _WEIGHTS
+        encoder = TransformerEncoder.from_folder(own, device=device) if changed else base()
         return cls(encoder, transforms, changed, notes)
 
     @classmethod
     def from_export(cls, folder: Path | str, device: str = "cpu") -> AlignedEncoder:
-        """What `export` wrote; a plain Hugging Face folder, or one of static vectors, gives an
-        encoder without transforms.
-        """
+        """What `export` wrote, or a plain Hugging Face folder, or one of static vectors."""
         kind = StaticEncoder if (Path(folder) / STATIC_RECORD).is_file() else TransformerEncoder
         encoder = kind.from_folder(Path(folder).absolute(), device=device)
         if not (Path(folder) / _RECORD).is_file():
@@ -338,15 +296,9 @@ def _read_record(folder: Path) -> tuple[tuple[Transform, ...], bool, dict[str, o
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["format"] != _FORMAT:
-            raise DataError(
-                path,
-                f"format {record['format']!r}, but this version reads {_FORMAT}",
-                remedy="Use the raxalign that wrote it",
-            )
-        return (
-            unpack(record["transforms"], load_file(folder / _TENSORS)),
-            record["weights_changed"],
-            record["notes"],
-        )
+            fault = f"format {record['format']!r}, but this version reads {_FORMAT}"
+            raise DataError(path, fault, remedy="Use the raxalign that wrote it")
+        transforms = unpack(record["transforms"], load_file(folder / _TENSORS))
+        return transforms, record["weights_changed"], record["notes"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(path, f"is not an aligned encoder's record ({error})") from error

@@ -152,9 +152,7 @@ class AlignedTransformer(Transformer):  # type: ignore[misc]
 
     @contextmanager
     def _watched(self, spoken: str) -> Iterator[dict[int, torch.Tensor]]:
-        """What enters the first block and what leaves each, while the model runs with what changes
-        them inside.
-        """
+        """Collect what enters the first block and leaves each, changed inside, meanwhile."""
         states: dict[int, torch.Tensor] = {}
 
         def changed(state: torch.Tensor) -> torch.Tensor:

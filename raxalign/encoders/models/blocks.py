@@ -1,9 +1,11 @@
-"""The blocks of a transformer: where they are, and their states while the model runs."""
+"""The blocks of a transformer: where they are, their states while the model runs, and their outputs
+kept from one forward pass, so that others over the same batch begin above them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ from torch import nn
 
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
+from raxalign.train.recompute import forward_as
 
 Edit = Callable[[torch.Tensor, Batch], torch.Tensor]
 """A change of the stream after a block: (B, T, H) and its batch to (B, T, H)."""
@@ -37,12 +40,6 @@ class Blocks:
     leaves: tuple[nn.Module, ...]
     embeds: nn.Module | None
     place: tuple[Any, str] | None
-
-    def upto(self, top: int) -> Any:
-        """The value of the attribute at `place` with which only the first `top` blocks run."""
-        assert self.place is not None
-        value = getattr(*self.place)
-        return top if isinstance(value, int) else value[:top]
 
 
 def find_blocks(base: nn.Module) -> Blocks:
@@ -124,30 +121,56 @@ def watched(
         whole = isinstance(output, tuple)
         return (edited(output[0]), *output[1:]) if whole else edited(output)
 
-    first = (
-        blocks.leaves[0].register_forward_pre_hook(enter, with_kwargs=True)
-        if blocks.embeds is None
-        else blocks.embeds.register_forward_hook(leave)
-    )
-    handles = [first, *(block.register_forward_hook(leave) for block in blocks.leaves)]
-    try:
-        with _cut(blocks, top):
-            yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    with ExitStack() as stack, _cut(blocks, top):
+        if blocks.embeds is None:
+            before = blocks.leaves[0].register_forward_pre_hook(enter, with_kwargs=True)
+            stack.callback(before.remove)
+        for part in blocks.leaves if blocks.embeds is None else (blocks.embeds, *blocks.leaves):
+            stack.callback(part.register_forward_hook(leave).remove)
+        yield
 
 
 @contextmanager
 def _cut(blocks: Blocks, top: int) -> Iterator[None]:
-    """Leaves the blocks above `top` out, until the end."""
+    """Leave the blocks above `top` out, until the end."""
     if blocks.place is None or top >= len(blocks.parts):
         yield
         return
-    owner, name = blocks.place
-    value = getattr(owner, name)
-    setattr(owner, name, blocks.upto(top))
+    value = getattr(*blocks.place)
+    setattr(*blocks.place, top if isinstance(value, int) else value[:top])
     try:
         yield
     finally:
-        setattr(owner, name, value)
+        setattr(*blocks.place, value)
+
+
+def replayable(base: nn.Module) -> bool:
+    """Whether each block of a base model is one module that runs once: not those of ALBERT, which
+    run many times, nor those of XLM, whose parts are in several lists.
+    """
+    blocks = find_blocks(base)
+    n_layers = int(base.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
+    return blocks.parts == blocks.leaves and len(blocks.parts) == n_layers
+
+
+@contextmanager
+def recorded(base: nn.Module, top: int) -> Iterator[list[Any]]:
+    """Yield a list that collects the outputs of the first `top` blocks, before any edit."""
+    outputs: list[Any] = []
+
+    def keep(_: nn.Module, __: Any, output: Any) -> None:
+        outputs.append(output)
+
+    with ExitStack() as stack:
+        for block in find_blocks(base).leaves[:top]:
+            stack.callback(block.register_forward_hook(keep).remove)
+        yield outputs
+
+
+@contextmanager
+def replayed(base: nn.Module, outputs: Sequence[Any]) -> Iterator[None]:
+    """Let the first blocks return what `recorded` collected; hooks and edits still apply."""
+    with ExitStack() as stack:
+        for block, output in zip(find_blocks(base).leaves, outputs, strict=False):
+            stack.enter_context(forward_as(block, lambda *_, output=output, **__: output))
+        yield

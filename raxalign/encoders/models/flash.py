@@ -5,32 +5,20 @@ kernel takes one. The kernels that take cumulative lengths compute each sentence
 "FlashAttention-2"). They are PyTorch's own, or those of the package flash-attn where an encoder is
 opened with ``attention: flash_attention_2``. The CPU has no such kernel: here the same function
 computes one sentence after the other, which tests compare with the mask.
-
-What attention by the package flash-attn requires of a grid and of its machines, as far as it is
-known before an encoder is opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from raxalign import lazy
 from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
-
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
-
 
 PACKAGE = "flash_attention_2"
 """The attention of the package flash-attn by its name in transformers."""
@@ -214,34 +202,20 @@ def _attention(
     if getattr(module, "is_causal", True) or any(options.get(name) is not None for name in _UNREAD):
         raise RaxalignError(f"{type(module).__name__}: its attention has no form by lengths")
     n_rows, _, width, _ = query.shape
-    found = attend(
-        _flat(query),
-        _flat(key),
-        _flat(value),
-        Runs(options["cu_seq_lens_q"], options["max_length_q"]),
-        _scoring(options),
-    )
+    window = options.get("sliding_window")  # it counts the piece itself
+    window = None if window is None else window - 1
+    scoring = Scoring(options.get("dropout", 0.0), options.get("scaling"), window)
+    runs = Runs(options["cu_seq_lens_q"], options["max_length_q"])
+    found = attend(_flat(query), _flat(key), _flat(value), runs, scoring)
     return found.reshape(n_rows, width, *found.shape[1:]), None
 
 
 def _flat(part_BATD: torch.Tensor) -> torch.Tensor:
-    """The places of all rows (F, A, D), in the type of autocast, which reaches no kernel by
-    itself.
-    """
+    """The places of all rows (F, A, D), in the type of autocast, which no kernel gets by itself."""
     kind = part_BATD.device.type
     rounds = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
     dtype = torch.get_autocast_dtype(kind) if rounds else part_BATD.dtype
     return part_BATD.transpose(1, 2).flatten(0, 1).to(dtype)
-
-
-def _scoring(options: Mapping[str, Any]) -> Scoring:
-    """How scores become weights, by the options of transformers; its windows count the piece
-    itself.
-    """
-    window = options.get("sliding_window")
-    return Scoring(
-        options.get("dropout", 0.0), options.get("scaling"), None if window is None else window - 1
-    )
 
 
 def _mask(**options: Any) -> torch.Tensor | None:

@@ -1,29 +1,35 @@
 """The pieces of many sentences in flat arrays: made from text, or mapped from files that were made
 once for all that read the same text by the same tokenizer.
+
+Files are made part after part by processes of their own, since most of the work holds Python's
+lock; the parts are then copied end to end. So no process holds more than one part, whatever the
+size of the dataset.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from raxalign import lazy
 from raxalign.arrays import Flat, end_to_end, offsets_of, word_pieces
-from raxalign.caveats import listener
+from raxalign.caveats import collecting, listener
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.errors import DataError
+from raxalign.errors import DataError, RaxalignError
+from raxalign.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from raxalign.encoders.models.pieces import Pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
-else:
-    np = lazy.load("numpy")
 
 CHUNK = 8192
 """Sentences that are tokenised at once."""
@@ -31,6 +37,10 @@ CHUNK = 8192
 ARRAYS = ("ids", "offsets", "words", "lasts", "word_offsets", "first_W", "count_W")
 """The fields of `FlatPieces` that are arrays, and the names of their files."""
 _RECORD = "pieces.json"
+PART = 32_768
+"""Sentences of one part."""
+_SMALL = 2**15  # what words, places and numbers of pieces have to be below to take two bytes each
+_NARROW = ("words", "lasts", "first_W", "count_W")
 
 
 @dataclass(frozen=True)
@@ -66,9 +76,7 @@ class FlatPieces:
 
     @classmethod
     def join(cls, parts: Sequence[FlatPieces]) -> FlatPieces:
-        """Return the sentences of all parts, one part after the other. The counts of unknown pieces
-        are left out.
-        """
+        """Return the sentences of all parts end to end, without counts of unknown pieces."""
         if len(parts) == 1:
             return parts[0]
         ids, words, lasts, first_W, count_W = (
@@ -131,9 +139,7 @@ def flat_pieces(
     lang: str | None,
     counted: str | None = None,
 ) -> FlatPieces:
-    """Return the pieces of sentences that are given some at a time; see `bulk_pieces` for the
-    arguments.
-    """
+    """Return the pieces of sentences in chunks; `bulk_pieces` explains the arguments."""
     from raxalign.encoders.models.pieces import bulk_pieces
 
     none, parts = np.zeros(0, np.int32), []
@@ -143,22 +149,13 @@ def flat_pieces(
         lengths = np.array([len(row.ids) for row in pieces], np.int64)
         flat = [np.concatenate([none, *(row[i] for row in pieces)]) for i in range(3)]
         parts.append((*flat, lengths, sizes, *word_spans(pieces, sizes)))
-    if not parts:
-        parts.append((none, none, none, none, none, none, none))
     ids, words, lasts, lengths, sizes, first_W, count_W = map(
-        np.concatenate, zip(*parts, strict=True)
+        np.concatenate, zip(*(parts or [(none,) * 7]), strict=True)
     )
-    unknown = tokenizer.unk_token_id
-    return FlatPieces(
-        ids,
-        offsets_of(lengths),
-        words,
-        lasts,
-        offsets_of(sizes),
-        first_W,
-        count_W,
-        None if unknown is None else int((ids == unknown).sum()),
-    )
+    number = tokenizer.unk_token_id
+    unknown = None if number is None else int((ids == number).sum())
+    offsets = (offsets_of(lengths), offsets_of(sizes))
+    return FlatPieces(ids, offsets[0], words, lasts, offsets[1], first_W, count_W, unknown)
 
 
 def word_spans(pieces: Sequence[Pieces], sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -178,9 +175,7 @@ def word_spans(pieces: Sequence[Pieces], sizes: np.ndarray) -> tuple[np.ndarray,
 
 
 def map_pieces(folder: Path, lang: str | None) -> FlatPieces | None:
-    """Return pieces that `write_record` completed, their files mapped; None where they are not
-    there or are those of another language.
-    """
+    """Return the pieces of a language in a folder of `write_pieces`, mapped, if there."""
     record = read_record(folder)
     if record is None or record["lang"] != lang:
         return None
@@ -189,9 +184,7 @@ def map_pieces(folder: Path, lang: str | None) -> FlatPieces | None:
 
 
 def map_array(folder: Path, name: str) -> np.ndarray:
-    """Return an array of a file, mapped. Where no two words share a piece, `lasts` has no file of
-    its own.
-    """
+    """Return an array of a file, mapped. `lasts` without a file of its own is `words`."""
     path = folder / f"{name}.npy"
     if name == "lasts" and not path.exists():
         path = folder / "words.npy"
@@ -202,7 +195,7 @@ def map_array(folder: Path, name: str) -> np.ndarray:
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the record that `write_record` wrote; None where there is none."""
+    """Return the record (``lang``, ``unknown``) in a folder of `write_pieces`, if any."""
     file = folder / _RECORD
     if not file.is_file():
         return None
@@ -210,8 +203,155 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def write_record(folder: Path, lang: str | None, unknown: int | None) -> Mapping[str, object]:
-    """Complete a folder of arrays (`ARRAYS`) by the record that `map_pieces` reads; return it."""
-    record = {"lang": lang, "unknown": unknown}
-    (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
-    return record
+def write_pieces(
+    tokenizer: Any,
+    dataset: Path,
+    columns: Mapping[str, str | None],
+    threads: int,
+    folder: Path,
+    arrays: Sequence[str] = ARRAYS,
+) -> dict[str, Any]:
+    """Write the pieces of columns of a dataset, as `map_pieces` reads them from ``folder/column``.
+
+    Args:
+        tokenizer: The tokenizer, a fast one.
+        dataset: The folder of the dataset.
+        columns: The columns of words or of running text, each with its language (None: a spaced
+            one).
+        threads: The largest number of processes at once.
+        folder: Takes a folder for each column.
+        arrays: The arrays that are written: ``word_offsets`` and others of `ARRAYS`.
+
+    Returns the numbers of sentences, words, pieces and unknown pieces of each column. Raises
+    `RaxalignError` where a process failed.
+    """
+    n_parts = max(1, -(-len(read_table(dataset)) // PART))
+    at_once = max(1, min(threads, n_parts))
+    with tempfile.TemporaryDirectory(prefix="pieces-", dir=folder) as work:
+        shared = {"dataset": str(dataset), "columns": dict(columns), "arrays": list(arrays)}
+        jobs = [
+            {**shared, "folder": work, "parts": [[k, PART] for k in range(first, n_parts, at_once)]}
+            for first in range(at_once)
+        ]
+        saved = Path(work) / "tokenizer.json"
+        if at_once == 1 or not _saved(tokenizer, saved):
+            with collecting():  # the trials that read the pieces count the unknown ones
+                for job in jobs:
+                    write_parts(tokenizer, **job)  # type: ignore[arg-type]
+        else:
+            _run([{"saved": str(saved), "unknown": tokenizer.unk_token_id, **job} for job in jobs])
+        made = {c: [Path(work) / f"{c}-{k}.npz" for k in range(n_parts)] for c in columns}
+        return {c: _join(made[c], arrays, lang, folder / c) for c, lang in columns.items()}
+
+
+def write_parts(
+    tokenizer: Any,
+    dataset: str,
+    columns: Mapping[str, str | None],
+    arrays: Sequence[str],
+    folder: str,
+    parts: Sequence[tuple[int, int]],
+) -> None:
+    """Write parts of a dataset, (number, size) each, as ``folder/<column>-<number>.npz``."""
+    table = read_table(Path(dataset))
+    for number, size in parts:
+        rows = table.slice(number * size, size)
+        for column, lang in columns.items():
+            pieces = flat_pieces(tokenizer, sentence_chunks(rows, column, CHUNK), lang)
+            kept = {name: getattr(pieces, name)[:] for name in arrays}
+            unknown = -1 if pieces.unknown is None else pieces.unknown
+            np.savez(Path(folder) / f"{column}-{number}.npz", unknown=unknown, **kept)
+
+
+def _saved(tokenizer: Any, path: Path) -> bool:
+    """Write a tokenizer for other processes; return whether it can be. One with steps that are
+    written in Python cannot.
+    """
+    try:
+        tokenizer.backend_tokenizer.save(str(path))
+    except Exception:  # noqa: BLE001 the library raises nothing more specific
+        return False
+    return True
+
+
+def _run(jobs: Sequence[Mapping[str, Any]]) -> None:
+    """Run each job in a process of its own, and wait for all."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "TOKENIZERS_PARALLELISM": "false",
+        **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    }
+    with ExitStack() as stack:
+        running = []
+        for job in jobs:
+            process = subprocess.Popen(
+                [sys.executable, "-m", __name__, json.dumps(job)],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            running.append(stack.enter_context(process))
+            stack.callback(process.kill)  # does nothing where it has ended
+        for process in running:
+            _, said = process.communicate()
+            if process.returncode:
+                last = said.strip().rpartition("\n")[2] or f"exit code {process.returncode}"
+                where = jobs[0]["dataset"]
+                raise RaxalignError(f"{where}: a process that tokenises it failed ({last})")
+
+
+def _join(
+    parts: list[Path], arrays: Sequence[str], lang: str | None, folder: Path
+) -> dict[str, int | None]:
+    """Copy the parts of a column end to end into a folder; return what they count."""
+
+    def read(name: str) -> Iterator[np.ndarray]:
+        return (np.load(part)[name] for part in parts)
+
+    folder.mkdir()
+    sizes = {name: sum(map(len, read(name))) for name in arrays}
+    for name in arrays:
+        path = folder / f"{name}.npy"
+        if name.endswith("offsets"):
+            np.save(path, offsets_of(np.concatenate([np.diff(part) for part in read(name)])))
+        # where no two words share a piece, `lasts` are the words
+        elif name != "lasts" or not all(map(np.array_equal, read("words"), read("lasts"))):
+            narrow = name in _NARROW and all(int(p.max(initial=0)) < _SMALL for p in read(name))
+            _copy(read(name), sizes[name], np.dtype(np.int16 if narrow else np.int32), path)
+    counts = [int(count) for count in read("unknown")]
+    unknown = None if -1 in counts else sum(counts)
+    (folder / _RECORD).write_text(json.dumps({"lang": lang, "unknown": unknown}), "utf-8")
+    return {
+        "sentences": sizes["offsets"] - len(parts),
+        "words": sum(int(part[-1]) for part in read("word_offsets")),
+        "pieces": sizes["ids"],
+        "unknown": unknown,
+    }
+
+
+def _copy(parts: Iterable[np.ndarray], size: int, dtype: np.dtype[Any], path: Path) -> None:
+    """Write an array in parts as one ``.npy``, without holding all of it."""
+    header = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": (size,),
+    }
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in parts:
+            file.write(part.astype(dtype).tobytes())
+
+
+def _main(given: str) -> None:
+    """Do a job that another process has given."""
+    from tokenizers import Tokenizer
+
+    job = json.loads(given)
+    backend, unknown = Tokenizer.from_file(job.pop("saved")), job.pop("unknown")
+    write_parts(SimpleNamespace(backend_tokenizer=backend, unk_token_id=unknown), **job)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1])

@@ -1,21 +1,36 @@
-"""What an encoder's name stands for, a folder or a name on the hub, and whether a folder holds an
-encoder, by its file names alone.
+"""What an encoder's name or folder shows before anything is loaded: whether it is a folder or a hub
+name, whether it holds an encoder, its depth and size, and whether it has a masked-LM head.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
+import struct
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from raxalign.errors import DataError
 
 SAVE_TOKENIZER = "Save the tokenizer next to the model: tokenizer.save_pretrained(folder)"
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
+_DEPTHS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
+"""What BERT and most others, DistilBERT and XLM, and others call the number of blocks."""
+_ARCHITECTURES = re.compile(r"(?!Electra).*(ForMaskedLM|ForPreTraining)|(XLM|Flaubert)With.*")
+_WEIGHTS = re.compile(
+    r"cls\.predictions\.|lm_head\.(dense|layer_norm|weight)|vocab_transform\.|lm_predictions\."
+    r"|pred_layer\.proj|predictions\.dense|generator_predictions\.|head\.linear1\."
+)
+# ModernBERT's classifiers have `head.dense` too, but not the decoder.
+_MODERN = frozenset({"head.dense.weight", "decoder.bias"})
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name can be one on the hub: ``name`` or ``owner/name`` of letters, digits, ``-``,
-    ``_`` and ``.``.
+    """Return whether a name can be one on the hub: ``name`` or ``owner/name`` of letters, digits,
+    ``-``, ``_`` and ``.``.
     """
     return (
         len(name) <= 96
@@ -26,43 +41,180 @@ def is_hub_name(name: str) -> bool:
 
 
 def looks_like_path(name: str) -> bool:
-    """Whether an encoder's name is a folder rather than a hub name: it begins with ``/``, ``./``,
-    ``../`` or ``~``, or exists.
+    """Return whether an encoder's name is a folder rather than a hub name: it begins with ``/``,
+    ``./``, ``../`` or ``~``, or exists.
     """
-    return (
-        name.startswith(("/", "./", "../", "~", "\\"))
-        or Path(name).is_absolute()
-        or Path(name).is_dir()
-    )
+    path = Path(name)
+    return name.startswith(("/", "./", "../", "~", "\\")) or path.is_absolute() or path.is_dir()
 
 
 def check_folder(folder: Path) -> None:
-    """Raises `DataError` unless there is a config, safetensors weights and a tokenizer's
-    vocabulary.
-    """
+    """Raise `DataError` unless there are a config, safetensors weights and a vocabulary."""
+    fault, remedy = "", ""
     if folder.is_file():
-        raise DataError(
-            folder, "is a file, not an encoder's folder", remedy=f"Name its folder {folder.parent}"
-        )
-    if not folder.is_dir():
-        raise DataError(
-            folder,
-            "no such encoder folder",
-            remedy="Name a folder that AutoModel opens, or a hub name",
-        )
-    if not (folder / "config.json").is_file():
+        fault = "is a file, not an encoder's folder"
+        remedy = f"Name its folder {folder.parent}"
+    elif not folder.is_dir():
+        fault = "no such encoder folder"
+        remedy = "Name a folder that AutoModel opens, or a hub name"
+    elif not (folder / "config.json").is_file():
+        fault = "has no config.json, so it is not an encoder"
         remedy = "Name the folder that save_pretrained of transformers wrote"
-        raise DataError(folder, "has no config.json, so it is not an encoder", remedy=remedy)
-    if not any(folder.glob("*.safetensors")):
-        found = (
-            ", ".join(sorted(p.name for p in [*folder.glob("*.bin"), *folder.glob("*.pt")]))
-            or "no weights at all"
-        )
+    elif not any(folder.glob("*.safetensors")):
+        others = sorted(p.name for p in [*folder.glob("*.bin"), *folder.glob("*.pt")])
+        fault = f"has no *.safetensors ({', '.join(others) or 'no weights at all'})"
         remedy = "raxalign unpickles nothing: load it in transformers and save_pretrained it again"
-        raise DataError(folder, f"has no *.safetensors ({found})", remedy=remedy)
-    if not any(path.is_file() for pattern in _TOKENIZERS for path in folder.glob(pattern)):
+    elif not any(path.is_file() for pattern in _TOKENIZERS for path in folder.glob(pattern)):
         # transformers would make a tokenizer of the special pieces alone, to which every word is
         # unknown.
+        fault = f"has no tokenizer (none of {', '.join(_TOKENIZERS)})"
+        remedy = SAVE_TOKENIZER
+    if fault:
+        raise DataError(folder, fault, remedy=remedy)
+
+
+def read_config(path: Path) -> Mapping[str, Any]:
+    """Return the content of a ``config.json``. Raises `DataError` where the file is not whole."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(
-            folder, f"has no tokenizer (none of {', '.join(_TOKENIZERS)})", remedy=SAVE_TOKENIZER
-        )
+            path,
+            f"cannot be read as an encoder's config ({error})",
+            remedy="Save the encoder again, or download it again",
+        ) from error
+    return config if isinstance(config, dict) else {}
+
+
+def config_depth(path: Path) -> int | None:
+    """Return the number of blocks that a ``config.json`` records, if it does."""
+    return _first(read_config(path), *_DEPTHS)
+
+
+def weight_shapes(*paths: Path) -> dict[str, list[int]]:
+    """Return the shapes of the weights in safetensors files by their names, from the headers: a
+    header is JSON, after eight bytes with its length. Raises `DataError` where one is damaged.
+    """
+    found: dict[str, list[int]] = {}
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                (length,) = struct.unpack("<Q", file.read(8))
+                if length > path.stat().st_size:
+                    raise ValueError("its header is cut off")
+                header = json.loads(file.read(length))
+            header.pop("__metadata__", None)
+            found |= {name: entry.get("shape", []) for name, entry in header.items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
+            raise DataError(
+                path,
+                f"its weights are damaged ({error})",
+                remedy="Copy or download the folder again",
+            ) from error
+    return found
+
+
+def has_head(config: Mapping[str, Any], weights: Collection[str] | None) -> bool | None:
+    """Return whether an encoder has a masked-LM head.
+
+    Args:
+        config: The content of its ``config.json``.
+        weights: The names of its weights; None where they are not known.
+
+    Returns:
+        What the names show; else what the recorded architectures promise; None where neither
+        is known.
+    """
+    if config.get("is_encoder_decoder"):
+        return False
+    architectures = config.get("architectures")
+    named = architectures if isinstance(architectures, list) else []
+    if named and all(str(name).endswith("ForCausalLM") for name in named):
+        return False  # a decoder's head predicts the next word
+    if weights is not None:
+        return any(map(_WEIGHTS.match, weights)) or set(weights) >= _MODERN
+    return any(_ARCHITECTURES.fullmatch(str(name)) for name in named) if named else None
+
+
+def folder_has_head(folder: Path) -> bool:
+    """Return whether the encoder of a folder has a masked-LM head. Raises `DataError` where its
+    config or the header of its weights cannot be read.
+    """
+    weights = weight_shapes(*folder.glob("*.safetensors"))
+    return has_head(read_config(folder / "config.json"), weights) is True
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a transformer that decide its number of parameters; `widths` counts the
+    matrices of a feed-forward layer (3 for a gated one).
+    """
+
+    layers: int
+    hidden_size: int
+    intermediate: int
+    vocab_size: int
+    positions: int
+    widths: int = 2
+
+    @property
+    def blocks(self) -> int:
+        """About how many parameters all blocks have: four square matrices of attention and the
+        feed-forward layer per block, norms and biases.
+        """
+        hidden, inner = self.hidden_size, self.intermediate
+        return self.layers * (4 * hidden**2 + self.widths * hidden * inner + 9 * hidden + inner)
+
+    @property
+    def parameters(self) -> int:
+        """Likewise of the whole, with embeddings and a masked-LM head that shares them."""
+        hidden = self.hidden_size
+        head = hidden * hidden + 3 * hidden + self.vocab_size
+        return (self.vocab_size + self.positions + 4) * hidden + self.blocks + head
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """About how many `parameters` an encoder has, the `width` of its hidden states, and how many of
+    the parameters are in `blocks`, which each token passes (0: not known).
+    """
+
+    parameters: int
+    width: int
+    blocks: int = 0
+
+
+def config_footprint(config: Mapping[str, Any], folder: Path | None = None) -> Footprint | None:
+    """Return the sizes of an encoder; None where its config does not record them.
+
+    Args:
+        config: The content of its ``config.json``.
+        folder: The folder of its weights, whose headers count its parameters exactly (None: the
+            config alone is read).
+    """
+    hidden = _first(config, "hidden_size", "d_model", "dim", "emb_dim", "n_embd")
+    layers, vocabulary = _first(config, *_DEPTHS), _first(config, "vocab_size", "n_words")
+    if hidden is None or layers is None or vocabulary is None:
+        return None
+    inner = _first(config, "intermediate_size", "d_ff", "hidden_dim") or 4 * hidden
+    rotary = "rope_theta" in config or "rope_parameters" in config
+    positions = 0 if rotary else _first(config, "max_position_embeddings") or 0
+    is_gated = config.get("is_gated_act") or "rms_norm_eps" in config
+    shape = Shape(layers, hidden, inner, vocabulary, positions, 3 if is_gated else 2)
+    counted = file_parameters(folder) if folder is not None else None
+    return Footprint(counted or shape.parameters, hidden, shape.blocks)
+
+
+def file_parameters(folder: Path) -> int | None:
+    """Return how many parameters the safetensors files of a folder have; None where there are none
+    that can be read: loading them reports what is wrong.
+    """
+    try:
+        shapes = weight_shapes(*folder.glob("*.safetensors"))
+    except DataError:
+        return None
+    return sum(map(math.prod, shapes.values())) or None
+
+
+def _first(config: Mapping[str, Any], *names: str) -> int | None:
+    return next((config[name] for name in names if isinstance(config.get(name), int)), None)

@@ -16,10 +16,6 @@ from raxalign.errors import RaxalignError
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-_FREEZE = (
-    "Parts that are not trained: the lower half of the blocks and the embeddings (`lower`), the"
-    " upper half of the blocks (`upper`), what a mapping names, or `none`."
-)
 _BLOCKS = re.compile(r"none|lower|upper|last|[1-9]\d*(-[1-9]\d*)?")
 
 
@@ -32,16 +28,12 @@ def _named(blocks: str) -> str:
     return blocks
 
 
-Blocks = Annotated[str, AfterValidator(_named)]
-"""Blocks counted from 1, such as `6` or `1-6`, the last one, or a half of them (the middle block of
-an odd number belongs to the upper half).
-"""
-
-
 class FrozenParts(BaseParams):
-    """The parts of an encoder that are not trained."""
+    """The parts of an encoder that are not trained. Blocks are counted from 1; the middle block of
+    an odd number belongs to the upper half.
+    """
 
-    blocks: Blocks = Field(
+    blocks: Annotated[str, AfterValidator(_named)] = Field(
         description=(
             "Blocks that are not trained: `lower` or `upper` (a half), `last`, one number, a range"
             " such as `1-6`, or `none`."
@@ -63,17 +55,17 @@ def _in_a_word(freeze: str | FrozenParts) -> str | FrozenParts:
 Freeze = Annotated[
     Literal["none", "lower", "upper"] | FrozenParts,
     AfterValidator(_in_a_word),
-    Field(description=_FREEZE),
+    Field(
+        description=(
+            "Parts that are not trained: the lower half of the blocks and the embeddings (`lower`),"
+            " the upper half of the blocks (`upper`), what a mapping names, or `none`."
+        )
+    ),
 ]
-"""`lower` holds the lower half of the blocks with the embeddings, `upper` the upper half of the
-blocks.
-"""
 
 
 def frozen_parts(freeze: Freeze, n_blocks: int) -> tuple[frozenset[int], bool]:
-    """The held blocks, counted from 1, and whether the embeddings are held. Raises `RaxalignError`
-    where the encoder does not have such a block.
-    """
+    """The held blocks, counted from 1, and whether the embeddings are held."""
     parts = (
         freeze
         if isinstance(freeze, FrozenParts)
@@ -103,9 +95,7 @@ def lowest_trained(freeze: Freeze, n_blocks: int, *, embeddings_held: bool = Fal
 
 @contextmanager
 def frozen(encoder: TransformerEncoder, freeze: Freeze) -> Iterator[None]:
-    """Take the gradients from the parameters of what `freeze` names, until the block ends
-    (AlignFreeze; Bakos et al. 2025).
-    """
+    """Hold what `freeze` names as it is until the block ends (AlignFreeze; Bakos et al. 2025)."""
     if freeze == "none":
         yield
         return

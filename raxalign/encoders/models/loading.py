@@ -11,15 +11,19 @@ from typing import Any, Literal
 
 from raxalign.encoders.models.decoders import is_decoder
 from raxalign.encoders.models.flash import PACKAGE
-from raxalign.encoders.models.folder import SAVE_TOKENIZER, check_folder, looks_like_path
-from raxalign.encoders.models.head import has_head, names_in, weight_names
+from raxalign.encoders.models.folder import (
+    SAVE_TOKENIZER,
+    check_folder,
+    has_head,
+    looks_like_path,
+    weight_shapes,
+)
 from raxalign.encoders.models.hub import explain, first_line
 from raxalign.encoders.models.text_form import keep_text_form
 from raxalign.errors import DataError, DependencyError, RaxalignError
 
 Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
 
-_APART = "Tokenizer and model do not belong together"
 _WEIGHTS = "model.safetensors"
 
 
@@ -70,16 +74,21 @@ def _open(name: str, config: Any, options: dict[str, Any], attention: Attention)
     kind = type(config)
     if kind in auto.MODEL_FOR_MASKED_LM_MAPPING and has_head(config.to_dict(), names) is not False:
         model, missing = _read(name, AutoModelForMaskedLM, config, options, attention)
-        in_base = [weight for weight in missing if weight.startswith(model.base_model_prefix + ".")]
-        _check_whole(name, in_base)
+        _check_whole(name, [w for w in missing if w.startswith(model.base_model_prefix + ".")])
         if not missing:
             return model
     half = auto.MODEL_FOR_TEXT_ENCODING_MAPPING.get(kind, None)
-    if half is not None and half.__name__.endswith("EncoderModel"):
-        model, missing = _read(name, AutoModelForTextEncoding, config, options, attention)
-    else:
-        _refuse_others(name, config)
-        model, missing = _read(name, AutoModel, config, options, attention)
+    opener: Any = AutoModelForTextEncoding
+    if half is None or not half.__name__.endswith("EncoderModel"):
+        opener = AutoModel
+        if kind not in auto.MODEL_MAPPING:
+            fault = f"is not an encoder that transformers can open ({kind.__name__})"
+            raise DataError(name, fault)
+        if config.is_encoder_decoder:
+            fault = f"is not an encoder: {config.model_type} is an encoder with a decoder"
+            remedy = "Name a masked LM, an encoder without a head, a T5 (mT5, umT5), or a decoder"
+            raise DataError(name, fault, remedy=remedy)
+    model, missing = _read(name, opener, config, options, attention)
     pooler = {weight for weight in missing if weight.startswith("pooler.")}
     if pooler:  # nothing here reads it, and it would be random
         model.pooler = None
@@ -109,72 +118,45 @@ def _implementation(name: str, model: Any, attention: Attention) -> str | None:
     """The attention of a model's class by its name in transformers, None for its own choice. Raises
     `DataError` where the class does not have it, `DependencyError` where this machine does not.
     """
-    able = bool(getattr(model, "_supports_sdpa", False))
-    if attention == PACKAGE:
-        _check_package(name, model)
-    if attention == "auto" and is_decoder(model.config_class):
-        return None  # transformers knows which decoders need the plain products
-    if attention == "sdpa" and not able:
-        raise DataError(
-            name,
-            f"`attention: sdpa` is not there for {model.__name__}",
-            remedy="Set `attention: eager`, or leave it at `auto`",
-        )
-    return ("sdpa" if able else "eager") if attention == "auto" else attention
-
-
-def _check_package(name: str, model: Any) -> None:
-    """Raises where a model's class, or this machine, cannot attend by the package flash-attn."""
     from transformers.utils import is_flash_attn_2_available
 
-    remedy = "leave `attention` at `auto`: with run.precision bf16 it uses PyTorch's own kernels"
-    if not getattr(model, "_supports_flash_attn", False):
+    able = bool(getattr(model, "_supports_sdpa", False))
+    if attention == "auto" and is_decoder(model.config_class):
+        return None  # transformers knows which decoders need the plain products
+    if attention == "auto":
+        return "sdpa" if able else "eager"
+    flash = attention == PACKAGE
+    lacks = attention == "sdpa" and not able
+    if lacks or (flash and not getattr(model, "_supports_flash_attn", False)):
+        other = "sdpa" if flash else "eager"
         raise DataError(
             name,
-            f"`attention: {PACKAGE}` is not there for {model.__name__}",
-            remedy="Set `attention: sdpa`, or leave it at `auto`",
+            f"`attention: {attention}` is not there for {model.__name__}",
+            remedy=f"Set `attention: {other}`, or leave it at `auto`",
         )
-    if not is_flash_attn_2_available():
+    if flash and not is_flash_attn_2_available():
         raise DependencyError(
             f"`attention: {PACKAGE}` requires an NVIDIA card and the package flash-attn (`pip"
-            f" install flash-attn`), and this machine does not have both. Install it, or {remedy}"
+            " install flash-attn`), and this machine does not have both. Install it, or leave"
+            " `attention` at `auto`: with run.precision bf16 it uses PyTorch's own kernels"
         )
+    return attention
 
 
 def _names_of(name: str, revision: str | None) -> frozenset[str] | None:
-    """The names of the weights of a folder, or of a hub name with one file of weights; None of
-    others.
-    """
+    """The names of the weights of a folder, or of a hub name with one file; None of others."""
     from transformers.utils import cached_file
 
     if looks_like_path(name):
-        return weight_names(Path(name))
+        return frozenset(weight_shapes(*Path(name).glob("*.safetensors")))
     path = cached_file(
         name, _WEIGHTS, revision=revision, _raise_exceptions_for_missing_entries=False
     )
-    return None if path is None else names_in(Path(path))
-
-
-def _refuse_others(name: str, config: Any) -> None:
-    """Raises `DataError` for what has no states to read as an encoder's: both halves of a model
-    that translates.
-    """
-    from transformers.models.auto import modeling_auto as auto
-
-    if type(config) not in auto.MODEL_MAPPING:
-        kind = type(config).__name__
-        raise DataError(name, f"is not an encoder that transformers can open ({kind})")
-    if config.is_encoder_decoder:
-        raise DataError(
-            name,
-            f"is not an encoder: {config.model_type} is an encoder with a decoder",
-            remedy="Name a masked LM, an encoder without a head, a T5 (mT5, umT5), or a decoder",
-        )
+    return None if path is None else frozenset(weight_shapes(Path(path)))
 
 
 def _check_whole(name: str, missing_keys: Iterable[str]) -> None:
-    missing = sorted(missing_keys)
-    if missing:
+    if missing := sorted(missing_keys):
         raise DataError(
             name,
             f"is not a whole encoder: {len(missing)} weights are missing"
@@ -184,9 +166,7 @@ def _check_whole(name: str, missing_keys: Iterable[str]) -> None:
 
 
 def _own_weights(name: str, model: Any) -> None:
-    """Copies the weights out of the mapped file. Raises `DataError` for values that are not
-    finite.
-    """
+    """Copy the weights out of the mapped file. Raises `DataError` where one is not finite."""
     import torch
 
     for label, parameter in model.named_parameters():
@@ -212,25 +192,18 @@ def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
             remedy="Words are mapped to pieces by it; convert the tokenizer",
         )
     rows, pieces = model.get_input_embeddings().num_embeddings, len(tokenizer)
+    apart = "Tokenizer and model do not belong together"
     if pieces > rows:
-        raise DataError(
-            name,
-            f"its tokenizer has {pieces} pieces, but the model only {rows} embeddings",
-            remedy=_APART,
-        )
+        fault = f"its tokenizer has {pieces} pieces, but the model only {rows} embeddings"
+        raise DataError(name, fault, remedy=apart)
     if 2 * pieces < rows:
-        raise DataError(
-            name,
-            f"its tokenizer has {pieces} pieces, but the model {rows} embeddings",
-            remedy=f"{_APART}. {SAVE_TOKENIZER}",
-        )
+        fault = f"its tokenizer has {pieces} pieces, but the model {rows} embeddings"
+        raise DataError(name, fault, remedy=f"{apart}. {SAVE_TOKENIZER}")
 
 
 @contextmanager
 def _explained(name: str, revision: str | None) -> Iterator[None]:
-    """Turns what transformers raises on a bad folder or an unreachable hub into the user's
-    errors.
-    """
+    """Turn what transformers raises on a bad folder or without a hub into the user's errors."""
     from safetensors import SafetensorError
 
     try:
@@ -242,20 +215,17 @@ def _explained(name: str, revision: str | None) -> Iterator[None]:
         known = None if local else explain(name, "load it", error, revision)
         if known is not None:
             raise known from error
+        fault, remedy = first_line(error), ""
         if isinstance(error, SafetensorError):
-            raise DataError(
-                name,
-                f"its weights are damaged ({first_line(error)})",
-                remedy="Copy or download the folder again",
-            ) from error
-        if isinstance(error, OSError):
+            fault = f"its weights are damaged ({fault})"
+            remedy = "Copy or download the folder again"
+        elif isinstance(error, OSError):
             remedy = "" if local else "Name one with safetensors weights, or a folder as ./name"
-            raise DataError(name, first_line(error), remedy=remedy) from error
-        if isinstance(error, (ValueError, KeyError, RuntimeError)):
-            raise DataError(
-                name, f"is not an encoder that transformers can open ({first_line(error)})"
-            ) from error
-        raise
+        elif isinstance(error, (ValueError, KeyError, RuntimeError)):
+            fault = f"is not an encoder that transformers can open ({fault})"
+        else:
+            raise
+        raise DataError(name, fault, remedy=remedy) from error
 
 
 @contextmanager
@@ -275,9 +245,7 @@ def _quiet() -> Iterator[None]:
 
 
 def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Writes a folder that `AutoModel` and `AutoTokenizer` open, and `AutoModelForMaskedLM` where
-    the model has its head.
-    """
+    """Write a folder that `AutoModel`, or `AutoModelForMaskedLM`, and `AutoTokenizer` open."""
     with _quiet():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

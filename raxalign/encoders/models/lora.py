@@ -5,23 +5,19 @@ the product of two narrow matrices, which is then added to their weights.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from raxalign import lazy
 from raxalign.config.params import BaseParams
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
+from raxalign.lazy import torch
 
 if TYPE_CHECKING:
-    import torch
-
     from raxalign.encoders.models.transformer import TransformerEncoder
-else:
-    torch = lazy.load("torch")
 
 AUTO = "auto"
 _ADAPTER = "default"
@@ -82,7 +78,7 @@ AdapterOption = Annotated[
 
 @contextmanager
 def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iterator[None]:
-    """Train adapters alone until the block ends, then merge them into the weights.
+    """Train adapters alone until the block ends, then merge them into the encoder's weights.
 
     All other weights of the model lose their gradients meanwhile, embeddings and the masked-LM head
     included. After an exception the adapters are removed and the weights are as they were.
@@ -136,54 +132,43 @@ def target_layers(model: Any, targets: str) -> list[str]:
 
     Raises `RaxalignError` where a name of `targets` is that of no linear layer.
     """
-    from torch import nn
+    from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
 
     from raxalign.encoders.models.blocks import find_blocks
 
     modules = (module for part in find_blocks(model.base_model).parts for module in part.modules())
-    inside = {id(module) for module in modules if isinstance(module, nn.Linear)}
+    inside = {id(module) for module in modules if isinstance(module, torch.nn.Linear)}
     layers = [name for name, module in model.named_modules() if id(module) in inside]
+    there = ", ".join(sorted({layer.rpartition(".")[2] for layer in layers})) or "none"
     if targets == AUTO:
-        known = _known_to_peft(model.config.model_type)
-        found = [name for name in layers if _ends_in(name, known)]
+        known = KNOWN.get(model.config.model_type, [])
+        found = [] if isinstance(known, str) else _ending(layers, known)
         found = found or [name for name in layers if _ATTENTION.search(name.rpartition(".")[0])]
         if found:
             return found
         raise RaxalignError(
             f"lora: {type(model).__name__} has no linear layers that are known as its attention's."
-            f" Name some in `targets`: {_last_names(layers)}"
+            f" Name some in `targets`: {there}"
         )
     names = targets.split(",")
-    missing = [name for name in names if not any(_ends_in(layer, [name]) for layer in layers)]
+    missing = [name for name in names if not _ending(layers, [name])]
     if missing:
         raise RaxalignError(
             f"lora: targets {', '.join(missing)}: {type(model).__name__} has no such linear layer"
-            f" in its blocks; it has {_last_names(layers)}"
+            f" in its blocks; it has {there}"
         )
-    return [name for name in layers if _ends_in(name, names)]
+    return _ending(layers, names)
+
+
+def _ending(layers: Sequence[str], names: Collection[str]) -> list[str]:
+    """The layers whose names are, or end in, one of some names."""
+    return [a for a in layers if any(a == name or a.endswith(f".{name}") for name in names)]
 
 
 def weight_changes(model: Any) -> list[torch.Tensor]:
-    """Return what the adapters of a model add to each of their weights, (out, in) with gradient;
-    none for a model without adapters.
-    """
+    """Return what a model's adapters add to each of their weights, (out, in) with gradient."""
     return [
         module.get_delta_weight(_ADAPTER)
         for module in model.modules()
         if hasattr(module, "get_delta_weight")
     ]
-
-
-def _known_to_peft(model_type: str) -> list[str]:
-    from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
-
-    names = KNOWN.get(model_type, [])
-    return [] if isinstance(names, str) else list(names)
-
-
-def _ends_in(layer: str, names: list[str]) -> bool:
-    return any(layer == name or layer.endswith(f".{name}") for name in names)
-
-
-def _last_names(layers: list[str]) -> str:
-    return ", ".join(sorted({layer.rpartition(".")[2] for layer in layers})) or "none"

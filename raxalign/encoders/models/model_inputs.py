@@ -1,7 +1,5 @@
-"""What a base model reads beside pieces and mask: token types, and languages where the architecture
-has an adapter (X-MOD) or an embedding (XLM) per language.
-
-The most pieces per row of a transformer, and where its position numbers begin.
+"""What a base model reads beside pieces and mask: token types, languages where the architecture has
+an adapter (X-MOD) or an embedding (XLM) per language, and positions: how many, and from where on.
 """
 
 from __future__ import annotations
@@ -45,16 +43,15 @@ def limit_note(model: Any, tokenizer: Any) -> str | None:
 
 
 def first_position(base: Any) -> int:
-    """The number of the first position: behind the padding index in RoBERTa and its like (whose
-    514 positions hold 512 pieces), else 0.
-    """
-    padding = getattr(_table(base), "padding_idx", None)
+    """The number of the first position: behind the padding index in RoBERTa's like, else 0."""
+    table = getattr(getattr(base, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
     return 0 if padding is None else int(padding) + 1
 
 
 def _of_model(model: Any) -> int | None:
     limit = getattr(model.config, "max_position_embeddings", None)
-    if not isinstance(limit, int) or limit <= 0 or limit >= _NO_LIMIT:
+    if not isinstance(limit, int) or not 0 < limit < _NO_LIMIT:
         return None
     return limit - first_position(model.base_model)
 
@@ -62,11 +59,6 @@ def _of_model(model: Any) -> int | None:
 def _of_tokenizer(tokenizer: Any) -> int | None:
     limit = int(tokenizer.model_max_length)
     return limit if 2 < limit < _NO_LIMIT else None
-
-
-def _table(base: Any) -> Any:
-    embeddings = getattr(base, "embeddings", None)
-    return getattr(embeddings, "position_embeddings", None)
 
 
 class ModelInputs:
@@ -124,12 +116,10 @@ class _Numbers:
                 " is not known: the datasets do not record it. Use another encoder"
             )
         numbers = [self.number(lang) for lang in batch.languages]
-        missing = [
-            lang for lang, found in zip(batch.languages, numbers, strict=True) if found is None
-        ]
-        if missing:
+        if None in numbers:
+            lacks = [lang for lang in batch.languages if self.number(lang) is None]
             raise RaxalignError(
-                f"the encoder has no {self.what} for {', '.join(missing)} (it has one for"
+                f"the encoder has no {self.what} for {', '.join(lacks)} (it has one for"
                 f" {', '.join(sorted(self.named))}); leave out this language, or use another"
                 " encoder"
             )
@@ -137,26 +127,20 @@ class _Numbers:
         return table[batch.langs_BT.clamp(min=0)]
 
     def number(self, lang: str) -> int | None:
-        """Return the number of a language, None where the model does not have it."""
-        if lang not in self.found:
-            self.found[lang] = self._match(lang)
-        return self.found[lang]
-
-    def _match(self, lang: str) -> int | None:
-        """The number under the same name or tag, else of the same language in the same script, else
-        of the same language: models name regions (``zh_TW``) that codes leave out (``zh-Hant``).
+        """Return the number of a language, None where the model does not have it: the number under
+        the same name or tag, else of the same language in the same script, else of the same
+        language. Models name regions (``zh_TW``) that codes leave out (``zh-Hant``).
         """
-        if lang in self.named:
-            return self.named[lang]
-        if not is_code(lang):
-            return None
-        wanted = language(lang)
-        for alike in (
-            lambda other: other.tag == wanted.tag,
-            lambda other: (other.base, other.script) == (wanted.base, wanted.script),
-            lambda other: other.base == wanted.base,
-        ):
-            for name, other in self.known.items():
-                if alike(other):
-                    return self.named[name]
-        return None
+        if lang not in self.found:
+            self.found[lang] = self.named.get(lang)
+            wanted = language(lang) if self.found[lang] is None and is_code(lang) else None
+            for parts in (("tag",), ("base", "script"), ("base",)) if wanted else ():
+                same = [
+                    self.named[name]
+                    for name, other in self.known.items()
+                    if all(getattr(other, part) == getattr(wanted, part) for part in parts)
+                ]
+                if same:
+                    self.found[lang] = same[0]
+                    break
+        return self.found[lang]

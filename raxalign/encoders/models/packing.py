@@ -29,7 +29,6 @@ from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from raxalign import lazy
 from raxalign.encoders.models.flash import (
     NAME,
     PACKAGE,
@@ -42,18 +41,12 @@ from raxalign.encoders.models.flash import (
 from raxalign.encoders.models.model_inputs import first_position
 from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
 from raxalign.train.recompute import forward_as
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-
-    from raxalign.encoders.models.computing import Computing
     from raxalign.encoders.models.transformer import TransformerEncoder
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
 
 
 _LENGTHS = (5, 8)
@@ -115,7 +108,7 @@ def at_rest(encoder: TransformerEncoder) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Sample:
+class ProbeSentences:
     """Random sentences: laid end to end in one row (their pieces, the place of each in its
     sentence, and its sentence), and as a padded batch, of which `mask_BT` are the pieces.
     """
@@ -126,7 +119,7 @@ class Sample:
     padded: Batch
 
     @classmethod
-    def of(cls, encoder: TransformerEncoder, lengths: tuple[int, ...]) -> Sample:
+    def of(cls, encoder: TransformerEncoder, lengths: tuple[int, ...]) -> ProbeSentences:
         """Return sentences of some lengths, always the same ones."""
         lengths_S, pad = np.array(lengths), int(encoder.tokenizer.pad_token_id or 0)
         known = np.setdiff1d(np.arange(encoder.model.get_input_embeddings().num_embeddings), [pad])
@@ -159,7 +152,7 @@ class Sample:
 
 def _both(encoder: TransformerEncoder) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """The states (F, H) of the pieces of two random sentences at all layers: packed, and padded."""
-    sample = Sample.of(encoder, _LENGTHS)
+    sample = ProbeSentences.of(encoder, _LENGTHS)
     return sample.together(encoder, by_runs=False), sample.apart(encoder)
 
 
@@ -260,7 +253,7 @@ def probe_runs(encoder: TransformerEncoder) -> bool:
 
 def _as_near(encoder: TransformerEncoder) -> bool:
     """Compare both ways; afterwards the encoder attends by runs."""
-    sample, precision = Sample.of(encoder, _lengths(encoder)), encoder.precision
+    sample, precision = ProbeSentences.of(encoder, _lengths(encoder)), encoder.precision
     own = implementation(encoder.model)
     encoder.model.set_attn_implementation(_MASKED)
     with _learning(encoder) as weight:
@@ -323,7 +316,7 @@ for one row and for several.
 
 
 @contextmanager
-def compiled_blocks(encoder: Computing) -> Iterator[None]:
+def compiled_blocks(encoder: TransformerEncoder) -> Iterator[None]:
     """Run the blocks of an encoder as compiled within the block, where it is `compiled`. A block
     that runs again in the backward pass runs again as compiled.
     """

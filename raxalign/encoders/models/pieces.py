@@ -1,14 +1,5 @@
-"""Sentences to pieces: bulk tokenisation of their running text, special pieces, truncation,
-batches.
-
-The check that an encoder reads text in the pieces that its own tokenizer makes of it.
-
-The words that pieces belong to, by the characters that both cover.
-
-Running text to pieces: many texts by one call of the tokenizer, with the characters that each
-piece covers.
-
-Pieces of running text with the characters that they cover, and rows of such pieces.
+"""Sentences to pieces: bulk tokenisation of their running text, the words that pieces belong to by
+the characters that both cover, special pieces, truncation, and padded batches.
 """
 
 from __future__ import annotations
@@ -16,15 +7,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from raxalign.arrays import Ints, offsets_of
 from raxalign.caveats import listener
+from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
-from raxalign.languages import language
+from raxalign.languages import is_code
 from raxalign.running import Sentence, in_text, unspaced_letter
+from raxalign.train.devices import on_device
+
+if TYPE_CHECKING:
+    import torch
 
 CHUNK = 4096
 """Sentences tokenised by one call: bounds what the tokenizer's own objects take."""
@@ -73,55 +69,33 @@ def encode_texts(tokenizer: Any, texts: Sequence[str], counted: str | None) -> E
     ids = [encoding.ids for encoding in encodings]
     offsets = offsets_of([len(part) for part in ids])
     ids_P = np.fromiter(chain.from_iterable(ids), np.int32, int(offsets[-1]))
-    _count_unknown(tokenizer, counted, ids_P)
+    found, unknown = listener(), tokenizer.unk_token_id
+    if found is not None and counted is not None and unknown is not None:
+        found.read(counted, len(ids_P), int((ids_P == unknown).sum()))
     spans = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
     spans_P2 = np.fromiter(spans, np.int64, 2 * int(offsets[-1])).reshape(-1, 2)
     starts_P, ends_P = spans_P2[:, 0].copy(), spans_P2[:, 1].copy()
     blank_P = np.isin(ids_P, _blank_pieces(backend))
-    for p in _in_texts_with(_BLANKS[0], texts, offsets, blank_P):
-        text = texts[int(np.searchsorted(offsets, p, side="right")) - 1]
-        blank_P[p] = _BLANKS[0] not in text[starts_P[p] : ends_P[p]]
+    for text, begin, end in zip(texts, offsets, offsets[1:], strict=False):
+        if _BLANKS[0] in text:
+            for p in np.flatnonzero(blank_P[begin:end]) + begin:
+                blank_P[p] = _BLANKS[0] not in text[starts_P[p] : ends_P[p]]
     return Encoded(ids_P, starts_P, ends_P, blank_P, offsets)
 
 
 def _blank_pieces(backend: Any) -> list[int]:
-    """The pieces of a tokenizer that stand for blanks alone.
+    """The pieces of a tokenizer that stand for blanks alone: those that become blanks in the text
+    that they are decoded to.
 
     Their offsets do not show it: a blank that a tokenizer puts before a word has those of the
     word's first character.
     """
-    marks = [mark for mark in _BLANKS if _is_blank(backend.decoder, mark)]
+    marks, decoder = _BLANKS[:1], backend.decoder
+    if decoder is not None:
+        decoded = {mark: decoder.decode(["a", mark]).removeprefix("a") for mark in _BLANKS}
+        marks = "".join(mark for mark, text in decoded.items() if not text.strip())
     runs = (mark * n for mark in marks for n in range(1, _LONGEST_BLANK + 1))
     return [number for run in runs if (number := backend.token_to_id(run)) is not None]
-
-
-def _is_blank(decoder: Any, mark: str) -> bool:
-    """Whether a character of pieces becomes a blank in the text that they are decoded to."""
-    if decoder is None:
-        return mark == _BLANKS[0]
-    return not decoder.decode(["a", mark]).removeprefix("a").strip()
-
-
-def _in_texts_with(
-    char: str, texts: Sequence[str], offsets: Ints, chosen_P: np.ndarray
-) -> list[int]:
-    """The chosen pieces of those texts that have a character."""
-    return [
-        int(offsets[i]) + int(p)
-        for i, text in enumerate(texts)
-        if char in text
-        for p in np.flatnonzero(chosen_P[offsets[i] : offsets[i + 1]])
-    ]
-
-
-def _count_unknown(tokenizer: Any, lang: str | None, ids_P: np.ndarray) -> None:
-    """Report how many of some pieces are the tokenizer's unknown one, while caveats are
-    collected.
-    """
-    found = listener()
-    if found is None or lang is None or tokenizer.unk_token_id is None:
-        return
-    found.read(lang, len(ids_P), int((ids_P == tokenizer.unk_token_id).sum()))
 
 
 def place_words(encoded: Encoded, sentences: Sequence[Sentence]) -> tuple[Ints, Ints]:
@@ -156,9 +130,7 @@ def place_words(encoded: Encoded, sentences: Sequence[Sentence]) -> tuple[Ints, 
 
 
 def _word_spans(sentences: Sequence[Sentence], before_S: Ints, words_S: Ints) -> tuple[Ints, Ints]:
-    """The first character and the end of each word, in all texts end to end, without white space at
-    its ends.
-    """
+    """The first character and the end of each word in all texts end to end, stripped."""
     words = list(chain.from_iterable(sentences))
     starts_W = np.fromiter(chain.from_iterable(s.starts for s in sentences), np.int64, len(words))
     starts_W += np.repeat(before_S[:-1], np.diff(words_S))
@@ -174,9 +146,7 @@ def _word_spans(sentences: Sequence[Sentence], before_S: Ints, words_S: Ints) ->
 
 
 def _close(firsts: Ints, lasts: Ints, inside: Ints, blanks: Ints) -> None:
-    """Give the blanks between two pieces of one word to that word, in place; `inside` are the
-    pieces that have a word.
-    """
+    """Give the blanks between two pieces (`inside`) of one word to that word, in place."""
     place = np.searchsorted(inside, blanks)
     between = (place > 0) & (place < len(inside))
     blanks, place = blanks[between], place[between]
@@ -287,7 +257,7 @@ def bulk_pieces(
         counted: the name under which unknown pieces are counted while caveats are collected (None:
             the language).
     """
-    known = _known(lang)
+    known = lang if lang is not None and is_code(lang) else None
     for start in range(0, len(sentences), CHUNK):
         part = [in_text(words, known) for words in sentences[start : start + CHUNK]]
         encoded = encode_texts(tokenizer, [sentence.text for sentence in part], counted or lang)
@@ -295,14 +265,6 @@ def bulk_pieces(
         ends = encoded.offsets.tolist()
         for begin, end in pairwise(ends):
             yield Pieces(encoded.ids_P[begin:end], words_P[begin:end], lasts_P[begin:end])
-
-
-def _known(lang: str | None) -> str | None:
-    """The language, or None where it is not a known one: an encoder reads the text of any."""
-    try:
-        return lang if lang is None or language(lang) else None
-    except RaxalignError:
-        return None
 
 
 def inner_pieces(tokenizer: Any, words: Sequence[str]) -> list[np.ndarray]:
@@ -358,9 +320,7 @@ def share(first: int, second: int, room: int) -> tuple[int, int]:
 
 
 def token_batches(lengths: Sequence[int] | np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Indices of rows, longest first, in batches of at most `budget` pieces with padding (one row
-    at least); ties keep input order.
-    """
+    """Indices of rows, longest first, in batches of at most `budget` pieces with padding."""
     lengths = np.asarray(lengths)
     order = np.argsort(-lengths, kind="stable")
     start = 0
@@ -430,22 +390,11 @@ def text_pieces(tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[Tex
             own = slice(encoded.offsets[i], encoded.offsets[i + 1])
             begins = encoded.starts_P[own]
             ends = np.where(encoded.blank_P[own], begins, encoded.ends_P[own])
-            spans = [
-                _trimmed(text, *span) for span in zip(begins.tolist(), ends.tolist(), strict=True)
-            ]
-            found = np.array(spans, dtype=np.int64).reshape(-1, 2)
-            yield TextPieces(encoded.ids_P[own], found[:, 0], found[:, 1])
-
-
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without white space at either end (some tokenizers count the space before a word as its
-    piece's).
-    """
-    while start < end and text[start].isspace():
-        start += 1
-    while start < end and text[end - 1].isspace():
-        end -= 1
-    return start, end
+            # some tokenizers count the space before a word as its piece's
+            covered = [text[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
+            left = np.array([len(part) - len(part.lstrip()) for part in covered], np.int64)
+            sizes = np.array([len(part.strip()) for part in covered], np.int64)
+            yield TextPieces(encoded.ids_P[own], begins + left, begins + left + sizes)
 
 
 def pair_row(
@@ -460,3 +409,49 @@ def pair_row(
     begin = len(template.before) + len(first) + len(template.between)
     words = np.broadcast_to(np.int32(-1), len(ids))
     return PieceRow(ids, words, words, begin, 0, languages), begin
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A batch in the memory of the host, with the fields of `Batch`, all int64."""
+
+    ids_BT: np.ndarray
+    mask_BT: np.ndarray
+    segments_BT: np.ndarray
+    words_BT: np.ndarray
+    lasts_BT: np.ndarray
+    langs_BT: np.ndarray
+    languages: tuple[str, ...]
+
+    @classmethod
+    def of(cls, rows: Sequence[PieceRow], filler: int, segment_types: int) -> Padded:
+        """Lay rows out, which may be of different languages. `filler` is the piece that stands for
+        padding, `segment_types` the number of token types of the encoder.
+        """
+        width = max((len(row) for row in rows), default=0)
+        languages = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
+        number = {lang: i for i, lang in enumerate(languages)}
+        lengths_B = np.array([len(row) for row in rows], dtype=np.int64)
+        firsts_B = np.array([row.first for row in rows], dtype=np.int64)
+        steps_T = np.arange(width)
+        mask_BT = steps_T[None, :] < lengths_B[:, None]
+        second_BT = (steps_T[None, :] >= firsts_B[:, None]) & mask_BT
+        ids_BT = np.full((len(rows), width), filler, dtype=np.int64)
+        words_BT, lasts_BT = np.full((2, len(rows), width), -1, dtype=np.int64)
+        if rows:
+            ids_BT[mask_BT] = np.concatenate([row.ids for row in rows])
+            words_BT[mask_BT] = np.concatenate([row.words for row in rows])
+            lasts_BT[mask_BT] = np.concatenate([row.lasts for row in rows])
+        langs_B2 = np.array(
+            [(number[row.languages[0]], number[row.languages[-1]]) for row in rows], dtype=np.int64
+        ).reshape(-1, 2)
+        langs_BT = np.where(mask_BT, np.where(second_BT, langs_B2[:, 1:], langs_B2[:, :1]), -1)
+        segments_BT = second_BT if segment_types > 1 else np.zeros_like(second_BT)
+        mask, segments = (part.astype(np.int64) for part in (mask_BT, segments_BT))
+        return cls(ids_BT, mask, segments, words_BT, lasts_BT, langs_BT, languages)
+
+    def on(self, device: torch.device | str) -> Batch:
+        """Return the same batch on a device."""
+        arrays = {name: value for name, value in vars(self).items() if name != "languages"}
+        moved: Any = {name: on_device(array, device) for name, array in arrays.items()}
+        return Batch(**moved, languages=self.languages)

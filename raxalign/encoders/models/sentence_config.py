@@ -81,29 +81,23 @@ def read_sentence_config(file: Callable[[str], Path | None]) -> SentenceConfig |
     places = [place for kind, place in kinds if kind == "Pooling"]
     if other or names[:2] != [_TRANSFORMER, "Pooling"] or len(places) != 1:
         return SentenceConfig(unread=f"the modules {', '.join(names)}")
-    found = file(f"{places[0]}/{_CONFIG}")
-    settings = _json(found) if found is not None else {}
-    modes = settings.get("pooling_mode") or [
-        mode for key, mode in _LEGACY.items() if settings.get(key)
-    ]
+    settings = _json(file(f"{places[0]}/{_CONFIG}"))
+    modes = settings.get("pooling_mode") or [_LEGACY[key] for key in _LEGACY if settings.get(key)]
     modes = [modes] if isinstance(modes, str) else list(modes) or ["mean"]
     if len(modes) != 1 or modes[0] not in _POOLINGS:
         return SentenceConfig(unread=f"the pooling {' and '.join(modes)}")
     included = bool(settings.get("include_prompt", True))
     if not included and modes[0] == "cls":
         return SentenceConfig(unread="the pooling cls without the prompt")
-    return SentenceConfig(
-        _POOLINGS[modes[0]], "Normalize" in names, _prompt(file(_PROMPTS)), included
-    )
-
-
-def _prompt(file: Path | None) -> str:
-    record = _json(file) if file is not None else {}
+    record = _json(file(_PROMPTS))
     prompts = record.get("prompts") or {}
-    return str(prompts.get(record.get("default_prompt_name") or "query") or "")
+    prompt = str(prompts.get(record.get("default_prompt_name") or "query") or "")
+    return SentenceConfig(_POOLINGS[modes[0]], "Normalize" in names, prompt, included)
 
 
-def _json(file: Path) -> Any:
+def _json(file: Path | None) -> Any:
+    if file is None:
+        return {}
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -130,17 +124,18 @@ def write_sentence_config(
         languages: The languages that it has to be given, each of which is the name of a prompt.
     """
     modules = [("", transformer), (_POOLING_FOLDER, f"{_KIND}.Pooling")]
-    if config.normalize:
-        modules.append((_UNIT_FOLDER, f"{_KIND}.Normalize"))
-        (folder / _UNIT_FOLDER).mkdir(exist_ok=True)
-    (folder / _POOLING_FOLDER).mkdir(exist_ok=True)
+    modules += [(_UNIT_FOLDER, f"{_KIND}.Normalize")] if config.normalize else []
+    for place, _ in modules:
+        (folder / place).mkdir(exist_ok=True)
+    own = {"query": config.prompt} if config.prompt else {}
+    spoken = {lang: f"[language {lang}] {config.prompt}" for lang in languages}
     records = {
         _MODULES: [
             {"idx": i, "name": str(i), "path": place, "type": kind}
             for i, (place, kind) in enumerate(modules)
         ],
         _SETTINGS: {"max_seq_length": max_length, "do_lower_case": False},
-        _PROMPTS: _prompts(config, languages),
+        _PROMPTS: {"prompts": {**own, **spoken}, "default_prompt_name": "query" if own else None},
         f"{_POOLING_FOLDER}/{_CONFIG}": {
             "word_embedding_dimension": hidden_size,
             **{key: _POOLINGS.get(mode) == config.pooling for key, mode in _LEGACY.items()},
@@ -151,16 +146,8 @@ def write_sentence_config(
         (folder / name).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def _prompts(config: SentenceConfig, languages: Sequence[str]) -> dict[str, Any]:
-    own = {"query": config.prompt} if config.prompt else {}
-    spoken = {lang: f"[language {lang}] {config.prompt}" for lang in languages}
-    return {"prompts": {**own, **spoken}, "default_prompt_name": "query" if own else None}
-
-
 def files_of(name: str, revision: str | None = None) -> Callable[[str], Path | None]:
-    """Return where the files of a folder or hub name are, by their names within it; None for one
-    that is not there.
-    """
+    """Return the function from a name to its file in a folder or of a hub name (None: none)."""
 
     def file(within: str) -> Path | None:
         if looks_like_path(name):
@@ -168,13 +155,9 @@ def files_of(name: str, revision: str | None = None) -> Callable[[str], Path | N
             return path if path.is_file() else None
         from transformers.utils import cached_file
 
-        found = cached_file(
-            name,
-            within,
-            revision=revision,
-            _raise_exceptions_for_missing_entries=False,
-            _raise_exceptions_for_connection_errors=False,
-        )
+        names = ("missing_entries", "connection_errors")
+        quiet = {f"_raise_exceptions_for_{error}": False for error in names}
+        found = cached_file(name, within, revision=revision, **quiet)
         return None if found is None else Path(found)
 
     return file

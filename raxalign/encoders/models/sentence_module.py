@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from raxalign.corpora.text.words import FORMAT_CHARACTERS
 from raxalign.encoders.models.blocks import find_blocks
 from raxalign.encoders.models.decoders import is_bidirectional
 from raxalign.encoders.models.sentence_config import SentencePooling
-from raxalign.encoders.models.text_form import text_form
+from raxalign.encoders.models.text_form import TEXT_FORMS, text_form
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Transform
 from raxalign.encoders.models.vectors import parse_layers
@@ -26,11 +25,6 @@ CODE = Path(__file__).with_name("aligned_sentences.py")
 """The code of the module, which reads nothing of raxalign and is copied into the folder."""
 KIND = f"{CODE.stem}.AlignedTransformer"
 SETTINGS = "sentences.json"
-_TEXT_FORMS: dict[str, list[list[str]]] = {
-    "none": [],
-    "nfc": [[]],
-    "clean": [[], ["\u200b", " "], [FORMAT_CHARACTERS, ""]],
-}
 
 
 @dataclass(frozen=True)
@@ -55,9 +49,7 @@ class SentenceUse:
 
 
 def layers_read(use: SentenceUse, transforms: Sequence[Transform], depth: int) -> tuple[int, ...]:
-    """Return the layers that sentence-transformers adds up; those of `use` where something of the
-    transforms is in them.
-    """
+    """Return the layers that are added up: those of `use` where the transforms meet them."""
     if use.layers is not None and meets(transforms, wanted := parse_layers(use.layers, depth)):
         return wanted
     readouts = [transform.layer for transform in transforms if transform.sort == "readout"]
@@ -65,9 +57,7 @@ def layers_read(use: SentenceUse, transforms: Sequence[Transform], depth: int) -
 
 
 def needs_module(encoder: TransformerEncoder, transforms: Sequence[Transform]) -> bool:
-    """Return whether the modules of sentence-transformers alone would read an encoder in another
-    way than raxalign does.
-    """
+    """Return whether sentence-transformers alone would read an encoder in another way."""
     config = encoder.model.config
     return (
         bool(transforms)
@@ -80,10 +70,8 @@ def needs_module(encoder: TransformerEncoder, transforms: Sequence[Transform]) -
 def write_module(
     folder: Path, encoder: TransformerEncoder, transforms: Sequence[Transform], use: SentenceUse
 ) -> tuple[str, ...]:
-    """Write the module next to an encoder; return the names by which it is given a language.
-
-    Raises:
-        RaxalignError: `use.language` is not one of them.
+    """Write the module next to an encoder; return the names by which it is given a language. Raises
+    `RaxalignError` where `use.language` is not one of them.
     """
     layers = layers_read(use, transforms, encoder.n_layers)
     languages = use.languages or tuple(dict.fromkeys(transform.lang for transform in transforms))
@@ -108,7 +96,7 @@ def write_module(
         },
         "inputs": _inputs(encoder, languages),
         "bidirectional": is_bidirectional(encoder.model.config),
-        "text_form": _TEXT_FORMS[text_form(encoder.model.config)],
+        "text_form": TEXT_FORMS[text_form(encoder.model.config)],
     }
     text = json.dumps(settings, indent=1, ensure_ascii=False, sort_keys=True)
     (folder / SETTINGS).write_text(text + "\n", encoding="utf-8")
@@ -134,9 +122,7 @@ def _choices(transforms: Sequence[Transform], languages: Sequence[str]) -> list[
 
 
 def _blocks(encoder: TransformerEncoder, *, watched: bool) -> dict[str, object]:
-    """The names of the modules whose outputs are the states before and after the blocks; none where
-    nothing is watched.
-    """
+    """The names of the modules whose outputs are the stream, where it is `watched`."""
     base: Any = encoder.model.base_model
     names = {id(module): name for name, module in base.named_modules()}
     blocks = find_blocks(base) if watched else None

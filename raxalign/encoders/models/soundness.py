@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from raxalign.catalog import PluginFault, name_of, outside
-from raxalign.encoders.models.transforms import Affine, Transform
+from raxalign.encoders.models.transforms import Affine
 from raxalign.errors import RaxalignError
 
 if TYPE_CHECKING:
@@ -21,30 +21,14 @@ _NUMBERS = "Look for a division by zero, an empty mean or a training that diverg
 _SHAPES = "Its vectors and maps have the width of the encoder (`encoder.hidden_size`)"
 
 
-class Made(Protocol):
-    """What a method returned: an `AlignedEncoder`."""
-
-    @property
-    def encoder(self) -> Encoder:
-        """The encoder."""
-
-    @property
-    def transforms(self) -> tuple[Transform, ...]:
-        """What is applied to its vectors."""
-
-    @property
-    def weights_changed(self) -> bool:
-        """Whether it is not the encoder that the method was given."""
-
-
-def refuse_unsound(method: Any, kind: str, aligned: Made) -> None:
+def refuse_unsound(method: Any, kind: str, aligned: Any) -> None:
     """Raise where a method returned numbers that are not finite, or of shapes that do not fit its
     encoder.
 
     Args:
         method: The method.
         kind: Its name.
-        aligned: What it returned.
+        aligned: The `AlignedEncoder` that it returned.
 
     Raises:
         PluginFault: The method is from outside; with its file, and the line of `align`.
@@ -61,7 +45,7 @@ def refuse_unsound(method: Any, kind: str, aligned: Made) -> None:
     raise PluginFault(file, text, line=line, remedy=remedy)
 
 
-def _faults(aligned: Made) -> Iterator[tuple[str, str]]:
+def _faults(aligned: Any) -> Iterator[tuple[str, str]]:
     """What is wrong, each with a remedy."""
     hidden = aligned.encoder.hidden_size
     for transform in aligned.transforms:
@@ -84,9 +68,7 @@ def _faults(aligned: Made) -> Iterator[tuple[str, str]]:
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether a tensor can be used as one of a shape. A vector may be one number, and may be a row
-    of several dimensions.
-    """
+    """Whether a shape is the wanted one. A vector may be one number, or a row."""
     if len(wanted) == 2:
         return shape == wanted
     *before, last = shape or (1,)

@@ -1,7 +1,5 @@
 """Static word vectors as an encoder: one space per language or one for all, and the same vector for
-a word in every sentence.
-
-The static vectors of one language: looked up, read and written.
+a word in every sentence. Their files are word2vec's, with the vectors of n-grams next to them.
 """
 
 from __future__ import annotations
@@ -10,25 +8,160 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.pooling import WordIndex, pool_words
-from raxalign.encoders.models.static_files import Subwords, read_vectors, write_vectors
-from raxalign.encoders.models.vectors import Pooling, WordVectors
+from raxalign.encoders.models.vectors import (
+    Pooling,
+    WordIndex,
+    WordVectors,
+    pool_words,
+    word_offsets,
+)
 from raxalign.errors import DataError, RaxalignError
 
-if TYPE_CHECKING:
-    from raxalign.encoders.models.static_files import Floats
-
-
+Floats: TypeAlias = npt.NDArray[np.float32]
 Casing = Literal["keep", "lower", "fallback"]
 Normalization = Literal["unit-center-unit", "unit", "none"]
 
+RECORD = "static.json"
+JOINT = "joint"
+"""The name of the one space of all languages, and of its file."""
+CHUNK = 4096
+"""Sentences whose words are looked up together."""
+_FORMAT, _JOINT_FORMAT, _VOCABULARY = 1, 2, "vocab.txt"
 _SIZES = ("min_n", "max_n", "buckets")
+_FACEBOOK = (793_712_314).to_bytes(4, "little")
+_PRIME, _START = 16_777_619, 2_166_136_261
+
+
+def write_vectors(path: Path, words: Sequence[str], vectors_VH: Floats) -> None:
+    """Write word2vec's text format: a line with both sizes, then one line per word. Nine digits, so
+    that float32 values come back as they were.
+    """
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(f"{len(words)} {vectors_VH.shape[1]}\n")
+        row_format = " ".join(["%.9g"] * vectors_VH.shape[1])
+        for word, row in zip(words, vectors_VH, strict=True):
+            file.write(f"{word} {row_format % tuple(row.tolist())}\n")
+
+
+def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Floats]:
+    """Return (words, vectors (V, H)) of a file in word2vec's text format, or its binary one
+    (``.bin``); at most the first `limit`.
+
+    A word that is given twice has its first vector. Raises `DataError` with the line where the file
+    is neither.
+    """
+    try:
+        with path.open("rb") as file:
+            first = file.readline()
+            if first.startswith(_FACEBOOK):
+                raise DataError(
+                    path,
+                    "is fastText's own binary format, which is not read",
+                    remedy="Name the .vec file that is next to it",
+                )
+            try:
+                count, dimension = (int(part) for part in first.split())
+            except ValueError:
+                fault = "begins without the number of words and their dimension"
+                raise DataError(path, fault, line=1, remedy="It has to be word2vec's") from None
+            count = count if limit is None else min(count, limit)
+            read = _read_binary if path.suffix == ".bin" else _read_text
+            words, vectors = read(path, file, count, dimension)
+    except OSError as error:
+        raise DataError(path, f"the vectors cannot be read ({error.strerror})") from error
+    if not np.isfinite(vectors).all():
+        raise DataError(path, "has values that are NaN or infinite")
+    if len(set(words)) == len(words):
+        return words, vectors
+    kept = sorted({word: i for i, word in reversed(list(enumerate(words)))}.values())
+    return [words[i] for i in kept], vectors[kept]
+
+
+def _read_text(path: Path, file: BinaryIO, count: int, dimension: int) -> tuple[list[str], Floats]:
+    words, vectors = [], np.zeros((count, dimension), np.float32)
+    for i in range(count):
+        line = file.readline()
+        word, _, rest = line.rstrip().partition(b" ")
+        values = rest.split()
+        try:
+            if len(values) != dimension:
+                raise ValueError(f"{len(values)} numbers, but the first line says {dimension}")
+            vectors[i] = [float(value) for value in values]
+            words.append(word.decode("utf-8"))
+        except ValueError as error:
+            fault = str(error) if line else f"ends after {i} of {count} words"
+            raise DataError(path, fault, line=i + 2) from None
+    return words, vectors
+
+
+def _read_binary(
+    path: Path, file: BinaryIO, count: int, dimension: int
+) -> tuple[list[str], Floats]:
+    words, vectors = [], np.zeros((count, dimension), np.float32)
+    for i in range(count):
+        word = bytearray()
+        while (byte := file.read(1)) not in (b" ", b""):
+            word += byte if byte != b"\n" else b""
+        values = file.read(4 * dimension)
+        if len(values) != 4 * dimension:
+            raise DataError(path, f"ends after {i} of {count} words")
+        words.append(word.decode("utf-8", errors="replace"))
+        vectors[i] = np.frombuffer(values, dtype="<f4")
+    return words, vectors
+
+
+@dataclass(frozen=True)
+class Subwords:
+    """The trained vectors of fastText's n-grams: n-grams of `min_n` to `max_n` characters of
+    ``<word>`` fall into `buckets` by a hash, and the vector of bucket ``numbers[i]`` (ascending) is
+    row i of `vectors_GH`. Buckets that training never met are left out.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    vectors_GH: Floats
+    min_n: int
+    max_n: int
+    buckets: int
+
+    def vector(self, word: str) -> Floats | None:
+        """Return the mean of a word's n-grams (H,), or None where training met none of them."""
+        grams = ngrams(word, self.min_n, self.max_n)
+        wanted = np.array([_hash(gram) % self.buckets for gram in grams], dtype=np.int64)
+        wanted = wanted[np.isin(wanted, self.numbers)]
+        found = self.vectors_GH[np.searchsorted(self.numbers, wanted)]
+        return found.mean(axis=0) if len(found) else None
+
+
+def ngrams(word: str, min_n: int, max_n: int) -> list[bytes]:
+    """Return all n-grams of characters of ``<word>``, as UTF-8 (Bojanowski et al. 2017, §3.2); the
+    boundary marks alone are none.
+
+    >>> [gram.decode() for gram in ngrams("an", 2, 3)]
+    ['<a', '<an', 'an', 'an>', 'n>']
+    """
+    marked = f"<{word}>"
+    last = len(marked)
+    return [
+        marked[i : i + n].encode()
+        for i in range(last)
+        for n in range(min_n, max_n + 1)
+        if i + n <= last and not (n == 1 and i in (0, last - 1))
+    ]
+
+
+def _hash(gram: bytes) -> int:
+    """FNV-1a over signed bytes, as fastText has it."""
+    value = _START
+    for byte in gram:
+        value = ((value ^ (byte if byte < 128 else byte | 0xFFFFFF00)) * _PRIME) & 0xFFFFFFFF
+    return value
 
 
 @dataclass(frozen=True)
@@ -46,7 +179,7 @@ class Lookup:
 
 
 @dataclass
-class Space:
+class VectorSpace:
     """The vectors of one language, as trained: row `rows[word]` of `vectors_VH`; with `subwords`
     unseen words have vectors too.
     """
@@ -61,9 +194,7 @@ class Space:
         self.rows = {word: i for i, word in enumerate(self.words)}
 
     def row(self, word: str, casing: Casing) -> int:
-        """The row of a word, -1 where it has none. What subwords make is kept: the rows from
-        ``len(words)`` on.
-        """
+        """Return the row of a word, -1 where it has none. What subwords make is kept."""
         form = word.lower() if casing == "lower" else word
         found = self.rows.get(form)
         if found is None and casing == "fallback":
@@ -76,80 +207,41 @@ class Space:
         return found
 
     def table(self) -> Floats:
-        """All rows, those of unseen words included."""
-        return (
-            np.concatenate([self.vectors_VH, np.stack(self._more)])
-            if self._more
-            else self.vectors_VH
-        )
+        """Return all rows, those of unseen words included."""
+        more = self._more
+        return np.concatenate([self.vectors_VH, np.stack(more)]) if more else self.vectors_VH
 
     @classmethod
-    def read(cls, path: Path, limit: int | None) -> Space:
+    def read(cls, path: Path, limit: int | None) -> VectorSpace:
         """Read what `write` wrote, or any file of vectors, of which at most `limit` are read."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
         words, vectors = read_vectors(path, limit)
-        ngrams = _ngrams_of(path)
-        return cls(words, vectors, _read_subwords(ngrams) if ngrams.is_file() else None)
+        grams, subwords = _ngrams_of(path), None
+        if grams.is_file():
+            try:
+                tensors = load_file(grams)
+                sizes = tensors["sizes"].tolist()
+                subwords = Subwords(tensors["numbers"], tensors["vectors"], *sizes)
+            except (OSError, SafetensorError, KeyError, TypeError) as error:
+                raise DataError(grams, f"the n-grams cannot be read ({error})") from error
+        return cls(words, vectors, subwords)
 
     def write(self, path: Path) -> None:
         """Write the vectors in word2vec's text format, not normalised, and n-grams next to them."""
         from safetensors.numpy import save_file
 
         write_vectors(path, self.words, self.vectors_VH)
-        if self.subwords is not None:
-            sizes = np.array([getattr(self.subwords, name) for name in _SIZES])
-            tensors = {
-                "numbers": self.subwords.numbers,
-                "sizes": sizes,
-                "vectors": self.subwords.vectors_GH,
-            }
+        if (own := self.subwords) is not None:
+            sizes = np.array([getattr(own, name) for name in _SIZES])
+            tensors = {"numbers": own.numbers, "sizes": sizes, "vectors": own.vectors_GH}
             save_file(tensors, _ngrams_of(path))
 
 
 def _ngrams_of(path: Path) -> Path:
     """The file of n-grams that belongs to a file of vectors."""
     return path.with_name(path.stem + ".ngrams.safetensors")
-
-
-def _read_subwords(path: Path) -> Subwords:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        tensors = load_file(path)
-        return Subwords(tensors["numbers"], tensors["vectors"], *tensors["sizes"].tolist())
-    except (OSError, SafetensorError, KeyError, TypeError) as error:
-        raise DataError(path, f"the n-grams cannot be read ({error})") from error
-
-
-def dimension_of(path: Path) -> int:
-    """Return the dimension of the vectors in a file."""
-    return int(read_vectors(path, 0)[1].shape[1])
-
-
-RECORD = "static.json"
-_FORMAT, _JOINT_FORMAT, _VOCABULARY = 1, 2, "vocab.txt"
-_JOINT = "joint"
-"""The name of the one space of all languages, and of its file."""
-CHUNK = 4096
-"""Sentences whose words are looked up together."""
-
-
-@dataclass(frozen=True)
-class JointSpace:
-    """One space that all `languages` share: its vectors, or the file that holds them."""
-
-    languages: tuple[str, ...]
-    space: Space | Path
-
-
-@dataclass
-class _Table:
-    """The normalised rows of a space on the device; `mean_H` is that of the unit vectors of the
-    vocabulary.
-    """
-
-    vectors_VH: torch.Tensor
-    mean_H: torch.Tensor | None
 
 
 class StaticEncoder(Encoder):
@@ -162,32 +254,31 @@ class StaticEncoder(Encoder):
 
     def __init__(
         self,
-        spaces: Mapping[str, Space | Path] | JointSpace,
+        spaces: Mapping[str, VectorSpace | Path],
         dimension: int,
         reading: Lookup,
         device: str = "cpu",
         *,
         vocabulary: Sequence[str] | None = None,
-        limit: int | None = None,
+        languages: Sequence[str] | None = None,
     ) -> None:
-        """`spaces`: the vectors of each language, or the file that holds them, of which `limit` are
-        read; or the one space of all languages. `vocabulary`: WordPieces, where words are split.
+        """`spaces`: the vectors of each language, or the file that holds them; the one space
+        ``joint`` where `languages` share it. `vocabulary`: WordPieces, where words are split.
         """
         self.hidden_size, self.device, self.reading = dimension, device, reading
         self.vocabulary = None if vocabulary is None else list(vocabulary)
-        if isinstance(spaces, JointSpace):
-            self._names = dict.fromkeys(spaces.languages, _JOINT)
-            self._spaces: dict[str, Space | Path] = {_JOINT: spaces.space}
-        else:
-            self._names = {lang: lang for lang in spaces}
-            self._spaces = dict(spaces)
-        self._limit = limit
-        self._tables: dict[str, _Table] = {}
+        self._spaces = dict(spaces)
+        shared = None if languages is None else dict.fromkeys(languages, JOINT)
+        self._names = shared or {lang: lang for lang in spaces}
+        self.limit: int | None = None
+        """How many vectors of a file are read (None: all)."""
+        self._tables: dict[str, torch.Tensor] = {}
+        self._means: dict[str, torch.Tensor] = {}
         self._tokenizer: Any = None
 
     @classmethod
     def from_folder(cls, folder: Path | str, device: str = "cpu") -> StaticEncoder:
-        """What `save` wrote. Raises `DataError` for any other folder."""
+        """Return what `save` wrote. Raises `DataError` for any other folder."""
         folder = Path(folder)
         try:
             record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
@@ -197,23 +288,19 @@ class StaticEncoder(Encoder):
                     f"format {record['format']!r}, but this version reads {_FORMAT} and"
                     f" {_JOINT_FORMAT}",
                 )
-            vocabulary = (
-                (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
-                if record["reading"]["pieces"]
-                else None
-            )
-            languages = tuple(record["languages"])
-            spaces = (
-                JointSpace(languages, _file_of(folder, _JOINT))
-                if record["format"] == _JOINT_FORMAT
-                else {lang: _file_of(folder, lang) for lang in languages}
-            )
+            reading, vocabulary = Lookup(**record["reading"]), None
+            if reading.pieces:
+                vocabulary = (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
+            names, shared = record["languages"], None
+            if record["format"] == _JOINT_FORMAT:
+                names, shared = [JOINT], names
             return cls(
-                spaces,
+                {name: folder / f"{name}.vec" for name in names},
                 record["dimension"],
-                Lookup(**record["reading"]),
+                reading,
                 device,
                 vocabulary=vocabulary,
+                languages=shared,
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(folder, f"is not a folder of static vectors ({error})") from error
@@ -226,24 +313,22 @@ class StaticEncoder(Encoder):
         device: str = "cpu",
         limit: int | None = None,
     ) -> StaticEncoder:
-        """Vectors of files, one file per language; at most the first `limit` of each are read."""
-        dimensions = {lang: dimension_of(path) for lang, path in files.items()}
-        if len(set(dimensions.values())) != 1:
-            raise RaxalignError(
-                "vectors of different dimensions:"
-                f" {', '.join(f'{lang} {n}' for lang, n in dimensions.items())}"
-            )
-        return cls(files, next(iter(dimensions.values())), reading, device, limit=limit)
+        """Return vectors of one file per language, of each at most the first `limit`."""
+        sizes = {lang: int(read_vectors(path, 0)[1].shape[1]) for lang, path in files.items()}
+        if len(set(sizes.values())) != 1:
+            found = ", ".join(f"{lang} {size}" for lang, size in sizes.items())
+            raise RaxalignError(f"vectors of different dimensions: {found}")
+        encoder = cls(files, next(iter(sizes.values())), reading, device)
+        encoder.limit = limit
+        return encoder
 
     @property
     def languages(self) -> tuple[str, ...]:
         """The languages that have vectors."""
         return tuple(self._names)
 
-    def space(self, lang: str) -> Space:
-        """Return the vectors of a language, which others may share. Raises `RaxalignError` where
-        it has none.
-        """
+    def space(self, lang: str) -> VectorSpace:
+        """Return the vectors of a language. Raises `RaxalignError` where it has none."""
         if lang not in self._names:
             raise RaxalignError(
                 f"the static encoder has no vectors for {lang}; it has"
@@ -251,14 +336,14 @@ class StaticEncoder(Encoder):
             )
         return self._opened(self._names[lang])
 
-    def _opened(self, name: str) -> Space:
+    def _opened(self, name: str) -> VectorSpace:
         space = self._spaces[name]
         if isinstance(space, Path):
-            space = self._spaces[name] = Space.read(space, self._limit)
-            if space.vectors_VH.shape[1] != self.hidden_size:
+            space = self._spaces[name] = VectorSpace.read(space, self.limit)
+            size = space.vectors_VH.shape[1]
+            if size != self.hidden_size:
                 raise RaxalignError(
-                    f"the vectors of {name} have {space.vectors_VH.shape[1]} dimensions, not"
-                    f" {self.hidden_size}"
+                    f"the vectors of {name} have {size} dimensions, not {self.hidden_size}"
                 )
         return space
 
@@ -288,36 +373,20 @@ class StaticEncoder(Encoder):
     def _looked_up(
         self, sentences: Sequence[Sequence[str]], lang: str, n_layers: int, pooling: Pooling
     ) -> WordVectors:
-        space, casing = self.space(lang), self.reading.casing
-        offsets = [0, *np.cumsum([len(sentence) for sentence in sentences]).tolist()]
+        space, offsets = self.space(lang), word_offsets(sentences)
+        units = [word for sentence in sentences for word in sentence]
+        owners = np.arange(offsets[-1])
         if self.reading.pieces:
-            units, owners = self._split(sentences, offsets)
-        else:
-            units, owners = (
-                [word for sentence in sentences for word in sentence],
-                np.arange(offsets[-1]),
-            )
-        rows = np.array([space.row(unit, casing) for unit in units], dtype=np.int64)
+            made = list(self.pieces(sentences))
+            units = [name for names, _ in made for name in names]
+            counted = [words + start for (_, words), start in zip(made, offsets, strict=False)]
+            owners = np.concatenate([np.zeros(0, np.int64), *counted])
+        rows = np.array([space.row(unit, self.reading.casing) for unit in units], dtype=np.int64)
         known, owners = rows[rows >= 0], owners[rows >= 0]
-        words, counts = np.unique(owners, return_counts=True)
-        parts = (np.arange(len(known)), owners, words, counts)
-        places_P, owners_P, words_M, counts_M = (
-            torch.from_numpy(part.astype(np.int64)).to(self.device) for part in parts
-        )
-        index = WordIndex(places_P, owners_P, words_M, counts_M, offsets[-1])
-        vectors_PH = self._table(lang).vectors_VH[torch.from_numpy(known).to(self.device)]
+        index = WordIndex.of(np.arange(len(known)), owners, offsets[-1], self.device)
+        vectors_PH = self._table(lang)[torch.from_numpy(known).to(self.device)]
         vectors_NH = pool_words(vectors_PH, index, pooling)
         return WordVectors(vectors_NH[:, None].repeat(1, n_layers, 1), offsets, index.present())
-
-    def _split(
-        self, sentences: Sequence[Sequence[str]], offsets: Sequence[int]
-    ) -> tuple[list[str], np.ndarray]:
-        """(pieces, the word of each)."""
-        pieces, owners = [], []
-        for (names, words), start in zip(self.pieces(sentences), offsets, strict=False):
-            pieces += names
-            owners.append(words + start)
-        return pieces, np.concatenate([np.zeros(0, np.int64), *owners])
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[list[str], np.ndarray]]:
         """(pieces, the word of each in its sentence) of every sentence; a word that cannot be split
@@ -325,36 +394,33 @@ class StaticEncoder(Encoder):
         spaces: each has vectors of its own.
         """
         from raxalign.encoders.models.pieces import bulk_pieces
-        from raxalign.encoders.training.wordpiece import wrap_vocabulary
+        from raxalign.encoders.training.text import wrap_vocabulary
 
         if self.vocabulary is None:
             raise RaxalignError("the static encoder has vectors of words, not of pieces")
         if self._tokenizer is None:
-            self._tokenizer = wrap_vocabulary(
-                self.vocabulary, lowercase=self.reading.casing == "lower"
-            )
+            lowercase = self.reading.casing == "lower"
+            self._tokenizer = wrap_vocabulary(self.vocabulary, lowercase=lowercase)
         apart = [list(words) for words in sentences]
         for found in bulk_pieces(self._tokenizer, apart, None):
             yield [self.vocabulary[i] for i in found.ids.tolist()], found.words.astype(np.int64)
 
-    def _table(self, lang: str) -> _Table:
-        """The table of a language, with rows for all words that were looked up so far."""
-        space, name = self.space(lang), self._names[lang]
-        table = self._tables.get(name)
-        if table is None:
-            units = torch.nn.functional.normalize(torch.from_numpy(space.vectors_VH), dim=-1)
-            mean_H = units.mean(dim=0) if self.reading.normalization == "unit-center-unit" else None
-            table = self._tables[name] = _Table(
-                torch.zeros(0, self.hidden_size, device=self.device), mean_H
-            )
-        have = len(table.vectors_VH)
-        rows = space.table()
-        if have < len(rows):
-            more = _normalized(
-                torch.from_numpy(rows[have:]), self.reading.normalization, table.mean_H
-            )
-            table.vectors_VH = torch.cat([table.vectors_VH, more.to(self.device)])
-        return table
+    def _table(self, lang: str) -> torch.Tensor:
+        """The normalised vectors of a language on the device, with rows for all words that were
+        looked up so far. Their mean is that of the unit vectors of the vocabulary.
+        """
+        space, name, how = self.space(lang), self._names[lang], self.reading.normalization
+        have, rows = self._tables.get(name), space.table()
+        if have is None:
+            have = torch.zeros(0, self.hidden_size, device=self.device)
+            self._means[name] = _unit(torch.from_numpy(space.vectors_VH)).mean(dim=0)
+        more = torch.from_numpy(rows[len(have) :])
+        if len(more):
+            more = more if how == "none" else _unit(more)
+            more = _unit(more - self._means[name]) if how == "unit-center-unit" else more
+            have = torch.cat([have, more.to(self.device)])
+        self._tables[name] = have
+        return have
 
     def save(self, folder: Path | str) -> None:
         """Write ``<lang>.vec`` (word2vec's text format, not normalised) for each language, or
@@ -363,28 +429,18 @@ class StaticEncoder(Encoder):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name in self._spaces:
-            self._opened(name).write(_file_of(folder, name))
+            self._opened(name).write(folder / f"{name}.vec")
         if self.vocabulary is not None:
             (folder / _VOCABULARY).write_text("\n".join(self.vocabulary), encoding="utf-8")
         record = {
-            "format": _JOINT_FORMAT if _JOINT in self._spaces else _FORMAT,
+            "format": _JOINT_FORMAT if JOINT in self._spaces else _FORMAT,
             "languages": list(self._names),
             "dimension": self.hidden_size,
             "reading": asdict(self.reading),
         }
-        (folder / RECORD).write_text(
-            json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8"
-        )
+        text = json.dumps(record, indent=1, sort_keys=True)
+        (folder / RECORD).write_text(text + "\n", encoding="utf-8")
 
 
-def _file_of(folder: Path, name: str) -> Path:
-    return folder / f"{name}.vec"
-
-
-def _normalized(
-    rows: torch.Tensor, normalization: Normalization, mean_H: torch.Tensor | None
-) -> torch.Tensor:
-    if normalization == "none":
-        return rows
-    rows = torch.nn.functional.normalize(rows, dim=-1)
-    return rows if mean_H is None else torch.nn.functional.normalize(rows - mean_H, dim=-1)
+def _unit(rows: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.normalize(rows, dim=-1)

@@ -10,6 +10,12 @@ TextForm = Literal["none", "nfc", "clean"]
 """What is done to a text before the tokenizer's own steps: nothing, composition (Unicode's form C),
 or composition without format characters.
 """
+TEXT_FORMS: dict[TextForm, list[list[str]]] = {
+    "none": [],
+    "nfc": [[]],
+    "clean": [[], ["\u200b", " "], [FORMAT_CHARACTERS, ""]],
+}
+"""The steps of each form: a pattern and what replaces it, or nothing for composition."""
 _KEPT = "raxalign_normalize"
 """The entry of a model's ``config.json`` by which an encoder keeps its form on disk: transformers
 makes some tokenizers anew and drops normalisers of theirs.
@@ -32,15 +38,11 @@ def keep_text_form(config: Any, tokenizer: Any) -> None:
     """Put the form that a config keeps, if any, before the tokenizer's own steps."""
     from tokenizers import Regex, normalizers
 
-    form = text_form(config)
-    if form == "none":
-        return
+    steps: list[Any] = [
+        normalizers.Replace(Regex(step[0]), step[1]) if step else normalizers.NFC()
+        for step in TEXT_FORMS[text_form(config)]
+    ]
     backend = tokenizer.backend_tokenizer
-    steps: list[Any] = [normalizers.NFC()]
-    if form == "clean":
-        steps += [
-            normalizers.Replace("\u200b", " "),
-            normalizers.Replace(Regex(FORMAT_CHARACTERS), ""),
-        ]
     own = [] if backend.normalizer is None else [backend.normalizer]
-    backend.normalizer = normalizers.Sequence([*steps, *own])
+    if steps:
+        backend.normalizer = normalizers.Sequence([*steps, *own])

@@ -58,9 +58,7 @@ def token_means(
     reading: Reading,
     edits: Mapping[int, Edit] | None = None,
 ) -> TokenMeans | None:
-    """The means of the states of some layers over a text, after the edits; None where the text has
-    no pieces.
-    """
+    """The means of the states of some layers over a text, after the edits (None: no pieces)."""
     total_LH = torch.zeros(
         len(layers), encoder.hidden_size, dtype=torch.float64, device=encoder.device
     )

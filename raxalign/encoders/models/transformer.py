@@ -4,8 +4,8 @@ speed of the bare forward.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,19 +16,19 @@ from torch import nn
 
 from raxalign.caveats import listener
 from raxalign.config.run import Precision
-from raxalign.encoders.models.blocks import Edit, watched
-from raxalign.encoders.models.computing import Computing
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.blocks import Edit, recomputable, watched
 from raxalign.encoders.models.decoders import (
     attention_inputs,
     is_bidirectional,
     is_decoder,
     with_a_piece,
 )
-from raxalign.encoders.models.head import apply_head
+from raxalign.encoders.models.flash import check_flash
 from raxalign.encoders.models.loading import Attention, load_model, save_model
 from raxalign.encoders.models.model_inputs import ModelInputs, limit_note, max_positions
-from raxalign.encoders.models.padded import Padded
 from raxalign.encoders.models.pieces import (
+    Padded,
     PieceRow,
     Pieces,
     bulk_pieces,
@@ -38,17 +38,25 @@ from raxalign.encoders.models.pieces import (
     share,
     token_batches,
 )
-from raxalign.encoders.models.pooling import index_words, pool_words, refuse_infinite
 from raxalign.encoders.models.sentence_config import (
     SentenceConfig,
     files_of,
     read_sentence_config,
     write_sentence_config,
 )
-from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors
+from raxalign.encoders.models.vectors import (
+    Batch,
+    Pooling,
+    WordVectors,
+    index_words,
+    pool_words,
+    refuse_infinite,
+)
+from raxalign.errors import RaxalignError
+from raxalign.train.precision import arithmetic
 
 
-class TransformerEncoder(Computing):
+class TransformerEncoder(Encoder):
     """An encoder, with its masked-LM head where it has one (`has_head`), or the base model of a
     decoder, and its tokenizer. Layer 0 is what enters the first block, layer l what leaves block l
     (the last one after the final norm, where the architecture has one).
@@ -79,6 +87,10 @@ class TransformerEncoder(Computing):
         self.inputs = ModelInputs(model)
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
+        self.by_runs: bool | None = None
+        """Whether packed rows attend by the places where sentences begin; None until
+        `packing.attends_by_runs` has probed it.
+        """
 
     @classmethod
     def from_folder(
@@ -99,12 +111,31 @@ class TransformerEncoder(Computing):
         return encoder
 
     def with_model(self, model: Any) -> TransformerEncoder:
-        """An encoder with another model of the same kind, as a frozen copy, on the same device and
-        of the same precision.
-        """
+        """Return an encoder like this one with another model, such as a frozen copy."""
         made = TransformerEncoder(model, self.tokenizer, self.device, self.precision)
         made.compiled = self.compiled
         return made
+
+    def blocks(self) -> tuple[nn.Module, ...]:
+        """The parts of the model that a backward pass can run again (`Objective.blocks`)."""
+        return recomputable(self.model)
+
+    def arithmetic(self) -> AbstractContextManager[None]:
+        """A block in which products are computed in the precision of the encoder. Raises
+        `RaxalignError` where its attention has no kernels for this precision.
+        """
+        check_flash(self.model, self.precision, self.device)
+        return arithmetic(self.precision, self.device)
+
+    def widened(self, states: torch.Tensor) -> torch.Tensor:
+        """Return states or logits in float32, which the precision may have made narrower."""
+        return states.float() if self.precision == "bf16" else states
+
+    def within(self, part: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        """What a part of the model makes of an input, in the precision of the encoder."""
+        with self.arithmetic():
+            made = part(x)
+        return self.widened(made)
 
     @property
     def opened_by(self) -> str:
@@ -164,53 +195,25 @@ class TransformerEncoder(Computing):
         """The row that `pieces` returns of a sentence or of a pair, from the pieces (none of them
         special), the number of words and the language of each of its texts.
         """
-        made = self._pair if len(texts) == 2 else self._single
-        return with_a_piece(made(texts, sizes, languages), self._filler)
-
-    def _single(
-        self, texts: tuple[Pieces, ...], sizes: tuple[int, ...], languages: tuple[str, ...]
-    ) -> PieceRow:
-        before, after = self._template.before, self._template.after_single
-        ids, words, lasts = cut(texts[0], self.max_positions - len(before) - len(after))
-        return PieceRow(
-            np.concatenate([before, ids, after]).astype(np.int64),
-            _specials(len(before), words, len(after)),
-            _specials(len(before), lasts, len(after)),
-            len(ids) + len(before) + len(after),
-            sum(sizes),
-            languages,
-        )
-
-    def _pair(
-        self, texts: tuple[Pieces, ...], sizes: tuple[int, ...], languages: tuple[str, ...]
-    ) -> PieceRow:
-        first, second = texts
-        before, between, after = (
-            self._template.before,
-            self._template.between,
-            self._template.after_pair,
-        )
-        room = self.max_positions - len(before) - len(between) - len(after)
-        keep_first, keep_second = share(len(first.ids), len(second.ids), room)
-        first, second = cut(first, keep_first), cut(second, keep_second)
-        words, lasts = (
-            np.concatenate(
-                [
-                    _specials(len(before), own, len(between)),
-                    np.where(others >= 0, others + sizes[0], -1),
-                    np.full(len(after), -1),
-                ]
-            )
-            for own, others in ((first.words, second.words), (first.lasts, second.lasts))
-        )
-        return PieceRow(
-            np.concatenate([before, first.ids, between, second.ids, after]).astype(np.int64),
-            words,
-            lasts,
-            len(before) + len(first.ids) + len(between),
-            sum(sizes),
-            languages,
-        )
+        template = self._template
+        around = [template.before, template.after_single]
+        if len(texts) == 2:
+            around = [template.before, template.between, template.after_pair]
+        room = self.max_positions - sum(map(len, around))
+        kept: tuple[int, ...] = (room,)
+        if len(texts) == 2:
+            kept = share(len(texts[0].ids), len(texts[1].ids), room)
+        texts = tuple(cut(text, n) for text, n in zip(texts, kept, strict=True))
+        ids: list[Any] = [around[0]]
+        words, lasts = ([np.full(len(around[0]), -1)] for _ in range(2))
+        for text, special, before in zip(texts, around[1:], (0, *sizes), strict=False):
+            ids += [text.ids, special]
+            for found, own in ((words, text.words), (lasts, text.lasts)):
+                counted = np.where(own >= 0, own + before, -1) if before else own
+                found += [counted, np.full(len(special), -1)]
+        first = sum(map(len, ids[:3]))
+        made = (np.concatenate(ids).astype(np.int64), np.concatenate(words), np.concatenate(lasts))
+        return with_a_piece(PieceRow(*made, first, sum(sizes), languages), self._filler)
 
     def collate(self, rows: Sequence[PieceRow]) -> Batch:
         """A padded batch on the encoder's device; its rows may be of different languages."""
@@ -256,9 +259,7 @@ class TransformerEncoder(Computing):
         pooling: Pooling,
         edits: Mapping[int, Edit] | None = None,
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
-        """Word vectors batch by batch, longest sentences first, without gradient and without
-        dropout.
-        """
+        """Word vectors batch by batch, longest sentences first, without gradient and dropout."""
         rows = self.pieces(sentences, lang)
         for chosen in token_batches([len(row) for row in rows], self.batch_tokens):
             part = [rows[i] for i in chosen]
@@ -283,11 +284,6 @@ class TransformerEncoder(Computing):
         return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], index.present())
 
 
-def _specials(before: int, words: np.ndarray, after: int) -> np.ndarray:
-    """The words of pieces with special pieces (-1) around them."""
-    return np.concatenate([np.full(before, -1), words, np.full(after, -1)])
-
-
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """The model in eval mode; afterwards in the mode that it had."""
@@ -297,3 +293,35 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(training)
+
+
+def apply_head(model: Any, states: torch.Tensor) -> torch.Tensor:
+    """Return the logits (..., V) of the masked-LM head on last-layer states (..., H). Raises
+    `RaxalignError` where the model has no such head, or one that is not known here.
+    """
+    if model.base_model is model:
+        raise RaxalignError(
+            f"{type(model).__name__}: this encoder has no masked-LM head, which predicts words; use"
+            " one that was saved with its head (AutoModelForMaskedLM)"
+        )
+    if hasattr(model, "cls"):
+        logits = model.cls(states)
+    elif hasattr(model, "lm_head"):
+        logits = model.lm_head(states)
+    elif hasattr(model, "vocab_transform"):
+        logits = model.vocab_projector(
+            model.vocab_layer_norm(model.activation(model.vocab_transform(states)))
+        )
+    elif hasattr(model, "lm_predictions"):  # DeBERTa, whose head reads the input embeddings
+        logits = model.lm_predictions(states, model.get_input_embeddings())
+    elif hasattr(model, "pred_layer"):
+        logits = model.pred_layer.proj(states)
+    elif hasattr(model, "generator_predictions"):
+        logits = model.generator_lm_head(model.generator_predictions(states))
+    elif hasattr(model, "predictions"):
+        logits = model.predictions(states)
+    elif hasattr(model, "head"):
+        logits = model.decoder(model.head(states))
+    else:
+        raise RaxalignError(f"{type(model).__name__}: no known masked-LM head")
+    return logits  # type: ignore[no-any-return]

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import torch
 
+_PARTS = ("center", "weight", "shift")
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -46,19 +48,14 @@ class Affine:
         They are laid out row by row: the product with a transposed view, as decompositions return,
         is not bit-equal to that with what is read back from a file.
         """
-        parts = (self.center, self.weight, self.shift)
-        return Affine(
-            *(
-                (
-                    None
-                    if part is None
-                    else part.detach()
-                    .to(device, torch.float32)
-                    .clone(memory_format=torch.contiguous_format)
-                )
-                for part in parts
-            )
-        )
+
+        def own(part: torch.Tensor | None) -> torch.Tensor | None:
+            if part is None:
+                return None
+            moved = part.detach().to(device, torch.float32)
+            return moved.clone(memory_format=torch.contiguous_format)
+
+        return Affine(*(own(getattr(self, name)) for name in _PARTS))
 
 
 @dataclass(frozen=True)
@@ -88,35 +85,20 @@ class Transform:
 
 
 def pack(transforms: tuple[Transform, ...]) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
-    """(a JSON record a transform, tensors by name); `unpack` is the inverse."""
+    """(one JSON record per transform, tensors by name); `unpack` is the inverse."""
     records: list[dict[str, Any]] = []
     tensors: dict[str, torch.Tensor] = {}
     for i, transform in enumerate(transforms):
         steps: list[dict[str, Any]] = []
         for k, step in enumerate(transform.steps):
-            if isinstance(step, Unit):
-                steps.append({"step": "unit"})
-                continue
-            parts = {
-                part: value
-                for part in ("center", "weight", "shift")
-                if (value := getattr(step, part)) is not None
-            }
-            names = {part: f"{i}.{k}.{part}" for part in parts}
-            tensors |= {
-                names[part]: value.detach().to("cpu", torch.float32).contiguous().clone()
-                for part, value in parts.items()
-            }
-            steps.append({"step": "affine", **names})
-        records.append(
-            {
-                "lang": transform.lang,
-                "layer": transform.layer,
-                "sort": transform.sort,
-                "toward": transform.toward,
-                "steps": steps,
-            }
-        )
+            steps.append({"step": "unit" if isinstance(step, Unit) else "affine"})
+            for part in _PARTS:
+                value = getattr(step, part, None)
+                if value is not None:
+                    steps[-1][part] = name = f"{i}.{k}.{part}"
+                    tensors[name] = value.detach().to("cpu", torch.float32).contiguous().clone()
+        plain = ("lang", "layer", "sort", "toward")
+        records.append({**{name: getattr(transform, name) for name in plain}, "steps": steps})
     return records, tensors
 
 
@@ -128,14 +110,9 @@ def unpack(
     def step(record: dict[str, Any]) -> Unit | Affine:
         if record["step"] == "unit":
             return Unit()
-        return Affine(
-            *(
-                tensors[record[part]] if part in record else None
-                for part in ("center", "weight", "shift")
-            )
-        )
+        return Affine(*(tensors[record[part]] if part in record else None for part in _PARTS))
 
     return tuple(
-        Transform(r["lang"], r["layer"], r["sort"], tuple(step(s) for s in r["steps"]), r["toward"])
+        Transform(r["lang"], r["layer"], r["sort"], tuple(map(step, r["steps"])), r["toward"])
         for r in records
     )

@@ -1,9 +1,5 @@
-"""What encoders read and give: batches of pieces, vectors of words, and the params by which layers
-and pooling are chosen.
-
-The languages of sentences or pieces, for encoders whose states depend on them.
-
-Word vectors that come batch by batch, put back into input order.
+"""What encoders read and give: batches of pieces with their languages, vectors of words pooled from
+those of pieces, and the params by which layers and pooling are chosen.
 """
 
 from __future__ import annotations
@@ -13,19 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
-from raxalign import lazy
+from raxalign.arrays import offsets_of, ranges, word_pieces
 from raxalign.errors import RaxalignError
-
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
+from raxalign.lazy import np, torch
+from raxalign.train.devices import on_device
 
 
 @dataclass(frozen=True)
@@ -69,7 +60,6 @@ class Spoken:
 
 
 Pooling = Literal["first", "last", "mean", "sum"]
-_End = TypeVar("_End", int, Fraction)
 
 
 def parse_layers(layers: str, n_layers: int) -> tuple[int, ...]:
@@ -85,10 +75,12 @@ def parse_layers(layers: str, n_layers: int) -> tuple[int, ...]:
     ((6,), (3,), (3, 4))
     """
     try:
-        ends = layer_ends(layers)
+        ends = layer_ends(layers) or (n_layers, n_layers)
     except ValueError as error:
         raise RaxalignError(str(error)) from None
-    first, final = (_number(end, n_layers) for end in ends or (n_layers, n_layers))
+    # fractions are exact, so that 0.29 of 50 is 14.5 and not just below
+    half = Fraction(1, 2)
+    first, final = (e if isinstance(e, int) else floor(e * n_layers + half) for e in ends)
     if final > n_layers:
         there = f"the layers 0 (embeddings) to {n_layers}" if n_layers else "layer 0 alone"
         raise RaxalignError(f"layers {layers!r}: this encoder has {there}")
@@ -108,21 +100,12 @@ def parse_blocks(layers: str, n_layers: int) -> tuple[int, ...]:
     return numbers
 
 
-def _number(end: int | Fraction, n_layers: int) -> int:
-    """The layer that an end of a range stands for; a fraction is exact, so that 0.29 of 50 is 14.5
-    and not just below.
-    """
-    return end if isinstance(end, int) else floor(end * n_layers + Fraction(1, 2))
-
-
 def layer_ends(layers: str) -> tuple[int, int] | tuple[Fraction, Fraction] | None:
     """The first and the last layer that a param names, as numbers or as fractions of the depth;
     None for ``last``. Raises `ValueError` for what is neither.
 
-    >>> layer_ends("9-12"), layer_ends("9"), layer_ends("last")
-    ((9, 12), (9, 9), None)
-    >>> layer_ends("0.5")
-    (Fraction(1, 2), Fraction(1, 2))
+    >>> layer_ends("9-12"), layer_ends("last"), layer_ends("0.5")
+    ((9, 12), None, (Fraction(1, 2), Fraction(1, 2)))
     """
     text = str(layers).strip()
     if text == "last":
@@ -136,20 +119,15 @@ def layer_ends(layers: str) -> tuple[int, int] | tuple[Fraction, Fraction] | Non
     low, high = written[1], written[2] or written[1]
     if ("." in low) != ("." in high):
         raise ValueError(f"layers {text!r}: a range has two numbers, or two fractions of the depth")
-    if "." not in low:
-        return _in_order(text, int(low), int(high))
-    if max(Fraction(low), Fraction(high)) > 1:
+    first, final = Fraction(low), Fraction(high)
+    if "." in low and max(first, final) > 1:
         raise ValueError(
             f"layers {text!r}: a number with a point is a fraction of the depth, at most 1.0 (the"
             " last layer); write a layer's number without a point"
         )
-    return _in_order(text, Fraction(low), Fraction(high))
-
-
-def _in_order(text: str, first: _End, final: _End) -> tuple[_End, _End]:
     if first > final:
         raise ValueError(f"layers {text!r}: a range begins with its smaller number")
-    return first, final
+    return (first, final) if "." in low else (int(first), int(final))
 
 
 def _several(layers: str) -> str:
@@ -201,10 +179,9 @@ class WordVectors:
 
 
 def word_offsets(sentences: Sequence[Sequence[str]]) -> list[int]:
-    """Where each sentence's words begin among all words, and the end: one more than there are
-    sentences.
-    """
-    return [0, *np.cumsum([len(sentence) for sentence in sentences], dtype=np.int64).tolist()]
+    """Where each sentence's words begin among all words, and the end of the last one's."""
+    offsets: list[int] = offsets_of([len(sentence) for sentence in sentences]).tolist()
+    return offsets
 
 
 def assemble(
@@ -224,16 +201,92 @@ def assemble(
     present_N = torch.zeros(offsets[-1], dtype=torch.bool)
     for k, (indices, part) in enumerate(batches):
         if k == 0:
-            vectors_NLH, present_N = (
-                vectors_NLH.to(part.vectors_NLH.device),
-                present_N.to(part.present_N.device),
-            )
-        rows = (
-            np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in indices])
-            if len(indices)
-            else np.empty(0, dtype=np.int64)
-        )
+            vectors_NLH = vectors_NLH.to(part.vectors_NLH.device)
+            present_N = present_N.to(part.present_N.device)
+        rows, _ = ranges(np.array(offsets), np.array(indices, dtype=np.int64))
         where = torch.from_numpy(rows).to(vectors_NLH.device)
         vectors_NLH[where] = part.vectors_NLH
         present_N[where.to(present_N.device)] = part.present_N
     return WordVectors(vectors_NLH, offsets, present_N)
+
+
+@dataclass(frozen=True)
+class WordIndex:
+    """Where the words of a batch are among its pieces (flattened, row after row): the piece k of
+    ``pieces_P`` belongs to word ``owners_P[k]`` of ``size``; words that have a piece are
+    ``words_M`` (ascending), with ``counts_M`` pieces each. The entries of a word are adjacent; a
+    piece that words share has one entry for each of them.
+    """
+
+    pieces_P: torch.Tensor
+    owners_P: torch.Tensor
+    words_M: torch.Tensor
+    counts_M: torch.Tensor
+    size: int
+
+    @classmethod
+    def of(
+        cls, pieces_P: np.ndarray, owners_P: np.ndarray, size: int, device: torch.device | str
+    ) -> WordIndex:
+        """Return the index on a device of pieces in the order of their words."""
+        words_M, counts_M = np.unique(owners_P, return_counts=True)
+        parts = (pieces_P, owners_P, words_M, counts_M)
+        pieces, owners, words, counts = (on_device(p.astype(np.int64), device) for p in parts)
+        return cls(pieces, owners, words, counts, size)
+
+    def present(self) -> torch.Tensor:
+        """Whether each word has a piece, (N,)."""
+        present_N = torch.zeros(self.size, dtype=torch.bool, device=self.words_M.device)
+        present_N[self.words_M] = True
+        return present_N
+
+
+def index_words(
+    words_BT: np.ndarray,
+    lasts_BT: np.ndarray,
+    counts: Sequence[int],
+    device: torch.device | str,
+) -> WordIndex:
+    """Return the index of a batch. Word w of row b becomes word ``sum(counts[:b]) + w``; a piece
+    that several words share counts for each of them.
+
+    Args:
+        words_BT: the first word of each piece in its row (-1: none).
+        lasts_BT: the last word of each piece.
+        counts: the number of words of each row.
+        device: the device of the index.
+    """
+    starts_B = offsets_of(counts)
+    pieces_P, words_P = word_pieces(words_BT.reshape(-1), lasts_BT.reshape(-1))
+    owners_P = words_P + starts_B[pieces_P // max(words_BT.shape[1], 1)]
+    order = np.argsort(owners_P, kind="stable")
+    return WordIndex.of(pieces_P[order], owners_P[order], int(starts_B[-1]), device)
+
+
+def pool_words(states_BTH: torch.Tensor, index: WordIndex, pooling: Pooling) -> torch.Tensor:
+    """Vectors of the words of a batch, (N, H); words without a piece are zero. Gradient flows."""
+    flat_PH = states_BTH.reshape(-1, states_BTH.shape[-1])[index.pieces_P]
+    vectors_NH = flat_PH.new_zeros(index.size, flat_PH.shape[-1])
+    if pooling in ("first", "last"):
+        ends_M = index.counts_M.cumsum(0)
+        chosen_M = ends_M - index.counts_M if pooling == "first" else ends_M - 1
+        return vectors_NH.index_copy(0, index.words_M, flat_PH[chosen_M])
+    if pooling not in ("mean", "sum"):
+        raise ValueError(f"pooling is first, last, mean or sum, not {pooling!r}")
+    vectors_NH = vectors_NH.index_add(0, index.owners_P, flat_PH)
+    if pooling == "mean":
+        sizes_N = vectors_NH.new_ones(index.size).index_copy(
+            0, index.words_M, index.counts_M.to(vectors_NH.dtype)
+        )
+        vectors_NH = vectors_NH / sizes_N[:, None]
+    return vectors_NH
+
+
+def refuse_infinite(vectors: torch.Tensor, lang: str) -> None:
+    """Raise `RaxalignError` where vectors of a language are NaN or infinite."""
+    if not torch.isfinite(vectors.detach().sum()):
+        raise RaxalignError(
+            f"the encoder gives vectors with NaN or infinite values for sentences of {lang}: its"
+            " weights are too large, as after a training that diverged. Train it again with a"
+            " smaller `learning_rate`"
+        )

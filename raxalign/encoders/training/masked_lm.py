@@ -1,7 +1,5 @@
 """Masked language modelling of a small BERT from nothing (Devlin et al. 2019: 15 % of pieces; of
-these 80 % masked, 10 % random, 10 % kept).
-
-Running text sliced into training rows, so that no piece of it is lost, whatever the window.
+these 80 % masked, 10 % random, 10 % kept), on sentences or on running text in slices.
 """
 
 from __future__ import annotations
@@ -20,13 +18,12 @@ from raxalign.encoders.models.loading import save_model
 from raxalign.encoders.models.packing import Packed, pack
 from raxalign.encoders.models.pieces import PieceRow, bulk_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masked_words import MaskedWords
-from raxalign.encoders.training.masking import Masks
+from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.encoders.training.params import ScratchParams
-from raxalign.encoders.training.text import read_words
-from raxalign.encoders.training.wordpiece import (
+from raxalign.encoders.training.text import (
     SPECIALS,
     read_vocabulary,
+    read_words,
     train_wordpiece,
     wrap_vocabulary,
 )
@@ -69,22 +66,13 @@ def slice_rows(
             inside = stops[np.searchsorted(stops, at, "right") : np.searchsorted(stops, last)]
             if len(inside):
                 divide, room = int(rng.choice(inside)), room - 1
-        rows.append(_row(ids, (at, divide, min(at + room, len(ids))), ends))
+        end, (cls, sep) = min(at + room, len(ids)), ends
+        parts = [ids[at:end]] if divide is None else [ids[at:divide], ids[divide:end]]
+        row = np.concatenate([[cls], *(piece for part in parts for piece in (part, [sep]))])
+        none = np.full(len(row), -1)
+        rows.append(PieceRow(row, none, none, len(parts[0]) + 2, 0, ()))
         at += room
     return rows
-
-
-def _row(ids: np.ndarray, parts: tuple[int, int | None, int], ends: tuple[int, int]) -> PieceRow:
-    """The row of a stretch (begin, begin of the second segment, end) of a text."""
-    (begin, divide, end), (cls, sep) = parts, ends
-    if divide is None:
-        row = np.concatenate([[cls], ids[begin:end], [sep]])
-        first = len(row)
-    else:
-        row = np.concatenate([[cls], ids[begin:divide], [sep], ids[divide:end], [sep]])
-        first = divide - begin + 2
-    none = np.full(len(row), -1)
-    return PieceRow(row, none, none, first, 0, ())
 
 
 NAME = "scratch"
@@ -100,52 +88,35 @@ def pretrain(
     runtime: Runtime,
     folder: Path,
 ) -> Mapping[str, object]:
-    """Train a model on the text of all languages; the first worker saves it.
+    """Train a model on the text of all languages, a folder each, into `folder`; the first worker
+    saves it. `vocabulary` is the file of the pieces (None: one is trained on the text).
 
-    Args:
-        params: the options of the encoder.
-        text: one folder of text per language.
-        vocabulary: the file of the pieces (None: a vocabulary is trained on the text).
-        runtime: the device and the place of checkpoints.
-        folder: the folder that takes model and tokenizer.
-
-    Returns the notes: sentences, vocabulary, losses. Raises `RaxalignError` if there is no text.
+    Returns the notes. Raises `RaxalignError` if there is no text.
     """
     sentences = {lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)}
     if not any(sentences.values()):
-        raise RaxalignError(
-            "a scratch encoder is trained on text, but there is none: give the grid a corpus"
-        )
+        needs = "a scratch encoder is trained on text, but there is none: give the grid a corpus"
+        raise RaxalignError(needs)
     with _threads(runtime.threads), torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.seed)
         tokenizer = _tokenizer(params, vocabulary, sentences)
-        encoder = _new_encoder(params, tokenizer, runtime)
+        model = new_bert(params, len(tokenizer))
+        encoder = TransformerEncoder(model, tokenizer, runtime.device, runtime.precision)
+        encoder.compiled = runtime.compiled
         rows, cut = training_rows(encoder, sentences, params)
         settings, where = train_settings(params, rows), replace(runtime, seed=params.seed)
         fitted = fit(Pretraining(encoder, rows, params), len(rows), settings, where, name=NAME)
         if runtime.rank == 0:
             save_model(encoder.model, tokenizer, folder)
-    counts = {"vocabulary": len(tokenizer), "pieces": len(rows.ids)}
     return {
         "sentences": {lang: len(part) for lang, part in sentences.items()},
         "sentences_cut": cut,
-        **counts,
+        "vocabulary": len(tokenizer),
+        "pieces": len(rows.ids),
         "rows_per_step": settings.batch_size,
-        **_losses(fitted.losses),
+        "first_loss": fitted.losses[0],
+        "last_loss": float(np.mean(fitted.losses[-LAST:])),
     }
-
-
-def _new_encoder(params: ScratchParams, tokenizer: Any, runtime: Runtime) -> TransformerEncoder:
-    """An encoder with random weights, where and as it is trained."""
-    model = new_bert(params, len(tokenizer))
-    encoder = TransformerEncoder(model, tokenizer, runtime.device, runtime.precision)
-    encoder.compiled = runtime.compiled
-    return encoder
-
-
-def _losses(losses: Sequence[float]) -> dict[str, float]:
-    """Return the first loss, and the mean of the last ones."""
-    return {"first_loss": losses[0], "last_loss": float(np.mean(losses[-LAST:]))}
 
 
 def _tokenizer(
@@ -153,9 +124,7 @@ def _tokenizer(
     vocabulary: Path | None,
     sentences: Mapping[str, Sequence[Sequence[str]]],
 ) -> Any:
-    """The tokenizer over the given vocabulary, or over one that is trained on the running text of
-    the sentences.
-    """
+    """The tokenizer over the given vocabulary, or over one that is trained on the text."""
     if vocabulary is not None:
         pieces = read_vocabulary(vocabulary)
         missing = [special for special in SPECIALS if special not in pieces]
@@ -176,35 +145,25 @@ def training_rows(
     sentences: Mapping[str, Sequence[Sequence[str]]],
     params: ScratchParams,
 ) -> tuple[PackedRows, dict[str, int]]:
-    """Make the training rows of all languages.
-
-    Args:
-        encoder: divides sentences into pieces.
-        sentences: the text of each language, as its dataset has it: its last sentence first.
-        params: the options of the encoder.
-
-    Returns:
-        (rows, the number of sentences of each language that lost their end).
+    """Return the training rows of all languages, and how many sentences of each lost their end. The
+    text of a language is as its dataset has it: its last sentence first.
     """
     rng, rows, cut = np.random.default_rng(params.seed), list[PieceRow](), dict[str, int]()
     tokenizer = encoder.tokenizer
     for lang, part in sentences.items():
+        cut[lang] = 0
         if params.slicing:
             # Datasets of text run backwards; what follows a sentence is to stand after it.
             pieces = [found.ids for found in bulk_pieces(tokenizer, part[::-1], lang)]
             ends = (int(tokenizer.cls_token_id), int(tokenizer.sep_token_id))
             rows += slice_rows(pieces, params.window, ends, rng)
-            cut[lang] = 0
-        else:
-            singles = encoder.pieces(part, lang)
-            rows += pack_rows(singles, params.window, rng)
-            cut[lang] = sum(_is_cut(row, params.window) for row in singles)
+            continue
+        singles = encoder.pieces(part, lang)
+        rows += pack_rows(singles, params.window, rng)
+        for row in singles:  # longer than the window, or than the encoder's positions
+            lost = int(row.lasts.max(initial=-1)) < row.n_words - 1
+            cut[lang] += len(row) > params.window or lost
     return PackedRows.of(rows), cut
-
-
-def _is_cut(row: PieceRow, window: int) -> bool:
-    """Whether a sentence is longer than the window, or than the encoder's positions."""
-    return len(row) > window or int(row.lasts.max(initial=-1)) < row.n_words - 1
 
 
 def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
@@ -258,9 +217,7 @@ class PackedRows:
 
 
 class Pretraining(MaskedWords[PackedRows]):
-    """Predicts the masked pieces of packed rows; rows share a forward pass without padding, each
-    seeing only itself.
-    """
+    """Predicts the masked pieces of packed rows, each of which sees only itself."""
 
     def __init__(
         self, encoder: TransformerEncoder, rows: PackedRows, params: ScratchParams

@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from raxalign.encoders.models.static import JointSpace, Lookup, Space, StaticEncoder
-from raxalign.encoders.models.static_files import Subwords
+from raxalign.encoders.models.static import (
+    JOINT,
+    Floats,
+    Lookup,
+    StaticEncoder,
+    Subwords,
+    VectorSpace,
+)
 from raxalign.encoders.training.static_params import StaticParams
-from raxalign.encoders.training.text import read_words
-from raxalign.encoders.training.wordpiece import read_vocabulary, train_wordpiece
+from raxalign.encoders.training.text import read_vocabulary, read_words, train_wordpiece
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
 from raxalign.running import Sentence
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.static_files import Floats
 
 Sentences = Sequence[Sequence[str]]
 
@@ -35,67 +37,73 @@ def train(
     """Train the vectors of every language, or those of all together, and save them.
 
     Args:
-        params: how vectors are trained.
-        text: one folder of text per language.
-        vocabulary: the file of the pieces (None: a vocabulary is trained on the text).
-        folder: the folder that takes the vectors.
+        params: How vectors are trained.
+        text: One folder of text per language.
+        vocabulary: The file of the pieces (None: a vocabulary is trained on the text).
+        folder: The folder that takes the vectors.
 
-    Returns:
-        notes: counts per language, or those of the one space and its sentences per language.
-
-    Raises:
-        RaxalignError: there is no text, or no word occurs often enough.
-        DependencyError: gensim, which trains all but GloVe, is not installed.
+    Returns the notes: counts per language, or those of the one space. Raises `RaxalignError` where
+    there is no text or no word occurs often enough, `DependencyError` where gensim is missing.
     """
     sentences: Mapping[str, Sentences] = {
-        lang: _cased(read_words(text[lang], params.max_sentences), params) for lang in sorted(text)
+        lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)
     }
     if not any(sentences.values()):
         raise RaxalignError(
             "static vectors are trained on text, but there is none: give the grid a corpus"
         )
+    if params.casing == "lower":
+        sentences = {lang: [*map(_lowered, part)] for lang, part in sentences.items()}
     reading = Lookup(params.casing, params.normalization, params.units == "pieces")
     pieces = None
     if params.units == "pieces":
-        pieces = read_vocabulary(vocabulary) if vocabulary else _train_vocabulary(sentences, params)
+        pieces = _vocabulary(sentences, params, vocabulary)
         splitter = StaticEncoder({}, params.dimension, reading, vocabulary=pieces)
         sentences = {
             lang: [names for names, _ in splitter.pieces(part)] for lang, part in sentences.items()
         }
-    spaces, notes = (_train_joint if params.spaces == "joint" else _train_each)(sentences, params)
-    StaticEncoder(spaces, params.dimension, reading, vocabulary=pieces).save(folder)
+    joint = params.spaces == "joint"
+    spaces, notes = (_train_joint if joint else _train_each)(sentences, params)
+    languages = tuple(sentences) if joint else None
+    encoder = StaticEncoder(
+        spaces, params.dimension, reading, vocabulary=pieces, languages=languages
+    )
+    encoder.save(folder)
     return notes
+
+
+def _vocabulary(
+    sentences: Mapping[str, Sentences], params: StaticParams, given: Path | None
+) -> list[str]:
+    if given is not None:
+        return read_vocabulary(given)
+    every, lowercase = [words for part in sentences.values() for words in part], params.casing
+    tokenizer = train_wordpiece(every, params.vocab_size, lowercase=lowercase == "lower")
+    names: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    return names
 
 
 def _train_each(
     sentences: Mapping[str, Sentences], params: StaticParams
-) -> tuple[dict[str, Space | Path], dict[str, object]]:
-    """(a space per language, notes per language)."""
-    spaces: dict[str, Space | Path] = {}
-    notes: dict[str, object] = {}
-    for lang, part in sentences.items():
-        spaces[lang], notes[lang] = _train_space(lang, part, params)
-    return spaces, notes
+) -> tuple[dict[str, VectorSpace], dict[str, object]]:
+    made = {lang: _train_space(lang, part, params) for lang, part in sentences.items()}
+    return {lang: made[lang][0] for lang in made}, {lang: made[lang][1] for lang in made}
 
 
 def _train_joint(
     sentences: Mapping[str, Sentences], params: StaticParams
-) -> tuple[JointSpace, dict[str, object]]:
-    """(the space of all languages, notes). The sentences are shuffled, since the learning rate of
-    Word2Vec and fastText falls over the text: otherwise the last language would be trained least.
+) -> tuple[dict[str, VectorSpace], dict[str, object]]:
+    """The sentences are shuffled, since the learning rate of Word2Vec and fastText falls over the
+    text: otherwise the last language would be trained least.
     """
     every = [sentence for part in sentences.values() for sentence in part]
-    order = np.random.default_rng(params.seed).permutation(len(every))
-    space, notes = _train_space("all languages", [every[i] for i in order.tolist()], params)
+    order = np.random.default_rng(params.seed).permutation(len(every)).tolist()
+    space, notes = _train_space("all languages", [every[i] for i in order], params)
     counts = {lang: len(part) for lang, part in sentences.items()}
-    return JointSpace(tuple(sentences), space), {**notes, "sentences": counts}
+    return {JOINT: space}, {**notes, "sentences": counts}
 
 
-def _cased(sentences: list[list[str]], params: StaticParams) -> list[list[str]]:
-    return [_lowered(words) for words in sentences] if params.casing == "lower" else sentences
-
-
-def _lowered(words: list[str]) -> list[str]:
+def _lowered(words: Sequence[str]) -> list[str]:
     """The words in lower case, in their text where they are still found there."""
     lowered = [word.lower() for word in words]
     if not isinstance(words, Sentence):
@@ -103,19 +111,9 @@ def _lowered(words: list[str]) -> list[str]:
     return Sentence.within(lowered, words.text.lower()) or lowered
 
 
-def _train_vocabulary(sentences: Mapping[str, Sentences], params: StaticParams) -> list[str]:
-    tokenizer = train_wordpiece(
-        [words for part in sentences.values() for words in part],
-        params.vocab_size,
-        lowercase=params.casing == "lower",
-    )
-    names: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
-    return names
-
-
 def _train_space(
     of: str, sentences: Sentences, params: StaticParams
-) -> tuple[Space, dict[str, object]]:
+) -> tuple[VectorSpace, dict[str, object]]:
     counts = Counter(word for sentence in sentences for word in sentence if word != "[UNK]")
     ranked = sorted(
         ((word, n) for word, n in counts.items() if n >= params.min_count),
@@ -134,10 +132,14 @@ def _train_space(
     }
     if params.algorithm == "glove":
         vectors, losses = _glove(sentences, words, params)
-        return Space(words, vectors), {**notes, "first_loss": losses[0], "last_loss": losses[-1]}
+        return VectorSpace(words, vectors), {
+            **notes,
+            "first_loss": losses[0],
+            "last_loss": losses[-1],
+        }
     require("gensim", params.algorithm)
     vectors, subwords = _gensim(sentences, dict(ranked), params)
-    return Space(words, vectors, subwords), notes
+    return VectorSpace(words, vectors, subwords), notes
 
 
 def _glove(
@@ -146,18 +148,9 @@ def _glove(
     from raxalign.encoders.training.glove import GloveTraining, train_glove
 
     numbers = {word: i for i, word in enumerate(words)}
-    rows = [
-        np.array([numbers.get(word, -1) for word in sentence], dtype=np.int64)
-        for sentence in sentences
-    ]
-    training = GloveTraining(
-        dimension=params.dimension,
-        window=params.window,
-        epochs=params.trained_epochs,
-        x_max=params.x_max,
-        learning_rate=params.rate,
-        seed=params.seed,
-    )
+    rows = [np.array([numbers.get(w, -1) for w in part], dtype=np.int64) for part in sentences]
+    sizes = (params.dimension, params.window, params.trained_epochs)
+    training = GloveTraining(*sizes, params.x_max, params.rate, params.seed)
     return train_glove(rows, len(words), training)
 
 

@@ -1,16 +1,122 @@
-"""Monolingual text that encoders are trained on."""
+"""What encoders are trained on: the sentences of a text, and a WordPiece vocabulary of their own
+that is the same in every process.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from raxalign.errors import DataError
 
+UNK = "[UNK]"
+SPECIALS = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
+ALPHABET_SHARE = 4
+"""The most frequent characters that are kept are at most one in this many of the vocabulary."""
+
+
+def train_wordpiece(
+    sentences: Sequence[Sequence[str]], vocab_size: int, *, lowercase: bool = False
+) -> Any:
+    """A fast BERT tokenizer whose vocabulary was trained on the sentences; accents are kept, cased
+    unless `lowercase`.
+
+    The trainer of the library numbers continuing characters in the order of a hash table, and
+    breaks ties by number, so that two processes get two vocabularies. The characters are therefore
+    given to it, sorted, as if they were special pieces.
+    """
+    from tokenizers import models, trainers
+
+    counts = Counter(word for sentence in sentences for word in sentence)
+    alphabet = _alphabet(_splitter(lowercase), counts, vocab_size // ALPHABET_SHARE)
+    tokenizer = _splitter(lowercase)
+    tokenizer.model = models.WordPiece(unk_token=UNK)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        min_frequency=2,
+        special_tokens=[*SPECIALS, *alphabet],
+        limit_alphabet=0,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(
+        (" ".join(sentence) for sentence in sentences), trainer, length=len(sentences)
+    )
+    pieces = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
+    return wrap_vocabulary([piece for piece, _ in pieces], lowercase=lowercase)
+
+
+def _splitter(lowercase: bool) -> Any:
+    """A tokenizer that only normalises and splits, as BERT does."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordPiece({UNK: 0}, unk_token=UNK))
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=True, strip_accents=False, lowercase=lowercase
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def _alphabet(splitter: Any, counts: Counter[str], limit: int) -> list[str]:
+    """The most frequent characters, each as what begins a word (which the trainer looks up for
+    every character, continuing ones too) and as ``##`` what continues one where it was seen so;
+    sorted.
+    """
+    seen: Counter[str] = Counter()
+    continuing = set()
+    for word, count in counts.items():
+        for part, _ in splitter.pre_tokenizer.pre_tokenize_str(
+            splitter.normalizer.normalize_str(word)
+        ):
+            for i, character in enumerate(part):
+                seen[character] += count
+                if i:
+                    continuing.add(character)
+    frequent = sorted(seen, key=lambda character: (-seen[character], character))[:limit]
+    return sorted(
+        [*frequent, *("##" + character for character in frequent if character in continuing)]
+    )
+
+
+def wrap_vocabulary(pieces: Sequence[str], *, lowercase: bool = False) -> Any:
+    """A fast tokenizer over a vocabulary in its order, with BERT's splitting and specials."""
+    from tokenizers import models, processors
+    from transformers import PreTrainedTokenizerFast
+
+    ids = {piece: i for i, piece in enumerate(pieces)}
+    tokenizer = _splitter(lowercase)
+    tokenizer.model = models.WordPiece(ids, unk_token=UNK, max_input_chars_per_word=100)
+    tokenizer.post_processor = processors.BertProcessing(
+        ("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"])
+    )
+    # Wrapped, not `BertTokenizerFast(vocab_file=...)`, which in transformers 5 forgets all but the
+    # special pieces.
+    names = {
+        "unk_token": UNK,
+        "pad_token": "[PAD]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+    }
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+
+
+def read_vocabulary(path: Path) -> list[str]:
+    """Read the pieces of a ``vocab.txt``, one per line. Raises `DataError` where it is not one."""
+    try:
+        pieces = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    except (OSError, ValueError) as error:
+        raise DataError(path, f"the vocabulary cannot be read ({error})") from error
+    missing = [special for special in ("[UNK]", "[CLS]", "[SEP]") if special not in pieces]
+    if missing:
+        raise DataError(path, f"has no {', '.join(missing)}, so it is not a WordPiece vocabulary")
+    return pieces
+
 
 def read_words(folder: Path, limit: int) -> list[list[str]]:
-    """The first `limit` sentences (column ``words``) of a dataset folder. Raises `DataError` where
-    it is not a dataset of text.
-    """
+    """The first `limit` sentences of a dataset of text. Raises `DataError` for another."""
     from raxalign.corpora.text.dataset import read_table
     from raxalign.corpora.text.sentences import read_sentences
 

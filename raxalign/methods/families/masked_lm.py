@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field
 
-from raxalign.encoders.training.masked_words import MaskedWords
-from raxalign.encoders.training.masking import Masks
+from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import TrainedMethod, TrainedParams, losses
 from raxalign.methods.rows.sentences import Rows

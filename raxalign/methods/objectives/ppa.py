@@ -20,8 +20,13 @@ from torch import nn
 
 from raxalign.arrays import offsets_of
 from raxalign.encoders.models.packing import Packed, can_pack
-from raxalign.encoders.training.masked_words import masked_lm_loss
-from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
+from raxalign.encoders.training.masking import (
+    MaskRule,
+    Masks,
+    chance_of,
+    choose_masks,
+    masked_lm_loss,
+)
 from raxalign.methods.objectives.moco import Moco, MocoOptions
 from raxalign.methods.rows.sentences import Rows, Sentences, joint_rows, single_rows
 from raxalign.methods.rows.states import last_states, lay_out_rows

@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from raxalign import lazy
+from raxalign.arrays import Floats, Ints
+from raxalign.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = lazy.load("numpy")
 
-Ints: TypeAlias = "npt.NDArray[np.int64]"
 _BLOCK_CELLS = 1 << 17
 _CHUNK_CELLS = 1 << 22
 _MAPPED_CELLS = 1 << 26
@@ -39,7 +36,7 @@ class NumberedWords:
 
 
 @dataclass(frozen=True)
-class Block:
+class CellBlock:
     """Sentence pairs `rows` of one shape; their cells begin at `cell`."""
 
     rows: Ints
@@ -59,13 +56,13 @@ class Cells:
     (None: they are in memory).
     """
 
-    blocks: list[Block]
+    blocks: list[CellBlock]
     types: npt.NDArray[np.int32]
     src_of: npt.NDArray[np.int32]
     tgt_of: npt.NDArray[np.int32]
     work: Path | None = None
 
-    def numbers(self, name: str, fill: float) -> npt.NDArray[np.float64]:
+    def numbers(self, name: str, fill: float) -> Floats:
         """A number per pair of word types, each `fill`: in memory, or in the file `name` where the
         cells are in files.
         """
@@ -146,7 +143,7 @@ def _merged(parts: list[Ints]) -> Ints:
     return found
 
 
-def _codes(block: Block, src: NumberedWords, tgt: NumberedWords) -> Ints:
+def _codes(block: CellBlock, src: NumberedWords, tgt: NumberedWords) -> Ints:
     """The pair of word types of each cell as one integer."""
     s = src.words[positions(src, block.rows, block.S)].astype(np.int64)
     t = tgt.words[positions(tgt, block.rows, block.T)]
@@ -154,9 +151,9 @@ def _codes(block: Block, src: NumberedWords, tgt: NumberedWords) -> Ints:
     return codes
 
 
-def chunks(blocks: list[Block]) -> Iterator[list[Block]]:
+def chunks(blocks: list[CellBlock]) -> Iterator[list[CellBlock]]:
     """Runs of neighbouring blocks with some millions of cells together."""
-    chunk: list[Block] = []
+    chunk: list[CellBlock] = []
     size = 0
     for block in blocks:
         if chunk and size + block.n_cells > _CHUNK_CELLS:
@@ -168,7 +165,7 @@ def chunks(blocks: list[Block]) -> Iterator[list[Block]]:
         yield chunk
 
 
-def _blocks(src_lengths: Ints, tgt_lengths: Ints) -> list[Block]:
+def _blocks(src_lengths: Ints, tgt_lengths: Ints) -> list[CellBlock]:
     """Sentence pairs grouped by both lengths, groups cut where they are large."""
     order = np.lexsort((np.arange(len(src_lengths)), tgt_lengths, src_lengths))
     shapes = np.stack([src_lengths[order], tgt_lengths[order]])
@@ -178,7 +175,7 @@ def _blocks(src_lengths: Ints, tgt_lengths: Ints) -> list[Block]:
         S, T = int(src_lengths[group[0]]), int(tgt_lengths[group[0]])
         step = max(1, _BLOCK_CELLS // (S * T))
         for start in range(0, len(group), step):
-            block = Block(group[start : start + step], S, T, cell)
+            block = CellBlock(group[start : start + step], S, T, cell)
             blocks.append(block)
             cell += block.n_cells
     return blocks

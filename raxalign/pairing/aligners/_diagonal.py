@@ -12,16 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from raxalign import lazy
-from raxalign.pairing.aligners._cells import Block, Cells, NumberedWords, chunks, positions
+from raxalign.arrays import Floats
+from raxalign.lazy import np
+from raxalign.pairing.aligners._cells import CellBlock, Cells, NumberedWords, chunks, positions
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-else:
-    np = lazy.load("numpy")
 
-Floats: TypeAlias = "npt.NDArray[np.float64]"
 Numbers: TypeAlias = "npt.NDArray[np.int32]"
 _PART = 1 << 22
 _TENSION_RANGE = (0.1, 14.0)
@@ -107,7 +104,7 @@ class DirectedModel:
             self._optimize_tension(feature)
         self._maximize(counts, null_counts)
 
-    def _posterior(self, block: Block) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
+    def _posterior(self, block: CellBlock) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
         """Of a block: each cell's share (n, S, T) in its explained word, the null word's share, and
         the explained words, both (n, T) or (n, S).
         """
@@ -116,7 +113,7 @@ class DirectedModel:
         p /= np.expand_dims(total, self.axis)
         return p, null / total, words
 
-    def _joint(self, block: Block) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
+    def _joint(self, block: CellBlock) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
         n, S, T = len(block.rows), block.S, block.T
         p = self.lexicon[self.cells.types[block.cell : block.cell + block.n_cells]].reshape(n, S, T)
         p *= (1 - self.settings.null) * diagonal_prior(S, T, self.tension, self.axis - 1)
@@ -125,7 +122,7 @@ class DirectedModel:
         ]
         return p, self.settings.null * self.null_lexicon[words], words
 
-    def _best(self, block: Block) -> tuple[Numbers, Numbers, Numbers]:
+    def _best(self, block: CellBlock) -> tuple[Numbers, Numbers, Numbers]:
         """The most probable explanation of each word; the null word wins ties, then the first
         position.
         """

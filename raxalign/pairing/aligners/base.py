@@ -9,19 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from raxalign import lazy
-from raxalign.arrays import offsets_of, ranges
+from raxalign.arrays import Ints, offsets_of, ranges
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
+from raxalign.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.base import Encoder
-else:
-    np = lazy.load("numpy")
 
 _BITS = 16
 _MASK = (1 << _BITS) - 1
@@ -39,7 +36,7 @@ class Links:
     (3, {(2, 1)}, [2, 0, 0])
     """
 
-    offsets: npt.NDArray[np.int64]
+    offsets: Ints
     src: npt.NDArray[np.int32]
     tgt: npt.NDArray[np.int32]
 
@@ -65,7 +62,7 @@ class Links:
         )
 
     @classmethod
-    def from_codes(cls, codes: npt.NDArray[np.int64], n: int) -> Links:
+    def from_codes(cls, codes: Ints, n: int) -> Links:
         """The inverse of `codes`, for n sentence pairs; `codes` must be sorted."""
         bounds = np.arange(n + 1, dtype=np.int64) << (2 * _BITS)
         offsets = np.searchsorted(codes, bounds).astype(np.int64)
@@ -73,7 +70,7 @@ class Links:
             offsets, ((codes >> _BITS) & _MASK).astype(np.int32), (codes & _MASK).astype(np.int32)
         )
 
-    def codes(self) -> npt.NDArray[np.int64]:
+    def codes(self) -> Ints:
         """One integer per link, ordered by (sentence pair, source, target) and different for
         different links; positions are below 65,535.
         """
@@ -81,11 +78,11 @@ class Links:
             raise ValueError(f"a link's position is not below {_MASK}")
         return (self.rows() << (2 * _BITS)) | (self.src.astype(np.int64) << _BITS) | self.tgt
 
-    def rows(self) -> npt.NDArray[np.int64]:
+    def rows(self) -> Ints:
         """The sentence pair of each link, int64 (number of links,)."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.offsets))
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Links:
+    def take(self, rows: Ints) -> Links:
         """The links of the sentence pairs `rows`, in that order."""
         index, _ = ranges(self.offsets, rows)
         return Links(offsets_of(np.diff(self.offsets)[rows]), self.src[index], self.tgt[index])

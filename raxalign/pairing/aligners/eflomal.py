@@ -19,19 +19,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign import lazy
+from raxalign.arrays import Ints
 from raxalign.errors import DependencyError, RaxalignError, TransientError
+from raxalign.lazy import np, pa
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.words import Words
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
-else:
-    np = lazy.load("numpy")
-    pa = lazy.load("pyarrow")
 
 _PROGRAM = "eflomal-align"
 
@@ -88,19 +84,17 @@ class Eflomal(WordAligner):
             _write_numbers(folder / "src", Words.of(src), self.params.lowercase)
             _write_numbers(folder / "tgt", Words.of(tgt), self.params.lowercase)
             _run([str(program), *self._arguments(folder)], folder, inputs.threads)
-            return _read_output(folder / "forward", len(src)), _read_output(
-                folder / "reverse", len(src)
+            forward, reverse = (
+                _read_output(folder / name, len(src)) for name in ("forward", "reverse")
             )
+            return forward, reverse
 
     def _arguments(self, folder: Path) -> list[str]:
-        options = {
+        files = {"-s": "src", "-t": "tgt", "-f": "forward", "-r": "reverse"}
+        chosen = {
             "--model": self.params.model,
             "--length": self.params.length,
             "--n-samplers": self.params.samplers,
-        }
-        files = {"-s": "src", "-t": "tgt", "-f": "forward", "-r": "reverse"}
-        chosen = {
-            **options,
             "--null-prior": self.params.null_prior,
             **{flag: folder / name for flag, name in files.items()},
         }
@@ -128,7 +122,7 @@ def _write_numbers(path: Path, words: Words, lowercase: bool) -> None:
             file.write(_lines(codes, words.offsets[start : start + 50_001], names))
 
 
-def _lines(codes: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], names: pa.Array) -> str:
+def _lines(codes: npt.NDArray[np.int32], offsets: Ints, names: pa.Array) -> str:
     import pyarrow.compute as pc
 
     tokens = names.take(pa.array(codes[offsets[0] : offsets[-1]]))

@@ -6,21 +6,16 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign import lazy
 from raxalign.arrays import offsets_of
+from raxalign.lazy import np
 from raxalign.pairing.aligners._cells import NumberedWords, make_cells
 from raxalign.pairing.aligners._diagonal import DirectedModel, Numbers, Settings
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = lazy.load("numpy")
 
 _PROFILE = (
     "How the tension is estimated: by the paper's equations (`sane`), or as the authors' program"

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
-from raxalign.arrays import offsets_of
+from raxalign.arrays import Ints, offsets_of
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.errors import DataError, RaxalignError
@@ -145,9 +144,7 @@ class GivenLinks(WordAligner):
         src, tgt = (links.tgt, links.src) if self.params.swap else (links.src, links.tgt)
         return Links(counted[links.offsets], src[keep] - first, tgt[keep] - first)
 
-    def _require_inside(
-        self, links: Links, rows: npt.NDArray[np.int64], sizes: _Sizes, path: Path
-    ) -> None:
+    def _require_inside(self, links: Links, rows: Ints, sizes: _Sizes, path: Path) -> None:
         row = rows[links.rows()]
         outside = (
             (links.src < 0)
@@ -184,6 +181,6 @@ def _lines(path: Path, _: Report) -> int:
 class _Sizes:
     """The sentence pairs to be linked: their lines (0-based), and their numbers of words."""
 
-    ids: npt.NDArray[np.int64]
-    src: npt.NDArray[np.int64]
-    tgt: npt.NDArray[np.int64]
+    ids: Ints
+    src: Ints
+    tgt: Ints

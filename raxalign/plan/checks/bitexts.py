@@ -60,7 +60,7 @@ def swapped_translations(plan: Plan, found: Iterable[FileRead]) -> Iterator[Rema
         own = entry.translations
         if own is None or not own.pairs:
             continue
-        from raxalign.corpora.text.sides import crossed, swapped, vocabularies
+        from raxalign.corpora.text.parallel import crossed, swapped, vocabularies
 
         why = swapped(own.pairs, own.lang, own.pivot)
         if why is None and (text := _beginning(plan, own)):
@@ -96,18 +96,18 @@ class _Seen:
 
     def see(self, pairs: Iterable[SentencePair]) -> int:
         """Take account of pairs; return their number."""
-        from raxalign.corpora.text.sides import GLANCE
+        from raxalign.corpora.text.parallel import SIDES_GLANCE
 
         count = 0
         for count, pair in enumerate(self.parallel.see(pairs), 1):
             self.heldout.append(pair)
-            if count <= GLANCE:
+            if count <= SIDES_GLANCE:
                 self.first.append((pair.source, pair.target))
         return count
 
     def doubts(self) -> Iterator[Remark]:
         """Yield a remark per reason to doubt what was seen, and one on what is left out."""
-        from raxalign.corpora.text.sides import swapped
+        from raxalign.corpora.text.parallel import swapped
         from raxalign.corpora.text.words import clean
 
         place, (lang, pivot) = _place(self.stage), self.langs
@@ -174,7 +174,7 @@ def _place(stage: Stage) -> Path:
 
 def _of_lines(stage: Stage) -> bool:
     """Whether a corpus is read line by line, so that its beginning takes no time."""
-    from raxalign.corpora.readers.files import FileCorpus
+    from raxalign.corpora.base import FileCorpus
 
     return isinstance(stage.plugin(), FileCorpus)
 

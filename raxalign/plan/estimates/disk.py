@@ -21,7 +21,7 @@ from raxalign.plan.values.retention import below, weights_of
 from raxalign.store.key import digest
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.size import Footprint
+    from raxalign.encoders.models.folder import Footprint
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
 

@@ -20,7 +20,7 @@ from raxalign.plan.expansion.data import EVERYTHING
 from raxalign.plan.expansion.prepared import row_count
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.size import Footprint
+    from raxalign.encoders.models.folder import Footprint
     from raxalign.plan.estimates.speed import Speed
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage

@@ -45,21 +45,20 @@ def joined(grids: Sequence[Opened]) -> Opened:
 
 def _refuse_other(grids: Sequence[Opened]) -> None:
     """Raise `RaxalignError` for grids that cannot stand in one table."""
-    facts = {
-        "pivot": [opened.plan.pivot for opened in grids],
-        "storage": [opened.storage.root for opened in grids],
-    }
-    for name, found in facts.items():
-        if len(set(found)) > 1:
-            shown = ", ".join(
-                f"{opened.grid.path}: {one}" for opened, one in zip(grids, found, strict=True)
-            )
-            option = " (--storage names one for all)" if name == "storage" else ""
-            raise RaxalignError(f"one table is of grids with one {name}{option}; {shown}")
+
+    def shown(facts: Sequence[str]) -> str:
+        both = zip(grids, facts, strict=True)
+        return ", ".join(f"{opened.grid.path}: {fact}" for opened, fact in both)
+
+    pivots, roots = [one.plan.pivot for one in grids], [one.storage.root for one in grids]
     names = [opened.plan.name for opened in grids]
+    if len(set(pivots)) > 1:
+        raise RaxalignError(f"one table is of grids with one pivot; {shown(pivots)}")
+    if len(set(roots)) > 1:
+        option = "(--storage names one for all)"
+        raise RaxalignError(f"one table is of grids with one storage {option}; {shown(roots)}")
     if len(set(names)) < len(names):
-        files = ", ".join(f"{opened.grid.path}: {opened.plan.name}" for opened in grids)
-        raise RaxalignError(f"grids in one table need names of their own (`name`); {files}")
+        raise RaxalignError(f"grids in one table need names of their own (`name`); {shown(names)}")
 
 
 @dataclass
@@ -73,6 +72,12 @@ class _Join:
         """Return the plan of all."""
         tasks = self._tasks()
         trials, axes, plans = *self._trials(tasks), self.plans.items()
+        metrics = (
+            replace(added, task=tasks[grid, added.task])
+            for grid, plan in plans
+            for added in plan.metrics
+            if (grid, added.task) in tasks
+        )
         return Plan(
             name="+".join(self.plans),
             pivot=next(iter(self.plans.values())).pivot,
@@ -82,14 +87,7 @@ class _Join:
             axes=axes,
             merged=tuple(f"{grid}: {line}" for grid, plan in plans for line in plan.merged),
             plugins=tuple(dict.fromkeys(file for _, plan in plans for file in plan.plugins)),
-            metrics=tuple(
-                dict.fromkeys(
-                    replace(added, task=tasks[grid, added.task])
-                    for grid, plan in plans
-                    for added in plan.metrics
-                    if (grid, added.task) in tasks
-                )
-            ),
+            metrics=tuple(dict.fromkeys(metrics)),
             apart=tuple(self.apart),
         )
 
@@ -119,9 +117,6 @@ class _Join:
                 axes[renamed.method] |= dict.fromkeys(plan.axes.get(trial.method, ()))
         return tuple(trials.values()), {method: tuple(found) for method, found in axes.items()}
 
-    def _pairs(self) -> Iterator[tuple[tuple[str, Plan], tuple[str, Plan]]]:
-        yield from combinations(self.plans.items(), 2)
-
     def _say(self, what: str, first: str, second: str, causes: Sequence[str]) -> None:
         found = list(dict.fromkeys(causes))
         more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
@@ -139,7 +134,7 @@ class _Join:
                 start = start_of(plan, trial)
                 starts[grid, trial.encoder] |= {start.key: start} if start is not None else {}
         differ = set()
-        for (grid, plan), (other, its_plan) in self._pairs():
+        for (grid, plan), (other, its_plan) in combinations(self.plans.items(), 2):
             for name in plan.encoders:
                 one, two = starts[grid, name], starts.get((other, name), {})
                 if one and two and not one.keys() & two.keys():
@@ -158,21 +153,15 @@ class _Join:
                 for task in trial.untouched:
                     made[grid, task] |= {}
         differ = set()
-        for (grid, plan), (other, its_plan) in self._pairs():
+        for (grid, plan), (other, its_plan) in combinations(self.plans.items(), 2):
             for (owner, task), one in list(made.items()):
                 two = made.get((other, task))
                 if owner != grid or not one or not two:
                     continue
-                causes = [
-                    cause
-                    for lang in (one.keys() & two.keys()) or {""}
-                    for cause in _test_causes(
-                        (plan, its_plan),
-                        one.get(lang) or next(iter(one.values())),
-                        two.get(lang) or next(iter(two.values())),
-                        lang,
-                    )
-                ]
+                causes: list[str] = []
+                for lang in (one.keys() & two.keys()) or {""}:
+                    first, second = (f.get(lang) or next(iter(f.values())) for f in (one, two))
+                    causes += _test_causes((plan, its_plan), first, second, lang)
                 causes += _metric_causes(plan, its_plan, task)
                 if causes:
                     differ.add(task)
@@ -188,7 +177,7 @@ class _Join:
             for trial in plan.trials:
                 cells[grid, trial.cell].add(trial.key)
         shared = set()
-        for (grid, plan), (other, its_plan) in self._pairs():
+        for (grid, plan), (other, its_plan) in combinations(self.plans.items(), 2):
             causes: list[str] = []
             for cell in {cell for of, cell in cells if of == grid}:
                 if cells[grid, cell] == cells.get((other, cell)):

@@ -1,6 +1,4 @@
-"""Encoders next to each other, language by language (Liu et al. 2020, Figures 1 to 5), and what a
-short window of their training costs (Figure 6).
-"""
+"""Encoders next to each other, language by language (Liu et al. 2020, Figures 1 to 6)."""
 
 from __future__ import annotations
 
@@ -17,8 +15,6 @@ from raxalign.report.figures.curves import axis_of, over_runs_alone
 from raxalign.report.figures.panels import Dots, Ends, Panel, Sketch
 
 _SIZE = re.compile(r" ?\bmax_sentences=(\d+)")
-_WINDOW = re.compile(r" ?\bwindow=(\d+)")
-_BATCH = re.compile(r" ?\bbatch_size=\d+")
 _SEED = re.compile(r" ?\bseed=\d+")
 _CAPTION = (
     "One group of dots per language, one dot per encoder as it was; the encoders of one panel are"
@@ -26,24 +22,15 @@ _CAPTION = (
     " names no size stands in every panel. Error bars: 95 % intervals over runs and examples; where"
     " encoders differ in their seed alone, over these (Student's t)."
 )
-_LOSS = (
-    "How much worse a value is if the encoder was trained with a shorter window, in percent of the"
-    " value with the longest window (as in Liu et al. 2020, Figure 6b). The encoders differ in"
-    " nothing else but the rows per batch. Below 0 the shorter window is better."
-    " Of several seeds, the loss is that of the means. Error bars: 95 % intervals, propagated from"
-    " those of both values."
-)
 
 
 def encoder_sketches(results: Results, judge: Judge) -> Iterator[Sketch]:
-    """Yield two figures per task: the main metric of each encoder in each language, and what
-    shorter windows cost. They have no panels in grids with one encoder or one window.
+    """Yield a figure per task: the main metric of each encoder in each language. It has no panels
+    in a grid with one encoder.
     """
     for task in results.tasks:
         title = f"{titled(results, task)}: encoders"
         yield Sketch(f"encoders-{task}", title, _CAPTION, encoder_panels(results, judge, task))
-        title = f"{titled(results, task)}: loss from a shorter window"
-        yield Sketch(f"windows-{task}", title, _LOSS, loss_panels(results, judge, task))
 
 
 def encoder_panels(results: Results, judge: Judge, task: str) -> list[Panel]:
@@ -66,45 +53,6 @@ def encoder_panels(results: Results, judge: Judge, task: str) -> list[Panel]:
         if len(dots) > 1:
             panels.append(Panel(title, "", axis_of(results, *table[:2]), dots=dots, names=langs))
     return panels
-
-
-def loss_panels(results: Results, judge: Judge, task: str) -> list[Panel]:
-    """Make one panel with the loss of each encoder that has a shorter window than its like, or
-    none.
-    """
-    table, langs, cells = _asked(results, task)
-    sign = results.plan.measured(*table[:2]).sign
-    alike: dict[str, dict[int, list[Cell]]] = {}
-    for cell in cells if sign else ():
-        if (found := _WINDOW.search(cell.encoder)) is not None:
-            rest = _SEED.sub("", _BATCH.sub("", _WINDOW.sub("", cell.encoder)))
-            alike.setdefault(rest, {}).setdefault(int(found[1]), []).append(cell)
-    dots: list[Dots] = []
-    for rest, by_window in alike.items():
-        longest = max(by_window)
-        long = list(zip(*_means(judge, by_window[longest], table, langs), strict=True))
-        for window in sorted(by_window.keys() - {longest}):
-            short = zip(*_means(judge, by_window[window], table, langs), strict=True)
-            losses = [_loss(*both, sign) for both in zip(long, short, strict=True)]
-            label = f"{rest}, window {longest} to {window}"
-            values, ends = [loss for loss, _ in losses], [end for _, end in losses]
-            dots.append(Dots(label, values, len(dots), ends))
-    return [Panel("", "", "loss (%)", dots=dots, names=langs, zero=True)] if dots else []
-
-
-def _loss(long: tuple[float, Ends], short: tuple[float, Ends], sign: int) -> tuple[float, Ends]:
-    """The loss from the value with the long window to that with the short one, and its interval:
-    the half widths of both, propagated.
-    """
-    (a, ends_a), (b, ends_b) = long, short
-    if not a:
-        return math.nan, None
-    loss = sign * 100 * (a - b) / a
-    if ends_a is None and ends_b is None:
-        return loss, None
-    half_a, half_b = ((end[1] - end[0]) / 2 if end else 0.0 for end in (ends_a, ends_b))
-    apart = 100 * math.hypot(half_b / a, half_a * b / a**2)
-    return loss, (loss - apart, loss + apart)
 
 
 def _asked(results: Results, task: str) -> tuple[TableKey, list[str], list[Cell]]:

@@ -16,6 +16,7 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Share
 from raxalign.report.predictions.read import StoredPredictions
+from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -64,6 +65,11 @@ class Material:
     def predictions(self) -> StoredPredictions:
         """The stored predictions, which the sections share."""
         return StoredPredictions(self.ledger)
+
+    @cached_property
+    def storage(self) -> Storage | None:
+        """The storage that the ledger is in; None without one."""
+        return None if self.ledger is None else Storage(self.ledger.root)
 
     @property
     def plan(self) -> Plan:

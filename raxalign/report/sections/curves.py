@@ -32,8 +32,7 @@ _CAPTION = (
 class Curves(Section):
     """A figure with a panel per task: a curve per method that was run at several sizes; a figure
     per method and numeric param of several values: test and dev over its values; and one per task
-    with a dot per encoder and language, in grids with several encoders. Where these are trained
-    with several windows, another one shows what the shorter windows cost.
+    with a dot per encoder and language, in grids with several encoders.
     """
 
     VERSION = 1

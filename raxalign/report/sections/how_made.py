@@ -22,11 +22,10 @@ from raxalign.plan.values.options import (
 from raxalign.plan.values.remarks import remarks
 from raxalign.report.document import Listing, Share
 from raxalign.report.sections.base import Section
-from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
-    from raxalign.store.ledger import Ledger
+    from raxalign.store.storage import Storage
 
 _DATA = {"bitext": ("corpora", "corpus"), "pairs": ("aligners", "aligner")}
 """Kind of stage -> the folder of its plug-ins, and the param with their options."""
@@ -46,9 +45,9 @@ class HowMade(Section):
 
     def share(self) -> Share:
         """Return the notes and facts, and the texts that the grid has."""
-        plan, ledger = self.material.plan, self.material.ledger
+        plan, storage = self.material.plan, self.material.storage
         records = self.material.records
-        notes = remarks(plan, records) if ledger is not None else ()
+        notes = remarks(plan, records) if storage is not None else ()
         facts = self._facts()
         texts: dict[str, str] = {}
         if plan.trials:
@@ -58,7 +57,7 @@ class HowMade(Section):
                 "made with": _versions(made),
                 "commit of raxalign": ", ".join(_commits(made)),
                 "machine": ", ".join(_machines(made)),
-                "computing time": _time(plan, ledger) if ledger is not None and made else "",
+                "computing time": _time(plan, storage) if storage is not None and made else "",
             }
             texts = {
                 **self.material.sources,
@@ -111,9 +110,9 @@ def _corpora(plan: Plan) -> Iterable[str]:
     return found
 
 
-def _time(plan: Plan, ledger: Ledger) -> str:
+def _time(plan: Plan, storage: Storage) -> str:
     """What was computed took on one worker each, shared stages once."""
-    took = seconds_by_key(plan, Storage(ledger.root))
+    took = seconds_by_key(plan, storage)
     kinds = {"alignment": "aligned", "training of tasks": "tuned", "evaluation": "evaluation"}
     sums = {
         name: sum(seconds for key, seconds in took.items() if plan.stages[key].kind == kind)

@@ -21,7 +21,6 @@ from raxalign.report.predictions.read import (
 )
 from raxalign.report.predictions.tags import Tagger, pivot_tags
 from raxalign.report.sections.base import Fill, Measure, Section
-from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,10 +67,10 @@ class PartsOfSpeech(Section):
     @cached_property
     def _tagged(self) -> tuple[str, Tagger] | None:
         """How the pivot's words are tagged, in words, and the tagger."""
-        ledger = self.material.ledger
-        if ledger is None or not self._shown[1]:
+        storage = self.material.storage
+        if storage is None or not self._shown[1]:
             return None
-        return pivot_tags(self.material.plan, Storage(ledger.root))
+        return pivot_tags(self.material.plan, storage)
 
     def _tables(self, how: str, tags: Tagger) -> Iterator[Table]:
         asked = self._shown[1]

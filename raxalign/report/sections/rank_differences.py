@@ -22,10 +22,10 @@ from raxalign.report.predictions.read import (
     shown_cells,
 )
 from raxalign.report.sections.base import Section
-from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
+    from raxalign.store.storage import Storage
 
 
 MOST_SENTENCES = 200_000  # of the training text, from its beginning
@@ -47,10 +47,10 @@ class RankDifferences(Section):
 
     def share(self) -> Share | None:
         """Return the table and the figure; None without predictions or training text."""
-        results, ledger = self.material.results, self.material.ledger
+        results, storage = self.material.results, self.material.storage
         task, cells = shown_cells(results, _TASK)
         asked = self.material.predictions.of_all(cells, task, _COLUMNS)
-        ranks = _ranks(results.plan, Storage(ledger.root), asked) if ledger is not None else {}
+        ranks = _ranks(results.plan, storage, asked) if storage is not None else {}
         found = [
             (entry, place, mean_bins(bins))
             for place, entry in enumerate(asked)

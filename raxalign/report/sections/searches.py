@@ -23,7 +23,6 @@ from raxalign.report.figures.panels import Panel, Sketch
 from raxalign.report.figures.search_panels import Seen
 from raxalign.report.sections.base import Material, Section
 from raxalign.report.studies import confirming
-from raxalign.store.storage import Storage
 
 _LEAD = (
     "A search suggests params, and judges them by development sets alone. The point that it chose"
@@ -79,12 +78,12 @@ class Searches(Section):
 
     def share(self) -> Share | None:
         """Return the table and figures; None for a grid without a search that has scores."""
-        plan, ledger = self.material.plan, self.material.ledger
+        plan, storage = self.material.plan, self.material.storage
         methods = list(dict.fromkeys(study.method for study in plan.studies))
         seen = []
-        for study in plan.studies if ledger is not None else ():
-            assert ledger is not None
-            record = read_record(Storage(ledger.root), study)
+        for study in plan.studies if storage is not None else ():
+            assert storage is not None
+            record = read_record(storage, study)
             if record.done:
                 seen.append(Seen(study, record, methods.index(study.method), plan.measured))
         if not seen:

@@ -33,8 +33,8 @@ class TrainingPairs(Section):
         """Return the table; None where every corpus has as many pairs as were asked for, or where
         the storage does not have the text.
         """
-        store = self._store()
-        kept = _kept(self.material.plan, store) if store is not None else {}
+        storage = self.material.storage
+        kept = _kept(self.material.plan, storage) if storage is not None else {}
         if not any(found < size for size, langs in kept.items() for found in langs.values()):
             return None
         langs = tuple(dict.fromkeys(lang for found in kept.values() for lang in found))
@@ -49,22 +49,14 @@ class TrainingPairs(Section):
         table = Table(
             "", "Training text", (*langs, "total"), tuple(lines), caption, corner="asked for"
         )
-        return Share((Part("analyses", "Analyses", tables=(table,)),))
+        return Part("analyses", "Analyses", tables=(table,)).alone()
 
     def measures(self) -> Mapping[str, Measure]:
         """Return the pairs that a cell's training used, per language and in all, under
         `training_pairs`.
         """
-        store = self._store()
-        if store is None:
-            return {}
-        return {_MEASURE: lambda cell: _fill(self.material.plan, store, cell)}
-
-    def _store(self) -> Storage | None:
-        from raxalign.store.storage import Storage
-
-        ledger = self.material.ledger
-        return Storage(ledger.root) if ledger is not None else None
+        plan, storage = self.material.plan, self.material.storage
+        return {} if storage is None else {_MEASURE: lambda cell: _fill(plan, storage, cell)}
 
 
 def _fill(plan: Plan, storage: Storage, cell: Cell) -> Fill | None:

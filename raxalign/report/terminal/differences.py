@@ -1,20 +1,24 @@
 """Two sides next to each other, each a storage or a grid file: which trials and values only one
-has, why the keys of equal points differ, and by how much values do.
+has, why the keys of equal points differ, and by how much values do; for a person and for programs.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
+from raxalign.plan.names import trial_name
 from raxalign.plan.stored import stored_plans
-from raxalign.plan.values.results import rows
+from raxalign.plan.values.results import metric_name, rows
+from raxalign.printing import counted
+from raxalign.report.cells.numbers import signed
+from raxalign.report.terminal.fit import paragraph
 from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
@@ -25,11 +29,16 @@ if TYPE_CHECKING:
 NEAR = 1e-6
 """Values that are this close count as equal."""
 Place = tuple[str, ...]
-"""What a trial or a value is of, whatever its key is."""
+"""What a trial or a value is of, whatever its key is: grid, method, params, encoder, languages,
+sentences and seed; of a value also task, language, metric and split.
+"""
+_OF_TRIAL = 7  # parts of the place of a trial
+_MOST = 10  # lines of one sort
+_ABSENT = object()
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSide:
     """What is compared: the trials of some plans by their points, and the values of a ledger.
 
     Attributes:
@@ -47,11 +56,21 @@ class Side:
         """The number of its grids."""
         return len({place[0] for place in self.trials})
 
-    def nameless(self) -> Side:
+    def nameless(self) -> ComparedSide:
         """Return the side without the names of grids."""
         trials = {("", *place[1:]): found for place, found in self.trials.items()}
         values = {("", *place[1:]): value for place, value in self.values.items()}
-        return Side(self.name, trials, values)
+        return ComparedSide(self.name, trials, values)
+
+    def named(self, place: Place) -> str:
+        """Return a trial in words; its grid counts where it is named."""
+        found = self.trials.get(place)
+        if found is None:
+            own = place[1:_OF_TRIAL]
+            found = next(f for known, f in self.trials.items() if known[1:_OF_TRIAL] == own)
+        trial, plan = found
+        size = f" sentences {trial.sentences:,}" if trial.sentences is not None else ""
+        return trial_name(trial, plan) + size
 
 
 @dataclass(frozen=True)
@@ -82,7 +101,7 @@ class Differences:
         return bool(any(self.only) or self.causes or self.apart or any(self.values_only))
 
 
-def read_side(name: str, storage: str | None = None) -> Side:
+def read_side(name: str, storage: str | None = None) -> ComparedSide:
     """Read a grid file, with the results that its storage has, or a storage with all its grids.
 
     Args:
@@ -105,37 +124,56 @@ def read_side(name: str, storage: str | None = None) -> Side:
     return _side(name, plans, found)
 
 
-def differences(first: Side, second: Side) -> Differences:
+def _side(name: str, plans: Iterable[Plan], storage: Storage) -> ComparedSide:
+    trials: dict[Place, tuple[Trial, Plan]] = {}
+    values: dict[Place, float] = {}
+    by_grid: dict[str, list[Plan]] = defaultdict(list)
+    for plan in plans:
+        by_grid[plan.name].append(plan)
+    of_value = ("task", "lang", "metric", "split")
+    for grid, versions in by_grid.items():
+        # a grid may have run with fewer tasks or trials before; its largest plan comes last
+        for plan in sorted(versions, key=lambda plan: len(plan.stages)):
+            trials |= {_place(grid, vars(trial)): (trial, plan) for trial in plan.trials}
+            for row in rows(plan, storage.ledger):
+                values[(*_place(grid, row), *(row[part] for part in of_value))] = row["value"]
+    return ComparedSide(name, trials, values)
+
+
+def _place(grid: str, facts: Mapping[str, Any]) -> Place:
+    params = json.dumps(dict(facts["params"]), sort_keys=True, ensure_ascii=False)
+    rest = (facts["encoder"], "+".join(facts["languages"]))
+    numbers = (str(facts[name]) for name in ("sentences", "seed"))
+    return (grid, facts["method"], params, *rest, *numbers)
+
+
+def differences(first: ComparedSide, second: ComparedSide) -> Differences:
     """Compare two sides. Where each has one grid, the names of the grids do not count."""
     if first.grids == second.grids == 1:
         first, second = first.nameless(), second.nameless()
-    both = [place for place in first.trials if place in second.trials]
+    both = first.trials.keys() & second.trials.keys()
     causes: Counter[str] = Counter()
-    for place in both:
-        causes.update(set(_causes(first.trials[place], second.trials[place])))
-    shared = set(both)
-    near, same, apart = 0, 0, []
-    for place, value in first.values.items():
-        if place not in second.values:
-            continue
-        other = second.values[place]
-        if value == other:
-            same += 1
-        elif abs(value - other) <= NEAR:
-            near += 1
-        else:
-            apart.append((place, value, other))
-    apart.sort(key=lambda found: -abs(found[1] - found[2]))
+    for place in first.trials:
+        if place in both:
+            causes.update(set(_causes(first.trials[place], second.trials[place])))
+    shared = [
+        (place, value, second.values[place])
+        for place, value in first.values.items()
+        if place in second.values
+    ]
+    unequal = [(place, value, other) for place, value, other in shared if value != other]
+    apart = [found for found in unequal if not abs(found[1] - found[2]) <= NEAR]
+    sides = ((first, second), (second, first))
     return Differences(
         len(both),
-        (_lacking(first.trials, second.trials), _lacking(second.trials, first.trials)),
+        tuple([p for p in one.trials if p not in other.trials] for one, other in sides),  # type: ignore[arg-type]
         causes,
-        same,
-        near,
-        apart,
-        (
-            _of(_lacking(first.values, second.values), shared),
-            _of(_lacking(second.values, first.values), shared),
+        len(shared) - len(unequal),
+        len(unequal) - len(apart),
+        sorted(apart, key=lambda found: -abs(found[1] - found[2])),
+        tuple(  # type: ignore[arg-type]
+            [p for p in one.values if p not in other.values and p[:_OF_TRIAL] in both]
+            for one, other in sides
         ),
     )
 
@@ -152,16 +190,14 @@ class Walk:
         if first == second or (first, second) in self.seen:
             return
         self.seen.add((first, second))
-        stages = self.plans[0].stages[first], self.plans[1].stages[second]
-        yield from self.own_causes(*stages)
-        inputs = stages[0].inputs, stages[1].inputs
-        for name in inputs[0].keys() & inputs[1].keys():
-            yield from self.causes(inputs[0][name], inputs[1][name])
-        kind = stages[0].kind
-        for name in sorted(inputs[0].keys() - inputs[1].keys()):
-            yield f"{kind} {stages[0].maker}: the input {name} is read by the first only"
-        for name in sorted(inputs[1].keys() - inputs[0].keys()):
-            yield f"{kind} {stages[1].maker}: the input {name} is read by the second only"
+        one, two = self.plans[0].stages[first], self.plans[1].stages[second]
+        yield from self.own_causes(one, two)
+        for name in one.inputs.keys() & two.inputs.keys():
+            yield from self.causes(one.inputs[name], two.inputs[name])
+        for name in sorted(one.inputs.keys() - two.inputs.keys()):
+            yield f"{one.kind} {one.maker}: the input {name} is read by the first only"
+        for name in sorted(two.inputs.keys() - one.inputs.keys()):
+            yield f"{one.kind} {two.maker}: the input {name} is read by the second only"
 
     @staticmethod
     def own_causes(first: Stage, second: Stage) -> Iterator[str]:
@@ -177,9 +213,10 @@ class Walk:
         if first.precision != second.precision:
             yield f"{name}: precision {first.precision} or {second.precision}"
         for data in sorted(first.digests.keys() | second.digests.keys()):
-            a, b = first.digests.get(data), second.digests.get(data)
+            a, b = (found.digests.get(data) for found in (first, second))
             if a != b:
-                yield f"{name}: the data {data} differs ({_short(a)} or {_short(b)})"
+                shown = " or ".join("none" if digest is None else digest[:12] for digest in (a, b))
+                yield f"{name}: the data {data} differs ({shown})"
 
 
 def _causes(first: tuple[Trial, Plan], second: tuple[Trial, Plan]) -> Iterator[str]:
@@ -196,9 +233,6 @@ def _causes(first: tuple[Trial, Plan], second: tuple[Trial, Plan]) -> Iterator[s
         yield f"the task {task} is in the second only"
 
 
-_ABSENT = object()
-
-
 def _unequal(first: Any, second: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield the places in which nested params differ, with both values."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
@@ -213,45 +247,62 @@ def _shown(value: Any) -> str:
     return "(not there)" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
 
 
-def _short(found: str | None) -> str:
-    return "none" if found is None else found[:12]
+def as_json(found: Differences) -> str:
+    """Return the differences for programs."""
+    data = {
+        "trials": found.trials,
+        "only_first": found.only[0],
+        "only_second": found.only[1],
+        "causes": dict(found.causes),
+        "equal": found.same,
+        "near": found.near,
+        "apart": [{"of": place, "first": a, "second": b} for place, a, b in found.apart],
+        "values_only_first": found.values_only[0],
+        "values_only_second": found.values_only[1],
+    }
+    return json.dumps(data, ensure_ascii=False, indent=1)
 
 
-def _side(name: str, plans: Iterable[Plan], storage: Storage) -> Side:
-    trials: dict[Place, tuple[Trial, Plan]] = {}
-    values: dict[Place, float] = {}
-    by_grid: dict[str, list[Plan]] = defaultdict(list)
-    for plan in plans:
-        by_grid[plan.name].append(plan)
-    ledger = storage.ledger
-    for grid, versions in by_grid.items():
-        # a grid may have run with fewer tasks or trials before; its largest plan comes last
-        for plan in sorted(versions, key=lambda plan: len(plan.stages)):
-            trials |= {_place(grid, vars(trial)): (trial, plan) for trial in plan.trials}
-            values |= {
-                (
-                    *_place(grid, row),
-                    *(row[name] for name in ("task", "lang", "metric", "split")),
-                ): row["value"]
-                for row in rows(plan, ledger)
-            }
-    return Side(name, trials, values)
+def as_text(
+    found: Differences, first: ComparedSide, second: ComparedSide, width: int | None
+) -> str:
+    """Return the differences in words, with the largest ones of the values.
 
-
-def _place(grid: str, facts: Mapping[str, Any]) -> Place:
-    """Return what a trial is of, in words: grid, method, params, encoder, languages, sentences,
-    seed.
+    Args:
+        found: What `differences` returned for the two sides.
+        first: The first side.
+        second: The second side.
+        width: The columns of the terminal (None: lines are not wrapped).
     """
-    params = json.dumps(dict(facts["params"]), sort_keys=True, ensure_ascii=False)
-    rest = (facts["encoder"], "+".join(facts["languages"]))
-    numbers = (str(facts[name]) for name in ("sentences", "seed"))
-    return (grid, facts["method"], params, *rest, *numbers)
+    trials = counted(found.trials, "trial")
+    if not found.any and not found.near:
+        return f"equal: {trials} with the same keys, and {counted(found.same, 'value')}"
+    sides, (one, other) = (first, second), found.only
+    lines = [
+        f"plan: {trials} in both, {len(one)} only in {first.name}, {len(other)} only in"
+        f" {second.name}"
+    ]
+    for side, places in zip(sides, found.only, strict=True):
+        lines += _some([f"  only in {side.name}: {side.named(place)}" for place in places])
+    if found.causes:
+        lines.append("what differs between the trials that both have (first or second):")
+        causes = found.causes.most_common()
+        lines += _some([f"  {why} ({counted(count, 'trial')})" for why, count in causes])
+    lines.append(
+        f"values: {found.same} equal, {found.near} within {NEAR:g}, {len(found.apart)} further"
+        " apart"
+    )
+    apart = []
+    for place, a, b in found.apart:
+        task, lang, metric, split = place[_OF_TRIAL:]
+        value = f"{metric_name(task, lang, metric, split)} of {first.named(place[:_OF_TRIAL])}"
+        apart.append(f"  {value}: {a:.6g} and {b:.6g} ({signed(b - a, 6)})")
+    lines += _some(apart)
+    for side, places in zip(sides, found.values_only, strict=True):
+        lines += [f"{counted(len(places), 'value')} only in {side.name}"] if places else []
+    return "\n".join(part for line in lines for part in paragraph(line, width))
 
 
-def _lacking(first: Iterable[Place], second: Mapping[Place, Any]) -> list[Place]:
-    return [place for place in first if place not in second]
-
-
-def _of(values: Iterable[Place], trials: set[Place]) -> list[Place]:
-    """Return the places of values whose trials are among these."""
-    return [place for place in values if place[:7] in trials]
+def _some(lines: Sequence[str]) -> list[str]:
+    more = [f"  and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
+    return [*lines[:_MOST], *more]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +17,7 @@ _MOST = 20  # matches that a message lists
 
 
 @dataclass(frozen=True)
-class Match:
+class KeyMatch:
     """What a key is of; `plan` is a plan that has it (None: no plan that is kept has it), `kind`
     that of a stage.
     """
@@ -37,13 +38,25 @@ class Match:
         kind = f" {self.kind}" if self.sort == "stage" else ""
         return f"{self.key[:16]}  {self.sort}{kind}{name}"
 
+    @property
+    def fullness(self) -> tuple[int, int]:
+        """How much its plan has of it: a grid may have been run again with more of it."""
+        if self.plan is None:
+            return -1, -1
+        tasks = len(self.plan.by_key[self.key].evaluations) if self.sort == "trial" else 0
+        return tasks, len(self.plan.trials)
 
-def look_up(prefix: str, storage: Storage) -> Match:
+
+def look_up(prefix: str, storage: Storage) -> KeyMatch:
     """Return what the only key that begins like this is of.
 
     Raises `RaxalignError` where there is none, and where there are several, which it lists.
     """
-    found = _matches(prefix.lower(), storage)
+    found: dict[str, KeyMatch] = {}
+    for match in _matches(prefix.lower(), storage):
+        known = found.get(match.key)
+        if known is None or match.fullness > known.fullness:
+            found[match.key] = match
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
@@ -53,42 +66,26 @@ def look_up(prefix: str, storage: Storage) -> Match:
             " print keys)"
         )
     lines = [match.described for match in list(found.values())[:_MOST]]
-    more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
+    lines += [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
     raise RaxalignError(
         f"show {prefix}: {len(found)} keys begin like this; give more of one:\n  "
-        + "\n  ".join([*lines, *more])
+        + "\n  ".join(lines)
     )
 
 
-def _matches(prefix: str, storage: Storage) -> dict[str, Match]:
-    """Return by key what begins like this: first what plans have, the fullest plan of each."""
-    found: dict[str, Match] = {}
+def _matches(prefix: str, storage: Storage) -> Iterator[KeyMatch]:
+    """Yield what begins like this: first what plans have."""
     for plan in stored_plans(storage):
-        trials = [trial for trial in plan.trials if trial.key.startswith(prefix)]
-        for trial in trials:
-            _keep(found, Match("trial", trial.key, trial.kind, plan))
+        for trial in plan.trials:
+            if trial.key.startswith(prefix):
+                yield KeyMatch("trial", trial.key, trial.kind, plan)
         for key, stage in plan.stages.items():
             if key.startswith(prefix):
                 sort: Sort = "evaluation" if stage.kind == "evaluation" else "stage"
-                _keep(found, Match(sort, key, stage.kind, plan))
+                yield KeyMatch(sort, key, stage.kind, plan)
     for kind, key in storage.artifacts.keys():  # noqa: SIM118
-        if key.startswith(prefix) and key not in found:
-            found[key] = Match("stage", key, kind, None)
+        if key.startswith(prefix):
+            yield KeyMatch("stage", key, kind, None)
     for key in storage.ledger.keys():  # noqa: SIM118
-        if key.startswith(prefix) and key not in found:
-            found[key] = Match("evaluation", key, "evaluation", None)
-    return found
-
-
-def _keep(found: dict[str, Match], match: Match) -> None:
-    known = found.get(match.key)
-    if known is None or known.plan is None or _fullness(match) > _fullness(known):
-        found[match.key] = match
-
-
-def _fullness(match: Match) -> tuple[int, int]:
-    """How much a plan has of what a key is of: a grid may have been run again with more of it."""
-    plan = match.plan
-    assert plan is not None
-    tasks = len(plan.by_key[match.key].evaluations) if match.sort == "trial" else 0
-    return tasks, len(plan.trials)
+        if key.startswith(prefix):
+            yield KeyMatch("evaluation", key, "evaluation", None)

@@ -38,26 +38,20 @@ class Selection:
         """Return those of the names of values that are shown, in their order."""
         names = list(dict.fromkeys(found))
         tested = {task for task, _, _, split in names if split == "test"}
-        return [
-            (task, lang, metric, split)
-            for task, lang, metric, split in names
-            if self._takes(task, lang, metric, plan.pivot)
-            and (
-                split in self.splits
-                if self.splits
-                else self.every or split == "test" or task not in tested
-            )
-            and (self.every or bool(self.metrics) or plan.measured(task, metric).role == "score")
-        ]
+
+        def is_usual(name: Name) -> bool:
+            task, _, metric, split = name
+            if self.every:
+                return True
+            shown = bool(self.splits) or split == "test" or task not in tested
+            return shown and (bool(self.metrics) or plan.measured(task, metric).role == "score")
+
+        return [name for name in names if self._takes(name, plan.pivot) and is_usual(name)]
 
     def rows(self, rows: Sequence[Mapping[str, Any]], pivot: str) -> list[Mapping[str, Any]]:
         """Return those result rows that were asked for: without any wish all of them."""
-        return [
-            row
-            for row in rows
-            if self._takes(row["task"], row["lang"], row["metric"], pivot)
-            and (not self.splits or row["split"] in self.splits)
-        ]
+        names = [(row["task"], row["lang"], row["metric"], row["split"]) for row in rows]
+        return [row for row, name in zip(rows, names, strict=True) if self._takes(name, pivot)]
 
     def cells(self, cells: Iterable[Cell]) -> list[Cell]:
         """Return the cells with the values of the wanted tasks, metrics and splits alone; all their
@@ -65,15 +59,7 @@ class Selection:
         """
         whole = replace(self, langs=())
         return [
-            replace(
-                cell,
-                values={
-                    name: value
-                    for name, value in cell.values.items()
-                    if whole._takes(name[0], name[1], name[2], "")
-                    and (not self.splits or name[3] in self.splits)
-                },
-            )
+            replace(cell, values={n: v for n, v in cell.values.items() if whole._takes(n, "")})
             for cell in cells
         ]
 
@@ -83,30 +69,24 @@ class Selection:
 
     def refuse_unknown(self, rows: Sequence[Mapping[str, Any]], pivot: str) -> None:
         """Raise `RaxalignError` where no result is what was asked for, with what there is."""
-        for option, asked, column in (
-            ("--task", self.tasks, "task"),
-            ("--metric", self.metrics, "metric"),
-            ("--lang", self.langs, "lang"),
-            ("--split", self.splits, "split"),
-        ):
+        asked = {"task": self.tasks, "metric": self.metrics, "lang": self.langs}
+        for column, every in {**asked, "split": self.splits}.items():
             there = dict.fromkeys(row[column] for row in rows)
             if column == "lang":
-                there |= dict.fromkeys([*(_alone(lang, pivot) for lang in there), *MEANS])
-            for wanted in asked:
+                alone = (lang.removesuffix(f"-{pivot}") for lang in there)
+                there |= dict.fromkeys([*alone, *MEANS])
+            for wanted in every:
                 if wanted not in there:
                     near = get_close_matches(wanted, there, n=1)
                     hint = f"did you mean {near[0]}? " if near else ""
-                    raise RaxalignError(
-                        f"{option} {wanted}: no result has it; {hint}there are: {', '.join(there)}"
-                    )
+                    known = f"{hint}there are: {', '.join(there)}"
+                    raise RaxalignError(f"--{column} {wanted}: no result has it; {known}")
 
-    def _takes(self, task: str, lang: str, metric: str, pivot: str) -> bool:
+    def _takes(self, name: Name, pivot: str) -> bool:
+        task, lang, metric, split = name
         return (
             (not self.tasks or task in self.tasks)
             and (not self.metrics or metric in self.metrics)
             and self.takes_lang(lang, pivot)
+            and (not self.splits or split in self.splits)
         )
-
-
-def _alone(lang: str, pivot: str) -> str:
-    return lang.removesuffix(f"-{pivot}")

@@ -15,8 +15,8 @@ from raxalign.plan.values.saved import saved_words
 from raxalign.printing import to_stderr
 from raxalign.store.alive import beating
 from raxalign.sweep.collecting import Collector
+from raxalign.sweep.events import all_of
 from raxalign.sweep.job import Job
-from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.search.journal import Journal
 from raxalign.sweep.search.owner import BEAT, Owner
@@ -61,7 +61,7 @@ def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -
             ended = run_sweep(
                 source,
                 replace(job, plan=""),
-                Several([progress, tracker, Collector(opened.storage)]),
+                all_of(progress.hear, tracker.hear, Collector(opened.storage).hear),
                 name=opened.plan.name,
                 address=opened.run.address,
             )

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
-from raxalign.encoders.models.piece_files import write_pieces
+from raxalign.encoders.models.flat_pieces import write_pieces
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.transfer.lists import ARRAYS, LazyList, PreparedTexts

@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.corpora.text.sentences import cells, sentence_columns
-from raxalign.encoders.models.flat_pieces import map_array
-from raxalign.encoders.models.piece_files import write_pieces
+from raxalign.encoders.models.flat_pieces import map_array, write_pieces
 from raxalign.running import Sentence
 from raxalign.tasks.transfer.lists import (
     ARRAYS,

@@ -12,8 +12,7 @@ import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import Packed, can_pack, fitting_width, pack
-from raxalign.encoders.models.padded import Padded
-from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.pieces import Padded, PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Spoken
 from raxalign.train.devices import on_device

@@ -11,8 +11,8 @@ import torch
 
 from raxalign.arrays import Ints
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.blocks import recorded, replayable, replayed
 from raxalign.encoders.models.pieces import PieceRow, Template, read_template, token_batches
-from raxalign.encoders.models.replay import recorded, replayable, replayed
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.transforms import Affine, Transform
 

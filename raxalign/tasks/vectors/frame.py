@@ -38,7 +38,7 @@ _OF_ALL = {"lang": "string", "split": "string"}
 
 
 @dataclass(frozen=True)
-class Compared:
+class SplitResult:
     """What was found on one split of a language and the pivot: the values by metric, the columns of
     the predictions (of each direction, where there are two), and notes.
     """
@@ -81,7 +81,7 @@ class VectorTask(Task):
     @abstractmethod
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
-    ) -> Iterator[tuple[str, Compared]]:
+    ) -> Iterator[tuple[str, SplitResult]]:
         """Yield what is found for a language on each split that there is."""
 
     def evaluate(

@@ -7,7 +7,7 @@ static word vectors.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,10 +17,9 @@ from torch.nn import functional
 from raxalign.arrays import Bools
 from raxalign.encoders.models.decoders import is_bidirectional, is_decoder
 from raxalign.encoders.models.pieces import PieceRow, token_batches
-from raxalign.encoders.models.pooling import refuse_infinite
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
-from raxalign.encoders.models.vectors import parse_layers
+from raxalign.encoders.models.vectors import parse_layers, refuse_infinite
 from raxalign.errors import RaxalignError
 from raxalign.running import Sentence, in_text
 from raxalign.tasks.vectors.pairs import SideWords
@@ -37,35 +36,27 @@ class SentenceReading:
     """How sentences become vectors: the `layers` that are added up, the `pooling`, and whether
     `specials`, the special pieces, are part of a mean. `own` is the encoder's own configuration of
     sentence-transformers, which has special pieces in its means.
+
+    The rest follows from an encoder. `trailing` pieces at the end of a row are not the last one;
+    the vectors are scaled to length 1 with `unit`. `prompt` is put before each sentence, and its
+    pieces and those before them are left out of means with `skip_prompt`.
     """
 
     layers: str
     pooling: SentencePooling | Literal["own"]
     specials: bool
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """A reading that an encoder can do. `trailing` pieces at the end of a row are not the last one;
-    the vectors are scaled to length 1 with `unit`. `prompt` is put before each sentence, and its
-    pieces and those before them are left out of means with `skip_prompt`.
-    """
-
-    pooling: SentencePooling
-    specials: bool
-    trailing: int
+    trailing: int = 0
     unit: bool = False
     prompt: str = ""
     skip_prompt: bool = False
 
 
-def _reading(encoder: TransformerEncoder, reading: SentenceReading) -> _Reading:
+def _reading(encoder: TransformerEncoder, reading: SentenceReading) -> SentenceReading:
     """What a reading is for an encoder. Raises `RaxalignError` for what the encoder does not
     have.
     """
-    if reading.pooling != "own":
-        found = _Reading(reading.pooling, reading.specials, encoder.trailing)
-    else:
+    found = replace(reading, trailing=encoder.trailing)
+    if reading.pooling == "own":
         own = encoder.sentences
         if own is None or own.unread:
             why = f"has {own.unread}" if own else "has no configuration (modules.json)"
@@ -73,13 +64,9 @@ def _reading(encoder: TransformerEncoder, reading: SentenceReading) -> _Reading:
                 f"sentence_retrieval: `pooling: own` reads what sentence-transformers keeps in the"
                 f" encoder's folder, but this one {why}. Choose cls, mean, last or weighted"
             )
-        found = _Reading(
-            own.pooling,
-            specials=True,
-            trailing=0,
-            unit=own.normalize,
-            prompt=own.prompt,
-            skip_prompt=not own.include_prompt,
+        skip = not own.include_prompt
+        found = SentenceReading(
+            reading.layers, own.pooling, True, 0, own.normalize, own.prompt, skip
         )
     config = encoder.model.config
     if found.pooling == "cls" and is_decoder(config) and not is_bidirectional(config):
@@ -115,7 +102,8 @@ def sentence_vectors(
     vectors_SH = torch.zeros(len(rows), encoder.hidden_size, device=encoder.device)
     read = np.array([bool((row.words >= n_prompt).any()) for row in rows], dtype=np.bool_)
     for part, batch, states_BTH in _states(aligned, encoder, rows, chosen):
-        vectors_SH[part] = _pooled(states_BTH, batch, how, n_prompt)
+        pooled_BH = _pooled(states_BTH, batch, how, n_prompt)
+        vectors_SH[part] = functional.normalize(pooled_BH, dim=-1) if how.unit else pooled_BH
     refuse_infinite(vectors_SH, lang)
     return vectors_SH, read
 
@@ -135,13 +123,10 @@ def _states(
             yield torch.from_numpy(part).to(encoder.device), batch, states_BTH
 
 
-def _pooled(states_BTH: torch.Tensor, batch: Batch, how: _Reading, n_prompt: int) -> torch.Tensor:
+def _pooled(
+    states_BTH: torch.Tensor, batch: Batch, how: SentenceReading, n_prompt: int
+) -> torch.Tensor:
     """The vector of each sentence (B, H); its first `n_prompt` words are the prompt's."""
-    vectors_BH = _combined(states_BTH, batch, how, n_prompt)
-    return functional.normalize(vectors_BH, dim=-1) if how.unit else vectors_BH
-
-
-def _combined(states_BTH: torch.Tensor, batch: Batch, how: _Reading, n_prompt: int) -> torch.Tensor:
     if how.pooling == "cls":
         return states_BTH[:, 0]
     if how.pooling == "last":

@@ -63,13 +63,11 @@ def test_no_sentences_no_links(tmp_path):
 
 def test_words_are_lower_cased_unless_told_otherwise(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(
-        eflomal,
-        "_run",
-        lambda command, folder, threads: written.append(
-            (folder / "src").read_text(encoding="ascii")
-        ),
-    )
+
+    def run(command, folder, threads):
+        written.append((folder / "src").read_text(encoding="ascii"))
+
+    monkeypatch.setattr(eflomal, "_run", run)
     for lowercase in (True, False):
         with pytest.raises(RaxalignError, match="wrote no forward links"):
             align(SRC[:2], TGT[:2], tmp_path, lowercase=lowercase)
@@ -92,23 +90,23 @@ def test_without_the_program_it_says_how_to_install_it(tmp_path, monkeypatch):
         align(SRC, TGT, tmp_path)
 
 
-def test_the_last_words_of_a_program_that_fails_are_in_the_error(tmp_path, program):
-    program("echo first >&2; echo it is broken >&2; exit 3")
-    with pytest.raises(RaxalignError, match=r"(?s)exit code 3.*it is broken"):
-        align(SRC, TGT, tmp_path)
-
-
-def test_a_program_that_is_killed_is_worth_a_retry(tmp_path, program):
-    program("kill -9 $$")
-    with pytest.raises(TransientError, match="killed"):
+@pytest.mark.parametrize(
+    ("script", "error", "told"),
+    [
+        ("echo first >&2; echo it is broken >&2; exit 3", RaxalignError, "(?s)code 3.*is broken"),
+        ("kill -9 $$", TransientError, "killed"),
+    ],
+)
+def test_a_program_that_fails_is_told_with_its_last_words(tmp_path, program, script, error, told):
+    program(script)
+    with pytest.raises(error, match=told):
         align(SRC, TGT, tmp_path)
 
 
 def test_output_of_another_length_is_refused(tmp_path, program):
     program('while [ $# -gt 1 ]; do case "$1" in -f|-r) echo 0-0 > "$2";; esac; shift; done')
-    with pytest.raises(
-        RaxalignError, match="wrote forward links of 1 sentence pairs, 40 were given"
-    ):
+    told = "wrote forward links of 1 sentence pairs, 40 were given"
+    with pytest.raises(RaxalignError, match=told):
         align(SRC, TGT, tmp_path)
 
 
@@ -155,16 +153,13 @@ def test_an_interrupted_run_takes_the_program_and_its_children_with_it(tmp_path,
     assert process.returncode != 0
 
 
-def test_wrong_options_are_refused():
-    for wrong in (
-        {"model": 4},
-        {"samplers": 0},
-        {"length": 0},
-        {"null_prior": 1},
-        {"iterations": 5},
-    ):
-        with pytest.raises(ValidationError):
-            Eflomal.Params(**wrong)
+WRONG = ({"model": 4}, {"samplers": 0}, {"length": 0}, {"null_prior": 1}, {"iterations": 5})
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_options_are_refused(wrong):
+    with pytest.raises(ValidationError):
+        Eflomal.Params(**wrong)
 
 
 def test_the_library_is_never_imported():

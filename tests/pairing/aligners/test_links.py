@@ -33,9 +33,9 @@ def given(tmp_path):
 
 def test_lines_are_those_of_the_corpus_in_the_order_of_the_ids(given):
     content = "0-0\n0-0 2-1\n\n0-0\n1-2 0-1\n"
-    assert given(
-        content, ids=(4, 1, 3), src=[SRC[2], SRC[0], SRC[1]], tgt=[TGT[2], TGT[0], TGT[1]]
-    ) == [{(1, 2), (0, 1)}, {(0, 0), (2, 1)}, {(0, 0)}]
+    src, tgt = ([side[i] for i in (2, 0, 1)] for side in (SRC, TGT))
+    found = given(content, ids=(4, 1, 3), src=src, tgt=tgt)
+    assert found == [{(1, 2), (0, 1)}, {(0, 0), (2, 1)}, {(0, 0)}]
 
 
 def test_files_that_count_from_one(given):
@@ -101,19 +101,11 @@ def test_the_corpus_own_links_are_taken_without_a_path(tmp_path):
 
 def test_text_that_a_tokeniser_divided_is_refused(tmp_path):
     (tmp_path / "links").write_text("0-0\n0-0\n0-0\n", encoding="ascii")
-    inputs = AlignerInputs(
-        [0, 1, 2],
-        Links.of([{(0, 0)}] * 3),
-        {"links": str(tmp_path / "links")},
-        tmp_path,
-        1,
-        own_words=False,
-    )
+    gold, places = Links.of([{(0, 0)}] * 3), {"links": str(tmp_path / "links")}
+    inputs = AlignerInputs([0, 1, 2], gold, places, tmp_path, 1, own_words=False)
+    told = r"links: these links count words.*`pretokenized: true`.*`words: any`"
     for params in ({"path": "links"}, {}):
-        with pytest.raises(
-            RaxalignError,
-            match=r"links: these links count words.*`pretokenized: true`.*`words: any`",
-        ):
+        with pytest.raises(RaxalignError, match=told):
             GivenLinks(GivenLinks.Params(**params)).align(SRC, TGT, inputs)
         links, _ = GivenLinks(GivenLinks.Params(words="any", **params)).align(SRC, TGT, inputs)
         assert [links.pair(i) for i in range(3)] == [{(0, 0)}] * 3

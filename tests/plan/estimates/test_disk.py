@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.encoders.models.size import Shape, config_footprint
+from raxalign.encoders.models.folder import Shape, config_footprint
 from raxalign.plan.estimates.disk import estimate_disk
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan

@@ -20,7 +20,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.search.journal import StudyLog
-from raxalign.sweep.trial import attempt
+from raxalign.sweep.work import attempt
 from tests.searches import METRIC, open_search, planted, run, search_grid, source_of
 
 TRIALS = 10

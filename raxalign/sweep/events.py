@@ -1,0 +1,159 @@
+"""What a sweep reports while it runs: the display, the tracker and others hear every event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
+from raxalign.plan.trial import Trial
+from raxalign.sweep.mailbox import Advance
+from raxalign.sweep.remaining import Expected
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan begins, or, where it is not the first one, a search adds trials.
+
+    Attributes:
+        plan: The plan that has the trials.
+        pending: The number of trials to run.
+        cached: The number of trials whose results are all there.
+        stages: The number of shared stages to make.
+        first: Whether the sweep begins with it.
+    """
+
+    plan: Plan
+    pending: int
+    cached: int
+    stages: int
+    first: bool = True
+
+
+@dataclass(frozen=True)
+class JobsExpected:
+    """What the stages and trials that were just planned are expected to take, and the number of
+    workers that there is room for.
+    """
+
+    jobs: Sequence[Expected]
+    workers: int
+
+
+@dataclass(frozen=True)
+class Began:
+    """A worker has begun with a trial or a shared stage."""
+
+    what: Trial | Stage
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """How far a trial or a shared stage is; every few seconds."""
+
+    what: Trial | Stage
+    advance: Advance
+
+
+@dataclass(frozen=True)
+class JobEnded:
+    """A trial or a shared stage has ended: well, with an error, or pruned by a search, which says
+    where. A stage that was made took some seconds. Results and failures are in the ledger.
+    """
+
+    what: Trial | Stage
+    error: str | None = None
+    seconds: float | None = None
+    pruned: str = ""
+
+
+@dataclass(frozen=True)
+class HeldUp:
+    """Something holds up a trial or a stage that has begun: its worker was lost, or another process
+    makes the same.
+    """
+
+    what: Trial | Stage
+    message: str
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A plug-in printed or logged lines while it worked on a trial or a stage."""
+
+    what: Trial | Stage
+    text: str
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """Something was found, and mended or chosen, that a person should know."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What waits, whenever that changes.
+
+    Attributes:
+        inputs: The number of stages and trials whose inputs are not there.
+        workers: The number of those whose inputs are there and for which no worker is free.
+        nodes: The number of those that were requested some time ago and that no worker has begun.
+        each: What a worker asks for, in words.
+    """
+
+    inputs: int = 0
+    workers: int = 0
+    nodes: int = 0
+    each: str = ""
+
+    @property
+    def described(self) -> str:
+        """What waits in words: for stages, for a free worker, or for one that was requested."""
+        numbers = ((self.inputs, "inputs"), (self.workers, "a worker"), (self.nodes, "its start"))
+        return ", ".join(f"{number} for {what}" for number, what in numbers if number)
+
+
+@dataclass(frozen=True)
+class GroupsWaiting:
+    """The trials whose groups of workers wait for room on the cluster, and for how many seconds;
+    every few seconds, and once without any when none waits any more.
+    """
+
+    seconds: Mapping[str, float]
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Over:
+    """Nothing runs any more, and so many trials have failed."""
+
+    failed: int
+
+
+Event = (
+    Planned
+    | JobsExpected
+    | Began
+    | Advanced
+    | JobEnded
+    | HeldUp
+    | Printed
+    | Noticed
+    | Waiting
+    | GroupsWaiting
+    | Over
+)
+Hear = Callable[[Event], None]
+
+
+def all_of(*listeners: Hear) -> Hear:
+    """Return what passes each event on to all listeners, in order."""
+
+    def hear(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return hear

@@ -1,0 +1,107 @@
+"""What workers tell the driver while they work: how far a job is, what holds it up, and what
+plug-ins print. They leave it as files in Ray's scratch folder. Where one cannot be written or read,
+the work goes on without.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from raxalign.store.files import files_of, split_place
+
+EVERY = 2.0  # seconds between two reports of a worker, and between two looks of the driver
+HELD_UP, PRINTED = "held-up", "printed"
+
+
+@dataclass(frozen=True)
+class Advance:
+    """How far a job is: seconds since it began, and the last step of its training with the values
+    of that step (0 and none where it has not reported any). A group of workers may be `waiting` for
+    room; seconds are then those of its wait.
+    """
+
+    seconds: float
+    step: int = 0
+    values: Mapping[str, float] = field(default_factory=dict)
+    waiting: bool = False
+
+
+class Outbox:
+    """What a worker tells of one job."""
+
+    def __init__(self, scratch: str, key: str) -> None:
+        self._scratch, self._key = scratch, key
+        self._begun, self._written = time.monotonic(), float("-inf")
+
+    def begin(self, *, waiting: bool = False) -> None:
+        """Tell that the job has begun, or waits for its workers."""
+        self._begun = time.monotonic()
+        self._advance(Advance(0.0, waiting=waiting))
+
+    def report(self, metrics: Mapping[str, float], step: int) -> None:
+        """Tell the values of a step; most calls write nothing."""
+        now = time.monotonic()
+        if now - self._written >= EVERY:
+            self._advance(Advance(now - self._begun, step, dict(metrics)))
+
+    def hold_up(self, text: str) -> None:
+        """Tell what holds the job up."""
+        self._leave(f"lines/{time.time_ns():020d}-{self._key}", [HELD_UP, text])
+
+    def print(self, text: str) -> None:
+        """Pass on lines that a plug-in printed."""
+        self._leave(f"lines/{time.time_ns():020d}-{self._key}", [PRINTED, text])
+
+    def _advance(self, advance: Advance) -> None:
+        self._written = time.monotonic()
+        self._leave(f"advances/{self._key}", asdict(advance))
+
+    def _leave(self, name: str, what: object) -> None:
+        # object stores raise anything, and a message stops no work
+        with suppress(Exception):
+            if self._scratch:
+                storage, path = split_place(f"{self._scratch}/{name}")
+                storage.write(path, json.dumps(what).encode())
+
+
+class Inbox:
+    """What all workers tell, as the driver reads it."""
+
+    def __init__(self, scratch: str) -> None:
+        self._scratch = scratch
+        self._begun: dict[tuple[str, bool], float] = {}
+        self._seen: set[str] = set()
+
+    def advances(self, keys: Iterable[str]) -> dict[str, Advance]:
+        """Return how far each of these jobs is that has begun; seconds go on between two reports
+        of its worker.
+        """
+        found, now = {}, time.monotonic()
+        for key, told in self._read("advances", keys).items():
+            advance = Advance(**told)
+            self._begun.pop((key, not advance.waiting), None)  # of a group that was lost, or waited
+            begun = self._begun.setdefault((key, advance.waiting), now - advance.seconds)
+            found[key] = replace(advance, seconds=now - begun)
+        return found
+
+    def lines(self) -> list[tuple[str, str, str]]:
+        """Return the lines since the last look, oldest first: (kind, key of the job, text)."""
+        names: list[str] = []
+        with suppress(Exception):
+            names = sorted(files_of(f"{self._scratch}/lines").names("").keys() - self._seen)
+        found = self._read("lines", names)
+        self._seen.update(found)
+        return [(told[0], name.partition("-")[2], told[1]) for name, told in found.items()]
+
+    def _read(self, folder: str, names: Iterable[str]) -> dict[str, Any]:
+        # a sweep whose messages cannot be read goes on all the same
+        with suppress(Exception):
+            if self._scratch:
+                data = files_of(f"{self._scratch}/{folder}").read_many(wanted := list(names))
+                return {name: json.loads(data[name]) for name in wanted if name in data}
+        return {}

@@ -1,0 +1,191 @@
+"""The work of one worker: a shared stage, or a trial, whole in its Tune actor or trained as one of
+a group (`groups`).
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from ray import tune
+
+from raxalign.errors import RaxalignError, ResourceError, StorageError, TransientError
+from raxalign.plugin_files import message_of
+from raxalign.stages import Workshop, run_trial, train_trial
+from raxalign.stages.watching import pruned_at
+from raxalign.store.ledger import Ledger
+from raxalign.store.spool import Spool
+from raxalign.sweep.job import Job, open_workshop, read_plan
+from raxalign.sweep.losses import GIVEN_UP
+from raxalign.sweep.machines import patience
+from raxalign.sweep.mailbox import Outbox
+from raxalign.sweep.printed import passed_on
+from raxalign.sweep.usage import used
+from raxalign.train.group import lost_peer
+from raxalign.train.runtime import TOKENS, Pruned
+
+BETWEEN = 2.0  # seconds between two reports of scores to Tune
+TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it
+Report = Callable[[Mapping[str, float], int], None]
+"""Receives values by name, and their step."""
+
+
+def _ignored(metrics: Mapping[str, float], step: int) -> None:
+    """Scores that nobody asks for."""
+
+
+@contextmanager
+def _told(workshop: Workshop, outbox: Outbox) -> Iterator[None]:
+    """Tell the driver what holds the workshop up and what plug-ins print within the block."""
+    workshop.patience, workshop.tell = patience, outbox.hold_up
+    with passed_on(outbox):
+        yield
+
+
+def run_stage(config: dict[str, Any], job: Job) -> None:
+    """Make one shared stage on a worker; Tune calls this. Errors that no retry would mend are
+    reported, so that the trials that need the stage fail with them; Tune tries the others again.
+    """
+    key, start, error, trace = config["stage"], time.monotonic(), "", ""
+    outbox = Outbox(job.scratch, key)
+    outbox.begin()
+    try:
+        if GIVEN_UP in config:
+            raise ResourceError(config[GIVEN_UP])
+        workshop = open_workshop(job, report=outbox.report, trains=config["trains"])
+        with _told(workshop, outbox):
+            workshop.ensure(key)
+    except TransientError:
+        raise
+    except RaxalignError as known:
+        error = str(known)
+    # a bug in one stage fails the trials that need it, not the grid
+    except Exception as unknown:  # noqa: BLE001
+        error, trace = message_of(unknown), traceback.format_exc()
+    seconds = time.monotonic() - start
+    tune.report({"error": error, "trace": trace, "seconds": seconds, "done": True})
+
+
+def run_inline(config: dict[str, Any], job: Job) -> None:
+    """Run one trial in this actor; Tune calls this. Its scores on development sets go to Tune at
+    most every `BETWEEN` seconds, since a report waits for the driver.
+    """
+    key = config["trial"]
+    error = given_up(config, job)
+    if error is None:
+        job.storage.ledger.clear_failure(key)
+        error = attempt(job, key, scored=TuneScores().take)
+    tune.report({"trial": key, "error": error or "", **where_pruned(job, key), "done": True})
+
+
+class TuneScores:
+    """Reports the scores on development sets to Tune while a training runs."""
+
+    def __init__(self) -> None:
+        self._told, self._latest = time.monotonic(), dict[str, float]()
+
+    def take(self, metrics: Mapping[str, float], step: int) -> None:
+        """Take the scores of a step, and report the latest ones where it is time."""
+        self._latest |= metrics
+        if time.monotonic() - self._told >= BETWEEN:
+            tune.report({**self._latest, "step": step})
+            self._told = time.monotonic()
+
+
+def attempt(
+    job: Job, key: str, *, rank: int = 0, world_size: int = 1, scored: Report = _ignored
+) -> str | None:
+    """Run a trial on this worker, or train it where this is one of several workers.
+
+    Args:
+        job: What workers need to know.
+        key: The trial.
+        rank: The number of this worker.
+        world_size: The number of workers.
+        scored: Receives the scores on development sets that trainings measure.
+
+    Returns:
+        None, or the message of a failure that no retry would mend, which the storage then keeps. A
+        trial that was pruned is not a failure.
+
+    Raises:
+        Exception: Transient errors, so that Tune tries again; in a group every error, since the
+            others wait for this worker. What follows the loss of another worker is `PeerLost`.
+    """
+    spool, outbox = Spool(job.storage, key), Outbox(job.scratch, key)
+    report = _reporter(spool, outbox if rank == 0 else None)
+    try:
+        workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
+        workshop.runtime = replace(workshop.runtime, saved=spool.flush, scored=scored)
+        with used(spool, job, rank), _told(workshop, outbox):
+            (train_trial if world_size > 1 else run_trial)(workshop, key)
+    except TransientError:
+        raise
+    except Pruned:
+        return None
+    except Exception as error:
+        message = _kept(job.storage.ledger, key, error, world_size)
+        if world_size > 1:
+            raise
+        return message
+    finally:
+        spool.flush()
+    return None
+
+
+def _reporter(spool: Spool, outbox: Outbox | None) -> Report:
+    """Begin to tell how far a training is; return what receives its metrics, of which curves are
+    kept. Its speed is shown only, since it is not a result.
+    """
+
+    def report(metrics: Mapping[str, float], step: int) -> None:
+        spool.report({n: v for n, v in metrics.items() if not n.endswith(TOKENS)}, step)
+        if outbox is not None:
+            outbox.report(metrics, step)
+
+    if outbox is not None:
+        outbox.begin()
+    return report
+
+
+def _kept(ledger: Ledger, key: str, error: Exception, world_size: int) -> str:
+    """Keep why a trial failed; return the message. Raise `PeerLost` where another worker was lost
+    before.
+    """
+    lost = lost_peer(error)
+    if lost is not None:
+        raise lost from error
+    message = message_of(error)
+    if world_size == 1 or ledger.failure(key) is None:  # the first of a group to fail knows why
+        bug = not isinstance(error, RaxalignError)
+        keep_failure(ledger, key, message, traceback.format_exc(), bug=bug)
+    return message
+
+
+def keep_failure(ledger: Ledger, key: str, message: str, trace: str, *, bug: bool = False) -> None:
+    """Keep why a trial failed, and whether that was an error which no code expected; where the
+    storage can no longer be written, only the driver reports it.
+    """
+    with suppress(StorageError):
+        ledger.fail(key, {"message": message, "trace": trace, **({"bug": True} if bug else {})})
+
+
+def where_pruned(job: Job, key: str) -> dict[str, str]:
+    """Return in words where a trial was ``pruned``; nothing for one that was not."""
+    plan = read_plan(job.plan)
+    curve = pruned_at(plan, key, job.storage) if plan.studies else None
+    if curve is None or all(map(job.storage.ledger.has, plan.by_key[key].evaluations.values())):
+        return {}
+    return {"pruned": f"pruned at step {curve.points[-1].step:,} of {curve.steps:,}"}
+
+
+def given_up(config: dict[str, Any], job: Job) -> str | None:
+    """Return why the driver has given up a trial, and keep it; None where it has not."""
+    reason: str | None = config.get(GIVEN_UP)
+    if reason is not None:
+        keep_failure(job.storage.ledger, config["trial"], reason, "")
+    return reason

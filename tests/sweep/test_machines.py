@@ -1,0 +1,107 @@
+"""What machines are asked: whether they have the driver's storage, and whether the process that
+holds a lock lives.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import ray
+
+from raxalign.errors import StorageError
+from raxalign.store.files import files_of
+from raxalign.store.lease import EXPIRY, Holder
+from raxalign.sweep import machines
+from raxalign.sweep.machines import GONE, check_shared, describe_faults, leave_sign, patience
+
+HOLDER = Holder("rax2", "0badcafe-7-1")
+
+
+def node(identity: str, *, host: str = "rax2", alive: bool = True) -> dict[str, object]:
+    return {"NodeID": identity, "NodeManagerHostname": host, "Alive": alive}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "answers", "expected"),
+    [
+        pytest.param([node("a", host="rax1")], [], EXPIRY, id="a host outside of the cluster"),
+        pytest.param([node("a", alive=False)], [], 0.0, id="a host that has left"),
+        pytest.param(
+            [node("a", alive=False), node("b")], [None], 0.0, id="a host that left and came back"
+        ),
+        pytest.param([node("a")], [True], EXPIRY, id="alive"),
+        pytest.param([node("a")], [False], 0.0, id="dead"),
+        pytest.param([node("a")], [None], GONE, id="a process that its host does not know"),
+        pytest.param([node("a"), node("b")], [None, True], EXPIRY, id="one of two containers"),
+        pytest.param([node("a"), node("b")], [None, False], 0.0, id="dead in one of two"),
+        pytest.param([node("a"), node("b")], [None], EXPIRY, id="one does not answer"),
+        pytest.param([node("a")], [ray.exceptions.RayError()], EXPIRY, id="it cannot be asked"),
+    ],
+)
+def test_a_holder_is_waited_for_as_long_as_its_machine_demands(
+    nodes, answers, expected, monkeypatch
+) -> None:
+    def ask(remote: object, living: list[str], holder: Holder, seconds: float) -> dict[str, object]:
+        assert living == [n["NodeID"] for n in nodes if n["Alive"] and n != node("a", host="rax1")]
+        return dict(zip(living, answers, strict=False))
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(machines, "ask", ask)
+    assert patience(HOLDER) == expected
+
+
+def test_without_a_cluster_nobody_is_asked() -> None:
+    assert patience(HOLDER) == EXPIRY
+
+
+@pytest.mark.slow
+def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, local_ray) -> None:
+    program = (
+        "import sys; from raxalign.store.lease import lease\n"
+        "with lease(sys.argv[1], 'x'): import os; os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
+    record = json.loads(files_of(str(tmp_path)).read("locks/x/1"))
+    assert patience(Holder(record["host"], record["maker"])) == 0.0
+
+
+def test_the_message_names_each_machine_with_what_it_found_and_what_to_do() -> None:
+    message = describe_faults(
+        "/data", {"n1": "b (10.0.0.2)", "n2": "a"}, {"n1": "does not see it", "n2": "cannot write"}
+    )
+    assert message == (
+        "/data: not every machine of the cluster has this storage: a cannot write; b (10.0.0.2)"
+        " does not see it. Mount one shared file system at that path on all of them, or give an"
+        " object store (--storage s3://...)"
+    )
+
+
+def test_a_sign_has_a_name_of_its_own(job) -> None:
+    one, other = leave_sign(job), leave_sign(job)
+    assert one != other
+    assert Path(one).parent == Path(other).parent == Path(job.scratch)
+
+
+@pytest.mark.slow
+def test_a_machine_without_the_sign_is_refused_and_one_with_it_answers(job, local_ray) -> None:
+    job = replace(job, sign=leave_sign(job))
+    check_shared(job)
+    (node,) = (node["NodeID"] for node in ray.nodes())
+    assert Path(f"{job.sign}.{node}").exists()
+    Path(job.sign).unlink()
+    with pytest.raises(StorageError, match="does not see what the driver wrote there"):
+        check_shared(job)
+
+
+@pytest.mark.slow
+def test_a_machine_that_writes_elsewhere_is_refused(job, local_ray, monkeypatch) -> None:
+    job = replace(job, sign=leave_sign(job))
+    monkeypatch.setattr(machines, "sees", lambda place: False)
+    with pytest.raises(StorageError, match="writes to another place of that name"):
+        check_shared(job)

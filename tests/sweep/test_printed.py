@@ -1,0 +1,94 @@
+"""What plug-ins print and log on workers reaches the screen, after the name of the step."""
+
+from __future__ import annotations
+
+import io
+import logging
+import queue
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from raxalign.plan.load import open_grid
+from raxalign.store.storage import Storage
+from raxalign.sweep import printed
+from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.mailbox import PRINTED, Inbox, Outbox
+from raxalign.sweep.printed import Lines, passed_on
+from raxalign.sweep.progress import Progress
+from raxalign.sweep.room import Room
+from raxalign.sweep.running import Sweep
+from raxalign.sweep.source import Whole
+from raxalign.sweep.work import attempt
+from tests.toys.pages import write_page
+
+
+def test_lines_are_gathered_and_the_last_one_is_passed_on_at_the_end() -> None:
+    heard: list[str] = []
+    lines = Lines(heard.append)
+    print("one\ntwo", file=lines)
+    print("50 %\r100 %\nhal", end="", file=lines)
+    assert heard == []
+    lines.end()
+    assert heard == ["one\ntwo\n100 %\nhal"]
+    lines.end()
+    assert len(heard) == 1
+
+
+def test_lines_come_while_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printed, "EVERY", 0.01)
+    heard: queue.Queue[str] = queue.Queue()
+    print("one", file=Lines(heard.put))
+    assert heard.get(timeout=60) == "one"
+
+
+def test_what_others_log_is_left_out_and_logging_is_as_before_afterwards(tmp_path: Path) -> None:
+    root = logging.getLogger()
+    before = root.level, list(root.handlers)
+    with passed_on(Outbox(str(tmp_path), "key")):
+        logging.getLogger("some.library").warning("of a library")
+        print("printed")  # noqa: T201
+    assert Inbox(str(tmp_path)).lines() == [(PRINTED, "key", "printed")]
+    assert (root.level, list(root.handlers)) == before
+
+
+SPEAKS = """
+    def align(self, encoder, inputs, runtime):
+        print("strength", self.params.strength)
+        logging.getLogger(__name__).info("as information")
+        logging.warning("as a warning")
+        if self.params.strength == 1:
+            raise ValueError("odd")
+"""
+
+
+def test_a_plug_in_is_heard_on_a_worker_also_when_it_fails(tmp_path: Path) -> None:
+    path = write_page(tmp_path)
+    file = tmp_path / "my_method.py"
+    before = "    def align(self, encoder, inputs, runtime):\n"
+    file.write_text("import logging\n" + file.read_text().replace(before, SPEAKS.lstrip("\n")))
+    plan, root = open_grid(path, storage=str(tmp_path / "storage")).plan, str(tmp_path / "storage")
+    job = Job(Storage(root), write_plan(plan, Storage(root)), scratch=str(tmp_path / "scratch"))
+    trials = {trial.params.get("strength"): trial for trial in plan.trials}
+    assert attempt(job, trials[0.5].key) is None
+    assert "odd" in str(attempt(job, trials[1.0].key))
+    found = {key: text.splitlines() for _, key, text in Inbox(job.scratch).lines()}
+    for strength in (0.5, 1.0):
+        wanted = [f"strength {strength}", "INFO as information", "WARNING as a warning"]
+        assert found[trials[strength].key][:3] == wanted
+
+
+def test_a_sweep_shows_what_was_said_also_of_a_step_that_has_ended(plan, job, tmp_path) -> None:
+    screen = io.StringIO()
+    progress = Progress(job.storage.ledger, Console(file=screen, width=200))
+    sweep = Sweep(Whole(plan), job, progress.hear, lambda: Room(job, [{"CPU": 2.0}]))
+    sweep.ask()
+    step = sweep.take()
+    sweep.started(step)
+    sweep.ended(step, {"seconds": 1.0})
+    Outbox(job.scratch, step["stage"]).print("one\ntwo")
+    Outbox(job.scratch, "of another sweep").print("three")
+    sweep.pass_on()
+    shown = screen.getvalue().splitlines()[-2:]
+    assert shown == ["bitext phrasebook de 100 | one", "bitext phrasebook de 100 | two"]

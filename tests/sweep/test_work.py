@@ -1,0 +1,164 @@
+"""A trial or a stage on a worker: what it leaves, and which errors are kept or raised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from raxalign.errors import DataError, PeerLost, TransientError
+from raxalign.store.storage import Storage
+from raxalign.sweep import work
+from raxalign.sweep.mailbox import Inbox
+from raxalign.sweep.running import missing_stages, trains
+from raxalign.sweep.work import attempt, keep_failure, run_stage
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Let what runs or trains a trial raise an error."""
+
+    def fail(error: Exception) -> None:
+        def run_trial(workshop: object, key: str) -> None:
+            raise error
+
+        monkeypatch.setattr(work, "run_trial", run_trial)
+        monkeypatch.setattr(work, "train_trial", run_trial)
+
+    return fail
+
+
+def test_a_wrong_input_is_kept_with_its_message_and_not_raised(plan, job, failing) -> None:
+    key = plan.trials[0].key
+    failing(DataError("de.txt", "is empty"))
+    message = attempt(job, key)
+    assert message is not None
+    assert "de.txt" in message
+    found = job.storage.ledger.failure(key)
+    assert found["message"] == message
+    assert "DataError" in found["trace"]
+
+
+def test_a_bug_is_kept_with_its_type(plan, job, failing) -> None:
+    failing(ValueError("odd"))
+    assert attempt(job, plan.trials[0].key) == "ValueError: odd"
+
+
+def test_what_a_retry_may_mend_is_raised_and_not_kept(plan, job, failing) -> None:
+    key = plan.trials[0].key
+    failing(TransientError("again"))
+    with pytest.raises(TransientError):
+        attempt(job, key)
+    assert job.storage.ledger.failure(key) is None
+
+
+def test_a_worker_of_a_group_raises_since_the_others_wait_for_it(plan, job, failing) -> None:
+    key = plan.trials[0].key
+    failing(ValueError("odd"))
+    with pytest.raises(ValueError, match="odd"):
+        attempt(job, key, world_size=2)
+    assert job.storage.ledger.failure(key)["message"] == "ValueError: odd"
+
+
+def test_losing_a_peer_is_never_kept_whatever_the_code_made_of_it(plan, job, failing) -> None:
+    key = plan.trials[0].key
+    failing(PeerLost("rank 1 is gone"))
+    with pytest.raises(PeerLost):
+        attempt(job, key, world_size=2)
+    bug = TypeError("NoneType")
+    bug.__context__ = PeerLost("rank 1 is gone")
+    failing(bug)
+    with pytest.raises(PeerLost, match="rank 1 is gone"):
+        attempt(job, key, world_size=2)
+    assert job.storage.ledger.failure(key) is None
+
+
+def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing) -> None:
+    key = plan.trials[0].key
+    for error in (ValueError("first"), TypeError("second")):
+        failing(error)
+        with pytest.raises(type(error)):
+            attempt(job, key, world_size=2)
+    assert job.storage.ledger.failure(key)["message"] == "ValueError: first"
+
+
+def test_scores_go_to_tune_from_time_to_time_with_the_latest_of_each(monkeypatch) -> None:
+    reported, clock = [], iter([0.0, 1.0, 2.0, 2.5, 3.0])
+    monkeypatch.setattr(work.tune, "report", reported.append)
+    monkeypatch.setattr(work, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    scores = work.TuneScores()
+    scores.take({"xnli/selection": 0.4}, 5)
+    scores.take({"xnli/dev_de_accuracy": 0.3}, 5)
+    scores.take({"xnli/selection": 0.5}, 10)
+    assert reported == [{"xnli/selection": 0.4, "xnli/dev_de_accuracy": 0.3, "step": 5}]
+
+
+def test_a_storage_that_takes_nothing_hides_no_failure(plan, job) -> None:
+    keep_failure(Storage("/dev/null/storage").ledger, plan.trials[0].key, "odd", "")
+
+
+@pytest.mark.slow
+def test_a_trial_leaves_its_results_in_the_ledger(plan, job) -> None:
+    found = plan.trials[0]
+    assert attempt(job, found.key) is None
+    assert all(job.storage.ledger.has(key) for key in found.evaluations.values())
+
+
+@pytest.fixture
+def reports(monkeypatch) -> list[dict[str, object]]:
+    """What is reported to Tune."""
+    found: list[dict[str, object]] = []
+    monkeypatch.setattr(work.tune, "report", found.append)
+    return found
+
+
+def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(
+    plan, job, heard, reports
+) -> None:
+    store = job.storage.artifacts
+    wanted = [key for trial in plan.trials for key in trial.evaluations.values()]
+    missing = missing_stages(plan, wanted, store, heard)
+    first = missing[0]
+    assert plan.stages[first].kind == "bitext"
+    assert not trains(plan, first)
+    run_stage({"stage": first, "trains": False}, job)
+    assert [(report["error"], report["done"]) for report in reports] == [("", True)]
+    assert set(Inbox(job.scratch).advances(missing)) == {first}
+    assert missing_stages(plan, wanted, store, heard) == missing[1:]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [(DataError("de.txt", "is empty"), "de.txt"), (ValueError("odd"), "ValueError: odd")],
+)
+def test_an_error_that_no_retry_would_mend_is_reported(
+    plan, job, reports, monkeypatch, fault: Exception, error: str
+) -> None:
+    broken(monkeypatch, fault)
+    run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
+    assert error in str(reports[0]["error"])
+    assert ("Traceback" in str(reports[0]["trace"])) == isinstance(fault, ValueError)
+
+
+def test_an_error_that_a_retry_may_mend_is_raised(plan, job, reports, monkeypatch) -> None:
+    broken(monkeypatch, TransientError("busy"))
+    with pytest.raises(TransientError):
+        run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
+    assert reports == []
+
+
+def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports) -> None:
+    nowhere = replace(job, storage=Storage("/dev/null/storage"))
+    run_stage({"stage": next(iter(plan.stages)), "trains": False}, nowhere)
+    assert reports[0]["error"]
+
+
+def broken(monkeypatch, fault: Exception) -> None:
+    """Let every stage fail."""
+
+    class Workshop:
+        def ensure(self, key: str) -> None:
+            raise fault
+
+    monkeypatch.setattr(work, "open_workshop", lambda *given, **named: Workshop())

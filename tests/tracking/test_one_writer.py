@@ -1,0 +1,112 @@
+"""Of several drivers of a grid one writes its runs; what others have made it copies at its end, or
+`sync` does. MLflow and its database are real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+
+import pytest
+
+from raxalign.plan.load import open_grid
+from raxalign.store.files import files_of
+from raxalign.tracking import client
+from raxalign.tracking.client import TrackingHeld, only_writer, writer_lock
+from raxalign.tracking.recorder import Event, Recorder
+from raxalign.tracking.sync import sync
+from tests.forks import forks
+from tests.grids import write_grid
+from tests.test_tracking import counts, fill, target
+
+pytestmark = pytest.mark.slow
+WHOLE = {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
+
+
+@pytest.fixture
+def plan(tmp_path, no_runs):
+    shutil.copy(no_runs, tmp_path / "mlflow.db")
+    path = write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}",))
+    return open_grid(path, storage=str(tmp_path)).plan
+
+
+def test_a_second_driver_leaves_the_runs_to_the_first_until_that_has_ended(tmp_path, plan):
+    where = target(tmp_path)
+    one, other = Recorder(plan, where), Recorder(plan, where)
+    one.open()
+    one.take([Event(plan.trials[0])])
+    with pytest.raises(TrackingHeld, match=r"another driver, on .* copies the runs of small"):
+        other.open()
+    with pytest.raises(TrackingHeld):
+        sync(plan, where)
+    fill(tmp_path, plan)  # by the other
+    assert one.close() == 2
+    assert counts(where.uri) == WHOLE
+    other.open()
+    assert other.close() == 2
+    assert counts(where.uri) == WHOLE
+
+
+def test_other_grids_of_the_storage_have_writers_of_their_own(tmp_path):
+    where = target(tmp_path)
+    with only_writer(where, "one"), only_writer(where, "two"):
+        pass
+
+
+def test_what_another_driver_adds_while_the_writer_ends_is_copied_too(tmp_path, plan):
+    class Late(Recorder):
+        def _compared(self, found):
+            fill(tmp_path, plan)
+            return super()._compared(found)
+
+    where = target(tmp_path)
+    recorder = Late(plan, where)
+    recorder.open()
+    assert recorder.close() == 2
+    assert counts(where.uri) == WHOLE
+
+
+def _open_and_die(plan, where) -> None:
+    recorder = Recorder(plan, where)
+    recorder.open()
+    recorder.take([Event(plan.trials[0])])
+    os._exit(9)
+
+
+def test_a_writer_that_died_is_followed_at_once(tmp_path, plan):
+    where = target(tmp_path)
+    process = forks().Process(target=_open_and_die, args=(plan, where))
+    process.start()
+    process.join()
+    assert ("trial", "RUNNING") in counts(where.uri)
+    recorder = Recorder(plan, where)
+    recorder.open()
+    kinds = {("grid", "RUNNING"): 1, ("trial", "KILLED"): 1, ("cell", "KILLED"): 1}
+    assert counts(where.uri) == kinds
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_writer_on_another_machine_counts_while_it_gives_signs(tmp_path, monkeypatch, silent):
+    where = target(tmp_path)
+    record = {"maker": "0badcafe-1-1", "host": "rax2", "pid": 1, "nonce": "x", "beat": 0}
+    lock = f"locks/{writer_lock(where.uri, 'small')}/1"
+    files_of(str(tmp_path)).write(lock, json.dumps({**record, "done": False}).encode())
+    clock = iter(range(1_000_000))
+    monkeypatch.setattr(client.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(time, "sleep", lambda seconds: None if silent else beat())
+
+    def beat() -> None:
+        record["beat"] += 1
+        files_of(str(tmp_path)).write(lock, json.dumps({**record, "done": False}).encode())
+
+    def take() -> str:
+        with only_writer(where, "small"):
+            return "taken"
+
+    if silent:
+        assert take() == "taken"
+    else:
+        with pytest.raises(TrackingHeld, match="on rax2"):
+            take()
