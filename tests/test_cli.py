@@ -20,8 +20,9 @@ from typing import Any, get_args
 import pytest
 
 from raxalign import api, cli
-from raxalign.cli._terminal import Symmetrization
+from raxalign.cli import _terminal
 from raxalign.config import _specs
+from raxalign.config import run as run_config
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import Phrasebook
 from raxalign.errors import GridError
@@ -593,22 +594,13 @@ def test_gc_keeps_what_a_grid_needs(run: Callable[..., Done], grid: Path) -> Non
     assert set(store.keys()) == {("pairs", needed.key)}
 
 
-def test_the_values_of_keep_are_those_of_grid_files() -> None:
-    from raxalign.cli._terminal import Keep as Flag
-    from raxalign.config.run import Keep
-
-    assert get_args(Flag) == get_args(Keep)
-
-
-def test_the_values_of_precision_are_those_of_grid_files() -> None:
-    from raxalign.cli._terminal import Precision as Flag
-    from raxalign.config.run import Precision
-
-    assert get_args(Flag) == get_args(Precision)
-
-
-def test_the_heuristics_are_those_of_grid_files() -> None:
-    assert get_args(Symmetrization) == get_args(_specs.Symmetrization)
+def test_the_words_of_options_are_those_of_grid_files() -> None:
+    for flag, known in (
+        (_terminal.Keep, run_config.Keep),
+        (_terminal.Precision, run_config.Precision),
+        (_terminal.Symmetrization, _specs.Symmetrization),
+    ):
+        assert get_args(flag) == get_args(known)
 
 
 def test_aer_prints_a_line_per_score(run: Callable[..., Done], tmp_path: Path) -> None:

@@ -153,9 +153,9 @@ def _write(path: Path, text: str, remedy: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError as error:
-        raise RaxalignError(f"{path}: is there already; {remedy}") from error
     except OSError as error:
+        if path.exists():
+            raise RaxalignError(f"{path}: is there already; {remedy}") from error
         raise StorageError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
