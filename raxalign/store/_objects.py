@@ -118,10 +118,13 @@ class ObjectFiles(Files):
             found |= self._one_by_one({path: new[path] for path in new if path not in found})
             read = {path: (str(new[path]), data) for path, data in found.items()}
             self.write(_COLLECTED, _pack(kept | read))
+            folder, _, name = _COLLECTED.partition("/")
+            for other in self.names(folder).keys() - {name}:  # of earlier versions
+                self.delete(f"{folder}/{other}")
 
     def _entries(self, most: float = float("inf")) -> _Entries:
         """Return what the collection holds; nothing where it has more than `most` bytes."""
-        stamp = self.stamps(os.path.dirname(_COLLECTED)).get(_COLLECTED)  # noqa: PTH120
+        stamp = self.stamps(_COLLECTED.partition("/")[0]).get(_COLLECTED)
         if stamp is None or int(stamp.split()[0]) > most:
             return {}
         data = self._cache.remembered(_COLLECTED, stamp)
