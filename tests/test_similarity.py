@@ -13,16 +13,26 @@ from hypothesis import strategies as st
 from raxalign.similarity import (
     MEASURES,
     Tiling,
-    bounded,
+    first_pass,
     hubness,
-    hubness_terms,
     mutual_nearest,
     nearest_neighbors,
     scaled,
+    scaled_vectors,
     scored,
+    second_pass,
 )
+from raxalign.similarity import scores as scores_module
 
-SMALL = Tiling(block_bytes=2048, peak_group=8, tile=8, row_group=4, column_group=4)
+SMALL = Tiling(block_bytes=2048, row_group=4, column_group=4, wide_group=8)
+TILINGS = st.builds(
+    Tiling,
+    block_bytes=st.integers(1, 30_000),
+    row_group=st.integers(1, 20),
+    column_group=st.integers(1, 20),
+    wide_group=st.integers(1, 30),
+    peak_bytes=st.sampled_from([100, 2**20]),
+)
 
 
 def scores(x, y, measure, k):
@@ -32,21 +42,13 @@ def scores(x, y, measure, k):
         return x @ y.T, x @ y.T
     if measure == "euclidean":
         return -(torch.cdist(x, y) ** 2), -(torch.cdist(x, y) ** 2)
-    unit_x, unit_y = (
-        torch.nn.functional.normalize(x, dim=1),
-        torch.nn.functional.normalize(y, dim=1),
-    )
+    unit_x, unit_y = (torch.nn.functional.normalize(side, dim=1) for side in (x, y))
     if measure == "cosine":
         return unit_x @ unit_y.T, unit_x @ unit_y.T
     if measure == "csls":
-        s = unit_x @ unit_y.T
-        r_x, r_y = (
-            s.topk(min(k, len(y)), 1).values.mean(1),
-            s.topk(min(k, len(x)), 0).values.mean(0),
-        )
-        full = 2 * s - r_x[:, None] - r_y[None]
-        return full, full
-    whole_x, whole_y = x / x.norm(), y / y.norm()
+        whole_x, whole_y = unit_x, unit_y
+    else:
+        whole_x, whole_y = x / x.norm(), y / y.norm()
     s = whole_x @ whole_y.T
     r_x, r_y = s.topk(min(k, len(y)), 1).values.mean(1), s.topk(min(k, len(x)), 0).values.mean(0)
     return (
@@ -105,15 +107,7 @@ def test_float32_agrees_up_to_rounding(measure):
     k=st.integers(1, 60),
     seed=st.integers(0, 10_000),
     measure=st.sampled_from(sorted(MEASURES)),
-    tiling=st.builds(
-        Tiling,
-        block_bytes=st.integers(1, 30_000),
-        peak_group=st.integers(1, 30),
-        peak_bytes=st.sampled_from([100, 2**20]),
-        tile=st.integers(1, 40),
-        row_group=st.integers(1, 20),
-        column_group=st.integers(1, 20),
-    ),
+    tiling=TILINGS,
 )
 def test_no_cut_changes_the_answer(n, m, k, seed, measure, tiling):
     assert_nearest(*clouds(n, m, 5, seed), measure, k, tiling)
@@ -128,35 +122,101 @@ def crowded(n, seed=0):
     return [torch.nn.functional.normalize(side, dim=1) for side in sides]
 
 
-@pytest.mark.parametrize("sides", [clouds(1200, 1100, 16, dtype=torch.float32), crowded(1200)])
-def test_bounds_leave_few_candidates_to_compute_again(sides, monkeypatch):
-    computed = 0
-    look = bounded._Best.look
-
-    def counted(self, some, start, count):
-        nonlocal computed
-        computed += len(some) * count
-        look(self, some, start, count)
-
-    monkeypatch.setattr(bounded._Best, "look", counted)
-    assert_nearest(*sides, "csls", 10, Tiling(peak_group=16, column_group=8), tolerance=1e-5)
-    assert computed < 0.2 * 2 * len(sides[0]) * len(sides[1])
-
-
-def test_every_similarity_is_computed_once_where_bounds_exclude_nothing(monkeypatch):
-    """All vectors are alike but for rounding, so that no group's bound excludes it."""
-    x = 1 + 1e-7 * torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
-    blocks = []
-    look = bounded._Best.look
+@pytest.fixture
+def computed(monkeypatch):
+    """The numbers of queries and candidates that the second pass multiplies at a time."""
+    found, look = [], second_pass._Best.look
 
     def noted(self, some, start, count):
-        blocks.append((len(some), count))
+        found.append((len(some), min(count, len(self.penalties) - start)))
         look(self, some, start, count)
 
-    monkeypatch.setattr(bounded._Best, "look", noted)
-    assert_nearest(x, x[:50], "csls", 10, Tiling(peak_group=4, column_group=4), tolerance=1e-5)
-    assert (60, bounded._BLOCK) in blocks
-    assert (50, bounded._BLOCK) in blocks
+    monkeypatch.setattr(second_pass._Best, "look", noted)
+    return found
+
+
+@pytest.mark.parametrize("vectors", [clouds(1200, 1100, 16, dtype=torch.float32), crowded(1200)])
+def test_bounds_leave_few_candidates_to_compute_again(vectors, computed):
+    assert_nearest(*vectors, "csls", 10, Tiling(column_group=8, wide_group=16), tolerance=1e-5)
+    again = sum(queries * candidates for queries, candidates in computed)
+    assert again < 0.2 * 2 * len(vectors[0]) * len(vectors[1])
+
+
+def test_every_similarity_is_computed_once_more_where_bounds_exclude_nothing(computed):
+    """All vectors are alike but for rounding, so that no group's bound excludes it."""
+    x = 1 + 1e-7 * torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
+    assert_nearest(
+        x, x[:50], "csls", 10, Tiling(row_group=4, column_group=4, wide_group=4), tolerance=1e-5
+    )
+    assert sum(queries * candidates for queries, candidates in computed) == 2 * 60 * 50
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(1, 60),
+    m=st.integers(1, 60),
+    k=st.integers(1, 70),
+    seed=st.integers(0, 10_000),
+    tiling=TILINGS,
+)
+def test_the_first_pass_finds_the_nearest_with_many_ties(n, m, k, seed, tiling):
+    """Small whole numbers: many similarities are equal, and their sums are exact."""
+    g = torch.Generator().manual_seed(seed)
+    x, y = (torch.randint(-2, 3, (size, 3), generator=g).double() for size in (n, m))
+    found = first_pass.nearest_both(
+        scaled_vectors.ScaledVectors.of(x), scaled_vectors.ScaledVectors.of(y), k, tiling
+    )
+    for nearest, similarities in zip(found, (x @ y.T, y @ x.T), strict=True):
+        own, others = similarities.shape
+        best = similarities.topk(min(k, others), 1).values
+        assert torch.equal(nearest.values.sort(1, descending=True).values, best)
+        assert torch.equal(similarities.gather(1, nearest.places), nearest.values)
+        assert all(len(set(places)) == len(places) for places in nearest.places.tolist())
+        torch.testing.assert_close(nearest.hubness(), best.mean(1), rtol=0, atol=1e-12)
+        peaks = [part.amax(1) for part in torch.split(similarities, nearest.group, dim=1)]
+        assert torch.equal(nearest.peaks, torch.stack(peaks))
+        assert nearest.peaks.shape[1] == own
+
+
+def test_vectors_are_read_in_parts(monkeypatch):
+    x, y = clouds(90, 70, 4)
+    whole = nearest_neighbors(x, y, k=3, tiling=SMALL)
+    for module, name in (
+        (first_pass, "_READ"),
+        (first_pass, "_CACHED"),
+        (scaled_vectors, "_HASHED"),
+    ):
+        monkeypatch.setattr(module, name, 7)
+    parts = nearest_neighbors(x, y, k=3, tiling=SMALL)
+    assert all(torch.equal(*pair) for pair in zip(parts, whole, strict=True))
+
+
+def test_rows_of_one_hash_are_compared(monkeypatch):
+    begin = torch.ones(1, 20)
+    vectors = torch.cat([begin, torch.cat([begin[:, :19], begin[:, 19:] * 2], 1), begin, begin * 3])
+    assert scaled_vectors.first_twin(vectors).tolist() == [0, 1, 0, 3]
+    assert scaled_vectors.first_twin(vectors.flip(0)).tolist() == [0, 1, 2, 1]
+    monkeypatch.setattr(
+        scaled_vectors, "_hashes", lambda part: torch.zeros(len(part), dtype=torch.int64)
+    )
+    assert scaled_vectors.first_twin(vectors).tolist() == [0, 1, 0, 3]
+
+
+@pytest.mark.parametrize("measure", ["csls", "released_cao"])
+def test_threads_find_what_one_thread_finds(measure):
+    """Many vectors are equal to others, so that ties are decided too."""
+    g = torch.Generator().manual_seed(0)
+    x, y = torch.randn(300, 8, generator=g), torch.randn(200, 8, generator=g)
+    x, y = torch.cat([x, y[:40], x[:50]]), torch.cat([y, x[:70]])
+    before, found = torch.get_num_threads(), []
+    for threads in (1, 3, 3):
+        torch.set_num_threads(threads)
+        found.append(nearest_neighbors(x, y, measure=measure, tiling=SMALL))
+    torch.set_num_threads(before)
+    with torch.inference_mode():
+        found.append(nearest_neighbors(x * 1, y * 1, measure=measure, tiling=SMALL))
+    for other in found[1:]:
+        assert all(torch.equal(*pair) for pair in zip(other, found[0], strict=True))
 
 
 def test_csls_by_hand():
@@ -164,10 +224,8 @@ def test_csls_by_hand():
     x = torch.tensor([[2.0, 0.0], [1.6, 1.2]], dtype=torch.float64)
     y = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
     forward, backward = nearest_neighbors(x, y, k=1)
-    assert forward.tolist() == [
-        0,
-        1,
-    ]  # 2 - 1 - 1 = 0 above 1.2 - 1 - .96; 1.92 - 1.92 = 0 above 1.6 - .96 - 1
+    # 2 - 1 - 1 = 0 above 1.2 - 1 - .96; 1.92 - 1.92 = 0 above 1.6 - .96 - 1
+    assert forward.tolist() == [0, 1]
     assert backward.tolist() == [0, 1]
 
 
@@ -283,12 +341,9 @@ def test_hubness_is_the_mean_similarity_to_the_k_nearest():
 
 
 def test_hubness_is_the_same_in_blocks(monkeypatch):
-    vectors, others = (
-        torch.randn(11, 5, dtype=torch.float64),
-        torch.randn(7, 5, dtype=torch.float64),
-    )
+    vectors, others = clouds(11, 7, 5)
     whole = hubness(vectors, others, 3)
-    monkeypatch.setattr(hubness_terms, "_ROWS", 4)
+    monkeypatch.setattr(scores_module, "_ROWS", 4)
     torch.testing.assert_close(hubness(vectors, others, 3), whole)
 
 

@@ -5,6 +5,7 @@ dictionary.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, final
@@ -17,20 +18,23 @@ from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, MaskedText
-from raxalign.methods.rows.lexicon import Entries
-from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
+from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
+from raxalign.methods.rows.switching import (
+    Entries,
+    SwitchableText,
+    read_switchable,
+    switched_rows,
+)
 from raxalign.train.chance import MIXING
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.rows.sentences import Rows
     from raxalign.train.objective import Step
-    from raxalign.train.runtime import Runtime
 
 
 @final
-class CodeSwitching(MaskedLMMethod):
+class CodeSwitching(MaskedLMMethod[SwitchableText]):
     """Train the encoder to predict masked pieces of sentences in which some words stand in another
     language, so that words and their translations have the same contexts.
 
@@ -49,6 +53,7 @@ class CodeSwitching(MaskedLMMethod):
     """
 
     VERSION = 1
+    name = "code_switching"
     reference = "Qin et al. 2020"
     papers = ("qin2020",)
 
@@ -88,22 +93,16 @@ class CodeSwitching(MaskedLMMethod):
             "dictionary": LocalFile(expand_path(self.params.dictionary, lang=lang, pivot=pivot))
         }
 
-    def train(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
-    ) -> Mapping[str, object]:
-        """Train; notes count sentences, words and those with a translation per language.
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> SwitchableText:
+        """Return the text of all languages and the pivot, with its words looked up.
 
         Raises `RaxalignError` where the dictionary has no word of a language's text, or where its
         two sides are clearly in the other order.
         """
-        from raxalign.corpora.readers.dictionary import read_dictionary
-
-        dictionaries = {
-            lang: read_dictionary(inputs.files["dictionary"][lang], swap=self.params.swap)
-            for lang in inputs.languages
-        }
-        entries = _entries_in_text(dictionaries, inputs, swap=self.params.swap)
-        text = self._read(encoder, inputs, inputs.text, dictionaries)
+        entries = _entries_in_text(self._dictionaries(inputs), inputs, swap=self.params.swap)
+        text = replace(self._looked_up(encoder, inputs, folders), entries=entries)
         coverage = text.coverage()
         for lang in inputs.languages:
             if not coverage[lang]["with_translation"]:
@@ -112,47 +111,48 @@ class CodeSwitching(MaskedLMMethod):
                     f" {inputs.files['dictionary'][lang]}; look at its languages and their order"
                     f" ({lang} first, then {inputs.pivot})"
                 )
+        return text
 
-        def dev() -> MaskedText:
-            with TemporaryDirectory(prefix="raxalign-") as work:
-                folders = _dev_text(inputs, Path(work))
-                return self._text(self._read(encoder, inputs, folders, dictionaries))
+    def read_dev(self, encoder: TransformerEncoder, inputs: MethodInputs) -> SwitchableText:
+        """Return the sentences of both sides of the dev part, whatever words they have."""
+        with TemporaryDirectory(prefix="raxalign-") as work:
+            return self._looked_up(encoder, inputs, _dev_text(inputs, Path(work)))
 
-        notes = self.train_on(encoder, self._text(text), runtime, "code_switching", dev)
-        return {
-            **{lang: {**counts, **entries.get(lang, {})} for lang, counts in coverage.items()},
-            **notes,
-        }
+    def batch_of(self, rows: SwitchableText, step: Step) -> Rows:
+        """Return rows of sentences with words in another language."""
+        return switched_rows(
+            rows,
+            step.rows,
+            sentence_share=self.params.sentence_share,
+            word_share=self.params.switch_share,
+            rng=chance_of(step, MIXING),
+        )
 
-    def _read(
-        self,
-        encoder: TransformerEncoder,
-        inputs: MethodInputs,
-        folders: Mapping[str, Path],
-        dictionaries: Entries,
+    def counts(self, inputs: MethodInputs, rows: SwitchableText) -> dict[str, object]:
+        """Return the number of sentences, words, those with a translation, and entries of each
+        language.
+        """
+        return {**super().counts(inputs, rows), **rows.coverage()}
+
+    def _looked_up(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
     ) -> SwitchableText:
-        """The text of all languages and the pivot, with its words looked up."""
-        chosen = {lang: folders[lang] for lang in (*inputs.languages, inputs.pivot)}
         return read_switchable(
             encoder,
-            chosen,
-            dictionaries,
+            {lang: folders[lang] for lang in (*inputs.languages, inputs.pivot)},
+            self._dictionaries(inputs),
             inputs.pivot,
             self.params.max_length,
             self.params.min_pieces,
         )
 
-    def _text(self, text: SwitchableText) -> MaskedText:
-        """Rows of sentences with words in another language."""
-        return MaskedText(lambda step: self.rows(text, step), len(text.numbers_R))
+    def _dictionaries(self, inputs: MethodInputs) -> Entries:
+        from raxalign.corpora.readers.dictionary import read_dictionary
 
-    def rows(self, text: SwitchableText, step: Step) -> Rows:
-        """Return the rows of a global batch."""
-        shares = {
-            "sentence_share": self.params.sentence_share,
-            "word_share": self.params.switch_share,
+        return {
+            lang: read_dictionary(inputs.files["dictionary"][lang], swap=self.params.swap)
+            for lang in inputs.languages
         }
-        return switched_rows(text, step.rows, **shares, rng=chance_of(step, MIXING))
 
 
 def _dev_text(inputs: MethodInputs, work: Path) -> dict[str, Path]:

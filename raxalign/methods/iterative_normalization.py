@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any, final
 from pydantic import Field
 
 from raxalign.encoders.models.vectors import parse_layers
-from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.text import TextMethod
-from raxalign.methods.families.word_map import Direction, moving_readout
-from raxalign.methods.statistics.pair_moments import Moments, linked_vectors
-from raxalign.methods.statistics.procrustes import nearest_rotation
-from raxalign.methods.statistics.support import support
-from raxalign.methods.statistics.text_moments import stepped
+from raxalign.methods.families.word_map import Direction, moving_readout, no_pairs
+from raxalign.methods.statistics.moments import Moments, linked_vectors, stepped
+from raxalign.methods.statistics.procrustes import rotations, support
 from raxalign.pairing.schema import read_pairs
 
 if TYPE_CHECKING:
@@ -122,35 +119,22 @@ class IterativeNormalization(TextMethod):
         layers: tuple[int, ...],
         chains: dict[str, Chains],
     ) -> tuple[list[Transform], dict[str, object]]:
-        """The rotations of one language, or of the pivot toward it, after the steps of both; and
-        what they rest on, for the notes.
+        """Return the rotations of one language, or of the pivot toward it, after the steps of both;
+        and what they rest on, for the notes.
         """
-        from raxalign.encoders.models.aligned import Affine
-
-        moments = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
-        for src_PLH, tgt_PLH in linked_vectors(
-            encoder,
-            read_pairs(inputs.pairs[lang]),
-            lang,
-            inputs.pivot,
-            layers,
-            self.params.pooling,
-        ):
-            moments.add(stepped(src_PLH, chains[lang]), stepped(tgt_PLH, chains[inputs.pivot]))
-        if not moments.count:
-            raise RaxalignError(
-                f"iterative_normalization: there are no word pairs for {lang}-{inputs.pivot}; look"
-                " at its corpus or its links"
-            )
-        to_pivot = self.params.direction == "to-pivot"
-        crosses = [
-            moments.cross(place) if to_pivot else moments.cross(place).T
-            for place in range(len(layers))
-        ]
-        steps = [Affine(weight=nearest_rotation(cross)) for cross in crosses]
+        direction, pivot = self.params.direction, inputs.pivot
+        to_pivot, pooling = direction == "to-pivot", self.params.pooling
+        table = read_pairs(inputs.pairs[lang])
+        after = (
+            (stepped(src_PLH, chains[lang]), stepped(tgt_PLH, chains[pivot]))
+            for src_PLH, tgt_PLH in linked_vectors(encoder, table, lang, pivot, layers, pooling)
+        )
+        moved_first = (pair if to_pivot else pair[::-1] for pair in after)
+        missing = no_pairs("iterative_normalization", lang, pivot)
+        moments = Moments.of(encoder, layers, moved_first, missing)
         readouts = [
-            moving_readout(self.params.direction, lang, inputs.pivot, layer, (step,))
-            for layer, step in zip(layers, steps, strict=True)
+            moving_readout(direction, lang, pivot, layer, (step,))
+            for layer, step in zip(layers, rotations(moments), strict=True)
         ]
-        rests = support(moments.count, crosses, centred=crosses)
+        rests = support(moments.count, moments.crosses(), centred=moments.crosses())
         return readouts, {"pairs": moments.count, **rests}

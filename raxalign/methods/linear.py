@@ -4,31 +4,29 @@ squares.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
 from raxalign import lazy
-from raxalign.config.sources import Source
-from raxalign.encoders.models.vectors import parse_layers
-from raxalign.errors import RaxalignError
-from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.word_map import (
+    Fitting,
+    Pairs,
+    WordMapMethod,
     WordPairParams,
     coverage,
-    moving_readout,
+    no_pairs,
     supervised_pairs,
 )
-from raxalign.methods.statistics.pair_moments import Moments
-from raxalign.methods.statistics.support import support
+from raxalign.methods.statistics.moments import Moments
+from raxalign.methods.statistics.procrustes import support
 
 if TYPE_CHECKING:
     import torch
 
     from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Affine, AlignedEncoder
-    from raxalign.train.runtime import Runtime
+    from raxalign.encoders.models.aligned import Affine, Transform
 else:
     torch = lazy.load("torch")
 
@@ -36,7 +34,7 @@ _ROUNDING = 1e-12  # eigenvalues of X^T X below this share of the largest one co
 
 
 @final
-class Linear(Method):
+class Linear(WordMapMethod):
     """Map each language onto the pivot, or the pivot onto each language, by the matrix that brings
     word pairs nearest together.
 
@@ -52,7 +50,6 @@ class Linear(Method):
     """
 
     VERSION = 1
-    accepts = frozenset({"transformer", "static"})
     reference = "Mikolov et al. 2013; Wang et al. 2019"
     papers = ("mikolov2013translation", "wang2019")
 
@@ -74,80 +71,43 @@ class Linear(Method):
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Word pairs; with a dictionary the bitext in which its words occur."""
-        return self.params.needs()
+    def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
+        """Return what fits the matrices of one language."""
 
-    def canonical(self) -> dict[str, Any]:
-        """Without what only a dictionary makes use of."""
-        return {
-            name: value
-            for name, value in self.params.identity().items()
-            if name not in self.params.idle()
-        }
+        def fit(lang: str) -> tuple[list[Transform], dict[str, object]]:
+            missing = no_pairs("linear", lang, inputs.pivot)
+            inner = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
 
-    def effect(self) -> Effect:
-        """Readouts; of the pivot, one for each language, where that is what moves."""
-        return Effect(pivot=self.params.direction == "to-other")
+            def blocks() -> Pairs:
+                found = supervised_pairs(self.params, encoder, inputs, lang, layers)
+                for source, target in self.moved_first(found):
+                    inner.add(source, source)
+                    yield source, target
 
-    def acts(self, n_layers: int) -> Acts:
-        """Readouts of `layers`."""
-        return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
-
-    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The dictionary, where it is read."""
-        return self.params.sources(lang, pivot)
-
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a map for each language and layer. Raises `RaxalignError` where a
-        language has no pairs.
-        """
-        from raxalign.encoders.models.aligned import AlignedEncoder
-
-        layers = parse_layers(self.params.layers, encoder.n_layers)
-        transforms, notes = [], {}
-        for lang in inputs.languages:
-            pairs, inner = (
-                Moments.empty(len(layers), encoder.hidden_size, encoder.device) for _ in range(2)
-            )
-            for block in supervised_pairs(self.params, encoder, inputs, lang, layers):
-                source, target = block if self.params.direction == "to-pivot" else block[::-1]
-                pairs.add(source, target)
-                inner.add(source, source)
-            if not pairs.count:
-                raise RaxalignError(
-                    f"linear: there are no word pairs for {lang}-{inputs.pivot}; look at its"
-                    " corpus, its links or its dictionary"
-                )
-            steps = [self._step(pairs, inner, place) for place in range(len(layers))]
-            transforms += [
-                moving_readout(self.params.direction, lang, inputs.pivot, layer, (step,))
-                for layer, step in zip(layers, steps, strict=True)
-            ]
-            notes[lang] = {
+            pairs = Moments.of(encoder, layers, blocks(), missing)
+            squares = inner.crosses(center=self.params.center)
+            steps = self._steps(pairs, squares)
+            facts = {
                 **coverage(self.params, inputs, lang, pairs.count),
-                **self._support(inner),
+                **support(inner.count, squares, otherwise="is zero", tolerance=_ROUNDING),
             }
-        return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+            return self.readouts(lang, inputs.pivot, layers, steps), facts
 
-    def _support(self, inner: Moments) -> dict[str, object]:
-        """What the maps of a language rest on, for the notes."""
-        center = self.params.center
-        squares = [inner.cross(place, center=center) for place in range(len(inner.cross_LHH))]
-        return support(inner.count, squares, otherwise="is zero", tolerance=_ROUNDING)
+        return fit
 
-    def _step(self, pairs: Moments, inner: Moments, place: int) -> Affine:
-        """The map of one layer."""
+    def _steps(self, pairs: Moments, squares: list[torch.Tensor]) -> list[Affine]:
+        """Return the map of each layer."""
         from raxalign.encoders.models.aligned import Affine
 
         center = self.params.center
-        squares, cross = inner.cross(place, center=center), pairs.cross(place, center=center)
-        weight = least_squares(squares / pairs.count, cross / pairs.count, self.params.ridge)
-        return (
-            Affine(pairs.means(place)[0], weight, pairs.means(place)[1])
-            if center
-            else Affine(weight=weight)
-        )
+        weights = [
+            least_squares(square / pairs.count, cross / pairs.count, self.params.ridge)
+            for square, cross in zip(squares, pairs.crosses(center=center), strict=True)
+        ]
+        if not center:
+            return [Affine(weight=weight) for weight in weights]
+        sources, targets = pairs.means()
+        return [Affine(*step) for step in zip(sources, weights, targets, strict=True)]
 
 
 def least_squares(

@@ -150,7 +150,7 @@ class MeanShift(Method):
         """The mean of one language."""
         from raxalign.encoders.models.token_means import Reading, token_means
         from raxalign.encoders.models.transformer import TransformerEncoder
-        from raxalign.methods.statistics.pair_moments import sentences_of
+        from raxalign.methods.statistics.moments import sentences_of
 
         assert isinstance(encoder, TransformerEncoder)
         params = self.params

@@ -13,17 +13,23 @@ from pydantic import Field
 
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, MaskedText
-from raxalign.methods.rows.sentences import Sentences, single_rows
-from raxalign.methods.rows.tokenised import read_bitexts, read_texts
+from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
+from raxalign.methods.rows.sentences import (
+    Rows,
+    Sentences,
+    chosen,
+    read_bitexts,
+    read_texts,
+    single_rows,
+)
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.runtime import Runtime
+    from raxalign.train.objective import Step
 
 
 @final
-class Mlm(MaskedLMMethod):
+class Mlm(MaskedLMMethod[Sentences]):
     """Train the encoder on, as it was pre-trained: masked pieces of single sentences are predicted.
 
     Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] with masks).
@@ -36,6 +42,7 @@ class Mlm(MaskedLMMethod):
     """
 
     VERSION = 1
+    name = "mlm"
     reference = "Devlin et al. 2019; Pan et al. 2021"
     papers = ("devlin2019", "pan2021")
 
@@ -57,53 +64,35 @@ class Mlm(MaskedLMMethod):
         text = self.params.data == "text"
         return Needs(text=text, bitext=not text, dev=self.selects(), head=True, pieces=True)
 
-    def train(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
-    ) -> Mapping[str, object]:
-        """Train; notes count sentences per language."""
-        sentences, numbers = self.sentences(encoder, inputs)
-        counts = np.bincount(
-            sentences.langs_S[numbers], minlength=len(sentences.languages)
-        ).tolist()
-        notes = self.train_on(
-            encoder,
-            _text(sentences, numbers),
-            runtime,
-            "mlm",
-            dev=lambda: _text(*self._both_sides(encoder, inputs, inputs.dev)),
-        )
-        by_language = {
-            lang: {"sentences": count}
-            for lang, count in zip(sentences.languages, counts, strict=True)
-        }
-        return {**by_language, **notes}
-
-    def sentences(
-        self, encoder: TransformerEncoder, inputs: MethodInputs
-    ) -> tuple[Sentences, np.ndarray]:
-        """Return what is read, and the numbers of the sentences that are trained on."""
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> Sentences:
+        """Return the sentences of all languages."""
         if self.params.data == "bitext":
-            return self._both_sides(encoder, inputs, inputs.bitext)
-        folders = {lang: inputs.text[lang] for lang in (*inputs.languages, inputs.pivot)}
-        sentences = read_texts(
-            encoder, folders, self.params.max_length, min_pieces=self.params.min_pieces
-        )
-        return sentences, np.arange(len(sentences))
+            return self._both_sides(encoder, inputs, folders)
+        text = {lang: folders[lang] for lang in (*inputs.languages, inputs.pivot)}
+        least = self.params.min_pieces
+        return read_texts(encoder, text, self.params.max_length, min_pieces=least)
+
+    def read_dev(self, encoder: TransformerEncoder, inputs: MethodInputs) -> Sentences:
+        """Return the sentences of both sides of the dev part."""
+        return self._both_sides(encoder, inputs, inputs.dev)
 
     def _both_sides(
         self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> tuple[Sentences, np.ndarray]:
-        """The sentences of both sides of bitexts, and their numbers, each side after the other."""
-        bitexts = read_bitexts(
-            encoder,
-            {lang: folders[lang] for lang in inputs.languages},
-            inputs.pivot,
-            self.params.max_length,
-            min_pieces=self.params.min_pieces,
-        )
-        return bitexts.sentences, np.concatenate([bitexts.src_P, bitexts.tgt_P])
+    ) -> Sentences:
+        """Return the sentences of bitexts, each side after the other."""
+        length, least = self.params.max_length, self.params.min_pieces
+        pairs = {lang: folders[lang] for lang in inputs.languages}
+        bitexts = read_bitexts(encoder, pairs, inputs.pivot, length, min_pieces=least)
+        return chosen(bitexts.sentences, np.concatenate([bitexts.src_P, bitexts.tgt_P]))
 
+    def batch_of(self, rows: Sentences, step: Step) -> Rows:
+        """Return rows of single sentences."""
+        return single_rows(rows, step.rows)
 
-def _text(sentences: Sentences, numbers: np.ndarray) -> MaskedText:
-    """Rows of single sentences."""
-    return MaskedText(lambda step: single_rows(sentences, numbers[step.rows]), len(numbers))
+    def counts(self, inputs: MethodInputs, rows: Sentences) -> dict[str, object]:
+        """Return the number of sentences of each language."""
+        counts = np.bincount(rows.langs_S, minlength=len(rows.languages)).tolist()
+        named = zip(rows.languages, counts, strict=True)
+        return {**super().counts(inputs, rows), **{lang: {"sentences": n} for lang, n in named}}

@@ -14,12 +14,13 @@ from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams
-from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
-from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
+from raxalign.methods.families.trained import Profiles, TrainedMethod
+from raxalign.methods.rows.sentences import Bitexts, read_bitexts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.methods.objectives.ppa import PostPretrainingOptions
+    from raxalign.methods.objectives.ppa import PostPretraining, PostPretrainingOptions
+    from raxalign.train.loop import Fitted
     from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {
@@ -35,7 +36,7 @@ _OF_TLM = ("mask_share", "mlm_for_tlm")
 
 
 @final
-class Ppa(TrainedMethod):
+class Ppa(TrainedMethod[Bitexts]):
     """Train the encoder so that [CLS] of a sentence is nearer to that of its translation than to
     those of other sentences (MoCo), and so that masked words of a sentence and its translation,
     read together, are predicted (TLM).
@@ -61,6 +62,7 @@ class Ppa(TrainedMethod):
     """
 
     VERSION = 1
+    name = "ppa"
     reference = "Pan et al. 2021; He et al. 2020"
     papers = ("pan2021", "he2020")
     profiles = _PROFILES
@@ -127,35 +129,10 @@ class Ppa(TrainedMethod):
         idle = {*(() if self.params.moco else _OF_MOCO), *(() if self.params.tlm else _OF_TLM)}
         return {name: value for name, value in super().canonical().items() if name not in idle}
 
-    def train(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
-    ) -> Mapping[str, object]:
-        """Train; notes count sentence pairs per language, and the steps that the contrast was held
-        back.
-
-        Raises `RaxalignError` where the queue would never be full, `DataError` where no pair is
-        long enough.
-        """
-        from raxalign.methods.objectives.ppa import PostPretraining
-
-        bitexts = self._read(encoder, inputs, inputs.bitext)
-        filled = self._filled_at(len(bitexts))
-        objective = PostPretraining(encoder, bitexts, self._options(), runtime.seed)
-        objective.comparable_from = filled
-
-        def dev() -> tuple[PostPretraining, int]:
-            held_out = self._read(encoder, inputs, inputs.dev)
-            return objective.on(held_out), len(held_out)
-
-        fitted = self.fit(objective, len(bitexts), runtime, "ppa", dev)
-        held = 0 if self.resolved()["queue_start"] == "random" else filled
-        notes = {**losses(fitted), "held_back": held, "first_loss": fitted.losses[held]}
-        return {**bitexts.counts, **notes}
-
-    def _read(
+    def read(
         self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
     ) -> Bitexts:
-        """The sentence pairs of all languages, without those of another length."""
+        """Return the sentence pairs of all languages, without those of another length."""
         resolved = self.resolved()
         return read_bitexts(
             encoder,
@@ -165,6 +142,30 @@ class Ppa(TrainedMethod):
             min_pieces=resolved["min_pieces"],
             max_pieces=resolved["max_pieces"] or None,
         )
+
+    def objective(
+        self, encoder: TransformerEncoder, rows: Bitexts, runtime: Runtime
+    ) -> PostPretraining:
+        """Return L_MoCo + L_TLM. Raises `RaxalignError` where the queue would never be full."""
+        from raxalign.methods.objectives.ppa import PostPretraining
+
+        filled = self._filled_at(len(rows))
+        objective = PostPretraining(encoder, rows, self._options(), runtime.seed)
+        objective.comparable_from = filled
+        return objective
+
+    def notes(
+        self, inputs: MethodInputs, rows: Bitexts, objective: PostPretraining, fitted: Fitted
+    ) -> dict[str, object]:
+        """Return what was counted, the losses, and the steps that the contrast was held back."""
+        random = self.resolved()["queue_start"] == "random"
+        held = 0 if random else objective.comparable_from
+        notes = super().notes(inputs, rows, objective, fitted)
+        return {**notes, "held_back": held, "first_loss": fitted.losses[held]}
+
+    def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:  # noqa: ARG002
+        """Return the number of sentence pairs of each language, and of those that were read."""
+        return dict(rows.counts)
 
     def _filled_at(self, n_rows: int) -> int:
         """The first step whose contrast is with a whole queue of keys, beyond the last step where
@@ -191,8 +192,7 @@ class Ppa(TrainedMethod):
         return first
 
     def _options(self) -> PostPretrainingOptions:
-        from raxalign.methods.objectives.moco import MocoOptions
-        from raxalign.methods.objectives.ppa import PostPretrainingOptions
+        from raxalign.methods.objectives.ppa import MocoOptions, PostPretrainingOptions
 
         params, resolved = self.params, self.resolved()
         moco = MocoOptions(

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
-from raxalign.config.sources import Source
-from raxalign.encoders.models.vectors import parse_layers
-from raxalign.errors import RaxalignError
-from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
+from raxalign.methods.base import Effect, MethodInputs, Needs
 from raxalign.methods.families.word_map import (
+    Fitting,
+    WordMapMethod,
     WordPairParams,
     coverage,
     moving_readout,
+    no_pairs,
     supervised_pairs,
 )
-from raxalign.methods.statistics.pair_moments import Moments
-from raxalign.methods.statistics.procrustes import nearest_rotation, procrustes
-from raxalign.methods.statistics.support import support
-from raxalign.methods.statistics.text_moments import WordReading, stepped, text_moments
+from raxalign.methods.statistics.moments import Moments, WordReading, stepped, text_moments
+from raxalign.methods.statistics.procrustes import procrustes, rotations, support
 
 if TYPE_CHECKING:
     import torch
 
     from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
-    from raxalign.train.runtime import Runtime
+    from raxalign.encoders.models.aligned import Affine, Transform, Unit
 
-    Steps = Sequence[tuple[Unit | Affine, ...]]
+    Chain = tuple[Unit | Affine, ...]
+    Chains = list[Chain]
 
 __all__ = ["Rotation", "procrustes"]
 
@@ -49,7 +46,7 @@ _TOWARD_IDENTITY = (
 
 
 @final
-class Rotation(Method):
+class Rotation(WordMapMethod):
     """Rotate each language onto the pivot, or the pivot onto each language, by the orthogonal map
     that brings word pairs nearest together.
 
@@ -83,7 +80,6 @@ class Rotation(Method):
     """
 
     VERSION = 1
-    accepts = frozenset({"transformer", "static"})
     reference = "Wang et al. 2019; Kulshreshtha et al. 2020"
     papers = ("wang2019", "kulshreshtha2020")
 
@@ -117,160 +113,118 @@ class Rotation(Method):
         return self.params.needs(text=self.params.reads_corpus())
 
     def canonical(self) -> dict[str, Any]:
-        """Without what only a dictionary, or only a centroid, makes use of."""
-        idle = self.params.idle() | (
-            set() if self.params.center or self.params.normalize != "none" else {"centroids"}
-        )
-        return {name: value for name, value in self.params.identity().items() if name not in idle}
+        """Return the params without what only a dictionary, or only a centroid, makes use of."""
+        taken = self.params.center or self.params.normalize != "none"
+        idle = set() if taken else {"centroids"}
+        return {name: value for name, value in super().canonical().items() if name not in idle}
 
     def effect(self) -> Effect:
         """Readouts; of the pivot too where it is normalised, or where it is what moves."""
-        return Effect(pivot=self.params.direction == "to-other" or self.params.normalize != "none")
+        return Effect(pivot=super().effect().pivot or self.params.normalize != "none")
 
-    def acts(self, n_layers: int) -> Acts:
-        """Readouts of `layers`."""
-        return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
-
-    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The dictionary, where it is read."""
-        return self.params.sources(lang, pivot)
-
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a rotation for each language and layer. Raises `RaxalignError` where a
-        language has no pairs.
+    def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
+        """Return what fits the rotations of one language; the pivot's corpus centroids are found
+        once.
         """
-        from raxalign.encoders.models.aligned import AlignedEncoder
-
-        fitting = _Fitting(
-            self.params, encoder, inputs, parse_layers(self.params.layers, encoder.n_layers)
-        )
-        transforms, notes = [], {}
-        for lang in inputs.languages:
-            found, pairs = fitting.transforms(lang)
-            # What the pivot's own text gives is the same for all languages, and is applied once.
-            transforms += [
-                t
-                for t in found
-                if t.lang != inputs.pivot or t.toward is not None or lang == inputs.languages[0]
-            ]
-            notes[lang] = {
-                **coverage(self.params, inputs, lang, pairs.count),
-                **self._support(pairs),
-            }
-        return AlignedEncoder(encoder, tuple(transforms), notes=notes)
-
-    def _support(self, pairs: Moments) -> dict[str, object]:
-        """What the rotations of a language rest on, for the notes."""
-        places = range(len(pairs.cross_LHH))
-        centred = [pairs.cross(place, center=True) for place in places]
-        crosses = [pairs.cross(place, center=self.params.center) for place in places]
-        otherwise = "stays as it is" if self.params.toward_identity else "is arbitrary"
-        return support(pairs.count, crosses, centred=centred, otherwise=otherwise)
+        return _Rotations(self, encoder, inputs, layers).fit
 
 
-class _Fitting:
-    """The fit of all languages; the pivot's corpus centroids are found once."""
+class _Rotations:
+    """The fit of all languages."""
 
     def __init__(
-        self,
-        params: Rotation.Params,
-        encoder: Encoder,
-        inputs: MethodInputs,
-        layers: tuple[int, ...],
+        self, method: Rotation, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]
     ) -> None:
-        self.params, self.encoder, self.inputs, self.layers = params, encoder, inputs, layers
+        self.method, self.params = method, method.params
+        self.encoder, self.inputs, self.layers = encoder, inputs, layers
         self.found: dict[tuple[str, int], torch.Tensor] = {}
 
-    def transforms(self, lang: str) -> tuple[list[Transform], Moments]:
-        """The readouts of one language, and of the pivot for it, and the moments of the pairs that
-        they are fitted on.
-        """
-        plain: Steps = [()] * len(self.layers)
-        src, tgt = self._normalizers(lang) if self.params.normalize != "none" else (plain, plain)
-        moments = self._moments(lang, src, tgt)
-        from_LH, to_LH = (
-            self._centroids(lang, src, tgt, moments) if self.params.center else (None, None)
-        )
-        to_pivot = self.params.direction == "to-pivot"
-        transforms = []
-        for place, layer in enumerate(self.layers):
-            ends = None if from_LH is None or to_LH is None else (from_LH[place], to_LH[place])
-            step = self._step(moments, place, ends)
-            moving, held = (src[place], tgt[place]) if to_pivot else (tgt[place], src[place])
-            transforms.append(
-                moving_readout(
-                    self.params.direction, lang, self.inputs.pivot, layer, (*moving, step)
-                )
-            )
-            if held:
-                transforms.append(self._held(lang, layer, held))
-        return transforms, moments
+    def fit(self, lang: str) -> tuple[list[Transform], dict[str, object]]:
+        """Return the readouts of one language, and of the pivot for it, and what they rest on."""
+        params, pivot = self.params, self.inputs.pivot
+        steps = self._normalizers(lang) if params.normalize != "none" else self._each(())
+        moments = self._moments(lang, steps)
+        ends = self._centroids(lang, steps, moments) if params.center else None
+        if params.direction == "to-other":
+            steps = steps[::-1]
+        found = rotations(moments, ends, params.toward_identity)
+        readouts = []
+        for layer, step, moving, held in zip(self.layers, found, *steps, strict=True):
+            readouts.append(moving_readout(params.direction, lang, pivot, layer, (*moving, step)))
+            readouts += self._held(lang, layer, held)
+        facts = {
+            **coverage(params, self.inputs, lang, moments.count),
+            **support(
+                moments.count,
+                moments.crosses(center=params.center),
+                centred=moments.crosses(center=True),
+                otherwise="stays as it is" if params.toward_identity else "is arbitrary",
+            ),
+        }
+        return readouts, facts
 
-    def _step(
-        self, moments: Moments, place: int, ends: tuple[torch.Tensor, torch.Tensor] | None
-    ) -> Affine:
-        """The map of one layer, about the centroids where there are some."""
-        from raxalign.encoders.models.aligned import Affine
-
-        to_pivot = self.params.direction == "to-pivot"
-        cross = moments.cross(place) if ends is None else moments.cross_about(place, *ends)
-        weight = nearest_rotation(cross if to_pivot else cross.T, self.params.toward_identity)
-        if ends is None:
-            return Affine(weight=weight)
-        return Affine(ends[0], weight, ends[1]) if to_pivot else Affine(ends[1], weight, ends[0])
-
-    def _held(self, lang: str, layer: int, steps: tuple[Unit | Affine, ...]) -> Transform:
-        """The normalisation of the side that does not move; the pivot's has the centre of its pairs
-        with one language, or of its own text.
+    def _held(self, lang: str, layer: int, steps: Chain) -> list[Transform]:
+        """Return the normalisation of the side that does not move; the pivot's has the centre of
+        its pairs with one language, or of its own text, which is the same for all and is applied
+        once.
         """
         from raxalign.encoders.models.aligned import Transform
 
+        if not steps:
+            return []
         if self.params.direction == "to-other":
-            return Transform(lang, layer, steps=steps)
-        return Transform(
-            self.inputs.pivot,
-            layer,
-            steps=steps,
-            toward=lang if self.params.centroids == "pairs" else None,
-        )
+            return [Transform(lang, layer, steps=steps)]
+        pivot = self.inputs.pivot
+        if self.params.centroids == "pairs":
+            return [Transform(pivot, layer, steps=steps, toward=lang)]
+        first = lang == self.inputs.languages[0]
+        return [Transform(pivot, layer, steps=steps)] if first else []
 
-    def _normalizers(self, lang: str) -> tuple[Steps, Steps]:
-        """Unit, centre, unit for each layer, of a language and of the pivot."""
+    def _each(self, chain: Chain) -> tuple[Chains, Chains]:
+        """Return the same steps for both languages and all layers."""
+        return [chain] * len(self.layers), [chain] * len(self.layers)
+
+    def _normalizers(self, lang: str) -> tuple[Chains, Chains]:
+        """Return unit, centre, unit for each layer, of a language and of the pivot."""
         from raxalign.encoders.models.aligned import Affine, Unit
 
-        unit: Steps = [(Unit(),)] * len(self.layers)
-        moments = self._moments(lang, unit, unit) if self.params.centroids == "pairs" else None
-        src_LH, tgt_LH = self._centroids(lang, unit, unit, moments)
-        return [(Unit(), Affine(mean), Unit()) for mean in src_LH], [
-            (Unit(), Affine(mean), Unit()) for mean in tgt_LH
-        ]
+        unit = self._each((Unit(),))
+        moments = self._moments(lang, unit) if self.params.centroids == "pairs" else None
+        ends = self._centroids(lang, unit, moments)
+        if self.params.direction == "to-other":
+            ends = ends[::-1]
+        src, tgt = ends
+        return (
+            [(Unit(), Affine(mean), Unit()) for mean in src],
+            [(Unit(), Affine(mean), Unit()) for mean in tgt],
+        )
 
-    def _moments(self, lang: str, src: Steps, tgt: Steps) -> Moments:
-        """Sums over the pairs of one language, after the steps of both sides."""
-        moments = Moments.empty(len(self.layers), self.encoder.hidden_size, self.encoder.device)
-        for src_PLH, tgt_PLH in supervised_pairs(
-            self.params, self.encoder, self.inputs, lang, self.layers
-        ):
-            moments.add(stepped(src_PLH, src), stepped(tgt_PLH, tgt))
-        if not moments.count:
-            pair = f"{lang}-{self.inputs.pivot}"
-            raise RaxalignError(
-                f"rotation: there are no word pairs for {pair}; look at its corpus, its links or"
-                " its dictionary"
-            )
-        return moments
+    def _moments(self, lang: str, steps: tuple[Chains, Chains]) -> Moments:
+        """Return sums over the pairs of one language after the steps of both sides, the side first
+        that moves.
+        """
+        pairs = supervised_pairs(self.params, self.encoder, self.inputs, lang, self.layers)
+        after = ((stepped(src, steps[0]), stepped(tgt, steps[1])) for src, tgt in pairs)
+        missing = no_pairs("rotation", lang, self.inputs.pivot)
+        return Moments.of(self.encoder, self.layers, self.method.moved_first(after), missing)
 
     def _centroids(
-        self, lang: str, src: Steps, tgt: Steps, moments: Moments | None
+        self, lang: str, steps: tuple[Chains, Chains], moments: Moments | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The mean vectors (L, H) of a language and of the pivot, after the steps of both."""
+        """Return the mean vectors (L, H) of both languages after their steps, of that first which
+        moves.
+        """
         if self.params.centroids == "pairs":
             assert moments is not None
-            return moments.source_LH / moments.count, moments.target_LH / moments.count
-        return self._corpus_mean(lang, src), self._corpus_mean(self.inputs.pivot, tgt)
+            return moments.means()
+        src, tgt = (
+            self._corpus_mean(code, chains)
+            for code, chains in zip((lang, self.inputs.pivot), steps, strict=True)
+        )
+        return (src, tgt) if self.params.direction == "to-pivot" else (tgt, src)
 
-    def _corpus_mean(self, lang: str, steps: Steps) -> torch.Tensor:
-        """The mean over the words of a language's text, after some steps."""
+    def _corpus_mean(self, lang: str, steps: Chains) -> torch.Tensor:
+        """Return the mean over the words of a language's text, after some steps."""
         key = (lang, len(steps[0]))
         if key not in self.found:
             reading = WordReading(self.encoder, self.layers, self.params.pooling)

@@ -4,24 +4,35 @@ other sentences (LaBSE; Feng et al. 2022).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Literal, Self, final
 
+import numpy as np
 from pydantic import Field
 
+from raxalign import lazy
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams, losses
+from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams
+from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
+from raxalign.methods.rows.linked_words import SentenceRows, read_sentence_rows
+from raxalign.methods.rows.states import pool_sentences, read_states
+from raxalign.train.devices import on_device
 from raxalign.train.options import Clip, Epochs, Epsilon, LearningRate, Steps, Warmup
 
 if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.methods.objectives.sentence_margin import MarginOptions
-    from raxalign.methods.rows.typed import SentenceRows
     from raxalign.train.runtime import Runtime
+else:
+    torch = lazy.load("torch")
 
 _PROFILES: Profiles = {
     "released": {
@@ -55,7 +66,7 @@ _SAME_SENTENCE = (
 
 
 @final
-class SentenceMargin(TrainedMethod):
+class SentenceMargin(TrainedMethod[SentenceRows]):
     """Train the encoder so that the vector of a sentence is nearer to its translation's, by a
     margin, than to any other sentence's.
 
@@ -76,6 +87,7 @@ class SentenceMargin(TrainedMethod):
     """
 
     VERSION = 1
+    name = "sentence_margin"
     reference = "Feng et al. 2022"
     papers = ("feng2022", "yang2019margin")
     profiles = _PROFILES
@@ -120,39 +132,123 @@ class SentenceMargin(TrainedMethod):
         """Return `pooling`, where the last layer is trained."""
         return self.resolved()["pooling"] if self.params.layers == "last" else None
 
-    def train(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
-    ) -> Mapping[str, object]:
-        """Train; notes count sentence pairs."""
-        from raxalign.methods.objectives.sentence_margin import Margin
-        from raxalign.methods.rows.typed import read_sentence_rows
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> SentenceRows:
+        """Return the sentence pairs of all languages."""
+        chosen = [folders[lang] for lang in inputs.languages]
+        return read_sentence_rows(encoder, chosen, self.resolved()["max_length"])
 
-        resolved = self.resolved()
-        options = self._options(resolved, encoder.n_layers)
+    def objective(
+        self,
+        encoder: TransformerEncoder,
+        rows: SentenceRows,
+        runtime: Runtime,  # noqa: ARG002
+    ) -> Margin:
+        """Return the margin loss over the whole batch."""
+        params, resolved = self.params, self.resolved()
+        (layer,) = parse_layers(params.layers, encoder.n_layers)
+        mask = resolved["same_sentence"] == "mask"
+        options = MarginOptions(layer, resolved["pooling"], params.margin, params.scale, mask)
+        return Margin(encoder, rows, options)
 
-        def read(bitext: Mapping[str, Path]) -> SentenceRows:
-            folders = [bitext[lang] for lang in inputs.languages]
-            return read_sentence_rows(encoder, folders, resolved["max_length"])
+    def counts(self, inputs: MethodInputs, rows: SentenceRows) -> dict[str, object]:  # noqa: ARG002
+        """Return the number of sentence pairs."""
+        return {"sentences": len(rows)}
 
-        corpus = read(inputs.bitext)
-        objective = Margin(encoder, corpus, options)
 
-        def dev() -> tuple[Margin, int]:
-            held_out = read(inputs.dev)
-            return objective.on(held_out), len(held_out)
+def margin_loss(
+    src_ND: torch.Tensor,
+    tgt_ND: torch.Tensor,
+    *,
+    margin: float,
+    scale: float,
+    hidden_NN: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return the sum over both directions of the mean of -log softmax of scale · (cosine - margin
+    for the translation), among the other side's sentences (Feng et al. 2022, Eq. 1-2).
 
-        fitted = self.fit(objective, len(corpus), runtime, "sentence_margin", dev)
-        return {"sentences": len(corpus), **losses(fitted)}
+    Args:
+        src_ND: The vectors of the other language.
+        tgt_ND: The vectors of the pivot.
+        margin: The margin.
+        scale: The factor of the cosines.
+        hidden_NN: Symmetric; where ``hidden_NN[i, j]``, sentence j is not a candidate for i.
+    """
+    src_ND, tgt_ND = (torch.nn.functional.normalize(part, dim=-1) for part in (src_ND, tgt_ND))
+    itself_NN = torch.eye(len(src_ND), dtype=torch.bool, device=src_ND.device)
+    logits_NN = scale * (src_ND @ tgt_ND.T - margin * itself_NN.to(src_ND))
+    if hidden_NN is not None:
+        logits_NN = logits_NN.masked_fill(hidden_NN & ~itself_NN, -torch.inf)
+    gold_N = torch.arange(len(src_ND), device=src_ND.device)
+    loss: torch.Tensor = torch.nn.functional.cross_entropy(
+        logits_NN, gold_N
+    ) + torch.nn.functional.cross_entropy(logits_NN.T, gold_N)
+    return loss
 
-    def _options(self, resolved: Mapping[str, Any], n_layers: int) -> MarginOptions:
-        from raxalign.methods.objectives.sentence_margin import MarginOptions
 
-        params = self.params
-        (layer,) = parse_layers(params.layers, n_layers)
-        return MarginOptions(
-            layer,
-            resolved["pooling"],
-            params.margin,
-            params.scale,
-            mask_same_sentence=resolved["same_sentence"] == "mask",
+@dataclass(frozen=True)
+class MarginOptions:
+    """The options of the method that the loss reads; `layer` is the layer whose vectors are
+    compared.
+    """
+
+    layer: int
+    pooling: SentencePooling
+    margin: float
+    scale: float
+    mask_same_sentence: bool
+
+
+class Margin(WholeBatch):
+    """Ranks a sentence's translation above the other sentences of the global batch; an item is a
+    sentence pair.
+    """
+
+    def __init__(
+        self, encoder: TransformerEncoder, corpus: SentenceRows, options: MarginOptions
+    ) -> None:
+        self.encoder, self.corpus, self.options = encoder, corpus, options
+        self.module = encoder.model
+        self.shape = (2, encoder.hidden_size)
+
+    def blocks(self) -> Sequence[nn.Module]:
+        """Return the encoder's blocks."""
+        return self.encoder.blocks()
+
+    def on(self, corpus: SentenceRows) -> Self:
+        """Return the same objective over other sentence pairs; it shares the module."""
+        other = copy.copy(self)
+        other.corpus = corpus
+        return other
+
+    def counts(self, rows: np.ndarray) -> np.ndarray:
+        """Return one pair per row."""
+        return np.ones(len(rows), np.int64)
+
+    def vectors(self, rows: np.ndarray) -> torch.Tensor:
+        """Return the vectors of the sentences, (N, 2, H)."""
+        states = read_states(
+            self.encoder, [(self.corpus.src, rows), (self.corpus.tgt, rows)], (self.options.layer,)
+        )
+        vectors_SH = pool_sentences(states, self.options.pooling)
+        return torch.stack([vectors_SH[: len(rows)], vectors_SH[len(rows) :]], dim=1)
+
+    def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
+        """Return the loss; pairs that share a sentence are not negatives of one another."""
+        hidden_NN = None
+        if self.options.mask_same_sentence:
+            hidden_NN = sharing(
+                *(
+                    on_device(types[rows], vectors.device)
+                    for types in (self.corpus.src_types, self.corpus.tgt_types)
+                )
+            )
+        src_NH, tgt_NH = vectors.unbind(dim=1)
+        return margin_loss(
+            src_NH,
+            tgt_NH,
+            margin=self.options.margin,
+            scale=self.options.scale,
+            hidden_NN=hidden_NN,
         )

@@ -4,33 +4,29 @@ sentences and their translations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
 from raxalign import lazy
-from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
-from raxalign.errors import RaxalignError
-from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
-from raxalign.methods.families import wording
-from raxalign.methods.families.word_map import Direction, moving_readout
-from raxalign.methods.statistics.pair_moments import Moments, sentences_of
-from raxalign.methods.statistics.procrustes import nearest_rotation
-from raxalign.methods.statistics.support import support
+from raxalign.encoders.models.vectors import Pooling
+from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams, Pairs
+from raxalign.methods.statistics.moments import Moments, sentences_of
+from raxalign.methods.statistics.procrustes import rotations, support
 
 if TYPE_CHECKING:
     import torch
 
     from raxalign.encoders.base import Encoder
-    from raxalign.encoders.models.aligned import Affine, AlignedEncoder
-    from raxalign.train.runtime import Runtime
+    from raxalign.encoders.models.aligned import Transform
 else:
     torch = lazy.load("torch")
 
 
 @final
-class SentenceRotation(Method):
+class SentenceRotation(MapMethod):
     """Rotate each language onto the pivot, or the pivot onto each language, by the orthogonal map
     that brings sentences nearest to their translations; no word is linked.
 
@@ -44,20 +40,16 @@ class SentenceRotation(Method):
     """
 
     VERSION = 1
-    accepts = frozenset({"transformer", "static"})
     reference = "Aldarmaki and Diab 2019"
     papers = ("aldarmaki2019",)
 
-    class Params(Method.Params):
+    class Params(MapParams):
         """`pooling` comes before the mean over the words of a sentence."""
 
         center: bool = Field(
             False,
             description="Whether the centroids of the sentences are mapped onto each other too.",
         )
-        layers: Layers = Field("last", description=wording.LAYERS_MAPPED)
-        pooling: Pooling = Field("last", description=wording.WORD_POOLING)
-        direction: Direction = Field("to-pivot", description=wording.DIRECTION)
 
     params: Params
 
@@ -65,79 +57,35 @@ class SentenceRotation(Method):
         """Sentence pairs."""
         return Needs(bitext=True)
 
-    def effect(self) -> Effect:
-        """Readouts; of the pivot, one for each language, where that is what moves."""
-        return Effect(pivot=self.params.direction == "to-other")
+    def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
+        """Return what fits the rotations of one language."""
+        center, pivot = self.params.center, inputs.pivot
 
-    def acts(self, n_layers: int) -> Acts:
-        """Readouts of `layers`."""
-        return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
-
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """Return the encoder with a rotation for each language and layer. Raises `RaxalignError`
-        where a language has no sentence pairs.
-        """
-        from raxalign.encoders.models.aligned import AlignedEncoder
-
-        layers = parse_layers(self.params.layers, encoder.n_layers)
-        transforms, notes = [], {}
-        for lang in inputs.languages:
-            moments = self._moments(encoder, inputs, lang, layers)
-            for place, layer in enumerate(layers):
-                transforms.append(
-                    moving_readout(
-                        self.params.direction,
-                        lang,
-                        inputs.pivot,
-                        layer,
-                        (self._step(moments, place),),
-                    )
-                )
-            crosses, centred = (
-                [moments.cross(place, center=center) for place in range(len(layers))]
-                for center in (self.params.center, True)
+        def fit(lang: str) -> tuple[list[Transform], dict[str, object]]:
+            missing = (
+                f"sentence_rotation: there are no sentence pairs for {lang}-{pivot}; look at its"
+                " corpus"
             )
-            notes[lang] = {
-                "sentences": moments.count,
-                **support(moments.count, crosses, centred=centred, unit="sentence pairs"),
-            }
-        return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+            pairs = self.moved_first(self._pairs(encoder, inputs, lang, layers))
+            moments = Moments.of(encoder, layers, pairs, missing)
+            steps = rotations(moments, moments.means() if center else None)
+            crosses, centred = moments.crosses(center=center), moments.crosses(center=True)
+            rests = support(moments.count, crosses, centred=centred, unit="sentence pairs")
+            readouts = self.readouts(lang, pivot, layers, steps)
+            return readouts, {"sentences": moments.count, **rests}
 
-    def _moments(
-        self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]
-    ) -> Moments:
-        """Return the moments of the sentence pairs of a language, the side that moves first."""
-        moments = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
-        for src_PLH, tgt_PLH in self._pairs(encoder, inputs, lang, layers):
-            moved = self.params.direction == "to-pivot"
-            moments.add(*((src_PLH, tgt_PLH) if moved else (tgt_PLH, src_PLH)))
-        if not moments.count:
-            raise RaxalignError(
-                f"sentence_rotation: there are no sentence pairs for {lang}-{inputs.pivot};"
-                " look at its corpus"
-            )
-        return moments
+        return fit
 
     def _pairs(
         self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]
-    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """The mean vectors of sentence pairs, (P, L, H) for the other language and for the pivot, a
-        chunk at a time.
-        """
+    ) -> Pairs:
+        """Yield the mean vectors of sentence pairs of the other language and of the pivot."""
         folder = inputs.bitext[lang]
         for src, tgt in zip(sentences_of(folder, "src"), sentences_of(folder, "tgt"), strict=True):
             src_BLH, src_B = sentence_means(encoder, src, lang, layers, self.params.pooling)
             tgt_BLH, tgt_B = sentence_means(encoder, tgt, inputs.pivot, layers, self.params.pooling)
             both_B = src_B & tgt_B
             yield src_BLH[both_B], tgt_BLH[both_B]
-
-    def _step(self, moments: Moments, place: int) -> Affine:
-        """The map of one layer."""
-        from raxalign.encoders.models.aligned import Affine
-
-        weight = nearest_rotation(moments.cross(place, center=self.params.center))
-        from_mean, to_mean = moments.means(place)
-        return Affine(from_mean, weight, to_mean) if self.params.center else Affine(weight=weight)
 
 
 def sentence_means(

@@ -15,16 +15,14 @@ from raxalign.config.params import LATER
 from raxalign.encoders.training.masking import chance_of
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, MaskedText
+from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
 from raxalign.methods.families.trained import Profiles
-from raxalign.methods.rows.sentences import Rows, joint_rows
-from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
+from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts
 from raxalign.train.chance import MIXING
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.objective import Step
-    from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {
     "paper": {"min_pieces": 10, "max_pieces": 128},
@@ -33,7 +31,7 @@ _PROFILES: Profiles = {
 
 
 @final
-class Tlm(MaskedLMMethod):
+class Tlm(MaskedLMMethod[Bitexts]):
     """Train the encoder to predict masked pieces of sentence pairs, which it reads together, so
     that it looks for them in the translation.
 
@@ -52,6 +50,7 @@ class Tlm(MaskedLMMethod):
     """
 
     VERSION = 1
+    name = "tlm"
     reference = "Conneau and Lample 2019; Pan et al. 2021"
     papers = ("conneau2019", "pan2021")
     profiles = _PROFILES
@@ -94,24 +93,10 @@ class Tlm(MaskedLMMethod):
         """Sentence pairs."""
         return Needs(bitext=True, dev=self.selects(), head=True, pieces=True)
 
-    def train(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
-    ) -> Mapping[str, object]:
-        """Train; notes count sentence pairs per language, and those that were read."""
-        bitexts = self._read(encoder, inputs, inputs.bitext)
-        notes = self.train_on(
-            encoder,
-            self._text(bitexts),
-            runtime,
-            "tlm",
-            dev=lambda: self._text(self._read(encoder, inputs, inputs.dev)),
-        )
-        return {**bitexts.counts, **notes}
-
-    def _read(
+    def read(
         self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
     ) -> Bitexts:
-        """The sentence pairs of all languages, without those of another length."""
+        """Return the sentence pairs of all languages, without those of another length."""
         resolved = self.resolved()
         return read_bitexts(
             encoder,
@@ -122,15 +107,15 @@ class Tlm(MaskedLMMethod):
             max_pieces=resolved["max_pieces"] or None,
         )
 
-    def _text(self, bitexts: Bitexts) -> MaskedText:
-        """Rows of sentence pairs."""
-        return MaskedText(lambda step: self.rows(bitexts, step), len(bitexts))
-
-    def rows(self, bitexts: Bitexts, step: Step) -> Rows:
+    def batch_of(self, rows: Bitexts, step: Step) -> Rows:
         """Return the rows of a global batch."""
-        src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
+        src, tgt = rows.src_P[step.rows], rows.tgt_P[step.rows]
         if not self.params.random_order:
             first, second = (tgt, src) if self.params.pivot_first else (src, tgt)
-            return joint_rows(bitexts.sentences, first, second)
+            return joint_rows(rows.sentences, first, second)
         turned = chance_of(step, MIXING).random(len(src)) < 0.5
-        return joint_rows(bitexts.sentences, np.where(turned, tgt, src), np.where(turned, src, tgt))
+        return joint_rows(rows.sentences, np.where(turned, tgt, src), np.where(turned, src, tgt))
+
+    def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:
+        """Return the number of sentence pairs of each language, and of those that were read."""
+        return {**super().counts(inputs, rows), **rows.counts}

@@ -13,20 +13,20 @@ from pydantic import Field
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams
-from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
-from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
+from raxalign.methods.families.trained import Profiles, TrainedMethod
+from raxalign.methods.rows.sentences import Bitexts, read_bitexts
 from raxalign.train.options import Epochs, LearningRate
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.pairing.aligners.base import Links
+    from raxalign.methods.objectives.weam import WordExchange
     from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {"paper": {"reduction": "sum"}, "sane": {"reduction": "mean"}}
 
 
 @final
-class Weam(TrainedMethod):
+class Weam(TrainedMethod[Bitexts]):
     """Train the encoder to predict the masked words of a sentence and its translation, read
     together, twice: from their own states, and from the states of the words that they are linked
     with.
@@ -50,6 +50,7 @@ class Weam(TrainedMethod):
     """
 
     VERSION = 1
+    name = "weam"
     reference = "Yang et al. 2021"
     papers = ("weam2021",)
     profiles = _PROFILES
@@ -85,43 +86,38 @@ class Weam(TrainedMethod):
         """Word pairs."""
         return Needs(links=True, dev=self.selects(), head=True, pieces=True)
 
-    def train(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
-    ) -> Mapping[str, object]:
-        """Train; notes count sentence pairs per language, and linked pieces.
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> Bitexts:
+        """Return the sentence pairs of all languages, with the links of their pieces."""
+        from raxalign.methods.rows.piece_links import with_piece_links
 
-        Raises `RaxalignError` where the encoder's masked-LM head cannot be copied, `DataError`
-        where no pair is left.
-        """
-        from raxalign.methods.objectives.weam import ExchangeOptions, WordExchange
-
-        params = self.params
-        options = ExchangeOptions(
-            params.reg_weight, params.mask_share, self.resolved()["reduction"]
-        )
-        bitexts, links = self._read(encoder, inputs, inputs.pairs)
-        objective = WordExchange(encoder, bitexts, links, options)
-
-        def dev() -> tuple[WordExchange, int]:
-            held_out, linked = self._read(encoder, inputs, inputs.dev)
-            return objective.on(held_out, linked), len(held_out)
-
-        fitted = self.fit(objective, len(bitexts), runtime, "weam", dev)
-        return {**bitexts.counts, "piece_links": len(links.src), **losses(fitted)}
-
-    def _read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, pairs: Mapping[str, Path]
-    ) -> tuple[Bitexts, Links]:
-        """The sentence pairs of all languages, and the links of their pieces."""
-        from raxalign.methods.rows.piece_links import read_piece_links
-
-        params, folders = self.params, {lang: pairs[lang] for lang in inputs.languages}
+        params, chosen = self.params, {lang: folders[lang] for lang in inputs.languages}
         bitexts = read_bitexts(
             encoder,
-            folders,
+            chosen,
             inputs.pivot,
             params.max_length,
             min_pieces=params.min_pieces,
             max_pieces=params.max_pieces or None,
         )
-        return bitexts, read_piece_links(bitexts, folders)
+        return with_piece_links(bitexts, chosen)
+
+    def objective(
+        self,
+        encoder: TransformerEncoder,
+        rows: Bitexts,
+        runtime: Runtime,  # noqa: ARG002
+    ) -> WordExchange:
+        """Return the two predictions. Raises `RaxalignError` where the encoder's masked-LM head
+        cannot be copied.
+        """
+        from raxalign.methods.objectives.weam import ExchangeOptions, WordExchange
+
+        params, reduction = self.params, self.resolved()["reduction"]
+        options = ExchangeOptions(params.reg_weight, params.mask_share, reduction)
+        return WordExchange(encoder, rows, options)
+
+    def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:  # noqa: ARG002
+        """Return the number of sentence pairs of each language, and of linked pieces."""
+        return {**rows.counts, "piece_links": len(rows.links.src)}

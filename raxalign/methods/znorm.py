@@ -10,7 +10,7 @@ from raxalign.methods.families.text import TextMethod
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.methods.statistics.text_moments import TextMoments
+    from raxalign.methods.statistics.moments import TextMoments
     from raxalign.train.runtime import Runtime
 
 

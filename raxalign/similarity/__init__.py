@@ -1,6 +1,5 @@
 """Measures of similarity between vectors, and exact nearest neighbours by them."""
 
-from raxalign.similarity.hubness_terms import hubness
 from raxalign.similarity.measures import (
     MEASURES,
     NEIGHBORS_ABOUT,
@@ -10,8 +9,8 @@ from raxalign.similarity.measures import (
     uses_neighbors,
 )
 from raxalign.similarity.neighbors import nearest_neighbors
-from raxalign.similarity.scores import mutual_nearest, scaled, scored
-from raxalign.similarity.tiling import Tiling
+from raxalign.similarity.scaled_vectors import Tiling
+from raxalign.similarity.scores import hubness, mutual_nearest, scaled, scored
 
 __all__ = [
     "MEASURES",

@@ -8,13 +8,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign import lazy
-from raxalign.similarity.hubness_terms import hubness
 from raxalign.similarity.measures import MEASURES, Definition, Measure
 
 if TYPE_CHECKING:
     import torch
 else:
     torch = lazy.load("torch")
+
+
+_ROWS = 1024
+"""Vectors whose similarities are in memory together."""
+
+
+def hubness(vectors: torch.Tensor, others: torch.Tensor, k: int) -> torch.Tensor:
+    """Return the mean similarity of every vector (N, d) to the k most similar of the others (M, d),
+    (N,): r of CSLS (Conneau et al. 2018, eq. 3).
+
+    The similarity is the dot product, so that unit vectors give cosines; a k above M means all of
+    them.
+    """
+    blocks = torch.split(vectors, _ROWS)
+    return torch.cat(
+        [(block @ others.T).topk(min(k, len(others)), dim=1).values.mean(1) for block in blocks]
+    )
 
 
 @dataclass(frozen=True)

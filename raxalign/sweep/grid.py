@@ -17,8 +17,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from raxalign.errors import RaxalignError
+from raxalign.plan.checks.bitexts import shortages
 from raxalign.plan.checks.preflight import read_files
-from raxalign.plan.checks.shortage import shortages
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plugin_files import refuse_changed

@@ -19,8 +19,8 @@ from raxalign.catalog import name_of
 from raxalign.plan.estimates.cost import roughly
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.dev_values import DevMean, dev_mean
 from raxalign.plan.values.remarks import HARDLY, remarks
+from raxalign.plan.values.results import DevMean, dev_mean
 from raxalign.printing import counted, printable
 from raxalign.sweep.events import (
     Advanced,

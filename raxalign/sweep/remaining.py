@@ -12,9 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from raxalign.plan.estimates.cost import roughly
-from raxalign.plan.estimates.forecast import forecast
-from raxalign.plan.estimates.speed import core_speed, crowd, start_seconds, worker_speed
-from raxalign.plan.estimates.work import family
+from raxalign.plan.estimates.forecast import (
+    core_speed,
+    family,
+    forecast,
+    other_work,
+    start_seconds,
+    worker_speed,
+)
 from raxalign.plan.plan import Plan
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Step
@@ -208,7 +213,7 @@ def first_estimate(seconds: float, workers: int) -> str:
     knows how long it lasts.
     """
     whole = seconds + start_seconds(core_speed(), ray=False)
-    note = crowd().note(workers)
+    note = other_work().note(workers)
     busy = f" ({note})" if note else ""
     return f"about {roughly(whole)} from now, by the size of the work{busy}"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign.errors import RaxalignError
-from raxalign.plan.checks.shortage import shortages
+from raxalign.plan.checks.bitexts import shortages
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.tried import is_over

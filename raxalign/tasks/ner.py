@@ -4,13 +4,11 @@ the entities' F1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, final
 
 from raxalign.tasks.tagging.params import TaggingParams
-from raxalign.tasks.tagging.scheme import Made
 from raxalign.tasks.tagging.task import TaggingTask
-from raxalign.tasks.transfer.params import DATASET, Split
+from raxalign.tasks.transfer.params import DATASET
 
 
 @final
@@ -59,10 +57,3 @@ class Ner(TaggingTask):
         dataset: Annotated[str, DATASET] = "unimelb-nlp/wikiann"
 
     params: Params
-
-    # - the contract's signature
-    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:  # noqa: ARG002
-        """Returns sentences with persons, places and organisations."""
-        from raxalign.corpora.phrases.rows import tagged
-
-        return tagged("ner", n, lang, split)

@@ -4,15 +4,14 @@ language by its accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, final
 
 from pydantic import Field
 
 from raxalign.tasks.tagging.params import TaggingParams
-from raxalign.tasks.tagging.scheme import UPOS, Made, TagColumns
+from raxalign.tasks.tagging.scheme import UPOS, TagColumns
 from raxalign.tasks.tagging.task import TaggingTask
-from raxalign.tasks.transfer.params import DATASET, REVISION, Split
+from raxalign.tasks.transfer.params import DATASET, REVISION
 
 _TREEBANKS = {
     "ar": "ar_padt",
@@ -81,10 +80,3 @@ class Pos(TaggingTask):
         )
 
     params: Params
-
-    # - the contract's signature
-    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:  # noqa: ARG002
-        """Returns sentences with parts of speech."""
-        from raxalign.corpora.phrases.rows import tagged
-
-        return tagged("pos", n, lang, split)

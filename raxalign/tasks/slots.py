@@ -4,13 +4,12 @@ the slots' F1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Literal, final
 
 from raxalign.tasks.tagging.params import TaggingParams
-from raxalign.tasks.tagging.scheme import Made, TagColumns
+from raxalign.tasks.tagging.scheme import TagColumns
 from raxalign.tasks.tagging.task import TaggingTask
-from raxalign.tasks.transfer.params import DATA, DataFiles, Split
+from raxalign.tasks.transfer.params import DATA, DataFiles
 
 
 @final
@@ -49,10 +48,3 @@ class Slots(TaggingTask):
         data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA]
 
     params: Params
-
-    # - the contract's signature
-    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:  # noqa: ARG002
-        """Returns requests with slots."""
-        from raxalign.corpora.phrases.rows import tagged
-
-        return tagged("slots", n, lang, split)

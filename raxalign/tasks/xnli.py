@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, ClassVar, final
 
 from raxalign.tasks.classification.params import ClassificationParams
-from raxalign.tasks.classification.scheme import ALIASES, COLUMNS, LABELS, XNLI, Made
+from raxalign.tasks.classification.scheme import ALIASES, COLUMNS, LABELS, XNLI
 from raxalign.tasks.classification.task import ClassificationTask
-from raxalign.tasks.transfer.params import DATASET, Split
+from raxalign.tasks.transfer.params import DATASET
 
 
 @final
@@ -61,11 +60,3 @@ class Xnli(ClassificationTask):
         dataset: Annotated[str, DATASET] = XNLI
 
     params: Params
-
-    # - the contract's signature
-    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:  # noqa: ARG002
-        """Returns premises and hypotheses."""
-        from raxalign.corpora.phrases.rows import read
-
-        for ((premise, hypothesis, label),) in read("xnli", split, (lang,), range(n)):
-            yield premise.split(" "), hypothesis.split(" "), label

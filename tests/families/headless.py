@@ -16,21 +16,11 @@ _xlmr = partial(
     tokenizer_class="XLMRobertaTokenizer",
     sizes={**BERT_SIZES, **FROM_PADDING},
 )
-_bert = partial(
-    Family,
-    tokenizer=wordpiece,
-    specials=BERT,
-    tokenizer_class="BertTokenizer",
-)
+_bert = partial(Family, tokenizer=wordpiece, specials=BERT, tokenizer_class="BertTokenizer")
 
 HEADLESS = (
     _bert(
-        "LaBSE",
-        "sentence-transformers/LaBSE",
-        "BertConfig",
-        "BertModel",
-        head=False,
-        pooling="cls",
+        "LaBSE", "sentence-transformers/LaBSE", "BertConfig", "BertModel", head=False, pooling="cls"
     ),
     _xlmr(
         "multilingual-e5",
@@ -41,12 +31,7 @@ HEADLESS = (
         pooling="mean",
     ),
     _xlmr(
-        "BGE-M3",
-        "BAAI/bge-m3",
-        "XLMRobertaConfig",
-        "XLMRobertaModel",
-        head=False,
-        pooling="cls",
+        "BGE-M3", "BAAI/bge-m3", "XLMRobertaConfig", "XLMRobertaModel", head=False, pooling="cls"
     ),
     _xlmr(
         "paraphrase-multilingual",

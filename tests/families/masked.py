@@ -39,20 +39,10 @@ _xlmr = partial(
     tokenizer_class="XLMRobertaTokenizer",
     sizes={**BERT_SIZES, **FROM_PADDING},
 )
-_bert = partial(
-    Family,
-    tokenizer=wordpiece,
-    specials=BERT,
-    tokenizer_class="BertTokenizer",
-)
+_bert = partial(Family, tokenizer=wordpiece, specials=BERT, tokenizer_class="BertTokenizer")
 
 MASKED = (
-    _bert(
-        "mBERT",
-        "google-bert/bert-base-multilingual-cased",
-        "BertConfig",
-        "BertForMaskedLM",
-    ),
+    _bert("mBERT", "google-bert/bert-base-multilingual-cased", "BertConfig", "BertForMaskedLM"),
     _bert(
         "DistilBERT",
         "distilbert/distilbert-base-multilingual-cased",
@@ -69,12 +59,7 @@ MASKED = (
         },
     ),
     _xlmr("XLM-R", "FacebookAI/xlm-roberta-base", "XLMRobertaConfig", "XLMRobertaForMaskedLM"),
-    _xlmr(
-        "XLM-R-XL",
-        "facebook/xlm-roberta-xl",
-        "XLMRobertaXLConfig",
-        "XLMRobertaXLForMaskedLM",
-    ),
+    _xlmr("XLM-R-XL", "facebook/xlm-roberta-xl", "XLMRobertaXLConfig", "XLMRobertaXLForMaskedLM"),
     Family(
         "RoBERTa",
         "FacebookAI/roberta-base",
@@ -181,13 +166,7 @@ MASKED = (
         partial(byte_level, regex=LLAMA_3),
         EUROBERT,
         "PreTrainedTokenizerFast",
-        {
-            **DECODER,
-            "pad_token_id": 1,
-            "bos_token_id": 0,
-            "eos_token_id": 1,
-            "mask_token_id": 2,
-        },
+        {**DECODER, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 1, "mask_token_id": 2},
     ),
     Family(
         "UltraBERT",
@@ -242,12 +221,7 @@ MASKED = (
         {**BERT_SIZES, "max_position_embeddings": 130, "pad_token_id": 1},
         cased=False,
     ),
-    _bert(
-        "RoFormer",
-        "junnyu/roformer_chinese_char_base",
-        "RoFormerConfig",
-        "RoFormerForMaskedLM",
-    ),
+    _bert("RoFormer", "junnyu/roformer_chinese_char_base", "RoFormerConfig", "RoFormerForMaskedLM"),
     _xlmr(
         "X-MOD",
         "facebook/xmod-base",

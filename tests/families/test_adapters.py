@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -24,12 +23,12 @@ ADAPTERS_READ = {
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> None:
+def _one_thread():
     torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("adapters")
     toy_inputs(root / "inputs", 16, LANGUAGES)
     return root
@@ -46,9 +45,7 @@ def _adapters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("kind", ["finetune", "tlm"])
-def test_a_training_changes_the_adapters_of_the_languages_that_it_reads_and_no_other(
-    kind: str, root: Path
-) -> None:
+def test_a_training_changes_the_adapters_of_the_languages_that_it_reads_and_no_other(kind, root):
     encoder = Subject.of("X-MOD", root).load()
     before = _adapters(encoder.model)
     # Weight decay, where there is some, shrinks the others too.
@@ -60,13 +57,13 @@ def test_a_training_changes_the_adapters_of_the_languages_that_it_reads_and_no_o
 
 
 @pytest.mark.parametrize("kind", trained())
-def test_every_method_that_trains_does_so_with_adapters(kind: str, root: Path) -> None:
+def test_every_method_that_trains_does_so_with_adapters(kind, root):
     encoder = Subject.of("X-MOD", root).load()
     method = make(kind, root / "inputs")
     method.align(encoder, asked_for(method, root / "inputs"), Runtime(seed=1))
 
 
-def test_a_language_without_an_adapter_stops_a_training_by_its_name(root: Path) -> None:
+def test_a_language_without_an_adapter_stops_a_training_by_its_name(root):
     whole = FAMILIES["X-MOD"]
     names = tuple(name for name in whole.sizes["languages"] if name != "fr_XX")
     folder = build(replace(whole, sizes={**whole.sizes, "languages": names}), root / "without")

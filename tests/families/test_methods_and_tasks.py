@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -73,19 +73,19 @@ PAIRS = pairs()
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> None:
+def _one_thread():
     torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("families")
     toy_inputs(root / "inputs", 16, ("de", "fr"))
     return root
 
 
 @pytest.fixture(scope="module")
-def subject_of(root: Path) -> Callable[[str], Subject]:
+def subject_of(root):
     return cache(lambda name: Subject.of(name, root / "families"))
 
 
@@ -95,19 +95,17 @@ def of(role: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("name", "kind"), of("method"))
 def test_a_method_aligns_saves_and_loads_or_refuses_what_has_no_head(
-    name: str, kind: str, subject_of: Callable[[str], Subject], root: Path, tmp_path: Path
-) -> None:
+    name, kind, subject_of, root, tmp_path
+):
     check_method(subject_of(name), kind, root / "inputs", tmp_path)
 
 
 @pytest.mark.parametrize(("name", "task"), of("task"))
-def test_a_task_evaluates_or_refuses_what_has_no_head(
-    name: str, task: str, subject_of: Callable[[str], Subject], root: Path
-) -> None:
+def test_a_task_evaluates_or_refuses_what_has_no_head(name, task, subject_of, root):
     check_task(subject_of(name), task, root / "tasks")
 
 
-def test_every_method_and_task_is_tried_and_every_family_by_every_sort() -> None:
+def test_every_method_and_task_is_tried_and_every_family_by_every_sort():
     sort_of = sorts()
     assert {(role, kind) for _, role, kind in PAIRS} == set(sort_of)
     assert len({(name, sort_of[role, kind]) for name, role, kind in PAIRS}) == len(FAMILIES) * len(

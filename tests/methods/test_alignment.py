@@ -2,19 +2,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.methods.objectives.finetune import (
-    Alignment,
-    AlignmentOptions,
-    alignment_loss,
-    item_weights,
-)
+from raxalign.methods.finetune import Alignment, AlignmentOptions, alignment_loss, item_weights
 from raxalign.methods.rows.linked_words import read_linked_rows
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_rows, write_pairs
@@ -37,11 +31,11 @@ def by_hand(**options: object) -> float:
     )  # type: ignore[arg-type]
 
 
-def test_the_loss_of_the_paper_is_a_sum_of_squared_distances() -> None:
+def test_the_loss_of_the_paper_is_a_sum_of_squared_distances():
     assert by_hand(reg_weight=0.5) == pytest.approx((25 + 1) + 0.5 * (4 + 9))
 
 
-def test_the_loss_of_the_released_code_is_a_mean_over_items_and_coordinates() -> None:
+def test_the_loss_of_the_released_code_is_a_mean_over_items_and_coordinates():
     pairs = (
         torch.from_numpy(item_weights(np.array([2, 2]), 0, "mean", "squared", 2))[[0, 1]] * 2
     )  # two rows, one pair of each shown
@@ -51,7 +45,7 @@ def test_the_loss_of_the_released_code_is_a_mean_over_items_and_coordinates() ->
     )
 
 
-def test_the_plain_norm_is_a_mean_of_distances() -> None:
+def test_the_plain_norm_is_a_mean_of_distances():
     pairs, words = (
         torch.full((2,), 1 / 2, dtype=torch.float64),
         torch.full((3,), 1 / 3, dtype=torch.float64),
@@ -61,12 +55,12 @@ def test_the_plain_norm_is_a_mean_of_distances() -> None:
     ) == pytest.approx((5 + 1) / 2 + 2 * (2 + 0 + 3) / 3)
 
 
-def test_layers_are_summed() -> None:
+def test_layers_are_summed():
     two = [torch.cat([part, 2 * part], dim=1) for part in (MOVING, TARGET, KEPT, ORIGIN)]
     assert float(alignment_loss(*two, reg_weight=1.0)) == pytest.approx(5 * (26 + 13))
 
 
-def test_the_plain_norm_of_equal_vectors_has_no_gradient() -> None:
+def test_the_plain_norm_of_equal_vectors_has_no_gradient():
     moving = TARGET.clone().requires_grad_()
     alignment_loss(moving, TARGET, KEPT, ORIGIN, reg_weight=1.0, norm="plain").backward()
     assert moving.grad is not None
@@ -82,10 +76,8 @@ def test_the_plain_norm_of_equal_vectors_has_no_gradient() -> None:
         (2, "mean", "squared", [1 / 50, 1 / 50, 1 / 10]),
     ],
 )
-def test_means_are_over_the_batch_or_over_its_parts(
-    part: int, reduction: str, norm: str, expected: list[float]
-) -> None:
-    assert item_weights(np.array([3, 2, 1]), part, reduction, norm, 10) == pytest.approx(expected)  # type: ignore[arg-type]
+def test_means_are_over_the_batch_or_over_its_parts(part, reduction, norm, expected):
+    assert item_weights(np.array([3, 2, 1]), part, reduction, norm, 10) == pytest.approx(expected)
 
 
 PAPER = AlignmentOptions(
@@ -166,9 +158,7 @@ def slow_loss(
 
 
 @pytest.fixture(scope="module")
-def encoders(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[TransformerEncoder, TransformerEncoder]:
+def encoders(tmp_path_factory):
     """A start, and a state that training might reach; in float64."""
     live = toy_encoder(tmp_path_factory.mktemp("encoder"))
     live.model.double()
@@ -182,9 +172,7 @@ def encoders(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_objective_is_the_loss_from_its_definition(
-    name: str, encoders: tuple[TransformerEncoder, TransformerEncoder], tmp_path: Path
-) -> None:
+def test_the_objective_is_the_loss_from_its_definition(name, encoders, tmp_path):
     live, frozen = encoders
     columns, rows = toy_rows(6), [4, 0, 5, 1, 3]
     objective = Alignment(
@@ -201,9 +189,7 @@ def test_the_objective_is_the_loss_from_its_definition(
     assert shares == pytest.approx(loss, rel=1e-9)
 
 
-def test_corpora_are_summed_and_the_shorter_one_begins_anew(
-    encoders: tuple[TransformerEncoder, TransformerEncoder], tmp_path: Path
-) -> None:
+def test_corpora_are_summed_and_the_shorter_one_begins_anew(encoders, tmp_path):
     live, frozen = encoders
     long, short = toy_rows(5, seed=1), toy_rows(3, seed=2)
     corpora = [
@@ -218,9 +204,7 @@ def test_corpora_are_summed_and_the_shorter_one_begins_anew(
     assert objective.loss(step, np.arange(3)).item() == pytest.approx(expected, rel=1e-9)
 
 
-def test_live_targets_are_drawn_too_and_frozen_ones_are_not(
-    encoders: tuple[TransformerEncoder, TransformerEncoder], tmp_path: Path
-) -> None:
+def test_live_targets_are_drawn_too_and_frozen_ones_are_not(encoders, tmp_path):
     live, frozen = encoders
     rows = read_linked_rows(live, write_pairs(tmp_path / "pairs", toy_rows(4)), 64)
     gradients = []
@@ -237,7 +221,7 @@ def test_live_targets_are_drawn_too_and_frozen_ones_are_not(
     assert all(p.grad is None for p in frozen.model.parameters())
 
 
-def test_words_that_a_row_has_no_room_for_are_in_no_pair(tmp_path: Path) -> None:
+def test_words_that_a_row_has_no_room_for_are_in_no_pair(tmp_path):
     encoder = toy_encoder(tmp_path / "encoder")
     columns = {
         "id": [0],

@@ -26,10 +26,9 @@ def aligned(kind: str, root: Path, precision: str) -> tuple[TransformerEncoder, 
     return found.encoder, dict(found.notes)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", trained())
-def test_losses_in_bf16_are_near_those_in_float32_and_weights_stay_float32(
-    kind: str, tmp_path: Path
-) -> None:
+def test_losses_in_bf16_are_near_those_in_float32_and_weights_stay_float32(kind, tmp_path):
     _, exact = aligned(kind, tmp_path / "fp32", "fp32")
     encoder, rounded = aligned(kind, tmp_path / "bf16", "bf16")
     assert rounded["steps"] == exact["steps"]
@@ -39,18 +38,18 @@ def test_losses_in_bf16_are_near_those_in_float32_and_weights_stay_float32(
     assert {p.dtype for p in encoder.model.parameters()} == {torch.float32}
 
 
-def test_states_in_bf16_are_those_of_float32_rounded(tmp_path: Path) -> None:
+def test_states_in_bf16_are_those_of_float32_rounded(tmp_path):
     encoder = toy_encoder(tmp_path / "encoder")
     sentences = toy_rows(6)["src"]
-    exact = encoder.words(sentences, "de", layers=(0, 1, 2), pooling="mean").vectors_NLH  # type: ignore[arg-type]
+    exact = encoder.words(sentences, "de", layers=(0, 1, 2), pooling="mean").vectors_NLH
     encoder.precision = "bf16"
-    rounded = encoder.words(sentences, "de", layers=(0, 1, 2), pooling="mean").vectors_NLH  # type: ignore[arg-type]
+    rounded = encoder.words(sentences, "de", layers=(0, 1, 2), pooling="mean").vectors_NLH
     assert rounded.dtype == torch.float32
     gap = (rounded - exact).norm(dim=-1) / exact.norm(dim=-1)
     assert 0 < gap.max() < 0.05
 
 
-def test_packed_rows_in_bf16_have_the_states_that_padded_ones_have(tmp_path: Path) -> None:
+def test_packed_rows_in_bf16_have_the_states_that_padded_ones_have(tmp_path):
     encoder = toy_encoder(tmp_path / "encoder")
     encoder.precision = "bf16"
     aligned = AlignedEncoder(encoder)

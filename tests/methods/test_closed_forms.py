@@ -4,15 +4,12 @@ rows of two languages.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from raxalign.catalog import catalog
-from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import Method
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, normal, planted_inputs
@@ -45,23 +42,19 @@ def make(name: str, **more: Any) -> Method:
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
+def encoder(tmp_path_factory):
     torch.set_num_threads(1)
     return toy_encoder(tmp_path_factory.mktemp("encoder"), hidden=16)
 
 
 @pytest.fixture(scope="module")
-def aligned(
-    encoder: TransformerEncoder, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, AlignedEncoder]:
+def aligned(encoder, tmp_path_factory):
     inputs = toy_inputs(tmp_path_factory.mktemp("inputs"), 60)
     return {name: make(name).align(encoder, inputs, Runtime()).toward("de") for name in VARIANTS}
 
 
 @pytest.mark.parametrize("name", READOUTS)
-def test_in_a_row_of_two_languages_each_piece_is_transformed_by_its_own(
-    name: str, encoder: TransformerEncoder, aligned: dict[str, AlignedEncoder]
-) -> None:
+def test_in_a_row_of_two_languages_each_piece_is_transformed_by_its_own(name, encoder, aligned):
     """[CLS] is the first sentence's; what is not transformed stays bit for bit."""
     batch = encoder.collate(
         encoder.pieces([["haus", "rot"]], "de", [["house", "red", "old"]], "en")
@@ -85,9 +78,7 @@ def test_in_a_row_of_two_languages_each_piece_is_transformed_by_its_own(
 
 @pytest.mark.parametrize("name", list(VARIANTS))
 @pytest.mark.parametrize("lang", ["de", "en"])
-def test_words_of_one_piece_have_the_vectors_of_their_pieces(
-    name: str, lang: str, encoder: TransformerEncoder, aligned: dict[str, AlignedEncoder]
-) -> None:
+def test_words_of_one_piece_have_the_vectors_of_their_pieces(name, lang, encoder, aligned):
     sentence = ["haus", "hund", "rot"] if lang == "de" else ["house", "dog", "red"]
     words = aligned[name].words([sentence], lang, layers="0-2", pooling="last").vectors_NLH
     states = aligned[name].hidden(encoder.collate(encoder.pieces([sentence], lang)))
@@ -96,7 +87,7 @@ def test_words_of_one_piece_have_the_vectors_of_their_pieces(
 
 
 @pytest.mark.parametrize("name", READOUTS)
-def test_static_vectors_are_transformed_too(name: str, tmp_path: Path) -> None:
+def test_static_vectors_are_transformed_too(name, tmp_path):
     """Layer 0 is the last one of a static encoder; every language's vectors stay finite, and some
     of them move.
     """

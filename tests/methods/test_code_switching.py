@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 
 from raxalign.corpora.text.dataset import DatasetWriter
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.base import Needs
@@ -17,8 +13,8 @@ from raxalign.methods.code_switching import CodeSwitching
 from raxalign.methods.rows.sentences import Rows
 from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
 from raxalign.train.objective import Step
-from raxalign.train.runtime import Runtime
-from tests.methods.toy import toy_encoder, toy_inputs, toy_places
+from tests.methods.contract import train, weights
+from tests.methods.toy import toy_encoder, toy_inputs
 
 TEXT = {
     "de": [["Haus", "hund", "zzz"], ["rothaus"]],
@@ -38,7 +34,7 @@ ENTRIES = {
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("switching")
     toy_inputs(folder, languages=("de", "fr"))
     for lang, sentences in TEXT.items():
@@ -50,12 +46,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def encoder(root: Path) -> TransformerEncoder:
+def encoder(root):
     return toy_encoder(root / "encoder")
 
 
 @pytest.fixture(scope="module")
-def text(root: Path, encoder: TransformerEncoder) -> SwitchableText:
+def text(root, encoder):
     return read_switchable(
         encoder, {lang: root / f"own-{lang}" for lang in TEXT}, ENTRIES, "en", 16
     )
@@ -92,9 +88,7 @@ def languages(text: SwitchableText, rows: Rows, r: int) -> list[str]:
     return [text.sentences.languages[langs[words == w][0]] for w in range(words.max() + 1)]
 
 
-def test_without_switching_the_rows_are_the_sentences(
-    encoder: TransformerEncoder, text: SwitchableText
-) -> None:
+def test_without_switching_the_rows_are_the_sentences(encoder, text):
     rows = mixed(text, [0, 1, 2, 3, 4], word_share=0.0)
     for r, (lang, sentence) in enumerate(
         [(lang, sentence) for lang, part in TEXT.items() for sentence in part if sentence]
@@ -109,9 +103,7 @@ def test_without_switching_the_rows_are_the_sentences(
         assert {text.sentences.languages[k] for k in rows.langs[part]} == {lang}
 
 
-def test_words_are_changed_for_translations_whose_language_their_pieces_then_have(
-    encoder: TransformerEncoder, text: SwitchableText
-) -> None:
+def test_words_are_changed_for_translations_whose_language_their_pieces_then_have(encoder, text):
     rows = mixed(text, [1, 2])
     assert surface(encoder, rows, 0) == "[CLS] redhouse [SEP]"
     assert surface(encoder, rows, 1) == "[CLS] tree alt [SEP]"
@@ -120,9 +112,7 @@ def test_words_are_changed_for_translations_whose_language_their_pieces_then_hav
     assert specials.tolist() == [0, 0]
 
 
-def test_both_sides_are_changed_each_translation_as_often_as_another(
-    encoder: TransformerEncoder, text: SwitchableText
-) -> None:
+def test_both_sides_are_changed_each_translation_as_often_as_another(encoder, text):
     found: dict[str, int] = {}
     for seed in range(800):
         rows = mixed(text, [0, 3], seed)
@@ -139,7 +129,7 @@ def test_both_sides_are_changed_each_translation_as_often_as_another(
         assert abs(found[word] - count) < 5 * np.sqrt(count * (1 - count / 800))
 
 
-def test_shares_are_of_words_that_have_translations_and_of_sentences(text: SwitchableText) -> None:
+def test_shares_are_of_words_that_have_translations_and_of_sentences(text):
     words = mixed(text, [4] * 2000, word_share=0.3)
     kept = words.kept_RK.sum()
     rate = (words.langs != 2).sum() / kept
@@ -155,9 +145,7 @@ def test_shares_are_of_words_that_have_translations_and_of_sentences(text: Switc
     assert abs((changed > 0).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 2000)
 
 
-def test_a_row_that_translations_lengthen_is_cut_at_its_end(
-    encoder: TransformerEncoder, root: Path
-) -> None:
+def test_a_row_that_translations_lengthen_is_cut_at_its_end(encoder, root):
     entries = {"de": [("hund", "zzzzzzzz"), ("haus", "house")], "fr": [("baum", "tree")]}
     text = read_switchable(encoder, {lang: root / f"own-{lang}" for lang in TEXT}, entries, "en", 8)
     rows = mixed(text, [0, 4])
@@ -167,7 +155,7 @@ def test_a_row_that_translations_lengthen_is_cut_at_its_end(
     assert rows.ids[rows.offsets[1:] - 1].tolist() == [3, 3]
 
 
-def test_coverage_counts_words_that_have_translations(text: SwitchableText) -> None:
+def test_coverage_counts_words_that_have_translations(text):
     assert text.coverage() == {
         "de": {"sentences": 2, "words": 4, "with_translation": 3},
         "fr": {"sentences": 1, "words": 2, "with_translation": 1},
@@ -175,109 +163,57 @@ def test_coverage_counts_words_that_have_translations(text: SwitchableText) -> N
     }
 
 
-def trained(root: Path, *, seed: int = 0, **params: object) -> AlignedEncoder:
-    options = {
-        "dictionary": str(root / "dictionary.txt"),
-        "learning_rate": 2e-3,
-        "epochs": 2,
-        "batch_size": 16,
-        **params,
-    }
-    method = CodeSwitching(CodeSwitching.Params.model_validate(options))
-    return method.align(
-        toy_encoder(root / "encoder"),
-        replace(toy_places(root, ("de", "fr")), pairs={}, bitext={}),
-        Runtime(seed=seed),
-    )
+def trained(root, **params):
+    options = {"epochs": 2, "batch_size": 16, **params}
+    return train("code_switching", root, languages=("de", "fr"), **options)
 
 
-def weights(aligned: AlignedEncoder) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for p in aligned.encoder.model.parameters()])  # type: ignore[attr-defined]
-
-
-def test_training_lowers_the_loss_and_tells_the_coverage(root: Path) -> None:
+def test_training_lowers_the_loss_and_tells_the_coverage(root):
     aligned = trained(root, epochs=20, warmup=0.0, dropout=False)
     assert aligned.weights_changed
-    assert aligned.notes["last_loss"] < 0.8 * aligned.notes["first_loss"]  # type: ignore[operator]
+    assert aligned.notes["last_loss"] < 0.8 * aligned.notes["first_loss"]
     coverage = aligned.notes["de"]
-    assert coverage["words"] == coverage["with_translation"] > 24  # type: ignore[index]
-    assert (coverage["entries"], coverage["entries_in_text"]) == (10, 9)  # type: ignore[index]
+    assert coverage["words"] == coverage["with_translation"] > 24
+    assert (coverage["entries"], coverage["entries_in_text"]) == (10, 9)
 
 
-def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(root, tmp_path):
     lines = [
         line.split() for line in (root / "dictionary.txt").read_text(encoding="utf-8").splitlines()
     ]
     (tmp_path / "turned.txt").write_text(
         "".join(f"{tgt} {src}\n" for src, tgt in lines), encoding="utf-8"
     )
-    straight = weights(trained(root))
-    inputs = replace(
-        toy_places(root, ("de", "fr")),
-        pairs={},
-        bitext={},
-        files={"dictionary": dict.fromkeys(("de", "fr"), tmp_path / "turned.txt")},
-    )
-
-    def turned(**params: object) -> AlignedEncoder:
-        options = {
-            "dictionary": "d.txt",
-            "learning_rate": 2e-3,
-            "epochs": 2,
-            "batch_size": 16,
-            **params,
-        }
-        return CodeSwitching(CodeSwitching.Params.model_validate(options)).align(
-            toy_encoder(root / "encoder"), inputs, Runtime()
-        )
-
+    turned = {"dictionary": str(tmp_path / "turned.txt")}
     with pytest.raises(DataError, match="set `swap: true`"):
-        turned()
-    assert torch.equal(weights(turned(swap=True)), straight)
+        trained(root, **turned)
+    straight, plain = (weights(trained(root, **extra)) for extra in ({}, {"switch_share": 0.0}))
+    assert torch.equal(weights(trained(root, swap=True, **turned)), straight)
+    assert not torch.equal(straight, plain)
 
 
-def test_one_seed_gives_one_result_and_another_another(root: Path) -> None:
-    first, again, other, plain = (
-        weights(trained(root, seed=seed, **extra))
-        for seed, extra in ((3, {}), (3, {}), (4, {}), (3, {"switch_share": 0.0}))
-    )  # type: ignore[arg-type]
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert not torch.equal(first, plain)
-
-
-def test_what_is_drawn_is_of_the_step_and_not_of_the_worker(
-    root: Path, text: SwitchableText
-) -> None:
+def test_what_is_drawn_is_of_the_step_and_not_of_the_worker(root, text):
     method = CodeSwitching(CodeSwitching.Params(dictionary="d.txt"))
     steps = [
         Step(n, 0, np.array([0, 3, 4]), seed=1, rank=rank, world_size=2)
         for n, rank in ((0, 0), (0, 1), (1, 0))
     ]
-    first, other_worker, next_step = (method.rows(text, step).ids.tolist() for step in steps)
+    first, other_worker, next_step = (method.batch_of(text, step).ids.tolist() for step in steps)
     assert first == other_worker
     assert first != next_step
 
 
-def test_a_dictionary_of_other_languages_is_refused(root: Path) -> None:
+def test_a_dictionary_of_other_languages_is_refused(root):
     (root / "foreign.txt").write_text("talo house\n", encoding="utf-8")
-    places = toy_places(root, ("de",))
-    method = CodeSwitching(CodeSwitching.Params(dictionary=str(root / "foreign.txt")))
     with pytest.raises(RaxalignError, match="text of de is in the dictionary"):
-        method.align(
-            toy_encoder(root / "encoder"),
-            replace(places, files={"dictionary": {"de": root / "foreign.txt"}}),
-            Runtime(),
-        )
+        trained(root, dictionary=str(root / "foreign.txt"))
 
 
-def test_it_reads_text_and_a_dictionary_and_has_chance() -> None:
+def test_it_reads_text_and_a_dictionary_and_has_chance():
     method = CodeSwitching(CodeSwitching.Params(dictionary="{lang}-{pivot}.txt", dropout=False))
     assert method.needs() == Needs(text=True, head=True, pieces=True)
     assert {name: str(source.path) for name, source in method.sources("de", "en").items()} == {
         "dictionary": "de-en.txt"
-    }  # type: ignore[union-attr]
+    }
     assert method.has_chance()
     assert "dictionary" not in method.canonical()

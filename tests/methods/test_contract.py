@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -26,8 +25,10 @@ from tests.methods.contract import (
     asked_for,
     losses,
     make,
+    train,
     trained,
     vectors,
+    weights,
     work,
 )
 from tests.methods.toy import toy_encoder, toy_inputs
@@ -35,7 +36,7 @@ from tests.train.workers import run_workers
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("contract")
     toy_encoder(folder / "encoder")
     toy_inputs(folder, SIZE, LANGUAGES)
@@ -48,15 +49,15 @@ def with_seed(kind: str, root: Path, seed: int) -> AlignedEncoder:
 
 
 @pytest.fixture(scope="module")
-def aligned_once(root: Path) -> Callable[[str], AlignedEncoder]:
+def aligned_once(root):
     """What each method made with the seed 1, for several tests."""
     return cache(lambda kind: with_seed(kind, root, 1))
 
 
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
 def test_aligned_with_what_it_asked_for_saved_and_loaded_it_gives_the_same_vectors(
-    kind: str, root: Path, tmp_path: Path, aligned_once: Callable[[str], AlignedEncoder]
-) -> None:
+    kind, root, tmp_path, aligned_once
+):
     method, aligned = make(kind, root), aligned_once(kind)
     assert (aligned.weights_changed, aligned.inside_depth() > 0) == (
         method.effect().weights,
@@ -71,19 +72,25 @@ def test_aligned_with_what_it_asked_for_saved_and_loaded_it_gives_the_same_vecto
 
 
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
-def test_one_seed_gives_one_result_and_without_chance_every_seed_does(
-    kind: str, root: Path, aligned_once: Callable[[str], AlignedEncoder]
-) -> None:
+def test_one_seed_gives_one_result_and_without_chance_every_seed_does(kind, root, aligned_once):
     first = vectors(aligned_once(kind))
     again, other = (vectors(with_seed(kind, root, seed)) for seed in (1, 2))
     assert torch.equal(first, again)
     assert torch.equal(first, other) is not make(kind, root).has_chance()
 
 
+@pytest.mark.parametrize("kind", ["strong_contrastive", "tlm"])
+def test_without_dropout_new_weights_and_the_order_of_rows_are_chance(kind, root):
+    first, again, other = (
+        weights(train(kind, root, languages=LANGUAGES, seed=seed, dropout=False, epochs=1, steps=2))
+        for seed in (3, 3, 4)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
 @pytest.mark.slow
-def test_another_process_loads_what_was_saved_and_gives_the_same_vectors(
-    root: Path, tmp_path: Path
-) -> None:
+def test_another_process_loads_what_was_saved_and_gives_the_same_vectors(root, tmp_path):
     expected = {}
     for kind in TRANSFORMER_METHODS:
         method = make(kind, root)
@@ -106,9 +113,7 @@ def test_another_process_loads_what_was_saved_and_gives_the_same_vectors(
 
 
 @pytest.mark.slow
-def test_two_workers_have_the_losses_and_the_vectors_of_one_also_with_dropout(
-    tmp_path: Path,
-) -> None:
+def test_two_workers_have_the_losses_and_the_vectors_of_one_also_with_dropout(tmp_path):
     """Dropout draws by the shares of a batch, whichever worker computes them; other shares are
     other masks.
     """
@@ -138,7 +143,7 @@ def test_two_workers_have_the_losses_and_the_vectors_of_one_also_with_dropout(
 
 
 @pytest.mark.parametrize("kind", list(catalog("methods")))
-def test_a_method_says_what_it_is(kind: str) -> None:
+def test_a_method_says_what_it_is(kind):
     method = catalog("methods")[kind]
     assert issubclass(method, Method)
     assert isinstance(method.VERSION, int)
@@ -155,7 +160,7 @@ def test_a_method_says_what_it_is(kind: str) -> None:
         if "learning_rate" in catalog("methods")[kind].Params.model_fields
     ],
 )
-def test_what_trains_says_so_and_can_do_without_dropout(kind: str, tmp_path: Path) -> None:
+def test_what_trains_says_so_and_can_do_without_dropout(kind, tmp_path):
     method = make(kind, tmp_path)
     assert method.effect().weights
     assert "dropout" in type(method).Params.model_fields
@@ -164,7 +169,7 @@ def test_what_trains_says_so_and_can_do_without_dropout(kind: str, tmp_path: Pat
     )
 
 
-def test_the_catalogue_is_read_without_torch() -> None:
+def test_the_catalogue_is_read_without_torch():
     load = (
         "import sys; from raxalign.catalog import catalog; [catalog('methods')[kind] for kind in"
         " catalog('methods')]"

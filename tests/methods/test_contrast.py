@@ -19,8 +19,9 @@ from raxalign.methods.objectives.word_contrast import (
     parameter_distance,
     sharing,
 )
-from raxalign.methods.rows.typed import WordRows, read_sentence_rows, read_word_rows
+from raxalign.methods.rows.linked_words import WordRows, read_sentence_rows, read_word_rows
 from raxalign.train.objective import Step
+from tests.methods.contract import in_micro_batches
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 
 # Unit vectors (lengths are normalised away): cosines s1·t1 = 1, s1·t2 = 0.6, s2·t1 = 0, s2·t2 =
@@ -35,14 +36,14 @@ def nll(gold: float, *others: float) -> float:
     return -log(exp(gold / TAU) / sum(exp(value / TAU) for value in (gold, *others)))
 
 
-def test_weak_contrast_is_the_mean_of_both_directions() -> None:
+def test_weak_contrast_is_the_mean_of_both_directions():
     forward, backward = (nll(1, 0.6) + nll(0.8, 0)) / 2, (nll(1, 0) + nll(0.8, 0.6)) / 2
     assert contrastive_loss(SRC, TGT, temperature=TAU, strong=False).item() == pytest.approx(
         (forward + backward) / 2, abs=1e-12
     )
 
 
-def test_strong_contrast_has_the_other_words_of_both_sides_as_negatives_but_not_itself() -> None:
+def test_strong_contrast_has_the_other_words_of_both_sides_as_negatives_but_not_itself():
     expected = nll(1, 0.6, 0) + nll(0.8, 0, 0) + nll(1, 0, 0.6) + nll(0.8, 0.6, 0.6)
     assert contrastive_loss(SRC, TGT, temperature=TAU, strong=True).item() == pytest.approx(
         expected / 4, abs=1e-12
@@ -50,7 +51,7 @@ def test_strong_contrast_has_the_other_words_of_both_sides_as_negatives_but_not_
 
 
 @pytest.mark.parametrize("strong", [True, False])
-def test_links_that_share_a_type_are_no_negatives_of_one_another(strong: bool) -> None:
+def test_links_that_share_a_type_are_no_negatives_of_one_another(strong):
     src, tgt = torch.cat([SRC, SRC[:1] + 0.1]), torch.cat([TGT, TGT[:1] - 0.2])
     hidden = sharing(
         torch.tensor([4, 5, 4]), torch.tensor([1, 2, 3])
@@ -71,20 +72,20 @@ def test_links_that_share_a_type_are_no_negatives_of_one_another(strong: bool) -
     assert found.item() == pytest.approx(sum(expected) / 6, abs=1e-12)
 
 
-def test_either_sides_type_is_enough() -> None:
+def test_either_sides_type_is_enough():
     assert sharing(torch.tensor([1, 2, 3]), torch.tensor([7, 7, 8])).sum().item() == 3 + 2
 
 
 @pytest.mark.parametrize("strong", [True, False])
-def test_a_single_link_has_no_negatives_and_no_loss(strong: bool) -> None:
+def test_a_single_link_has_no_negatives_and_no_loss(strong):
     assert contrastive_loss(SRC[:1], TGT[1:], temperature=TAU, strong=strong).item() == 0
 
 
 @given(st.integers(1, 6), st.integers(0, 1000), st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_the_loss_knows_neither_the_order_of_links_nor_which_side_is_which_nor_lengths(
-    n: int, seed: int, strong: bool
-) -> None:
+    n, seed, strong
+):
     chance = torch.Generator().manual_seed(seed)
     src, tgt, scale = (torch.randn(n, 3, dtype=torch.float64, generator=chance) for _ in range(3))
     order = torch.randperm(n, generator=chance)
@@ -95,7 +96,7 @@ def test_the_loss_knows_neither_the_order_of_links_nor_which_side_is_which_nor_l
     assert other == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_regulariser_is_the_norm_and_its_gradient_the_direction() -> None:
+def test_the_regulariser_is_the_norm_and_its_gradient_the_direction():
     weights = [
         torch.tensor([3.0, 1.0], dtype=torch.float64, requires_grad=True),
         torch.tensor([[5.0]], dtype=torch.float64, requires_grad=True),
@@ -107,14 +108,14 @@ def test_the_regulariser_is_the_norm_and_its_gradient_the_direction() -> None:
     distance = parameter_distance(weights, origins)
     (2 * distance).backward()
     assert distance.item() == pytest.approx(5)
-    assert weights[0].grad.tolist() == pytest.approx([2 * 3 / 5, 0])  # type: ignore[union-attr]
-    assert weights[1].grad.item() == pytest.approx(2 * 4 / 5)  # type: ignore[union-attr]
+    assert weights[0].grad.tolist() == pytest.approx([2 * 3 / 5, 0])
+    assert weights[1].grad.item() == pytest.approx(2 * 4 / 5)
     parts = torch.cat([w.detach().flatten() for w in weights]).requires_grad_()
     plain = torch.cat([o.flatten() for o in origins])
     assert torch.autograd.gradcheck(lambda p: parameter_distance([p], [plain]), (parts,))
 
 
-def test_where_nothing_moved_the_regulariser_pulls_nowhere() -> None:
+def test_where_nothing_moved_the_regulariser_pulls_nowhere():
     weights = torch.ones(3, requires_grad=True)
     parameter_distance([weights], [torch.ones(3)]).backward()
     assert weights.grad is not None
@@ -142,7 +143,7 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
+def encoder(tmp_path_factory):
     encoder = toy_encoder(tmp_path_factory.mktemp("encoder"))
     encoder.model.double()
     return encoder
@@ -220,36 +221,22 @@ def slow_loss(objective: Contrast, columns: dict[str, list], rows: list[int]) ->
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
-    name: str, encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+    name, encoder, tmp_path
+):
     columns, rows = toy_rows(5), [4, 0, 1, 3]
     objective = made(encoder, columns, tmp_path, CASES[name])
-    losses, gradients = [], []
-    for micro in (4, 3, 1):
-        step = Step(0, 0, np.array(rows), micro=micro)
-        objective.module.zero_grad()
-        objective.begin(step)
-        parts = [
-            objective.loss(step, np.arange(4)[start : start + micro])
-            for start in range(0, 4, micro)
-        ]
-        for part in parts:
-            part.backward()
-        losses.append(sum(part.item() for part in parts))
-        gradients.append(
-            torch.cat(
-                [p.grad.flatten() for p in objective.module.parameters() if p.grad is not None]
-            )
-        )
+    losses, gradients = zip(
+        *(in_micro_batches(objective, rows, micro) for micro in (4, 3, 1)), strict=True
+    )
     assert losses[0] == pytest.approx(slow_loss(objective, columns, rows), rel=1e-9)
-    assert losses[1:] == pytest.approx([losses[0]] * 2, rel=1e-9)
+    assert list(losses[1:]) == pytest.approx([losses[0]] * 2, rel=1e-9)
     assert all(
         torch.allclose(gradient, gradients[0], rtol=1e-8, atol=1e-10) for gradient in gradients[1:]
     )
     assert gradients[0].abs().max() > 1e-3
 
 
-def test_a_batch_without_links_has_no_contrast(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_a_batch_without_links_has_no_contrast(encoder, tmp_path):
     columns = toy_rows(3)
     columns["src_links"][1], columns["tgt_links"][1] = [], []
     objective = made(encoder, columns, tmp_path, replace(OPTIONS, reg_weight=0.0))
@@ -279,9 +266,7 @@ def rows_of(encoder: TransformerEncoder, root: Path, *, drop: bool = True) -> Wo
     return read_word_rows(encoder, [one, two], 64, drop_identical=drop)
 
 
-def test_words_spelt_the_same_are_dropped_and_counted_unless_they_are_kept(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_words_spelt_the_same_are_dropped_and_counted_unless_they_are_kept(encoder, tmp_path):
     dropped, kept = rows_of(encoder, tmp_path / "a"), rows_of(encoder, tmp_path / "b", drop=False)
     assert (dropped.dropped, dropped.link_offsets.tolist(), dropped.link_src.tolist()) == (
         1,
@@ -295,9 +280,7 @@ def test_words_spelt_the_same_are_dropped_and_counted_unless_they_are_kept(
     )
 
 
-def test_the_pivots_types_are_one_language_and_the_others_are_each_their_own(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_the_pivots_types_are_one_language_and_the_others_are_each_their_own(encoder, tmp_path):
     rows = rows_of(encoder, tmp_path)
     assert (rows.src_types[0] == rows.src_types[1], rows.src_types[0] == rows.src_types[3]) == (
         True,
@@ -310,9 +293,7 @@ def test_the_pivots_types_are_one_language_and_the_others_are_each_their_own(
     assert len(set(rows.src_types.tolist())) == 3
 
 
-def test_rows_of_several_languages_are_those_of_each(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_rows_of_several_languages_are_those_of_each(encoder, tmp_path):
     inputs = toy_inputs(tmp_path, 9, ("de", "nl"))
     folders = [inputs.pairs["de"], inputs.pairs["nl"]]
     both, *each = (
@@ -331,7 +312,7 @@ def test_rows_of_several_languages_are_those_of_each(
     ]
 
 
-def test_nothing_to_learn_from_is_an_error(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_nothing_to_learn_from_is_an_error(encoder, tmp_path):
     columns = {
         "id": [0],
         "src": [["rot"]],
@@ -340,10 +321,10 @@ def test_nothing_to_learn_from_is_an_error(encoder: TransformerEncoder, tmp_path
         "tgt_links": [[0]],
     }
     with pytest.raises(DataError, match="no word pair to learn from \\(1 were dropped"):
-        read_word_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64, drop_identical=True)  # type: ignore[arg-type]
+        read_word_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64, drop_identical=True)
 
 
-def test_sentences_are_told_apart_as_wholes(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_sentences_are_told_apart_as_wholes(encoder, tmp_path):
     src = [["haus"], ["haus", "rot"], ["haus"], ["rot"]]
     columns = {
         "id": [0, 1, 2, 3],
@@ -352,5 +333,5 @@ def test_sentences_are_told_apart_as_wholes(encoder: TransformerEncoder, tmp_pat
         "src_links": [[]] * 4,
         "tgt_links": [[]] * 4,
     }
-    rows = read_sentence_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64)  # type: ignore[arg-type]
+    rows = read_sentence_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64)
     assert (rows.src_types.tolist(), rows.tgt_types.tolist()) == ([0, 1, 0, 2], [0, 0, 1, 2])

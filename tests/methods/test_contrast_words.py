@@ -9,12 +9,20 @@ import pytest
 import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.methods.objectives.all_words import WordContrast, hidden_words, word_contrastive_loss
-from raxalign.methods.objectives.word_contrast import ContrastOptions, contrastive_loss, sharing
-from raxalign.methods.rows.typed import read_word_rows
+from raxalign.methods.objectives.word_contrast import (
+    ContrastOptions,
+    WordContrast,
+    contrastive_loss,
+    hidden_words,
+    sharing,
+    word_contrastive_loss,
+)
+from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.strong_contrastive import StrongContrastive
+from raxalign.pairing.schema import read_pairs
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
+from tests.methods.contract import in_micro_batches
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 
 TAU = 0.5
@@ -33,7 +41,7 @@ def nll(gold: float, *others: float) -> float:
     return -log(exp(gold / TAU) / sum(exp(value / TAU) for value in (gold, *others)))
 
 
-def test_words_without_a_link_are_negatives_of_those_that_have_one() -> None:
+def test_words_without_a_link_are_negatives_of_those_that_have_one():
     weak = (nll(0.6, 0, 0.8) + nll(0.6, 0.8)) / 2
     strong = (nll(0.6, 0, 0.8, 0) + nll(0.6, 0.8, 0.8, 0)) / 2
     for expected, is_strong in ((weak, False), (strong, True)):
@@ -46,7 +54,7 @@ def test_words_without_a_link_are_negatives_of_those_that_have_one() -> None:
     )  # the only link has no negatives among the links
 
 
-def test_hidden_words_are_no_negatives_but_the_linked_one_stays() -> None:
+def test_hidden_words_are_no_negatives_but_the_linked_one_stays():
     hidden = torch.tensor([[True, True, True, False, True]])
     found = word_contrastive_loss(
         WORDS, IS_SRC, *LINK, temperature=TAU, strong=True, hidden_PW=hidden
@@ -56,9 +64,7 @@ def test_hidden_words_are_no_negatives_but_the_linked_one_stays() -> None:
 
 @pytest.mark.parametrize("strong", [True, False])
 @pytest.mark.parametrize("masked", [True, False])
-def test_where_every_word_has_one_link_all_words_are_the_linked_ones(
-    strong: bool, masked: bool
-) -> None:
+def test_where_every_word_has_one_link_all_words_are_the_linked_ones(strong, masked):
     src, tgt = torch.randn(2, 6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     types = torch.tensor([0, 0, 1, 2, 3, 4]), torch.tensor([0, 1, 2, 2, 3, 4])
     nowhere = torch.full((6,), -1)
@@ -78,7 +84,7 @@ def test_where_every_word_has_one_link_all_words_are_the_linked_ones(
     assert found.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
-def test_a_word_is_hidden_by_its_own_type_and_by_that_of_a_word_that_it_is_linked_to() -> None:
+def test_a_word_is_hidden_by_its_own_type_and_by_that_of_a_word_that_it_is_linked_to():
     src_types, tgt_types = (
         torch.tensor([5, 6, 5, -1, -1, -1, -1]),
         torch.tensor([-1, -1, -1, 8, 9, 8, 7]),
@@ -110,7 +116,7 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
+def encoder(tmp_path_factory):
     encoder = toy_encoder(tmp_path_factory.mktemp("encoder"))
     encoder.model.double()
     return encoder
@@ -124,9 +130,7 @@ def made(
     length: int = 64,
 ) -> WordContrast:
     folders = [write_pairs(folder / "pairs", columns)]
-    corpus = read_word_rows(
-        encoder, folders, length, drop_identical=True, all_types=options.mask_same_type
-    )
+    corpus = read_word_rows(encoder, folders, length, drop_identical=True)
     torch.manual_seed(0)
     return WordContrast(encoder, corpus, options)
 
@@ -183,38 +187,22 @@ def slow_loss(
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
-    name: str, encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+    name, encoder, tmp_path
+):
     columns, rows = toy_rows(5), [4, 0, 1, 3]
     objective = made(encoder, columns, tmp_path, CASES[name])
-    losses, gradients = [], []
-    for micro in (4, 3, 1):
-        step = Step(0, 0, np.array(rows), micro=micro)
-        objective.module.zero_grad()
-        objective.begin(step)
-        parts = [
-            objective.loss(step, np.arange(4)[start : start + micro])
-            for start in range(0, 4, micro)
-        ]
-        for part in parts:
-            part.backward()
-        losses.append(sum(part.item() for part in parts))
-        gradients.append(
-            torch.cat(
-                [p.grad.flatten() for p in objective.module.parameters() if p.grad is not None]
-            )
-        )
+    losses, gradients = zip(
+        *(in_micro_batches(objective, rows, micro) for micro in (4, 3, 1)), strict=True
+    )
     assert losses[0] == pytest.approx(slow_loss(objective, columns, rows, 64), rel=1e-9)
-    assert losses[1:] == pytest.approx([losses[0]] * 2, rel=1e-9)
+    assert list(losses[1:]) == pytest.approx([losses[0]] * 2, rel=1e-9)
     assert all(
         torch.allclose(gradient, gradients[0], rtol=1e-8, atol=1e-10) for gradient in gradients[1:]
     )
     assert gradients[0].abs().max() > 1e-3
 
 
-def test_words_beyond_the_length_that_is_read_are_no_candidates(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_words_beyond_the_length_that_is_read_are_no_candidates(encoder, tmp_path):
     columns, rows = toy_rows(6), [5, 2, 0, 3]
     objective = made(encoder, columns, tmp_path, replace(OPTIONS, projector_size=None), length=5)
     # Cutting a row changes its states, so the reference reads sentences that are cut, and links
@@ -243,7 +231,7 @@ def test_words_beyond_the_length_that_is_read_are_no_candidates(
     )
 
 
-def test_a_batch_without_links_has_no_contrast(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_a_batch_without_links_has_no_contrast(encoder, tmp_path):
     columns = toy_rows(3)
     columns["src_links"][1], columns["tgt_links"][1] = [], []
     objective = made(encoder, columns, tmp_path, OPTIONS)
@@ -255,30 +243,29 @@ def test_a_batch_without_links_has_no_contrast(encoder: TransformerEncoder, tmp_
         assert loss.item() == 0
 
 
-def test_all_types_number_a_word_and_its_links_alike(
-    encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_types_number_a_word_and_its_links_alike(encoder, tmp_path):
     inputs = toy_inputs(tmp_path, 9, ("de", "nl"))
     folders = [inputs.pairs["de"], inputs.pairs["nl"]]
-    plain, rows = (
-        read_word_rows(encoder, folders, 64, drop_identical=True, all_types=all_types)
-        for all_types in (False, True)
-    )
-    assert (plain.word_types, rows.word_types is not None) == (None, True)
+    rows = read_word_rows(encoder, folders, 64, drop_identical=True)
     owners = np.repeat(np.arange(len(rows)), np.diff(rows.link_offsets))
     sides = (
-        (rows.src, rows.link_src, rows.src_types, plain.src_types),
-        (rows.tgt, rows.link_tgt, rows.tgt_types, plain.tgt_types),
+        (rows.src, rows.link_src, rows.src_types, "src"),
+        (rows.tgt, rows.link_tgt, rows.tgt_types, "tgt"),
     )
-    for types, (side, words, of_links, as_before) in zip(rows.word_types, sides, strict=True):  # type: ignore[arg-type]
-        assert len(types) == side.word_offsets[-1]
+    for types, (side, words, of_links, name) in zip(rows.word_types, sides, strict=True):
         assert types[side.word_offsets[owners] + words].tolist() == of_links.tolist()
-        assert (of_links[:, None] == of_links).tolist() == (
-            as_before[:, None] == as_before
-        ).tolist()
+        spelt = [
+            (lang * (name == "src"), word)
+            for lang, folder in enumerate(folders)
+            for sentence in read_pairs(folder).column(name).to_pylist()
+            for word in sentence
+        ]
+        assert len(types) == side.word_offsets[-1] == len(spelt)
+        assert len(set(zip(types.tolist(), spelt, strict=True))) == len(set(spelt))
+        assert len(set(types.tolist())) == len(set(spelt))
 
 
-def test_all_words_make_the_first_loss_larger_and_train(tmp_path: Path) -> None:
+def test_all_words_make_the_first_loss_larger_and_train(tmp_path):
     def notes(**params: object) -> dict:
         options = {
             "learning_rate": 2e-3,

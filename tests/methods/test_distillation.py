@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -9,14 +7,15 @@ import torch
 from raxalign.config.sources import LocalFile
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.distillation import Distillation
-from raxalign.methods.objectives.distillation import (
+from raxalign.methods.distillation import (
     Distill,
+    Distillation,
+    Lessons,
     Teacher,
     distillation_loss,
     load_teacher,
 )
-from raxalign.methods.rows.typed import read_sentence_rows
+from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
@@ -28,7 +27,7 @@ def method(**params: object) -> Distillation:
 
 
 @pytest.fixture(scope="module")
-def teacher_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def teacher_folder(tmp_path_factory):
     """A sentence encoder without a masked-LM head, whose tokenizer has other pieces."""
     folder = tmp_path_factory.mktemp("teacher")
     tiny_bert(folder, ["the", "house", "dog", "old", "red", "qxyz"], seed=5, layers=1)
@@ -43,7 +42,7 @@ def sentence(encoder: TransformerEncoder, words: list[str], pooling: str) -> tor
     return states[0] if pooling == "cls" else states.mean(0)
 
 
-def test_both_sides_are_brought_to_the_teachers_vectors_by_mean_squares() -> None:
+def test_both_sides_are_brought_to_the_teachers_vectors_by_mean_squares():
     src, tgt = (
         torch.tensor([[1.0, 0.0], [2.0, 2.0]]).double(),
         torch.tensor([[0.0, 0.0], [1.0, 3.0]]).double(),
@@ -61,23 +60,22 @@ def test_both_sides_are_brought_to_the_teachers_vectors_by_mean_squares() -> Non
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 @pytest.mark.parametrize("cache", [1 << 20, 0])
 def test_the_objective_reads_the_student_and_the_teacher_with_their_own_tokenizers(
-    pooling: str, cache: int, teacher_folder: Path, tmp_path: Path
-) -> None:
+    pooling, cache, teacher_folder, tmp_path
+):
     student, columns = toy_encoder(tmp_path / "encoder"), toy_rows(5)
     columns["tgt"][3] = columns["tgt"][0]
     folder = write_pairs(tmp_path / "pairs", columns)
     teacher = load_teacher(teacher_folder, "cpu")
     taught = Teacher.of(teacher, [folder], teacher.n_layers, "cls", 64)
-    objective = Distill(
-        student, read_sentence_rows(student, [folder], 64), taught, 2, pooling, cache_bytes=cache
-    )  # type: ignore[arg-type]
+    lessons = Lessons(read_sentence_rows(student, [folder], 64), taught)
+    objective = Distill(student, lessons, 2, pooling, cache_bytes=cache)
     rows, expected = [3, 1, 4], 0.0
     for row in rows:
-        target = sentence(teacher, columns["tgt"][row], "cls")  # type: ignore[arg-type]
+        target = sentence(teacher, columns["tgt"][row], "cls")
         for side in ("src", "tgt"):
             expected += (
                 float((sentence(student, columns[side][row], pooling) - target).pow(2).mean()) / 3
-            )  # type: ignore[arg-type]
+            )
     step = Step(0, 0, np.array(rows))
     assert objective.cached == (cache > 0)
     assert objective.loss(step, np.arange(3)).item() == pytest.approx(expected, rel=1e-5)
@@ -88,21 +86,14 @@ def test_the_objective_reads_the_student_and_the_teacher_with_their_own_tokenize
 
 
 @pytest.mark.parametrize("cache", [1 << 20, 0])
-def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(
-    cache: int, tmp_path: Path
-) -> None:
+def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(cache, tmp_path):
     student, folder = (
         toy_encoder(tmp_path / "encoder"),
         write_pairs(tmp_path / "pairs", toy_rows(5)),
     )
-    objective = Distill(
-        student,
-        read_sentence_rows(student, [folder], 64),
-        Teacher.of(student, [folder], 2, "mean", 64),
-        2,
-        "mean",
-        cache,
-    )
+    teacher = Teacher.of(student, [folder], 2, "mean", 64)
+    lessons = Lessons(read_sentence_rows(student, [folder], 64), teacher)
+    objective = Distill(student, lessons, 2, "mean", cache)
     before = objective.taught(np.arange(5)).clone()
     with torch.no_grad():
         for p in student.model.parameters():
@@ -112,7 +103,8 @@ def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(
     assert student.model.training
 
 
-def test_training_brings_both_sides_to_the_teacher(teacher_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_training_brings_both_sides_to_the_teacher(teacher_folder, tmp_path):
     options = {"learning_rate": 2e-3, "batch_size": 12, "epochs": 20, "dropout": False}
     for more in ({}, {"teacher": str(teacher_folder)}):
         inputs = toy_inputs(tmp_path, languages=("de", "nl"))
@@ -120,11 +112,11 @@ def test_training_brings_both_sides_to_the_teacher(teacher_folder: Path, tmp_pat
             toy_encoder(tmp_path / "encoder"), inputs, Runtime()
         )
         assert aligned.notes["sentences"] == 24 + 19
-        assert aligned.notes["last_loss"] < 0.5 * aligned.notes["first_loss"], more  # type: ignore[operator]
-        assert all(p.requires_grad for p in aligned.encoder.model.parameters())  # type: ignore[attr-defined]
+        assert aligned.notes["last_loss"] < 0.5 * aligned.notes["first_loss"], more
+        assert all(p.requires_grad for p in aligned.encoder.model.parameters())
 
 
-def test_a_teacher_of_another_width_is_refused(tmp_path: Path) -> None:
+def test_a_teacher_of_another_width_is_refused(tmp_path):
     tiny_bert(tmp_path / "wide", ["house"], hidden=48)
     with pytest.raises(
         RaxalignError, match="the teacher's vectors have 48 coordinates and the encoder's 32"
@@ -134,7 +126,7 @@ def test_a_teacher_of_another_width_is_refused(tmp_path: Path) -> None:
         )
 
 
-def test_the_teachers_files_are_its_identity_and_its_place_is_not(teacher_folder: Path) -> None:
+def test_the_teachers_files_are_its_identity_and_its_place_is_not(teacher_folder):
     taught = method(teacher=str(teacher_folder))
     sources = taught.sources("de", "en")
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(sources)
@@ -151,7 +143,7 @@ def test_the_teachers_files_are_its_identity_and_its_place_is_not(teacher_folder
     )
 
 
-def test_a_teacher_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_teacher_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(DataError, match="there is no teacher"):
         method(teacher=str(tmp_path / "none")).sources("de", "en")
     (tmp_path / "empty").mkdir()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +14,8 @@ from raxalign.methods.objectives.weam import (
     output_embedding,
     prediction_loss,
 )
-from raxalign.methods.rows.piece_links import Partners, piece_links, read_piece_links
-from raxalign.methods.rows.sentences import joint_rows
-from raxalign.methods.rows.tokenised import read_bitexts
+from raxalign.methods.rows.piece_links import Partners, piece_links, with_piece_links
+from raxalign.methods.rows.sentences import joint_rows, read_bitexts
 from tests.methods.toy import toy_encoder, write_pairs
 
 
@@ -33,7 +31,7 @@ def exchanged(
     ), partners.linked(np.arange(len(states)))
 
 
-def test_one_to_one_links_swap_vectors_exactly() -> None:
+def test_one_to_one_links_swap_vectors_exactly():
     states = torch.randn(7, 3, dtype=torch.float64)
     swapped, linked = exchanged(states, [(1, 5), (2, 4), (1, 5)])
     assert torch.equal(swapped[[1, 5, 2, 4]], states[[5, 1, 4, 2]])
@@ -41,7 +39,7 @@ def test_one_to_one_links_swap_vectors_exactly() -> None:
     assert not swapped[[0, 3, 6]].any()
 
 
-def test_rows_of_the_exchange_matrix_sum_to_one() -> None:
+def test_rows_of_the_exchange_matrix_sum_to_one():
     states = torch.tensor([[1.0], [2.0], [4.0], [8.0]], dtype=torch.float64)
     swapped, _ = exchanged(states, [(0, 2), (0, 3), (1, 3)])
     matrix = torch.tensor(
@@ -61,14 +59,12 @@ def test_rows_of_the_exchange_matrix_sum_to_one() -> None:
         ((2, 3), (6, 1), [(2, 6), (3, 6), (4, 6)]),
     ],
 )
-def test_a_word_link_joins_pieces_in_turn_and_the_rest_with_the_last(
-    src: tuple[int, int], tgt: tuple[int, int], expected: list[tuple[int, int]]
-) -> None:
+def test_a_word_link_joins_pieces_in_turn_and_the_rest_with_the_last(src, tgt, expected):
     left, right, _ = piece_links(*(np.array([value]) for value in (*src, *tgt)))
     assert list(zip(left.tolist(), right.tolist(), strict=True)) == expected
 
 
-def test_links_are_places_in_the_row_and_words_that_are_cut_have_none(tmp_path: Path) -> None:
+def test_links_are_places_in_the_row_and_words_that_are_cut_have_none(tmp_path):
     columns: dict[str, list[object]] = {
         "id": [0, 1],
         "src": [["haus", "rothaus", "rot"], ["hund"]],
@@ -82,7 +78,7 @@ def test_links_are_places_in_the_row_and_words_that_are_cut_have_none(tmp_path: 
     )
     for max_length, linked in ((40, 3), (10, 0)):
         bitexts = read_bitexts(encoder, folders, "en", max_length)
-        links = read_piece_links(bitexts, folders)
+        links = with_piece_links(bitexts, folders).links
         rows = joint_rows(bitexts.sentences, bitexts.tgt_P, bitexts.src_P)
         words = {
             (int(rows.words[s]), int(rows.words[t]))
@@ -95,7 +91,7 @@ def test_links_are_places_in_the_row_and_words_that_are_cut_have_none(tmp_path: 
         assert (rows.segments[links.tgt[: links.offsets[1]]] == 1).all()
 
 
-def test_both_losses_by_hand() -> None:
+def test_both_losses_by_hand():
     logits = torch.tensor(
         [[0.0, math.log(3.0)], [math.log(4.0), 0.0], [0.0, 0.0]], dtype=torch.float64
     )
@@ -114,7 +110,7 @@ def test_both_losses_by_hand() -> None:
     assert float(nothing) == pytest.approx(math.log(4 / 3) + math.log(5) + math.log(2), abs=1e-12)
 
 
-def test_the_second_head_begins_as_the_first_one(tmp_path: Path) -> None:
+def test_the_second_head_begins_as_the_first_one(tmp_path):
     encoder = toy_encoder(tmp_path / "encoder")
     states = torch.randn(3, encoder.hidden_size)
     head = CrossHead(copy_transform(encoder.model), encoder.hidden_size)
@@ -126,7 +122,7 @@ def test_the_second_head_begins_as_the_first_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["roberta", "distilbert", "modernbert"])
-def test_heads_of_other_architectures_are_copied_too(kind: str, tmp_path: Path) -> None:
+def test_heads_of_other_architectures_are_copied_too(kind, tmp_path):
     from transformers import (
         DistilBertConfig,
         DistilBertForMaskedLM,
@@ -168,6 +164,6 @@ def test_heads_of_other_architectures_are_copied_too(kind: str, tmp_path: Path) 
     )
 
 
-def test_a_head_of_unknown_shape_is_refused() -> None:
+def test_a_head_of_unknown_shape_is_refused():
     with pytest.raises(RaxalignError, match="Linear has no masked-LM head"):
         copy_transform(torch.nn.Linear(2, 2))

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pydantic import ValidationError
 
@@ -32,24 +30,20 @@ HELD = [
 
 
 @pytest.mark.parametrize(("freeze", "held"), HELD)
-def test_what_is_named_is_frozen_meanwhile_and_nothing_else(
-    freeze: object, held: set[str], tmp_path: Path
-) -> None:
+def test_what_is_named_is_frozen_meanwhile_and_nothing_else(freeze, held, tmp_path):
     encoder = toy_encoder(tmp_path, layers=3)
     base = encoder.model.base_model
     named = {
         "embeddings": base.embeddings,
         **{str(i): block for i, block in enumerate(base.encoder.layer)},
     }
-    with frozen(encoder, freeze):  # type: ignore[arg-type]
+    with frozen(encoder, freeze):
         for name, part in named.items():
             assert {p.requires_grad for p in part.parameters()} == {name not in held}
     assert all(p.requires_grad for p in encoder.model.parameters())
 
 
-def test_blocks_without_embeddings_leave_as_many_parameters_to_train_as_there_are_by_hand(
-    tmp_path: Path,
-) -> None:
+def test_blocks_without_embeddings_leave_as_many_parameters_to_train_as_there_are_by_hand(tmp_path):
     """A toy BERT: a block has 4 (32² + 32) + 2 (2 · 32) of attention and norms, and 2 · 32 · 64 +
     64 + 32 of its middle.
     """
@@ -62,7 +56,7 @@ def test_blocks_without_embeddings_leave_as_many_parameters_to_train_as_there_ar
     ) * hidden
 
     def trained(freeze: object) -> int:
-        with frozen(encoder, freeze):  # type: ignore[arg-type]
+        with frozen(encoder, freeze):
             return sum(p.numel() for p in encoder.model.base_model.parameters() if p.requires_grad)
 
     assert trained("none") == embeddings + 4 * block
@@ -84,11 +78,11 @@ def test_blocks_without_embeddings_leave_as_many_parameters_to_train_as_there_ar
         (parts("1-4", embeddings=True), 4, 5),
     ],
 )
-def test_the_lowest_layer_that_training_changes(freeze: object, n_blocks: int, lowest: int) -> None:
-    assert lowest_trained(freeze, n_blocks) == lowest  # type: ignore[arg-type]
+def test_the_lowest_layer_that_training_changes(freeze, n_blocks, lowest):
+    assert lowest_trained(freeze, n_blocks) == lowest
 
 
-def test_a_mapping_that_says_what_a_word_says_is_that_word() -> None:
+def test_a_mapping_that_says_what_a_word_says_is_that_word():
     for kind in (StrongContrastive, WeakContrastive):
 
         def identity(freeze: object, kind: type = kind) -> object:
@@ -100,7 +94,7 @@ def test_a_mapping_that_says_what_a_word_says_is_that_word() -> None:
         assert identity({"blocks": "lower"}) == {"blocks": "lower", "embeddings": False}
 
 
-def test_blocks_that_are_not_there_or_not_blocks_are_refused() -> None:
+def test_blocks_that_are_not_there_or_not_blocks_are_refused():
     with pytest.raises(
         RaxalignError, match=r"freeze.blocks: 3-9: this encoder has the blocks 1 to 4"
     ):
@@ -112,9 +106,7 @@ def test_blocks_that_are_not_there_or_not_blocks_are_refused() -> None:
         FrozenParts.model_validate({"embeddings": True})
 
 
-def test_frozen_blocks_stay_bit_for_bit_while_the_embeddings_below_are_trained(
-    tmp_path: Path,
-) -> None:
+def test_frozen_blocks_stay_bit_for_bit_while_the_embeddings_below_are_trained(tmp_path):
     options = {
         "freeze": {"blocks": "lower"},
         "layers": "1-2",
@@ -129,7 +121,7 @@ def test_frozen_blocks_stay_bit_for_bit_while_the_embeddings_below_are_trained(
     method = StrongContrastive(StrongContrastive.Params.model_validate(options))
     after = method.align(
         toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime(seed=0)
-    ).encoder.model.state_dict()  # type: ignore[attr-defined]
+    ).encoder.model.state_dict()
     moved = {
         name
         for name in before

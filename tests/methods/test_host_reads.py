@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from raxalign.train.loop import TrainSettings, fit
@@ -15,7 +13,7 @@ from tests.train.problems import Regression
 
 
 @pytest.mark.parametrize("kind", trained())
-def test_no_step_after_the_first_one_waits_for_the_device(kind: str, tmp_path: Path) -> None:
+def test_no_step_after_the_first_one_waits_for_the_device(kind, tmp_path):
     toy_inputs(tmp_path, languages=("de", "fr"))
     method = make(kind, tmp_path)
     encoder, inputs = toy_encoder(tmp_path / "encoder"), asked_for(method, tmp_path)
@@ -25,7 +23,7 @@ def test_no_step_after_the_first_one_waits_for_the_device(kind: str, tmp_path: P
     assert [name for found in steps[1:] for name in found] == []
 
 
-def test_a_read_within_a_step_is_found() -> None:
+def test_a_read_within_a_step_is_found():
     objective = Regression()  # asks which rows are rare, by the value of a tensor
     with host_reads() as steps:
         fit(objective, len(objective.x), TrainSettings(0.1, 4), Runtime())

@@ -20,9 +20,7 @@ def weights(encoder: object) -> torch.Tensor:
 
 
 @pytest.mark.slow
-def test_a_killed_training_run_again_equals_an_uninterrupted_one_bit_for_bit(
-    tmp_path: Path,
-) -> None:
+def test_a_killed_training_run_again_equals_an_uninterrupted_one_bit_for_bit(tmp_path):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     encoder, inputs, checkpoints = (

@@ -49,7 +49,7 @@ BEFORE = {
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("loop-options")
     toy_encoder(folder / "encoder")
     toy_inputs(folder, SIZE, LANGUAGES)
@@ -62,7 +62,7 @@ def method(kind: str, root: Path, **options: Any) -> TrainedMethod:
     return made
 
 
-def test_all_that_trains_is_covered_by_this_file() -> None:
+def test_all_that_trains_is_covered_by_this_file():
     assert sorted(BEFORE) == sorted(KINDS)
     assert set(EVERY) == set(TrainedParams.model_fields) - {
         "lora"
@@ -70,7 +70,7 @@ def test_all_that_trains_is_covered_by_this_file() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_option_of_the_loop_reaches_the_loop(kind: str, root: Path) -> None:
+def test_every_option_of_the_loop_reaches_the_loop(kind, root):
     settings = method(kind, root, **EVERY).settings(shuffle=True)
     assert settings == TrainSettings(
         2e-3, 7, 1, 9, 2, "cosine", (0.8, 0.95), 1e-7, 0.2, 0.5, shuffle=True, dropout=False
@@ -78,19 +78,13 @@ def test_every_option_of_the_loop_reaches_the_loop(kind: str, root: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_options_the_loop_is_what_it_was(kind: str, root: Path) -> None:
+def test_without_options_the_loop_is_what_it_was(kind, root):
     found = method(kind, root).settings()
-    assert (
-        found.schedule,
-        found.weight_decay,
-        found.betas,
-        found.eps,
-        found.clip,
-    ) == BEFORE[kind]
+    assert (found.schedule, found.weight_decay, found.betas, found.eps, found.clip) == BEFORE[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_option_at_what_was_always_done_enters_no_key(kind: str, root: Path) -> None:
+def test_an_option_at_what_was_always_done_enters_no_key(kind, root):
     plain = method(kind, root)
     schedule, _, betas, *_ = BEFORE[kind]
     same = {
@@ -107,22 +101,20 @@ def test_an_option_at_what_was_always_done_enters_no_key(kind: str, root: Path) 
 @pytest.mark.parametrize(
     "option", [name for name in EVERY if name not in {"epochs", "select_every"}]
 )
-def test_each_option_changes_the_key(kind: str, option: str, root: Path) -> None:
+def test_each_option_changes_the_key(kind, option, root):
     changed = method(kind, root, **{option: EVERY[option]}).canonical()
     assert changed != method(kind, root).canonical()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_under_steps_there_are_no_epochs(kind: str, root: Path) -> None:
+def test_under_steps_there_are_no_epochs(kind, root):
     two, three = (method(kind, root, steps=4, epochs=epochs).canonical() for epochs in (2, 3))
     assert two == three
     assert "epochs" not in two
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_all_options_at_once_it_trains_and_keeps_what_the_dev_part_says(
-    kind: str, root: Path
-) -> None:
+def test_with_all_options_at_once_it_trains_and_keeps_what_the_dev_part_says(kind, root):
     made = method(kind, root, **EVERY)
     assert made.needs().dev
     assert not method(kind, root).needs().dev
@@ -139,7 +131,7 @@ def test_with_all_options_at_once_it_trains_and_keeps_what_the_dev_part_says(
     assert set(curve) == {3, 6, 9}
     assert aligned.notes["steps"] == 9
     assert aligned.notes["dev_loss"] == min(curve.values())
-    assert curve[aligned.notes["selected_step"]] == min(curve.values())  # type: ignore[index]
+    assert curve[aligned.notes["selected_step"]] == min(curve.values())
     assert torch.isfinite(vectors(aligned)).all()
     upper = [
         name
@@ -154,8 +146,9 @@ def test_with_all_options_at_once_it_trains_and_keeps_what_the_dev_part_says(
         assert torch.equal(before[name], after[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_weights_kept_are_those_of_a_training_that_stops_there(kind: str, root: Path) -> None:
+def test_the_weights_kept_are_those_of_a_training_that_stops_there(kind, root):
     options: dict[str, Any] = {"schedule": "constant", "warmup": 0}
     made = method(kind, root, **options, steps=6, selection="dev", select_every=2)
     kept = made.align(toy_encoder(root / "encoder"), asked_for(made, root), Runtime(seed=1))
@@ -165,25 +158,25 @@ def test_the_weights_kept_are_those_of_a_training_that_stops_there(kind: str, ro
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_freeze_holds_entirely_is_refused(kind: str, root: Path) -> None:
+def test_what_freeze_holds_entirely_is_refused(kind, root):
     made = method(kind, root, freeze={"blocks": "1-2", "embeddings": True})
     with pytest.raises(RaxalignError, match="leaves layer 2 as it is; it holds every block"):
         made.acts(2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_frozen_lower_blocks_the_method_acts_above_them(kind: str, root: Path) -> None:
+def test_with_frozen_lower_blocks_the_method_acts_above_them(kind, root):
     assert method(kind, root).acts(4).stream_from == 0
     assert method(kind, root, freeze="lower").acts(4).stream_from == 3
 
 
 @pytest.mark.parametrize("betas", ["0.9", "0.9 1", "-0.1 0.9", "a b", "0.9 0.98 0.99"])
-def test_betas_that_are_not_two_shares_are_refused(betas: str, root: Path) -> None:
+def test_betas_that_are_not_two_shares_are_refused(betas, root):
     with pytest.raises(ValidationError, match="write two numbers from 0 to below 1"):
         method("mlm", root, betas=betas)
 
 
-def test_the_group_of_options_is_usable_without_an_encoder() -> None:
+def test_the_group_of_options_is_usable_without_an_encoder():
     class Options(LoopOptions):
         """Those of some task."""
 

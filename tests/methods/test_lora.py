@@ -17,7 +17,7 @@ from raxalign.errors import DependencyError, RaxalignError
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions
 from raxalign.methods.rotation import Rotation
-from raxalign.methods.rows.typed import read_word_rows
+from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, trained
@@ -27,7 +27,7 @@ RANK_4 = Lora(rank=4, alpha=8)
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lora")
     toy_encoder(folder / "encoder")
     toy_inputs(folder, SIZE, LANGUAGES)
@@ -44,15 +44,14 @@ def states(encoder: TransformerEncoder) -> torch.Tensor:
         return torch.cat(encoder.hidden(encoder.collate(rows)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", trained())
-def test_every_method_that_trains_lowers_its_loss_and_changes_query_and_value_alone(
-    kind: str, root: Path
-) -> None:
+def test_every_method_that_trains_lowers_its_loss_and_changes_query_and_value_alone(kind, root):
     method = make(kind, root, lora=RANK_4, learning_rate=3e-2, epochs=6, dropout=False)
     encoder = toy_encoder(root / "encoder")
     before = weights(encoder)
     aligned = method.align(encoder, asked_for(method, root), Runtime(seed=1))
-    assert aligned.notes["last_loss"] < aligned.notes["first_loss"]  # type: ignore[operator]
+    assert aligned.notes["last_loss"] < aligned.notes["first_loss"]
     after = weights(encoder)
     assert list(after) == list(before)
     changed = {name for name in before if not torch.equal(before[name], after[name])}
@@ -64,7 +63,7 @@ def test_every_method_that_trains_lowers_its_loss_and_changes_query_and_value_al
     assert all(p.requires_grad for p in encoder.model.parameters())
 
 
-def test_before_they_are_merged_nothing_but_adapters_has_changed(root: Path) -> None:
+def test_before_they_are_merged_nothing_but_adapters_has_changed(root):
     params = SentenceMargin.Params(learning_rate=3e-2, epochs=2, dropout=False)
     encoder = toy_encoder(root / "encoder")
     before, start = weights(encoder), states(encoder)
@@ -83,16 +82,16 @@ def test_before_they_are_merged_nothing_but_adapters_has_changed(root: Path) -> 
     assert torch.allclose(states(encoder), trained_states, atol=1e-6)
 
 
-def test_the_merged_encoder_is_an_ordinary_one_on_disk(root: Path, tmp_path: Path) -> None:
+def test_the_merged_encoder_is_an_ordinary_one_on_disk(root, tmp_path):
     method = make("distillation", root, lora=RANK_4)
     aligned = method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime())
     aligned.export(tmp_path / "out")
     plain = AlignedEncoder.from_export(tmp_path / "out").encoder
-    assert list(weights(plain)) == list(weights(toy_encoder(root / "encoder")))  # type: ignore[arg-type]
-    assert torch.equal(states(plain), states(aligned.encoder))  # type: ignore[arg-type]
+    assert list(weights(plain)) == list(weights(toy_encoder(root / "encoder")))
+    assert torch.equal(states(plain), states(aligned.encoder))
 
 
-def test_a_training_that_fails_leaves_the_weights_and_removes_the_adapters(root: Path) -> None:
+def test_a_training_that_fails_leaves_the_weights_and_removes_the_adapters(root):
     encoder = toy_encoder(root / "encoder")
     before = weights(encoder)
 
@@ -111,7 +110,7 @@ def test_a_training_that_fails_leaves_the_weights_and_removes_the_adapters(root:
     assert all(p.requires_grad for p in encoder.model.parameters())
 
 
-def test_frozen_copies_are_the_encoder_as_it_was(root: Path) -> None:
+def test_frozen_copies_are_the_encoder_as_it_was(root):
     """With no adapter at work the loss of the first step is that of a training without adapters."""
     for kind in ("finetune", "distillation"):
         first = [
@@ -133,7 +132,7 @@ def losses_of(method: Any, root: Path) -> list[float]:
     return found
 
 
-def test_the_regulariser_of_contrast_measures_the_weights_and_not_the_adapters(root: Path) -> None:
+def test_the_regulariser_of_contrast_measures_the_weights_and_not_the_adapters(root):
     encoder = toy_encoder(root / "encoder")
     before = weights(encoder)
     options = ContrastOptions(
@@ -169,7 +168,7 @@ def test_the_regulariser_of_contrast_measures_the_weights_and_not_the_adapters(r
     assert measured == pytest.approx(3 * squares**0.5, rel=1e-5)
 
 
-def test_what_freeze_names_gets_no_change(root: Path) -> None:
+def test_what_freeze_names_gets_no_change(root):
     method = make(
         "sentence_margin",
         root,
@@ -193,7 +192,7 @@ def test_what_freeze_names_gets_no_change(root: Path) -> None:
     }
 
 
-def test_plans_know_that_the_embeddings_stay() -> None:
+def test_plans_know_that_the_embeddings_stay():
     params = SentenceMargin.Params(lora=RANK_4)
     assert SentenceMargin(params).acts(4).stream_from == 1
     lower = SentenceMargin.Params(lora=RANK_4, freeze=FrozenParts(blocks="lower"))
@@ -202,7 +201,7 @@ def test_plans_know_that_the_embeddings_stay() -> None:
         SentenceMargin(SentenceMargin.Params(lora=RANK_4, layers="0")).acts(4)
 
 
-def test_without_adapters_no_key_changes_and_with_them_each_option_is_part_of_it() -> None:
+def test_without_adapters_no_key_changes_and_with_them_each_option_is_part_of_it():
     assert "lora" not in Finetune.Params().identity()
     assert Finetune.Params(lora=Lora()).identity()["lora"] == {
         "rank": 8,
@@ -213,7 +212,7 @@ def test_without_adapters_no_key_changes_and_with_them_each_option_is_part_of_it
     assert Lora(targets="value, query") == Lora(targets="query,value")
 
 
-def test_methods_without_training_have_no_such_option() -> None:
+def test_methods_without_training_have_no_such_option():
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
         Rotation.Params.model_validate({"lora": {"rank": 4}})
 
@@ -221,12 +220,12 @@ def test_methods_without_training_have_no_such_option() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"rank": 0}, {"alpha": 0}, {"dropout": 1}, {"targets": "a b"}, {"targets": "auto,x"}]
 )
-def test_values_that_make_no_adapter_are_refused(wrong: dict[str, Any]) -> None:
+def test_values_that_make_no_adapter_are_refused(wrong):
     with pytest.raises(ValidationError):
         Lora.model_validate(wrong)
 
 
-def test_targets_that_are_not_there_are_refused_with_those_that_are(root: Path) -> None:
+def test_targets_that_are_not_there_are_refused_with_those_that_are(root):
     with pytest.raises(RaxalignError) as error:
         target_layers(toy_encoder(root / "encoder").model, "query,decoder")
     assert str(error.value) == (
@@ -235,7 +234,7 @@ def test_targets_that_are_not_there_are_refused_with_those_that_are(root: Path) 
     )
 
 
-def test_the_attention_of_an_architecture_that_peft_does_not_know_has_adapters() -> None:
+def test_the_attention_of_an_architecture_that_peft_does_not_know_has_adapters():
     from transformers import ModernBertConfig, ModernBertForMaskedLM
 
     model = ModernBertForMaskedLM(
@@ -257,9 +256,7 @@ def test_the_attention_of_an_architecture_that_peft_does_not_know_has_adapters()
     ]
 
 
-def test_without_peft_the_message_has_the_line_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_peft_the_message_has_the_line_that_installs_it(monkeypatch):
     monkeypatch.setattr("raxalign.extras.find_spec", lambda name: None)
     method = SentenceMargin(SentenceMargin.Params(lora=RANK_4))
     with pytest.raises(DependencyError) as error:
@@ -269,9 +266,8 @@ def test_without_peft_the_message_has_the_line_that_installs_it(
     )
 
 
-def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(
-    root: Path, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(root, tmp_path):
     method = make(
         "finetune", root, lora=Lora(rank=4, dropout=0.2), batch_size=4, epochs=3, learning_rate=1e-2
     )
@@ -295,7 +291,7 @@ def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(
     assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
-def test_one_seed_gives_one_encoder_and_another_seed_another(root: Path) -> None:
+def test_one_seed_gives_one_encoder_and_another_seed_another(root):
     method = make("sentence_margin", root, lora=RANK_4, epochs=2, dropout=False)
     found = []
     for seed in (1, 1, 2):

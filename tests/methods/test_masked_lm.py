@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +15,8 @@ from raxalign.encoders.training.masking import (
     masked_logits,
 )
 from raxalign.methods.families.masked_lm import MaskedLM
-from raxalign.methods.rows.sentences import Rows, joint_rows, single_rows
+from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts, single_rows
 from raxalign.methods.rows.states import lay_out_rows
-from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_inputs
 
@@ -26,29 +24,27 @@ STEP = Step(5, 0, np.array([3, 17, 0, 9, 22, 11, 4]), seed=2, micro=7)
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
+def encoder(tmp_path_factory):
     encoder = toy_encoder(tmp_path_factory.mktemp("masked") / "encoder")
     encoder.model.eval()
     return encoder
 
 
 @pytest.fixture(scope="module")
-def bitexts(tmp_path_factory: pytest.TempPathFactory, encoder: TransformerEncoder) -> Bitexts:
+def bitexts(tmp_path_factory, encoder):
     inputs = toy_inputs(tmp_path_factory.mktemp("masked-data"))
     return read_bitexts(encoder, inputs.bitext, "en", 40)
 
 
-def objective(encoder: TransformerEncoder, bitexts: Bitexts) -> MaskedLM:
-    return MaskedLM(
-        encoder,
-        lambda step: joint_rows(
-            bitexts.sentences, bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
-        ),
-        0.15,
-    )
+def joint(bitexts: Bitexts, step: Step) -> Rows:
+    return joint_rows(bitexts.sentences, bitexts.src_P[step.rows], bitexts.tgt_P[step.rows])
 
 
-def test_the_loss_is_the_cross_entropy_over_the_places_of_the_global_batch() -> None:
+def objective(encoder: TransformerEncoder, bitexts: Bitexts) -> MaskedLM[Bitexts]:
+    return MaskedLM(encoder, bitexts, joint, 0.15)
+
+
+def test_the_loss_is_the_cross_entropy_over_the_places_of_the_global_batch():
     # log-sum-exp of [0, log 3] is log 4; the three losses are log 4, log 4 - log 3 and, of even
     # scores, log 2.
     logits = torch.tensor([[0, np.log(3)], [0, np.log(3)], [1, 1]], dtype=torch.float64)
@@ -78,9 +74,7 @@ def by_hand(encoder: TransformerEncoder, rows: Rows, step: Step) -> float:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_it_equals_the_models_own_forward_on_pairs(
-    encoder: TransformerEncoder, bitexts: Bitexts, dtype: torch.dtype
-) -> None:
+def test_it_equals_the_models_own_forward_on_pairs(encoder, bitexts, dtype):
     training = objective(encoder, bitexts)
     encoder.model.to(dtype)
     try:
@@ -95,9 +89,7 @@ def test_it_equals_the_models_own_forward_on_pairs(
     assert abs(found - expected) < (1e-9 if dtype == torch.float64 else 1e-5) * expected
 
 
-def test_micro_batches_and_workers_sum_to_the_whole_in_loss_and_gradient(
-    encoder: TransformerEncoder, bitexts: Bitexts
-) -> None:
+def test_micro_batches_and_workers_sum_to_the_whole_in_loss_and_gradient(encoder, bitexts):
     def loss_and_gradient(parts: list[tuple[Step, np.ndarray]]) -> tuple[float, torch.Tensor]:
         training, total = objective(encoder, bitexts), 0.0
         encoder.model.zero_grad()
@@ -120,12 +112,8 @@ def test_micro_batches_and_workers_sum_to_the_whole_in_loss_and_gradient(
     assert torch.allclose(part_gradient, gradient, atol=1e-6)
 
 
-def test_rows_without_a_masked_place_add_nothing(
-    encoder: TransformerEncoder, bitexts: Bitexts
-) -> None:
-    nothing = MaskedLM(
-        encoder, objective(encoder, bitexts).rows_of, 1e-6
-    )  # one place in the whole batch
+def test_rows_without_a_masked_place_add_nothing(encoder, bitexts):
+    nothing = MaskedLM(encoder, bitexts, joint, 1e-6)  # one place in the whole batch
     nothing.begin(STEP)
     (place,) = np.flatnonzero(np.diff(nothing.host.masks.offsets))
     empty = nothing.loss(STEP, np.delete(np.arange(7), place))
@@ -134,9 +122,7 @@ def test_rows_without_a_masked_place_add_nothing(
         assert float(nothing.loss(STEP, np.array([place]))) > 0
 
 
-def test_logits_are_in_the_order_of_the_masks_whatever_the_packing(
-    encoder: TransformerEncoder, bitexts: Bitexts, monkeypatch: Any
-) -> None:
+def test_logits_are_in_the_order_of_the_masks_whatever_the_packing(encoder, bitexts, monkeypatch):
     rows = single_rows(bitexts.sentences, np.concatenate([bitexts.src_P[:9], bitexts.tgt_P[:9]]))
     masks = choose_masks(rows, MaskRule.of(encoder, 0.3), np.random.default_rng(0))
 

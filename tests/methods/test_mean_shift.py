@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.mean_shift import MeanShift
-from raxalign.methods.statistics.pair_moments import sentences_of
+from raxalign.methods.statistics.moments import sentences_of
 from raxalign.tasks.classification.model import SentenceClassifier
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import normal, write_text
@@ -23,7 +22,7 @@ BLOCKS = Reading("blocks", 510, None, "blocks", "include")
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("shift")
     toy_encoder(folder / "encoder", layers=3, positions=32)
@@ -31,12 +30,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def encoder(root: Path) -> TransformerEncoder:
+def encoder(root):
     return toy_encoder(root / "encoder")
 
 
 @pytest.fixture(scope="module")
-def inputs(root: Path) -> MethodInputs:
+def inputs(root):
     return toy_inputs(root, 30, ("de", "fr"))
 
 
@@ -48,7 +47,7 @@ def align(encoder: TransformerEncoder, inputs: MethodInputs, **params: object) -
     return MeanShift(MeanShift.Params.model_validate(params)).align(encoder, inputs, Runtime())
 
 
-def test_alpha_zero_is_the_identity(encoder: TransformerEncoder, inputs: MethodInputs) -> None:
+def test_alpha_zero_is_the_identity(encoder, inputs):
     sentences = toy_rows(5)["src"]
     for layer in ("1", "last"):
         found = align(encoder, inputs, layers=layer, alpha=0).words(sentences, "de", layers="0-3")
@@ -60,8 +59,8 @@ def test_alpha_zero_is_the_identity(encoder: TransformerEncoder, inputs: MethodI
 
 @pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
 def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(
-    encoder: TransformerEncoder, inputs: MethodInputs, direction: str
-) -> None:
+    encoder, inputs, direction
+):
     """The mean over all blocks of the text as they are after the shift; alpha a half goes half the
     way.
     """
@@ -83,7 +82,7 @@ def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(
         assert (after[moving] - before).abs().max() > 0.01
 
 
-def test_the_shift_of_means_moves_a_mean_onto_the_other_in_float64() -> None:
+def test_the_shift_of_means_moves_a_mean_onto_the_other_in_float64():
     states, other = normal(3, 7, 4), normal(3, 7, 4, seed=1)
     kept = torch.arange(7)[None] < torch.tensor([7, 4, 1])[:, None]
     sums, counts = row_sums(states, kept)
@@ -96,12 +95,10 @@ def test_the_shift_of_means_moves_a_mean_onto_the_other_in_float64() -> None:
 @pytest.mark.parametrize("weighting", ["blocks", "tokens"])
 @pytest.mark.parametrize("specials", ["include", "exclude"])
 @pytest.mark.parametrize("rows", ["blocks", "sentences"])
-def test_means_are_those_of_a_loop_over_rows(
-    encoder: TransformerEncoder, inputs: MethodInputs, weighting: str, specials: str, rows: str
-) -> None:
-    reading = Reading(rows, 11, None, weighting, specials)  # type: ignore[arg-type]
+def test_means_are_those_of_a_loop_over_rows(encoder, inputs, weighting, specials, rows):
+    reading = Reading(rows, 11, None, weighting, specials)
     found = token_means(encoder, text(inputs, "de"), "de", (2,), reading)
-    pieces = [row.ids[1:-1].tolist() for row in encoder.pieces(toy_rows(30)["src"], "de")]  # type: ignore[arg-type]
+    pieces = [row.ids[1:-1].tolist() for row in encoder.pieces(toy_rows(30)["src"], "de")]
     if rows == "blocks":
         running = [piece for row in pieces for piece in row]
         pieces = [running[start : start + 11] for start in range(0, len(running), 11)]
@@ -120,9 +117,7 @@ def test_means_are_those_of_a_loop_over_rows(
     assert (found.means_LH[0] - expected).abs().max() < 1e-6
 
 
-def test_blocks_are_clamped_to_the_positions_and_limited(
-    encoder: TransformerEncoder, inputs: MethodInputs
-) -> None:
+def test_blocks_are_clamped_to_the_positions_and_limited(encoder, inputs):
     lengths = [len(row) for row in text_rows(encoder, text(inputs, "de"), "de", BLOCKS)]
     assert lengths[:-1] == [32] * (len(lengths) - 1)
     assert len(lengths) > 2
@@ -130,24 +125,22 @@ def test_blocks_are_clamped_to_the_positions_and_limited(
 
 
 def test_in_a_mixed_row_only_the_tokens_of_the_language_move_and_what_is_above_reads_them(
-    encoder: TransformerEncoder, inputs: MethodInputs
-) -> None:
+    encoder, inputs
+):
     batch = encoder.collate(
         encoder.pieces([["haus", "rot"]], "de", [["house", "red", "old"]], "en")
     )
     plain, aligned = encoder.hidden(batch), align(encoder, inputs, layers="2")
     found = aligned.hidden(batch)
-    (shift,) = (t.steps[0].shift for t in aligned.transforms if t.lang == "de")  # type: ignore[union-attr]
+    (shift,) = (t.steps[0].shift for t in aligned.transforms if t.lang == "de")
     moved = (found[2] - plain[2])[0]
-    assert torch.allclose(moved[:4], shift.expand(4, -1), atol=1e-5)  # type: ignore[union-attr]
+    assert torch.allclose(moved[:4], shift.expand(4, -1), atol=1e-5)
     assert not moved[4:].any()
     assert torch.equal(found[1], plain[1])
     assert (found[3] - plain[3])[0, 4:].abs().max() > 1e-3
 
 
-def test_each_language_has_its_own_shift_and_the_pivot_one_toward_each(
-    encoder: TransformerEncoder, inputs: MethodInputs
-) -> None:
+def test_each_language_has_its_own_shift_and_the_pivot_one_toward_each(encoder, inputs):
     to_pivot = align(encoder, inputs)
     assert [(t.lang, t.sort, t.layer, t.toward) for t in to_pivot.transforms] == [
         ("de", "inside", 3, None),
@@ -156,12 +149,10 @@ def test_each_language_has_its_own_shift_and_the_pivot_one_toward_each(
     to_other = align(encoder, inputs, direction="to-other")
     assert [(t.lang, t.toward) for t in to_other.transforms] == [("en", "de"), ("en", "fr")]
     for one, other in zip(to_pivot.transforms, to_other.transforms, strict=True):
-        assert torch.equal(one.steps[0].shift, -other.steps[0].shift)  # type: ignore[union-attr]
+        assert torch.equal(one.steps[0].shift, -other.steps[0].shift)
 
 
-def test_training_a_task_leaves_the_means_of_the_layer_as_they_were(
-    encoder: TransformerEncoder, inputs: MethodInputs
-) -> None:
+def test_training_a_task_leaves_the_means_of_the_layer_as_they_were(encoder, inputs):
     aligned = align(encoder, inputs, layers="2")
     assert aligned.inside_depth() == 2
     classifier = SentenceClassifier(aligned, 2, dropout=0.0, max_length=32, seed=0)
@@ -169,7 +160,7 @@ def test_training_a_task_leaves_the_means_of_the_layer_as_they_were(
     optimizer = torch.optim.SGD([p for p in classifier.parameters() if p.requires_grad], lr=0.5)
     for _ in range(3):
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(classifier(rows), torch.tensor([0, 1])).backward()  # type: ignore[no-untyped-call]
+        torch.nn.functional.cross_entropy(classifier(rows), torch.tensor([0, 1])).backward()
         optimizer.step()
     for layer, stays in ((1, True), (2, True), (3, False)):
         before, after = (
@@ -180,20 +171,18 @@ def test_training_a_task_leaves_the_means_of_the_layer_as_they_were(
 
 
 @pytest.mark.parametrize("layers", ["2-3", "0", "-1", "all", ""])
-def test_all_but_one_layer_above_the_embeddings_is_refused(layers: str) -> None:
+def test_all_but_one_layer_above_the_embeddings_is_refused(layers):
     with pytest.raises(ValueError, match="after one block"):
         MeanShift.Params(layers=layers)
 
 
-def test_text_without_words_is_an_error_that_names_the_language(
-    encoder: TransformerEncoder, inputs: MethodInputs, tmp_path: Path
-) -> None:
+def test_text_without_words_is_an_error_that_names_the_language(encoder, inputs, tmp_path):
     empty = replace(inputs, text={**inputs.text, "fr": write_text(tmp_path / "empty", [[], []])})
     with pytest.raises(RaxalignError, match="text of fr has no word"):
         align(encoder, empty)
 
 
-def test_the_size_of_blocks_is_idle_where_sentences_are_the_rows() -> None:
+def test_the_size_of_blocks_is_idle_where_sentences_are_the_rows():
     for rows, idle in (("sentences", True), ("blocks", False)):
         one, other = (
             MeanShift(MeanShift.Params.model_validate({"rows": rows, "block_size": size}))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.methods.objectives.moco import (
+from raxalign.methods.objectives.ppa import (
     EMPTY,
     Moco,
     MocoOptions,
@@ -36,7 +36,7 @@ def keys(first: int, n: int) -> tuple[torch.Tensor, torch.Tensor]:
     return numbers[:, None].float().expand(n, 3), 10 * numbers
 
 
-def test_the_loss_is_that_of_the_formula_by_hand() -> None:
+def test_the_loss_is_that_of_the_formula_by_hand():
     query = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
     positive = torch.tensor([[0.8, 0.6], [0.0, 1.0]], dtype=torch.float64)
     queue = torch.tensor([[0.0, 1.0], [-1.0, 0.0], [0.6, -0.8]], dtype=torch.float64)
@@ -54,7 +54,7 @@ def test_the_loss_is_that_of_the_formula_by_hand() -> None:
     assert losses.tolist() == pytest.approx(by_hand, abs=1e-12)
 
 
-def test_the_slow_copy_goes_a_share_of_the_way() -> None:
+def test_the_slow_copy_goes_a_share_of_the_way():
     slow, fast = (
         [torch.tensor([1.0, 2.0], dtype=torch.float64)],
         [torch.tensor([3.0, -2.0], dtype=torch.float64)],
@@ -64,7 +64,7 @@ def test_the_slow_copy_goes_a_share_of_the_way() -> None:
     assert fast[0].tolist() == [3.0, -2.0]
 
 
-def test_the_copies_follow_encoder_and_head_and_have_no_gradients(tmp_path: Path) -> None:
+def test_the_copies_follow_encoder_and_head_and_have_no_gradients(tmp_path):
     contrast = moco(tmp_path)
     before = {name: p.clone() for name, p in contrast.named_parameters()}
     with torch.no_grad():
@@ -82,9 +82,7 @@ def test_the_copies_follow_encoder_and_head_and_have_no_gradients(tmp_path: Path
         assert not parameter.requires_grad
 
 
-def test_keys_stand_in_their_order_and_push_out_the_oldest_also_across_the_end(
-    tmp_path: Path,
-) -> None:
+def test_keys_stand_in_their_order_and_push_out_the_oldest_also_across_the_end(tmp_path):
     contrast = moco(tmp_path, queue_size=7)
     for first in (1, 4, 7):
         contrast.enqueue(*keys(first, 3))
@@ -97,7 +95,7 @@ def test_keys_stand_in_their_order_and_push_out_the_oldest_also_across_the_end(
     assert contrast.queue_KD[int(contrast.count - 1) % 7, 0] == 28
 
 
-def test_a_queue_that_starts_empty_is_ready_when_it_is_full(tmp_path: Path) -> None:
+def test_a_queue_that_starts_empty_is_ready_when_it_is_full(tmp_path):
     contrast = moco(tmp_path, queue_size=4, queue_start="full")
     contrast.enqueue(*keys(1, 3))
     assert not contrast.is_ready()
@@ -105,14 +103,14 @@ def test_a_queue_that_starts_empty_is_ready_when_it_is_full(tmp_path: Path) -> N
     assert contrast.is_ready()
 
 
-def test_a_random_queue_has_unit_vectors_of_no_sentence(tmp_path: Path) -> None:
+def test_a_random_queue_has_unit_vectors_of_no_sentence(tmp_path):
     contrast = moco(tmp_path)
     assert contrast.is_ready()
     assert torch.allclose(contrast.queue_KD.norm(dim=-1), torch.ones(7), atol=1e-6)
     assert (contrast.pivots_K == EMPTY).all()
 
 
-def test_what_is_compared_is_the_projection_of_the_unit_vector(tmp_path: Path) -> None:
+def test_what_is_compared_is_the_projection_of_the_unit_vector(tmp_path):
     plain, unit = moco(tmp_path, normalize_z=False), moco(tmp_path)
     states = torch.randn(4, 32)
     h = states / states.norm(dim=-1, keepdim=True)
@@ -123,7 +121,7 @@ def test_what_is_compared_is_the_projection_of_the_unit_vector(tmp_path: Path) -
     assert torch.allclose(unit.embed(states), z / z.norm(dim=-1, keepdim=True), atol=1e-6)
 
 
-def test_keys_of_the_rows_own_pivot_sentence_are_no_negatives(tmp_path: Path) -> None:
+def test_keys_of_the_rows_own_pivot_sentence_are_no_negatives(tmp_path):
     contrast = moco(tmp_path, queue_size=3)
     z, pivots = torch.nn.functional.normalize(torch.randn(3, 3), dim=-1), torch.tensor([4, 5, 6])
     contrast.enqueue(z, pivots)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
 from raxalign.methods.base import MethodInputs
@@ -10,7 +8,7 @@ from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder
 
 
-def test_none_is_the_identity(tmp_path: Path) -> None:
+def test_none_is_the_identity(tmp_path):
     encoder = toy_encoder(tmp_path)
     before = encoder.words([["haus", "hund"]], "de", layers=(1, 2), pooling="mean").vectors_NLH
     aligned = NoAlignment(NoAlignment.Params()).align(

@@ -7,7 +7,7 @@ import torch
 from raxalign.methods.objectives.rounding import real_gap
 
 
-def test_a_difference_is_itself_and_rounding_is_nothing() -> None:
+def test_a_difference_is_itself_and_rounding_is_nothing():
     reference = torch.tensor([[1.0, -2.0, 0.5], [4.0, 0.0, 1.0]])
     offset = torch.tensor(
         [[1e-3, 1e-6, -1e-3], [0.0, 4e-5, 6e-5]]
@@ -23,7 +23,7 @@ def test_a_difference_is_itself_and_rounding_is_nothing() -> None:
     assert torch.equal(vectors.grad, (expected != 0).float())
 
 
-def test_in_float64_next_to_nothing_is_rounding() -> None:
+def test_in_float64_next_to_nothing_is_rounding():
     reference = torch.ones(1, 2, dtype=torch.float64)
     assert (
         real_gap(reference + 1e-12, reference).tolist()
@@ -31,7 +31,7 @@ def test_in_float64_next_to_nothing_is_rounding() -> None:
     )
 
 
-def test_what_is_no_number_stays_so() -> None:
+def test_what_is_no_number_stays_so():
     gap = real_gap(torch.tensor([[torch.nan, 1.0]]), torch.tensor([[1.0, 1.0]]))
     assert torch.isnan(gap[0, 0])
     assert torch.isnan(real_gap(torch.tensor([[2.0]]), torch.tensor([[torch.inf]]) * 0)).all()

@@ -22,7 +22,7 @@ AHEAD = ["code_switching", "finetune", "mlm", "ppa", "tlm"]
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     toy_inputs(tmp_path, languages=("de", "fr"))
     return tmp_path
 
@@ -35,10 +35,9 @@ def weights(kind: str, root: Path, *, lora: Lora | None = None, **where: Any) ->
     return torch.cat([p.detach().flatten() for p in encoder.model.parameters()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", trained())
-def test_weights_are_bit_for_bit_those_of_a_plain_training(
-    kind: str, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_are_bit_for_bit_those_of_a_plain_training(kind, root, monkeypatch):
     threads = []
     prepare = prefetch.Ahead._make
 
@@ -56,7 +55,7 @@ def test_weights_are_bit_for_bit_those_of_a_plain_training(
     assert {there for _, there in threads} == {kind in AHEAD}
 
 
-def test_adapters_in_blocks_that_run_again_are_trained_as_ever(root: Path) -> None:
+def test_adapters_in_blocks_that_run_again_are_trained_as_ever(root):
     pytest.importorskip("peft")
     plain, again = (
         weights("finetune", root, lora=Lora(rank=4, dropout=0.2), checkpointing=way)

@@ -1,20 +1,15 @@
 from __future__ import annotations
 
 from math import exp, log
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.methods.objectives.sentence_margin import Margin, MarginOptions, margin_loss
-from raxalign.methods.rows.typed import read_sentence_rows
-from raxalign.methods.sentence_margin import SentenceMargin
-from raxalign.train.objective import Step
-from raxalign.train.runtime import Runtime
-from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
+from raxalign.methods.rows.linked_words import read_sentence_rows
+from raxalign.methods.sentence_margin import Margin, MarginOptions, SentenceMargin, margin_loss
+from tests.methods.contract import in_micro_batches, train
+from tests.methods.toy import toy_encoder, toy_rows, write_pairs
 
 # Cosines x1·y1 = 1, x1·y2 = 0.6, x2·y1 = 0, x2·y2 = 0.8.
 SRC = torch.tensor([[2.0, 0.0], [0.0, 0.5]], dtype=torch.float64)
@@ -25,7 +20,7 @@ def method(**params: object) -> SentenceMargin:
     return SentenceMargin(SentenceMargin.Params.model_validate(params))
 
 
-def test_the_margin_is_taken_from_the_translation_alone_and_both_directions_are_summed() -> None:
+def test_the_margin_is_taken_from_the_translation_alone_and_both_directions_are_summed():
     def nll(gold: float, other: float) -> float:
         return -log(exp(5 * (gold - 0.3)) / (exp(5 * (gold - 0.3)) + exp(5 * other)))
 
@@ -33,23 +28,16 @@ def test_the_margin_is_taken_from_the_translation_alone_and_both_directions_are_
     assert margin_loss(SRC, TGT, margin=0.3, scale=5).item() == pytest.approx(expected, abs=1e-12)
 
 
-def test_without_a_margin_it_is_the_plain_softmax_and_a_margin_makes_it_harder() -> None:
-    plain = (
-        -torch.log_softmax(7 * torch.tensor([[1.0, 0.6], [0.0, 0.8]], dtype=torch.float64), dim=1)
-        .diagonal()
-        .mean()
-    )
-    plain = (
-        plain
-        - torch.log_softmax(7 * torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64), dim=1)
-        .diagonal()
-        .mean()
+def test_without_a_margin_it_is_the_plain_softmax_and_a_margin_makes_it_harder():
+    cosines = torch.tensor([[1.0, 0.6], [0.0, 0.8]], dtype=torch.float64)
+    plain = -sum(
+        torch.log_softmax(7 * side, dim=1).diagonal().mean() for side in (cosines, cosines.T)
     )
     assert margin_loss(SRC, TGT, margin=0, scale=7).item() == pytest.approx(plain.item(), abs=1e-12)
     assert margin_loss(SRC, TGT, margin=0.2, scale=7) > plain
 
 
-def test_pairs_that_share_a_sentence_are_no_negatives_of_one_another() -> None:
+def test_pairs_that_share_a_sentence_are_no_negatives_of_one_another():
     hidden = torch.ones(2, 2, dtype=torch.bool)
     assert margin_loss(SRC, TGT, margin=0.3, scale=5, hidden_NN=hidden).item() == 0
 
@@ -57,8 +45,8 @@ def test_pairs_that_share_a_sentence_are_no_negatives_of_one_another() -> None:
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("mask", [True, False])
 def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
-    pooling: str, mask: bool, tmp_path: Path
-) -> None:
+    pooling, mask, tmp_path
+):
     encoder = toy_encoder(tmp_path / "encoder")
     encoder.model.double()
     columns, rows = toy_rows(5), [4, 0, 1, 3]
@@ -66,14 +54,14 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
     corpus = read_sentence_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64)
     objective = Margin(
         encoder, corpus, MarginOptions(1, pooling, 0.3, 10.0, mask_same_sentence=mask)
-    )  # type: ignore[arg-type]
+    )
 
     def vector(sentence: list[str]) -> torch.Tensor:
         states = encoder.hidden(encoder.collate(encoder.pieces([sentence], "x")))[1][0].detach()
         found = states[0] if pooling == "cls" else states.mean(0)
         return found / found.norm()
 
-    src, tgt = ([vector(columns[side][row]) for row in rows] for side in ("src", "tgt"))  # type: ignore[arg-type]
+    src, tgt = ([vector(columns[side][row]) for row in rows] for side in ("src", "tgt"))
     expected = 0.0
     for mine, theirs in ((src, tgt), (tgt, src)):
         for i in range(4):
@@ -85,32 +73,19 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
             ]
             expected -= log(gold / (gold + sum(others))) / 4
     for micro in (4, 3, 1):
-        step = Step(0, 0, np.array(rows), micro=micro)
-        objective.begin(step)
-        parts = [
-            objective.loss(step, np.arange(4)[start : start + micro]).item()
-            for start in range(0, 4, micro)
-        ]
-        assert sum(parts) == pytest.approx(expected, rel=1e-9)
+        loss, _ = in_micro_batches(objective, rows, micro)
+        assert loss == pytest.approx(expected, rel=1e-9)
 
 
-def test_training_brings_translations_together(tmp_path: Path) -> None:
-    options = {
-        "learning_rate": 2e-3,
-        "batch_size": 12,
-        "epochs": 15,
-        "dropout": False,
-        "pooling": "cls",
-    }
-    inputs = toy_inputs(tmp_path, languages=("de", "nl"))
-    aligned = method(**options).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())
-    assert isinstance(aligned, AlignedEncoder)
+def test_training_brings_translations_together(tmp_path):
+    options = {"batch_size": 12, "epochs": 15, "dropout": False, "pooling": "cls"}
+    aligned = train("sentence_margin", tmp_path, languages=("de", "nl"), **options)
     assert aligned.weights_changed
     assert aligned.notes["sentences"] == 24 + 19
-    assert aligned.notes["last_loss"] < 0.2 * aligned.notes["first_loss"]  # type: ignore[operator]
+    assert aligned.notes["last_loss"] < 0.2 * aligned.notes["first_loss"]
 
 
-def test_the_released_configuration_is_a_profile_and_epochs_are_idle_under_steps() -> None:
+def test_the_released_configuration_is_a_profile_and_epochs_are_idle_under_steps():
     released = method(profile="released").canonical()
     assert [
         released[name] for name in ("batch_size", "learning_rate", "steps", "margin", "scale")
@@ -122,6 +97,6 @@ def test_the_released_configuration_is_a_profile_and_epochs_are_idle_under_steps
     assert None not in method().canonical().values()
 
 
-def test_a_sentence_has_the_vector_of_one_layer() -> None:
+def test_a_sentence_has_the_vector_of_one_layer():
     with pytest.raises(ValidationError, match="layers '1-2' names several layers; choose one"):
         method(layers="1-2")

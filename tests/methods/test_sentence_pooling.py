@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -28,15 +25,13 @@ STATES = torch.tensor([[1.0], [2.0], [6.0], [0.0], [3.0], [5.0]])
         ("cls", 1, [[1.0], [3.0]]),
     ],
 )
-def test_pieces_are_pooled_within_their_sentences(
-    pooling: Any, trailing: int, expected: list[list[float]]
-) -> None:
+def test_pieces_are_pooled_within_their_sentences(pooling, trailing, expected):
     """The first sentence has the pieces 1, 2 and 6, the second one after a gap 3 and 5."""
     states = States([STATES], np.array([0, 4]), np.array([3, 2]), trailing)
     assert torch.allclose(pool_sentences(states, pooling), torch.tensor(expected))
 
 
-def test_rows_know_how_many_special_pieces_end_them(tmp_path: Path) -> None:
+def test_rows_know_how_many_special_pieces_end_them(tmp_path):
     encoder = toy_encoder(tmp_path)
     side = tokenise(encoder, [[["haus", "sieht"], ["rot"]]], 32)
     states = read_states(encoder, [(side, np.arange(2))], (encoder.n_layers,))
@@ -46,7 +41,7 @@ def test_rows_know_how_many_special_pieces_end_them(tmp_path: Path) -> None:
     assert torch.allclose(pool_sentences(states, "last"), alone, atol=1e-5)
 
 
-def test_the_pooling_of_the_last_layer_is_what_an_encoder_is_read_by_afterwards() -> None:
+def test_the_pooling_of_the_last_layer_is_what_an_encoder_is_read_by_afterwards():
     for options, expected in (
         ({"pooling": "cls"}, "cls"),
         ({}, "mean"),

@@ -23,7 +23,7 @@ def bitext(root: Path, src: list[list[str]], tgt: list[list[str]]) -> MethodInpu
     return MethodInputs(("de",), "en", bitext={"de": folder})
 
 
-def test_the_vector_of_a_sentence_is_the_mean_of_its_words_that_were_read() -> None:
+def test_the_vector_of_a_sentence_is_the_mean_of_its_words_that_were_read():
     table = torch.tensor([[1.0, 2], [3, 6], [8, 0]])
     means, present = sentence_means(
         TableEncoder({"de": table}), [["w0", "?", "w1"], [], ["?"], ["w2"]], "de", (0,), "last"
@@ -35,8 +35,8 @@ def test_the_vector_of_a_sentence_is_the_mean_of_its_words_that_were_read() -> N
 @pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
 @pytest.mark.parametrize("center", [False, True])
 def test_a_planted_rotation_of_words_is_found_from_sentences_in_any_order_of_words(
-    tmp_path: Path, direction: str, center: bool
-) -> None:
+    tmp_path, direction, center
+):
     other = normal(12, 4)
     tables = {"de": other.float(), "en": (other @ rotation(4) + (3 if center else 0)).float()}
     sentences = [[f"w{(i * k) % 12}" for k in range(1, 2 + i % 4)] for i in range(1, 30)]
@@ -50,11 +50,11 @@ def test_a_planted_rotation_of_words_is_found_from_sentences_in_any_order_of_wor
     assert torch.allclose(
         applied(aligned.transforms, moving, tables[moving]), tables[held], atol=1e-5
     )
-    assert 1 < aligned.notes["de"].pop("effective_rank")[0] < 4  # type: ignore[attr-defined]
+    assert 1 < aligned.notes["de"].pop("effective_rank")[0] < 4
     assert aligned.notes == {"de": {"sentences": 29, "dimensions": 4, "rank": [4]}}
 
 
-def test_a_bitext_without_sentences_is_an_error_that_names_the_languages(tmp_path: Path) -> None:
+def test_a_bitext_without_sentences_is_an_error_that_names_the_languages(tmp_path):
     with pytest.raises(RaxalignError, match="no sentence pairs for de-en"):
         SentenceRotation(SentenceRotation.Params()).align(
             TableEncoder({"de": torch.ones(1, 2)}), bitext(tmp_path, [], []), Runtime()

@@ -54,9 +54,7 @@ def drawn(text: SwitchableText, share: float) -> Rows:
 
 
 @pytest.mark.parametrize("kind", ["unigram", "byte-level", "byte-fallback", "wordpiece"])
-def test_sentences_without_changed_words_are_read_as_running_text(
-    kind: str, tmp_path: Path
-) -> None:
+def test_sentences_without_changed_words_are_read_as_running_text(kind, tmp_path):
     rows, tokenizer = drawn(switchable(kind, tmp_path), 0.0), tokenizer_of(kind)
     template = read_template(tokenizer)
     for r, lang in enumerate(("zh", "en")):
@@ -67,7 +65,7 @@ def test_sentences_without_changed_words_are_read_as_running_text(
 
 
 @pytest.mark.parametrize("kind", ["unigram", "byte-level", "byte-fallback"])
-def test_changed_words_have_the_pieces_of_words_within_a_text(kind: str, tmp_path: Path) -> None:
+def test_changed_words_have_the_pieces_of_words_within_a_text(kind, tmp_path):
     rows, tokenizer = drawn(switchable(kind, tmp_path), 1.0), tokenizer_of(kind)
     for r, lang in enumerate(("zh", "en")):
         ids, words, lasts = row(rows, r)
@@ -76,7 +74,7 @@ def test_changed_words_have_the_pieces_of_words_within_a_text(kind: str, tmp_pat
         assert set(words) == {-1, *range(len(TEXT[lang][0]))}
 
 
-def test_a_shared_piece_is_among_those_of_each_of_its_words() -> None:
+def test_a_shared_piece_is_among_those_of_each_of_its_words():
     found = Pieces(np.array([5, 6, 7]), np.array([0, 0, 1]), np.array([0, 1, 2]))
     blank = Pieces(np.array([3, 5]), np.array([-1, 0]), np.array([-1, 0]))
     first, count = word_spans([found, blank], np.array([3, 2]))
@@ -93,6 +91,9 @@ def shared_sentences(max_length: int) -> Sentences:
         np.array([4, 7]),
         np.array([3, 2]),
         np.array([0, 1]),
+        np.array([0, 3]),
+        np.array([0, 1, 2, 0, 1]),
+        np.array([2, 2, 1, 1, 1]),
         ("de", "en"),
         max_length,
         (0, 1),
@@ -102,7 +103,7 @@ def shared_sentences(max_length: int) -> Sentences:
     )
 
 
-def test_links_of_words_join_the_pieces_that_they_share() -> None:
+def test_links_of_words_join_the_pieces_that_they_share():
     links = Links(np.array([0, 2]), np.array([1, 2]), np.array([0, 1]))
     whole = expand(shared_sentences(16), np.array([[0, 1]]), links)
     assert list(zip(whole.src.tolist(), whole.tgt.tolist(), strict=True)) == [
@@ -112,7 +113,7 @@ def test_links_of_words_join_the_pieces_that_they_share() -> None:
     ]
 
 
-def test_a_word_that_loses_a_shared_piece_has_no_links() -> None:
+def test_a_word_that_loses_a_shared_piece_has_no_links():
     links = Links(np.array([0, 3]), np.array([0, 1, 2]), np.array([0, 0, 1]))
     kept = expand(shared_sentences(7), np.array([[0, 1]]), links)
     assert list(zip(kept.src.tolist(), kept.tgt.tolist(), strict=True)) == [(1, 4), (2, 4)]

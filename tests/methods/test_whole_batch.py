@@ -70,7 +70,7 @@ def run(objective: Toy, step: Step) -> tuple[float, list[torch.Tensor]]:
 
 
 @pytest.fixture
-def objective() -> Toy:
+def objective():
     toy = Toy()
     toy.module.eval()
     return toy
@@ -78,9 +78,7 @@ def objective() -> Toy:
 
 @pytest.mark.parametrize("micro", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("regularised", [True, False])
-def test_micro_batches_give_the_loss_and_the_gradients_of_the_whole(
-    micro: int, regularised: bool
-) -> None:
+def test_micro_batches_give_the_loss_and_the_gradients_of_the_whole(micro, regularised):
     objective = Toy(regularised=regularised)
     objective.module.eval()
     whole, gradients = run(objective, Step(3, 0, ROWS, micro=6))
@@ -90,7 +88,7 @@ def test_micro_batches_give_the_loss_and_the_gradients_of_the_whole(
         assert torch.allclose(left, right, rtol=1e-12, atol=1e-14)
 
 
-def test_rows_that_are_no_micro_batchs_own_do_matter(objective: Toy) -> None:
+def test_rows_that_are_no_micro_batchs_own_do_matter(objective):
     """Contrast within micro-batches alone is something else: the equality above is not for
     nothing.
     """
@@ -99,7 +97,7 @@ def test_rows_that_are_no_micro_batchs_own_do_matter(objective: Toy) -> None:
     assert abs(alone / 2 - whole) > 1e-2
 
 
-def test_dropout_is_the_same_in_both_passes(objective: Toy) -> None:
+def test_dropout_is_the_same_in_both_passes(objective):
     objective.module.train()
     step = Step(3, 0, ROWS, seed=1, micro=2)
     objective.begin(step)
@@ -107,7 +105,7 @@ def test_dropout_is_the_same_in_both_passes(objective: Toy) -> None:
     gathered = objective._begun[1].clone()
     seen: list[torch.Tensor] = []
     plain = objective.vectors
-    objective.vectors = lambda rows: seen.append(plain(rows)) or seen[-1]  # type: ignore[method-assign,func-returns-value]
+    objective.vectors = lambda rows: seen.append(plain(rows)) or seen[-1]
     for start in (0, 2, 4):
         torch.manual_seed(start)  # whatever state the generator is in
         objective.loss(step, np.arange(6)[start : start + 2])
@@ -116,7 +114,7 @@ def test_dropout_is_the_same_in_both_passes(objective: Toy) -> None:
     assert not torch.allclose(plain(ROWS), gathered)
 
 
-def test_dropout_differs_from_step_to_step_and_from_seed_to_seed(objective: Toy) -> None:
+def test_dropout_differs_from_step_to_step_and_from_seed_to_seed(objective):
     objective.module.train()
     gathered = []
     for step in (
@@ -131,9 +129,7 @@ def test_dropout_differs_from_step_to_step_and_from_seed_to_seed(objective: Toy)
     assert not any(torch.equal(gathered[i], gathered[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
 
 
-def test_a_batch_in_which_memory_ran_out_is_begun_anew_with_smaller_micro_batches(
-    objective: Toy,
-) -> None:
+def test_a_batch_in_which_memory_ran_out_is_begun_anew_with_smaller_micro_batches(objective):
     whole, gradients = run(objective, Step(3, 0, ROWS, micro=6))
     objective.begin(Step(3, 0, ROWS, micro=4))
     parts, same = run(objective, Step(3, 0, ROWS, micro=2))
@@ -160,7 +156,7 @@ def train_as_one_of_three(rank: int, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_three_workers_train_as_one_does_even_where_one_of_them_has_no_row(tmp_path: Path) -> None:
+def test_three_workers_train_as_one_does_even_where_one_of_them_has_no_row(tmp_path):
     losses, weights = trained(0, 1)
     run_workers(train_as_one_of_three, 3, tmp_path)
     for rank in range(3):
@@ -169,7 +165,7 @@ def test_three_workers_train_as_one_does_even_where_one_of_them_has_no_row(tmp_p
         assert torch.allclose(weights, other_weights, atol=1e-5)
 
 
-def test_a_step_of_one_row_is_told_from_none() -> None:
+def test_a_step_of_one_row_is_told_from_none():
     objective = Toy(regularised=False)
     objective.module.eval()
     step = replace(Step(0, 0, ROWS[:2], micro=1), rows=np.array([1, 0]))  # row 1 has no items

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
 from raxalign.methods.znorm import Znorm
@@ -9,7 +7,7 @@ from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, applied, normal, planted_inputs
 
 
-def test_each_coordinate_has_mean_zero_and_deviation_one(tmp_path: Path) -> None:
+def test_each_coordinate_has_mean_zero_and_deviation_one(tmp_path):
     scales = torch.tensor([0.01, 1, 30, 1])
     tables = {
         "de": normal(50, 4, dtype=torch.float32) * scales + 3,
@@ -24,9 +22,7 @@ def test_each_coordinate_has_mean_zero_and_deviation_one(tmp_path: Path) -> None
         assert (moved.std(0, correction=0) - 1).abs().max() < 1e-4
 
 
-def test_the_values_are_those_computed_by_hand_and_a_constant_coordinate_is_only_shifted(
-    tmp_path: Path,
-) -> None:
+def test_the_values_are_those_computed_by_hand_and_a_constant_coordinate_is_only_shifted(tmp_path):
     tables = {"de": torch.tensor([[1.0, 7], [5, 7]]), "en": torch.tensor([[0.0, 0], [0, 8]])}
     found = Znorm(Znorm.Params()).align(
         TableEncoder(tables), planted_inputs(tmp_path, 2), Runtime()

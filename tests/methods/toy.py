@@ -58,9 +58,7 @@ def _state(folder: Path) -> tuple[object, ...]:
 
 
 @cache
-def _toy(
-    options: frozenset[tuple[str, int]],
-) -> tuple[TemporaryDirectory[str], TransformerEncoder]:
+def _toy(options: frozenset[tuple[str, int]]) -> tuple[TemporaryDirectory[str], TransformerEncoder]:
     """The files of the tiny BERT and the encoder as it is read from them, once per process: opening
     files takes ten times as long as a copy.
     """

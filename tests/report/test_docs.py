@@ -1,11 +1,13 @@
-"""The pages made from the catalogue are up to date, and the grids that the pages show are right."""
+"""Pages made from the catalogue, the grids that pages show, the page on the papers, and BibTeX."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +16,16 @@ from raxalign.config._corpora import CorpusSettings
 from raxalign.config._plugins import PairsSettings
 from raxalign.config._validate import key_names
 from raxalign.config.grid import KEYS, load
+from raxalign.config.published import PublishedTable, names, read
 from raxalign.config.run import RunConfig
 from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
+from raxalign.plan.load import open_grid
 from raxalign.report.catalogue import as_markdown, describe
+from raxalign.report.paper.references import cited, entries, references
 from raxalign.report.terminal.overview import overview
+from raxalign.version import VERSION
+from tests.grids import write_grid
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -149,3 +156,112 @@ def test_every_task_names_a_paper_and_the_table_has_it() -> None:
     lines = {line[0]: line[1:] for line in overview("tasks", catalog("tasks")).lines}
     assert lines["ner"][-1] == "Kulshreshtha et al. 2020; Hu et al. 2020; Ma & Hovy 2016"
     assert all(line[-1] for line in lines.values())
+
+
+PAGE = ROOT / "docs" / "explanation" / "papers.md"
+CODE = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One row of the page: a table or figure of a paper."""
+
+    name: str
+    grids: tuple[str, ...]
+    sections: tuple[str, ...]
+    told: str
+
+
+def items(short: str) -> dict[str, Item]:
+    """The rows under the heading of a paper."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"\n## {short}\n")[2]
+    found = {}
+    for line in text.partition("\n## ")[0].splitlines():
+        if line.startswith("|"):
+            name, _, grid, section, told = (cell.strip() for cell in line.strip("|").split("|"))
+            found[name] = Item(name, tuple(CODE.findall(grid)), tuple(CODE.findall(section)), told)
+    return {name: item for name, item in found.items() if re.fullmatch(r"[TFA][.]?\d+", name)}
+
+
+def measured(table: PublishedTable) -> bool:
+    return any(
+        table.rule(row, column) is not None
+        for row in table.rows
+        for column in table.columns
+        if column not in table.means
+    )
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_published_table_is_named_and_what_is_measured_has_a_grid_of_its_paper(
+    name: str,
+) -> None:
+    paper = read(name)
+    there = items(paper.short)
+    for label, table in paper.tables.items():
+        item = there[table.source.replace("Table ", "T")]
+        assert "published" in item.sections, f"{label}: the section that shows it"
+        if measured(table):
+            assert item.grids, f"{label} has rules, so that some grid measures it"
+        for grid in item.grids:
+            assert name in load(ROOT / grid).published, f"{grid} does not name {name}"
+
+
+@pytest.mark.parametrize("name", names())
+def test_grids_and_sections_on_the_page_exist_and_what_has_none_says_why(name: str) -> None:
+    for item in items(read(name).short).values():
+        assert all((ROOT / grid).is_file() for grid in item.grids), item.name
+        assert {*item.sections} <= {*catalog("sections")}, item.name
+        assert item.grids or item.told, f"{item.name}: the page does not say why"
+
+
+def test_every_paper_s_grid_is_on_the_page() -> None:
+    named = {
+        grid for name in names() for item in items(read(name).short).values() for grid in item.grids
+    }
+    papers = {f"grids/{path.name}" for path in (ROOT / "grids").glob("*20[0-9][0-9]*.yaml")}
+    assert named == papers
+
+
+DECLARED = {
+    paper.rpartition(" ")[2]
+    for folder in FOLDERS
+    for plugin in catalog(folder).values()
+    for paper in getattr(plugin, "papers", ())
+}
+
+
+def keys(text: str) -> list[str]:
+    return re.findall(r"^@\w+\{(.*),$", text, re.MULTILINE)
+
+
+def test_every_paper_that_a_plug_in_or_a_published_table_names_has_an_entry_and_no_other() -> None:
+    assert set(entries()) == DECLARED | set(names()) | {"holm1979"}
+    for kind, method in catalog("methods").items():
+        assert method.papers or kind == "none"
+
+
+def test_every_entry_is_complete() -> None:
+    for key, entry in entries().items():
+        for field in ("author", "title", "year"):
+            assert re.search(rf"^  {field} = {{.+}},$", entry, re.MULTILINE), (key, field)
+        assert re.search(r"^  (doi|url) = {\S+},$", entry, re.MULTILINE), key
+        assert re.search(r"^  (booktitle|journal|note) = ", entry, re.MULTILINE), key
+        assert entry.count("{") == entry.count("}")
+        assert entry.isascii(), "plain BibTeX reads no other letters"
+
+
+def test_a_grid_cites_what_it_uses_under_its_options(tmp_path: Path) -> None:
+    parts: dict[str, Any] = {"methods": ("none: {}", "rotation: {}"), "tasks": ("retrieval: {}",)}
+    opened = open_grid(write_grid(tmp_path, **parts), storage=str(tmp_path / "storage"))
+    text = references(opened.plan, ["weam2021", "a_table_of_mine.yaml"])
+    assert {"cao2020", "wang2019", "conneau2018csls", "weam2021", "holm1979"} < set(keys(text))
+    assert not {"wu2020", "conneau2018xnli"} & set(keys(text))
+    assert keys(text)[0] == "raxalign"
+    papers = ("@misc{mine, title = {A=B c}}", "data=hub pan2017")
+    assert list(cited(papers, {"data": {"path": "github/x"}})) == [papers[0]]
+    assert list(cited(papers, {"data": "hub"})) == [papers[0], "pan2017"]
+
+
+def test_the_citation_of_raxalign_has_its_version() -> None:
+    assert f"version: {VERSION}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")

@@ -8,7 +8,6 @@ import pytest
 from raxalign.running import Sentence
 from raxalign.tasks.classification import examples
 from raxalign.tasks.classification.examples import Example, Examples, ExampleTable, training_parts
-from raxalign.tasks.transfer import lists
 from raxalign.tasks.transfer.lists import chained, compacted
 from tests.methods.toy import toy_encoder
 
@@ -26,13 +25,12 @@ def encoder(tmp_path_factory):
 @pytest.fixture(params=["in memory", "in a file"])
 def place(request, monkeypatch):
     if request.param == "in a file":
-        monkeypatch.setattr(lists, "_IN_MEMORY", 100)
         monkeypatch.setattr(examples, "_BATCH", 8)
         monkeypatch.setattr(examples, "_IN_MEMORY", 2)
     return request.param
 
 
-def test_compact_rows_are_the_rows(encoder, place):
+def test_compact_rows_are_the_rows(encoder):
     texts = [Sentence.of_text(row.first) for row in ROWS]
     others = [Sentence.of_text(row.second) for row in ROWS]
     rows = encoder.pieces(texts, "de", pairs=others, pair_lang="en")

@@ -318,27 +318,29 @@ def tuning(files, encoder, given=GIVEN, **params):
 
 
 def units_of(made):
-    """The windows of each unit."""
-    return [[made.batches.windows[i] for i in unit] for unit in made.batches.members]
+    """The rows of each unit, with the places of their answers."""
+    entries, gold = made.batches.entries, made.batches.gold.tolist()
+    units = np.split(made.batches.members, made.batches.offsets[1:-1])
+    return [[(entries[i], gold[i]) for i in unit] for unit in units]
 
 
 def test_each_question_is_mixed_with_the_pivot_both_ways_window_by_window(files, encoder):
     words = encoder.tokenizer.convert_ids_to_tokens
     made = units_of(tuning(files, encoder, code_switching="sentence"))
-    units = [[(w.row.languages, w.target != (0, 0)) for w in unit] for unit in made]
-    n_long = sum(unit[0].row.languages == ("en", "en") for unit in made) - 1
+    units = [[(row.languages, target != [0, 0]) for row, target in unit] for unit in made]
+    n_long = sum(unit[0][0].languages == ("en", "en") for unit in made) - 1
     assert n_long >= 2  # the pivot's long context has several windows
     german = made[1 + n_long :]
     assert units[0] == [(("en", "en"), True)]
-    assert [w.row.languages for w in german[0]] == [("de", "en"), ("en", "de")]
-    assert all([w.row.languages for w in unit] == [("de", "en")] for unit in german[1:n_long])
-    assert [words(w.row.ids.tolist()) for w in german[-1]] == [
+    assert [row.languages for row, _ in german[0]] == [("de", "en"), ("en", "de")]
+    assert all([row.languages for row, _ in unit] == [("de", "en")] for unit in german[1:n_long])
+    assert [words(row.ids.tolist()) for row, _ in german[-1]] == [
         ["[CLS]", "wer", "[SEP]", "here", "w1", "w2", "[SEP]"],
         ["[CLS]", "who", "[SEP]", "w6", "hier", "w7", "[SEP]"],
     ]
     assert len(german) == n_long + 1
     plain = units_of(tuning(files, encoder))
-    assert [unit[0].row.languages for unit in plain[-2:]] == [("de", "de")] * 2
+    assert [unit[0][0].languages for unit in plain[-2:]] == [("de", "de")] * 2
     assert all(len(unit) == 1 for unit in plain)
 
 
@@ -361,12 +363,8 @@ def test_micro_batches_sum_to_the_loss_of_the_batch(files, encoder):
             sum(float(made.loss(step, np.array([k]))) for k in range(3)), abs=1e-5
         )
         windows = [*units[last], *units[0], *units[1]]
-        by_hand = (
-            span_loss(
-                made.model([w.row for w in windows]), torch.tensor([w.target for w in windows])
-            )
-            / 4
-        )
+        rows, targets = zip(*windows, strict=True)
+        by_hand = span_loss(made.model(rows), torch.tensor(targets)) / 4
     assert whole == pytest.approx(float(by_hand), abs=1e-5)
 
 

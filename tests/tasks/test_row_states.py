@@ -15,7 +15,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification.examples import Example, Examples
-from raxalign.tasks.classification.head import ExampleBatches
+from raxalign.tasks.classification.model import SentenceClassifier
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.spans.rows import Answer, Question, Questions
@@ -23,7 +23,13 @@ from raxalign.tasks.spans.windows import WindowSizes, make_windows
 from raxalign.tasks.tagging.head import SentenceBatches
 from raxalign.tasks.transfer import row_states as module
 from raxalign.tasks.transfer.head import Given
-from raxalign.tasks.transfer.row_states import RowStates, lay_out, shares_rows, states_of
+from raxalign.tasks.transfer.row_states import (
+    RowStates,
+    lay_out,
+    padded_places,
+    shares_rows,
+    states_of,
+)
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.objective import Step
@@ -120,8 +126,8 @@ TASKS: list[Callable[..., Tuning]] = [classifying, tagging, answering]
 def predicted(tuning):
     """What a model predicts for its training rows, as arrays."""
     model, batches = tuning.model, tuning.batches
-    if isinstance(batches, ExampleBatches):
-        return [model.probabilities(batches.pieces).numpy()]
+    if isinstance(model, SentenceClassifier):
+        return [model.probabilities(batches.entries).numpy()]
     if isinstance(batches, SentenceBatches):
         return model.predict(batches.placed)
     sizes = WindowSizes(64, 128, 30)
@@ -204,8 +210,9 @@ def test_the_states_are_those_of_each_row_alone_with_its_own_languages(encoder):
 
 
 def test_rows_without_pieces_in_common_have_their_places_by_row():
-    states = RowStates(torch.arange(12.0).reshape(6, 2), np.array([4, 0]), np.array([1, 3]))
-    places, there = states.padded()
+    starts, lengths = np.array([4, 0]), np.array([1, 3])
+    states = RowStates(torch.arange(12.0).reshape(6, 2), starts, lengths)
+    places, there = padded_places(starts, lengths)
     assert there.tolist() == [[True, False, False], [True, True, True]]
     assert places.tolist() == [[4, 4, 4], [0, 1, 2]]
     assert states.at(np.array([4, 2])).tolist() == [[8, 9], [4, 5]]

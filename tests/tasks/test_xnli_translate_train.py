@@ -14,7 +14,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification.examples import Example, Examples, training_parts
-from raxalign.tasks.classification.head import ExampleBatches
+from raxalign.tasks.classification.head import example_batches
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.objective import Step
@@ -187,7 +187,7 @@ def test_micro_batches_of_mixed_units_sum_to_the_loss_of_the_batch(encoder, file
     turned = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=torch.ones(32)),)),))
     parts = mixed(de=of("de", (1, 0, "a"), (2, 2, "b")))
     model = head.new_model(turned, Xnli.labels, 0)
-    tuning = Tuning(model, ExampleBatches(model, parts))
+    tuning = Tuning(model, example_batches(model, parts))
     tuning.module.eval()
     step = Step(0, 0, np.array([3, 0, 2]))
     tuning.begin(step)
@@ -196,12 +196,12 @@ def test_micro_batches_of_mixed_units_sum_to_the_loss_of_the_batch(encoder, file
         sum(float(tuning.loss(step, np.array([k])).detach()) for k in range(3)), abs=1e-6
     )
     logits = tuning.model(
-        [tuning.batches.pieces[i] for i in (3, 5, 0, 2, 4)]
+        [tuning.batches.entries[i] for i in (3, 5, 0, 2, 4)]
     ).detach()  # by hand: units 3, 0 and 2
     assert float(whole) == pytest.approx(
         float(torch.nn.functional.cross_entropy(logits, torch.tensor([2, 2, 0, 0, 0]))), abs=1e-6
     )
-    assert [tuning.batches.pieces[i].languages for i in (0, 3, 5)] == [
+    assert [tuning.batches.entries[i].languages for i in (0, 3, 5)] == [
         ("en", "en"),
         ("de", "en"),
         ("en", "de"),

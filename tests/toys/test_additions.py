@@ -12,7 +12,7 @@ import hashlib
 import importlib
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ def digests() -> Mapping[Path, str]:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def ran(tmp_path_factory):
     """The grid of the page, after which the package is what it was."""
     before = digests()
     found = run_page(write_page(tmp_path_factory.mktemp("page")))
@@ -103,14 +103,14 @@ def stages(ran: Ran, kind: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_an_addition_is_one_file_that_stands_alone(name: str, tmp_path: Path) -> None:
+def test_an_addition_is_one_file_that_stands_alone(name, tmp_path):
     file = open_file(write_page(tmp_path, only=f"{name}.py"))
     assert (file.name, file.folder) == (name, KINDS[name])
     assert catalog(file.folder)[file.kind].__module__.startswith("raxalign_outside.")
     assert name not in catalog(file.folder)
 
 
-def test_every_folder_of_plug_ins_has_an_example() -> None:
+def test_every_folder_of_plug_ins_has_an_example():
     assert set(KINDS.values()) == set(FOLDERS)
     assert {f"{name}.py" for name in KINDS} <= set(blocks())
 
@@ -135,9 +135,7 @@ UNSOUND = {
 
 
 @pytest.mark.parametrize("name", UNSOUND)
-def test_what_is_not_a_number_or_has_other_shapes_names_the_addition_and_its_file(
-    name: str, tmp_path: Path
-) -> None:
+def test_what_is_not_a_number_or_has_other_shapes_names_the_addition_and_its_file(name, tmp_path):
     grid, (before, after, message) = write_page(tmp_path), UNSOUND[name]
     text = (tmp_path / name).read_text(encoding="utf-8")
     assert before in text
@@ -146,11 +144,11 @@ def test_what_is_not_a_number_or_has_other_shapes_names_the_addition_and_its_fil
         run_page(grid)
 
 
-def test_a_method_changes_the_results_by_what_it_does(ran: Ran) -> None:
+def test_a_method_changes_the_results_by_what_it_does(ran):
     assert ran.values("distance") == pytest.approx({None: 1.0, 0.5: 0.5, 1.0: 0.0})
 
 
-def test_a_corpus_gives_the_sentences_of_the_word_pairs(ran: Ran) -> None:
+def test_a_corpus_gives_the_sentences_of_the_word_pairs(ran):
     count = 0
     for stage in stages(ran, "pairs"):
         for pair in datasets.load_from_disk(str(ran.workshop.ensure(stage.key) / "data")):
@@ -161,27 +159,27 @@ def test_a_corpus_gives_the_sentences_of_the_word_pairs(ran: Ran) -> None:
     assert count == 20 + 8  # training and test
 
 
-def test_a_word_aligner_gives_the_links(ran: Ran) -> None:
+def test_a_word_aligner_gives_the_links(ran):
     for stage in stages(ran, "pairs"):
         for pair in datasets.load_from_disk(str(ran.workshop.ensure(stage.key) / "data")):
             assert (pair["src_links"], pair["tgt_links"]) == ([0, 1], [1, 0])
 
 
-def test_an_encoder_gives_the_vectors_that_everything_is_measured_on(ran: Ran) -> None:
+def test_an_encoder_gives_the_vectors_that_everything_is_measured_on(ran):
     (stage,) = stages(ran, "encoder")
     words = ran.workshop.encoder(stage.key).words([["a0", "B1"]], "de", layers=(0,), pooling="mean")
     assert words.vectors_NLH[:, 0].tolist() == [[0.0, 0.0], [1.0, 1.0]]
     assert {row["encoder"] for row in ran.found} == {"shapes"}
 
 
-def test_a_task_keeps_a_row_of_predictions_per_example(ran: Ran) -> None:
+def test_a_task_keeps_a_row_of_predictions_per_example(ran):
     trial = next(trial for trial in ran.opened.plan.trials if trial.method == "none")
     table = ran.workshop.ledger.predictions(trial.evaluations["gap"])
     assert table is not None
     assert table["distance"].to_pylist() == [1.0] * 16  # two links in each of 8 sentences
 
 
-def test_a_metric_is_in_results_and_comparisons_and_in_no_key(ran: Ran, tmp_path: Path) -> None:
+def test_a_metric_is_in_results_and_comparisons_and_in_no_key(ran, tmp_path):
     assert ran.values("close") == {None: 0.0, 0.5: 1.0, 1.0: 1.0}
     plan, ledger = ran.opened.plan, ran.workshop.ledger
     (compared,) = [
@@ -198,7 +196,7 @@ def test_a_metric_is_in_results_and_comparisons_and_in_no_key(ran: Ran, tmp_path
     assert open_grid(file).plan.stages == plan.stages
 
 
-def test_a_distance_is_shown_as_it_is_and_the_smaller_one_is_better(ran: Ran) -> None:
+def test_a_distance_is_shown_as_it_is_and_the_smaller_one_is_better(ran):
     plan, ledger = ran.opened.plan, ran.workshop.ledger
     shown = tables_text(blocks_of(ran.found, plan))
     assert re.search(r"gap: distance \(test\), lower is better\n.*\n─+\nnone +1\.000\n", shown)
@@ -221,8 +219,8 @@ def test_a_distance_is_shown_as_it_is_and_the_smaller_one_is_better(ran: Ran) ->
     ],
 )
 def test_a_value_that_its_declaration_excludes_is_refused_when_it_is_evaluated(
-    declared: str, message: str, tmp_path: Path
-) -> None:
+    declared, message, tmp_path
+):
     grid = write_page(tmp_path)
     text = (tmp_path / "gap.py").read_text(encoding="utf-8")
     text = text.replace('unit="number"', declared).replace(".norm())", ".norm()) * 1.4")
@@ -232,13 +230,13 @@ def test_a_value_that_its_declaration_excludes_is_refused_when_it_is_evaluated(
         run_page(grid)
 
 
-def test_a_report_section_stands_under_its_heading(ran: Ran) -> None:
+def test_a_report_section_stands_under_its_heading(ran):
     page = (ran.report / "report.html").read_text(encoding="utf-8")
     assert "<h2>Closest words</h2>" in page
     assert "The smallest distance" in page
 
 
-def test_a_published_figure_stands_beside_the_measured_one(ran: Ran) -> None:
+def test_a_published_figure_stands_beside_the_measured_one(ran):
     with (ran.report / "published.csv").open(encoding="utf-8") as file:
         (record,) = csv.DictReader(file)
     assert record["publication"] == "my_paper"
@@ -249,7 +247,7 @@ def test_a_published_figure_stands_beside_the_measured_one(ran: Ran) -> None:
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def installed(tmp_path, monkeypatch):
     """The plug-ins of the page as a package that a user has installed."""
     package, info = tmp_path / "my_package", tmp_path / "my_package-1.0.dist-info"
     package.mkdir()
@@ -274,9 +272,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         del sys.modules[module]
 
 
-def test_a_package_that_is_installed_adds_all_kinds_by_entry_points(
-    installed: Path, tmp_path: Path, ran: Ran
-) -> None:
+def test_a_package_that_is_installed_adds_all_kinds_by_entry_points(installed, tmp_path, ran):
     for name, folder in KINDS.items():
         assert catalog(folder)[name].__module__ == f"my_package.{name}"
         assert catalog(folder).kind(name) == name

@@ -7,16 +7,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from raxalign.analysis.cells import Cell
-from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import Compared, comparisons
-from raxalign.plan.values.dev_values import dev_mean
-from raxalign.plan.values.results import read_records, rows
+from raxalign.plan.values.comparisons import comparisons
+from raxalign.plan.values.results import dev_mean, read_records, rows
 from raxalign.plan.values.retention import Keeping, dev_score
 from raxalign.report.answer import answer, leader
 from raxalign.report.cells.choice import representatives
@@ -29,7 +26,6 @@ from raxalign.report.sections.transfer import _front
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks
 from raxalign.single.model_card import scores_of
-from raxalign.store.ledger import Ledger
 from tests.report.material import part
 from tests.toys.lower import lower_grid
 
@@ -37,18 +33,18 @@ MAIN, OTHER = ("ranks", "mean_rank", "test"), ("ranks", "orphans", "test")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
+def made(tmp_path_factory):
     return lower_grid(tmp_path_factory.mktemp("lower"))
 
 
 @pytest.fixture(scope="module")
-def results(made: tuple[Opened, Ledger]) -> Results:
+def results(made):
     opened, ledger = made
     return Results.of(rows(opened.plan, ledger), opened.plan)
 
 
 @pytest.fixture(scope="module")
-def compared(made: tuple[Opened, Ledger], results: Results) -> list[Compared]:
+def compared(made, results):
     return comparisons(results.cells, made[0].plan, made[1])
 
 
@@ -61,9 +57,7 @@ def cell_of(results: Results, method: str, weight: float | None = None) -> Cell:
 
 
 @pytest.mark.parametrize("entry", [MAIN, OTHER])
-def test_the_smaller_value_is_called_better(
-    results: Results, compared: list[Compared], entry: tuple[str, str, str]
-) -> None:
+def test_the_smaller_value_is_called_better(results, compared, entry):
     by_method = {
         (found.cell.method, found.cell.params.get("lambda")): found
         for found in compared
@@ -76,9 +70,7 @@ def test_the_smaller_value_is_called_better(
     assert (worse.difference > 0, worse.verdict) == (True, "worse")
 
 
-def test_the_comparisons_of_a_terminal_say_so(
-    made: tuple[Opened, Ledger], compared: list[Compared]
-) -> None:
+def test_the_comparisons_of_a_terminal_say_so(made, compared):
     text = as_text(compared, made[0].plan)
     assert "ranks: mean_rank (test), lower is better, against none" in text
     assert "ranks: orphans (test), %, lower is better, against none" in text
@@ -87,9 +79,7 @@ def test_the_comparisons_of_a_terminal_say_so(
     assert line.endswith("better")
 
 
-def test_the_answer_is_about_the_smallest_value_on_dev(
-    results: Results, compared: list[Compared]
-) -> None:
+def test_the_answer_is_about_the_smallest_value_on_dev(results, compared):
     best, how = leader(results, compared, MAIN)
     assert (best.method, how) == ("rotation", "the best of 4 on dev")
     said = answer(compared, results)
@@ -98,7 +88,7 @@ def test_the_answer_is_about_the_smallest_value_on_dev(
     assert "points" not in said.partition(";")[0]
 
 
-def test_without_dev_the_answer_is_about_the_largest_gain(compared: list[Compared]) -> None:
+def test_without_dev_the_answer_is_about_the_largest_gain(compared):
     def tested(cell: Cell) -> Cell:
         values = {name: value for name, value in cell.values.items() if name[3] == "test"}
         return replace(cell, values=values)
@@ -111,9 +101,7 @@ def test_without_dev_the_answer_is_about_the_largest_gain(compared: list[Compare
     assert "on test itself" in how
 
 
-def test_figures_and_tables_take_the_point_with_the_smallest_value_on_dev(
-    results: Results,
-) -> None:
+def test_figures_and_tables_take_the_point_with_the_smallest_value_on_dev(results):
     shown = {cell.method: cell for cell in representatives(results, "ranks", "mean_rank")}
     assert shown["finetune"].params["lambda"] == 1.0
     (table,) = part("chosen_on_dev", results, Judge()).tables
@@ -124,7 +112,7 @@ def test_figures_and_tables_take_the_point_with_the_smallest_value_on_dev(
     assert "Lower values are better." in table.caption
 
 
-def test_run_keep_best_keeps_the_run_with_the_smallest_value(made: tuple[Opened, Ledger]) -> None:
+def test_run_keep_best_keeps_the_run_with_the_smallest_value(made):
     opened, ledger = made
     plan, records = opened.plan, read_records(opened.plan, ledger)
     of_cell = [trial for trial in plan.trials if trial.params.get("lambda") == 1.0]
@@ -147,7 +135,7 @@ def test_run_keep_best_keeps_the_run_with_the_smallest_value(made: tuple[Opened,
     assert {trial.aligned for trial in of_cell if trial is not best} <= gone
 
 
-def test_progress_says_the_mean_rank_as_it_is(made: tuple[Opened, Ledger]) -> None:
+def test_progress_says_the_mean_rank_as_it_is(made):
     opened, ledger = made
     trial = opened.plan.trials[0]
     found = dev_mean(opened.plan, trial, read_records(opened.plan, ledger))
@@ -159,9 +147,7 @@ def test_progress_says_the_mean_rank_as_it_is(made: tuple[Opened, Ledger]) -> No
     )
 
 
-def test_the_report_marks_the_smaller_values(
-    made: tuple[Opened, Ledger], results: Results, tmp_path: Path
-) -> None:
+def test_the_report_marks_the_smaller_values(made, results, tmp_path):
     opened, ledger = made
     write_report(rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=())
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -181,13 +167,13 @@ def test_the_report_marks_the_smaller_values(
     }
 
 
-def test_a_front_is_of_the_smaller_values() -> None:
+def test_a_front_is_of_the_smaller_values():
     points = [Points(name, [x], [y]) for name, x, y in (("a", 1, 3), ("b", 2, 1), ("c", 3, 4))]
     assert list(_front(points, -1)) == [(1, 3, 2, 1)]
     assert list(_front(points, 1)) == []
 
 
-def test_the_model_card_says_better_of_the_smaller_value(made: tuple[Opened, Ledger]) -> None:
+def test_the_model_card_says_better_of_the_smaller_value(made):
     opened, ledger = made
     trial = next(trial for trial in opened.plan.trials if trial.method == "rotation")
     found = {score.lang: score for score in scores_of(opened.plan, ledger, trial)}
@@ -196,9 +182,7 @@ def test_the_model_card_says_better_of_the_smaller_value(made: tuple[Opened, Led
     assert found["avg"].lower
 
 
-def test_results_whose_plug_in_is_not_here_are_neutral_and_say_so(
-    made: tuple[Opened, Ledger],
-) -> None:
+def test_results_whose_plug_in_is_not_here_are_neutral_and_say_so(made):
     opened, ledger = made
     text = opened.plan.to_json().replace("ranks@", "gone@")
     keys = {stage.key for stage in opened.plan.stages.values() if stage.kind == "evaluation"}

@@ -13,14 +13,14 @@ from raxalign.encoders.models.freezing import Freeze
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams, losses
+from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams
 from raxalign.train.chance import NEW_WEIGHTS, mix
 from raxalign.train.options import Epochs, LearningRate, Steps, Warmup
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.methods.objectives.word_contrast import ContrastOptions
-    from raxalign.methods.rows.typed import WordRows
+    from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions
+    from raxalign.methods.rows.linked_words import WordRows
     from raxalign.train.runtime import Runtime
 
 _PAPER: Mapping[str, Any] = {
@@ -72,14 +72,13 @@ _LAYERS = (
 )
 
 
-class ContrastMethod(TrainedMethod):
+class ContrastMethod(TrainedMethod["WordRows"]):
     """Trains the encoder by a contrast of linked words; `strong` is what the two methods differ
     in.
     """
 
     profiles = _PROFILES
     strong: ClassVar[bool]
-    name: ClassVar[str]
 
     class Params(TrainedParams):
         """`freeze: {blocks: lower, embeddings: false}` holds blocks and trains the embeddings, as
@@ -147,45 +146,37 @@ class ContrastMethod(TrainedMethod):
         idle = {"projector_size": alone, "projector_bias": bias}
         return {name: value for name, value in resolved.items() if not idle.get(name)}
 
-    def train(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
-    ) -> Mapping[str, object]:
-        """Train, with a projector that is left behind; notes count sentences, word pairs and those
-        that are spelt the same.
-        """
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> WordRows:
+        """Return the word pairs of all languages."""
+        from raxalign.methods.rows.linked_words import read_word_rows
+
+        return read_word_rows(
+            encoder,
+            [folders[lang] for lang in inputs.languages],
+            self.resolved()["max_length"],
+            drop_identical=self.params.identical_pairs == "drop",
+        )
+
+    def objective(self, encoder: TransformerEncoder, rows: WordRows, runtime: Runtime) -> Contrast:
+        """Return the contrast, with a projector that is left behind."""
         import torch
 
-        from raxalign.methods.objectives.all_words import WordContrast
-        from raxalign.methods.objectives.word_contrast import Contrast
-        from raxalign.methods.rows.typed import read_word_rows
+        from raxalign.methods.objectives.word_contrast import Contrast, WordContrast
 
-        resolved, every_word = self.resolved(), self.params.negatives == "all"
-        options = self._options(resolved, encoder.n_layers)
-
-        def read(pairs: Mapping[str, Path]) -> WordRows:
-            return read_word_rows(
-                encoder,
-                [pairs[lang] for lang in inputs.languages],
-                resolved["max_length"],
-                drop_identical=self.params.identical_pairs == "drop",
-                all_types=every_word and options.mask_same_type,
-            )
-
-        def dev() -> tuple[Contrast, int]:
-            held_out = read(inputs.dev)
-            return objective.on(held_out), len(held_out)
-
-        corpus = read(inputs.pairs)
+        kind = WordContrast if self.params.negatives == "all" else Contrast
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(mix(runtime.seed, NEW_WEIGHTS))
-            objective = (WordContrast if every_word else Contrast)(encoder, corpus, options)
-            fitted = self.fit(objective, len(corpus), runtime, self.name, dev)
-        counts = {
-            "sentences": len(corpus),
-            "pairs": len(corpus.link_src),
-            "identical_pairs_dropped": corpus.dropped,
+            return kind(encoder, rows, self._options(self.resolved(), encoder.n_layers))
+
+    def counts(self, inputs: MethodInputs, rows: WordRows) -> dict[str, object]:  # noqa: ARG002
+        """Return the number of sentences, of word pairs, and of those that are spelt the same."""
+        return {
+            "sentences": len(rows),
+            "pairs": len(rows.link_src),
+            "identical_pairs_dropped": rows.dropped,
         }
-        return {**counts, **losses(fitted)}
 
     def _options(self, resolved: Mapping[str, Any], n_layers: int) -> ContrastOptions:
         from raxalign.methods.objectives.word_contrast import ContrastOptions

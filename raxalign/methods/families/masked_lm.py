@@ -9,15 +9,16 @@ Formula: mean over the masked places m of the global batch of -log p(x_m | the r
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Generic, Self
 
 from pydantic import Field
 
 from raxalign.encoders.training.masking import MaskedWords, Masks
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import TrainedMethod, TrainedParams, losses
+from raxalign.methods.families.trained import RowsT, TrainedMethod, TrainedParams
 from raxalign.methods.rows.sentences import Rows
 from raxalign.methods.rows.states import lay_out_rows
 from raxalign.train.objective import Step
@@ -29,26 +30,30 @@ if TYPE_CHECKING:
     from raxalign.train.runtime import Runtime
 
 
-class MaskedLM(MaskedWords[Rows]):
-    """Predicts the masked pieces of the rows that `rows_of(step)` makes, row r of them from
-    ``step.rows[r]``.
+class MaskedLM(MaskedWords[Rows], Generic[RowsT]):
+    """Predicts the masked pieces of the batches that `batch_of(rows, step)` makes, row r of them
+    from ``step.rows[r]``.
     """
 
     def __init__(
-        self, encoder: TransformerEncoder, rows_of: Callable[[Step], Rows], mask_share: float
+        self,
+        encoder: TransformerEncoder,
+        rows: RowsT,
+        batch_of: Callable[[RowsT, Step], Rows],
+        mask_share: float,
     ) -> None:
         super().__init__(encoder, mask_share)
-        self.rows_of = rows_of
+        self.rows, self.batch_of = rows, batch_of
 
-    def on(self, rows_of: Callable[[Step], Rows]) -> Self:
+    def on(self, rows: RowsT) -> Self:
         """Return the same objective over other rows; it shares the module."""
         other = copy.copy(self)
-        other.rows_of = rows_of
+        other.rows = rows
         return other
 
     def batch(self, step: Step) -> Rows:
         """Return the rows of the global batch."""
-        return self.rows_of(step)
+        return self.batch_of(self.rows, step)
 
     def lay_out(self, rows: Rows, masks: Masks) -> Packed:
         """Return some rows as the encoder reads them."""
@@ -69,35 +74,24 @@ class MaskedLMParams(TrainedParams):
     max_length: int = Field(128, ge=8, description=wording.ROW_LENGTH)
 
 
-@dataclass(frozen=True)
-class MaskedText:
-    """What is masked: `rows_of(step)` makes the rows of a global batch out of `n_rows` rows."""
-
-    rows_of: Callable[[Step], Rows]
-    n_rows: int
-
-
-class MaskedLMMethod(TrainedMethod):
+class MaskedLMMethod(TrainedMethod[RowsT]):
     """Trains by masked language modelling alone."""
 
     params: MaskedLMParams
 
-    def train_on(
+    def objective(
         self,
         encoder: TransformerEncoder,
-        text: MaskedText,
-        runtime: Runtime,
-        name: str,
-        dev: Callable[[], MaskedText],
-    ) -> dict[str, object]:
-        """Train the encoder in place; returns notes: the number of rows, and `losses`. `dev` reads
-        the text of the dev part.
-        """
-        objective = MaskedLM(encoder, text.rows_of, self.params.mask_share)
+        rows: RowsT,
+        runtime: Runtime,  # noqa: ARG002
+    ) -> MaskedLM[RowsT]:
+        """Return the prediction of masked pieces."""
+        return MaskedLM(encoder, rows, self.batch_of, self.params.mask_share)
 
-        def on_dev() -> tuple[MaskedLM, int]:
-            held_out = dev()
-            return objective.on(held_out.rows_of), held_out.n_rows
+    @abstractmethod
+    def batch_of(self, rows: RowsT, step: Step) -> Rows:
+        """Return the rows of a global batch."""
 
-        fitted = self.fit(objective, text.n_rows, runtime, name, on_dev)
-        return {"rows": text.n_rows, **losses(fitted)}
+    def counts(self, inputs: MethodInputs, rows: RowsT) -> dict[str, object]:
+        """Return the number of rows."""
+        return {**super().counts(inputs, rows), "rows": self.n_rows(rows)}

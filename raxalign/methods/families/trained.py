@@ -5,8 +5,9 @@ frame around the training.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sized
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.sentence_config import SentencePooling
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.objective import Objective
     from raxalign.train.runtime import Runtime
 
 Profiles = Mapping[str, Mapping[str, Any]]
@@ -53,11 +53,17 @@ class TrainedParams(Method.Params, LoopOptions):
     select_every: Annotated[int, LATER] = Field(0, ge=0, description=_SELECT_EVERY)
 
 
-class TrainedMethod(Method):
-    """Changes the weights of a transformer. Subclasses define how in `train`; with `profiles` their
+RowsT = TypeVar("RowsT", bound=Sized)
+
+
+class TrainedMethod(Method, Generic[RowsT]):
+    """Changes the weights of a transformer. Subclasses say what is trained on (`read`), what is
+    minimised over it (`objective`), and what the notes count (`counts`). With `profiles` their
     params have a `profile`, one of those names.
     """
 
+    name: ClassVar[str]
+    """The training in curves, messages and checkpoints."""
     profiles: ClassVar[Profiles] = {}
 
     params: TrainedParams
@@ -158,39 +164,66 @@ class TrainedMethod(Method):
         """
         return None
 
-    @abstractmethod
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
     ) -> Mapping[str, object]:
-        """Train the encoder in place; returns notes: counts, and `losses` of the training."""
-
-    def fit(
-        self,
-        objective: Objective,
-        n_rows: int,
-        runtime: Runtime,
-        name: str,
-        dev: Callable[[], tuple[Objective, int]],
-    ) -> Fitted:
-        """Train by an objective with the options of the loop.
-
-        Args:
-            objective: What is minimised; its module is trained in place.
-            n_rows: The number of its rows.
-            runtime: Where the training runs.
-            name: The training in curves, messages and checkpoints.
-            dev: Reads the dev part: the objective over its rows (`Objective` over the same module),
-                and their number. It is called where `selection` asks for it.
-
-        Returns:
-            What the training did.
+        """Train the encoder in place; return notes: counts, and `losses` of the training.
 
         Raises:
+            DataError: The data has nothing to train on.
             RaxalignError: `selection: dev` would have the last step alone to choose from.
         """
-        settings = self.settings(shuffle=self.shuffles())
-        keep = self._selection(objective, n_rows, runtime, name, dev) if self.selects() else None
-        return fit(objective, n_rows, settings, runtime, name=name, keep=keep)
+        needs = self.needs()
+        folders = inputs.pairs if needs.links else inputs.bitext if needs.bitext else inputs.text
+        rows = self.read(encoder, inputs, folders)
+        objective, n_rows = self.objective(encoder, rows, runtime), self.n_rows(rows)
+        settings, keep = self.settings(shuffle=self.shuffles()), None
+        if self.selects():
+            total = settings.total(n_rows)
+            keep = self._selection(encoder, inputs, objective, total, runtime.seed)
+        fitted = fit(objective, n_rows, settings, runtime, name=self.name, keep=keep)
+        return self.notes(inputs, rows, objective, fitted)
+
+    @abstractmethod
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> RowsT:
+        """Return the rows that are trained on.
+
+        Args:
+            encoder: The encoder whose tokenizer makes the pieces.
+            inputs: The inputs of the method.
+            folders: Language -> folder: those of the inputs that `needs` asks for, or of the dev
+                part.
+        """
+
+    def read_dev(self, encoder: TransformerEncoder, inputs: MethodInputs) -> RowsT:
+        """Return the rows of the dev part."""
+        return self.read(encoder, inputs, inputs.dev)
+
+    @abstractmethod
+    def objective(self, encoder: TransformerEncoder, rows: RowsT, runtime: Runtime) -> Any:
+        """Return what is minimised over the rows, an `Objective`. Its method `on` returns the same
+        over other rows, with the same module.
+        """
+
+    def n_rows(self, rows: RowsT) -> int:
+        """Return the number of rows that an epoch has."""
+        return len(rows)
+
+    def counts(self, inputs: MethodInputs, rows: RowsT) -> dict[str, object]:  # noqa: ARG002
+        """Return what the notes say of the rows."""
+        return {}
+
+    def notes(
+        self,
+        inputs: MethodInputs,
+        rows: RowsT,
+        objective: Any,  # noqa: ARG002
+        fitted: Fitted,
+    ) -> dict[str, object]:
+        """Return the notes on a training: what was counted, and its `losses`."""
+        return {**self.counts(inputs, rows), **losses(fitted)}
 
     def shuffles(self) -> bool:
         """Return whether rows are trained on in random order."""
@@ -198,23 +231,23 @@ class TrainedMethod(Method):
 
     def _selection(
         self,
-        objective: Objective,
-        n_rows: int,
-        runtime: Runtime,
-        name: str,
-        dev: Callable[[], tuple[Objective, int]],
+        encoder: TransformerEncoder,
+        inputs: MethodInputs,
+        objective: Any,
+        total: int,
+        seed: int,
     ) -> KeepBest:
-        """The weights of the lowest loss on the dev part."""
-        settings, start = self.settings(), objective.comparable_from
-        total = settings.total(n_rows)
+        """Return what keeps the weights of the lowest loss on the dev part, in `total` steps."""
+        start = objective.comparable_from
         if start >= total:
             raise RaxalignError(
-                f"{name}: losses can be compared from step {start} on, and the training has {total}"
-                " steps, so `selection: dev` has nothing to choose from. Train longer, or leave"
-                " `selection` out"
+                f"{self.name}: losses can be compared from step {start} on, and the training has"
+                f" {total} steps, so `selection: dev` has nothing to choose from. Train longer, or"
+                " leave `selection` out"
             )
-        watched, n_dev = dev()
-        loss = DevLoss(watched, n_dev, settings.batch_size, runtime.seed)
+        rows = self.read_dev(encoder, inputs)
+        batch_size = self.settings().batch_size
+        loss = DevLoss(objective.on(rows), self.n_rows(rows), batch_size, seed)
         return KeepBest(
             lambda _: loss.measure(),
             self.params.select_every or None,

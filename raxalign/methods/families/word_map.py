@@ -1,7 +1,5 @@
-"""What the methods that map word pairs onto each other share: where the pairs come from, and which
+"""What the methods that map pairs onto each other share: where the pairs come from, and which
 language moves.
-
-The rows of a bitext or word-pair dataset whose sentences have few enough pieces.
 
 Anchors: the mean vector of a word over all its occurrences in a corpus (Schuster et al. 2019;
 Kulshreshtha et al. 2020).
@@ -9,7 +7,8 @@ Kulshreshtha et al. 2020).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,18 +19,19 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.text.sentences import read_sentences
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.vectors import Layers, Pooling
+from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.statistics.pair_moments import linked_vectors, sentences_in
+from raxalign.methods.statistics.moments import linked_vectors, sentences_in
 from raxalign.pairing.schema import read_pairs
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from raxalign.encoders.models.aligned import Affine, Transform, Unit
+    from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
+    from raxalign.train.runtime import Runtime
 else:
     np = lazy.load("numpy")
     torch = lazy.load("torch")
@@ -80,11 +80,6 @@ class Anchors:
     means_VLH: torch.Tensor
     counts_V: torch.Tensor
 
-    def count(self, word: str) -> int:
-        """Return how often a word (in any case) occurred."""
-        place = self.words.get(word.lower())
-        return 0 if place is None else int(self.counts_V[place])
-
 
 def collect_anchors(
     encoder: Encoder,
@@ -125,6 +120,10 @@ def collect_anchors(
 
 
 Direction = Literal["to-pivot", "to-other"]
+Pairs = Iterator[tuple["torch.Tensor", "torch.Tensor"]]
+"""Vectors of pairs, blocks of (P, L, H) for either side."""
+Fitting = Callable[[str], tuple[list["Transform"], dict[str, object]]]
+"""Language -> the readouts that move toward each other, and what they rest on, for the notes."""
 _SUPERVISION = (
     "Which word pairs are mapped onto each other: linked words of the bitext (`parallel`), or the"
     " entries of a dictionary (`dictionary`)."
@@ -139,12 +138,66 @@ _DICTIONARY = (
 )
 
 
-class WordPairParams(Method.Params):
-    """The options of a map over word pairs."""
+class MapParams(Method.Params):
+    """The options of a map of one language's vectors onto the other's."""
 
     layers: Layers = Field("last", description=wording.LAYERS_MAPPED)
     pooling: Pooling = Field("last", description=wording.WORD_POOLING)
     direction: Direction = Field("to-pivot", description=wording.DIRECTION)
+
+
+class MapMethod(Method):
+    """Maps the vectors of one language onto those of the other when they are read, by a map that is
+    fitted on pairs.
+    """
+
+    accepts = frozenset({"transformer", "static"})
+
+    params: MapParams
+
+    def effect(self) -> Effect:
+        """Readouts; of the pivot, one for each language, where that is what moves."""
+        return Effect(pivot=self.params.direction == "to-other")
+
+    def acts(self, n_layers: int) -> Acts:
+        """Readouts of `layers`."""
+        return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+        """Return the encoder with maps for each language and layer. Raises `RaxalignError` where a
+        language has no pairs.
+        """
+        from raxalign.encoders.models.aligned import AlignedEncoder
+
+        fit = self.fitting(encoder, inputs, parse_layers(self.params.layers, encoder.n_layers))
+        found = {lang: fit(lang) for lang in inputs.languages}
+        transforms = tuple(transform for part, _ in found.values() for transform in part)
+        return AlignedEncoder(
+            encoder, transforms, notes={lang: facts for lang, (_, facts) in found.items()}
+        )
+
+    @abstractmethod
+    def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
+        """Return what fits the readouts of one language, and says what they rest on."""
+
+    def moved_first(self, pairs: Pairs) -> Pairs:
+        """Yield pairs of the other language and the pivot with the side first that moves."""
+        for source, target in pairs:
+            yield (source, target) if self.params.direction == "to-pivot" else (target, source)
+
+    def readouts(
+        self, lang: str, pivot: str, layers: tuple[int, ...], steps: Iterable[Affine]
+    ) -> list[Transform]:
+        """Return the readouts of the language that moves, one per layer."""
+        return [
+            moving_readout(self.params.direction, lang, pivot, layer, (step,))
+            for layer, step in zip(layers, steps, strict=True)
+        ]
+
+
+class WordPairParams(MapParams):
+    """The options of a map over word pairs."""
+
     supervision: Literal["parallel", "dictionary"] = Field("parallel", description=_SUPERVISION)
     dictionary: DataPath | None = Field(None, description=_DICTIONARY)
     swap: Annotated[bool, LATER] = Field(False, description=wording.SWAP)
@@ -156,7 +209,6 @@ class WordPairParams(Method.Params):
             " are left out."
         ),
     )
-
     max_pieces: Annotated[int, LATER] = Field(0, ge=0, description=_MAX_PIECES)
 
     @model_validator(mode="after")
@@ -188,27 +240,54 @@ class WordPairParams(Method.Params):
         return {"dictionary": LocalFile(expand_path(self.dictionary, lang=lang, pivot=pivot))}
 
 
+class WordMapMethod(MapMethod):
+    """Maps by word pairs: linked words of the bitext, or the entries of a dictionary."""
+
+    params: WordPairParams
+
+    def needs(self) -> Needs:
+        """Word pairs; with a dictionary the bitext in which its words occur."""
+        return self.params.needs()
+
+    def canonical(self) -> dict[str, Any]:
+        """Return the params without what only a dictionary makes use of."""
+        given = self.params.identity()
+        return {name: value for name, value in given.items() if name not in self.params.idle()}
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """Return the dictionary, where it is read."""
+        return self.params.sources(lang, pivot)
+
+
+def no_pairs(method: str, lang: str, pivot: str) -> str:
+    """Return what is said where a language has no word pairs."""
+    return (
+        f"{method}: there are no word pairs for {lang}-{pivot}; look at its corpus, its links or"
+        " its dictionary"
+    )
+
+
 def supervised_pairs(
     params: WordPairParams,
     encoder: Encoder,
     inputs: MethodInputs,
     lang: str,
     layers: tuple[int, ...],
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Vectors of the pairs of one language, blocks of (P, L, H) for it and for the pivot: linked
-    words, or anchors of a dictionary's entries whose words both occur `min_count` times.
+) -> Pairs:
+    """Yield vectors of the pairs of one language and the pivot: linked words, or anchors of a
+    dictionary's entries whose words both occur `min_count` times.
     """
     langs = (lang, inputs.pivot)
     if params.supervision == "parallel":
         rows = short_rows(read_pairs(inputs.pairs[lang]), encoder, langs, params.max_pieces)
         yield from linked_vectors(encoder, rows, *langs, layers, params.pooling)
         return
-    import torch
+    from raxalign.corpora.readers.dictionary import found_entries
+    from raxalign.corpora.text.dataset import read_table, vocabulary
 
-    from raxalign.corpora.text.dataset import read_table
-
-    entries = dictionary_entries(params, inputs, lang)
-    refuse_exchanged_sides(params, inputs, lang)
+    entries, path = dictionary_entries(params, inputs, lang), inputs.files["dictionary"][lang]
+    words = vocabulary(inputs.bitext[lang], "src"), vocabulary(inputs.bitext[lang], "tgt")
+    found_entries(path, entries, words, langs=langs, swap=params.swap)  # in this order of sides
     rows = short_rows(read_table(inputs.bitext[lang]), encoder, langs, params.max_pieces)
     src, tgt = (
         collect_anchors(
@@ -237,18 +316,6 @@ def dictionary_entries(
 
     entries = read_dictionary(inputs.files["dictionary"][lang], swap=params.swap)
     return list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in entries))
-
-
-def refuse_exchanged_sides(params: WordPairParams, inputs: MethodInputs, lang: str) -> None:
-    """Raise `DataError` where the dictionary's sides are clearly the other way round."""
-    from raxalign.corpora.readers.dictionary import found_entries
-    from raxalign.corpora.text.dataset import vocabulary
-
-    words = (vocabulary(inputs.bitext[lang], "src"), vocabulary(inputs.bitext[lang], "tgt"))
-    path, langs = inputs.files["dictionary"][lang], (lang, inputs.pivot)
-    found_entries(
-        path, dictionary_entries(params, inputs, lang), words, langs=langs, swap=params.swap
-    )
 
 
 def coverage(

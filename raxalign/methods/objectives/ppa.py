@@ -1,10 +1,8 @@
-"""The objective of `ppa` (Pan et al. 2021, §3): momentum contrast on [CLS], and masked words of
-both sentences predicted together.
+"""The objective of `ppa` (Pan et al. 2021, §3): momentum contrast on [CLS] (He et al. 2020), and
+masked words of both sentences predicted together.
 
 Formula: L = L_MoCo + L_TLM. L_MoCo = mean over sentence pairs of -log(e^(q·k/τ) / (e^(q·k/τ) +
 Σ_queue e^(q·k'/τ))); L_TLM = mean over masked pieces m of -log p(x_m | both sentences with masks).
-
-Numbers of sentences by their pieces, so that equal sentences are known.
 """
 
 from __future__ import annotations
@@ -12,25 +10,25 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import nn
+from torch.nn import functional
 
 from raxalign.arrays import offsets_of
 from raxalign.encoders.models.packing import Packed, can_pack
 from raxalign.encoders.training.masking import (
+    Masked,
     MaskRule,
-    Masks,
     chance_of,
     choose_masks,
     masked_lm_loss,
 )
-from raxalign.methods.objectives.moco import Moco, MocoOptions
-from raxalign.methods.rows.sentences import Rows, Sentences, joint_rows, single_rows
+from raxalign.methods.rows.sentences import Bitexts, Rows, Sentences, joint_rows, single_rows
 from raxalign.methods.rows.states import last_states, lay_out_rows
-from raxalign.methods.rows.tokenised import Bitexts
 from raxalign.train.chance import MASKING, MIXING, NEW_WEIGHTS, mix
 from raxalign.train.devices import on_device
 from raxalign.train.group import add_up
@@ -39,62 +37,142 @@ from raxalign.train.objective import HostSided, Step
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
+EMPTY = -1
+"""The pivot sentence of a queue's place that no key has filled yet."""
 
-_CHUNK = 65_536  # sentences that are compared at once
-_SALTS = (0, 0x5851F42D4C957F2D)
+QueueStart = Literal["random", "full"]
 
 
-def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
-    """Return a number for each of some sentences, int64: the same for sentences of the same
-    pieces, in the order in which they first occur.
-
-    Sentences are compared by their lengths and two hashes of 64 bits each.
+def contrast_logits(
+    query_BD: torch.Tensor,
+    positive_BD: torch.Tensor,
+    queue_KD: torch.Tensor,
+    same_BK: torch.Tensor,
+    temperature: float,
+) -> torch.Tensor:
+    """Return (B, 1 + K) similarities over the temperature: the positive at index 0, then the queue;
+    a key where `same_BK` is not a negative (-inf).
     """
-    marks_N3 = np.concatenate(
-        [
-            np.zeros((0, 3), np.uint64),
-            *(
-                _marks(sentences, chosen[start : start + _CHUNK])
-                for start in range(0, len(chosen), _CHUNK)
-            ),
-        ]
-    )
-    order = np.lexsort(marks_N3.T)
-    differs = (np.diff(marks_N3[order], axis=0) != 0).any(axis=1)
-    group = np.concatenate([np.zeros(min(1, len(order)), np.int64), np.cumsum(differs)])
-    first = np.full(int(group.max(initial=-1)) + 1, len(order))
-    np.minimum.at(first, group, order)
-    ranks, numbers = np.empty_like(first), np.empty(len(order), np.int64)
-    ranks[np.argsort(first)] = np.arange(len(first))
-    numbers[order] = ranks[group]
-    return numbers
+    positive_B1 = (query_BD * positive_BD).sum(dim=-1, keepdim=True)
+    negative_BK = (query_BD @ queue_KD.T).masked_fill(same_BK, -torch.inf)
+    return torch.cat([positive_B1, negative_BK], dim=1) / temperature
 
 
-def _marks(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
-    """The length and two hashes of the pieces of each sentence, uint64 (N, 3): sums over pieces of
-    a number that depends on the piece and on its place.
+def info_nce(
+    query_BD: torch.Tensor,
+    positive_BD: torch.Tensor,
+    queue_KD: torch.Tensor,
+    same_BK: torch.Tensor,
+    temperature: float,
+) -> torch.Tensor:
+    """Return (B,) losses -log(e^(q·k+/τ) / (e^(q·k+/τ) + Σ_k e^(q·k/τ))), the sum over the queue
+    without the keys where `same_BK`.
+
+    The denominator holds the positive, as in He et al. (2020, Eq. 1), where Pan et al. (2021) write
+    a sum over the queue alone.
     """
-    lengths = sentences.lengths_S[chosen]
-    offsets = offsets_of(lengths)
-    places = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    pieces = sentences.ids[places + np.repeat(sentences.starts_S[chosen], lengths)]
-    codes = (places.astype(np.uint64) << np.uint64(32)) + pieces.astype(np.uint64)
-    sums = [
-        np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mixed(codes + np.uint64(salt)))])
-        for salt in _SALTS
-    ]
-    return np.stack(
-        [lengths.astype(np.uint64), *(part[offsets[1:]] - part[offsets[:-1]] for part in sums)],
-        axis=1,
-    )
+    logits = contrast_logits(query_BD, positive_BD, queue_KD, same_BK, temperature)
+    return torch.logsumexp(logits, dim=1) - logits[:, 0]
 
 
-def _mixed(codes: np.ndarray) -> np.ndarray:
-    """Numbers whose bits all depend on all bits of the codes (the finaliser of SplitMix64)."""
-    mixed = codes * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+def move_average(
+    slow: Sequence[torch.Tensor], fast: Sequence[torch.Tensor], momentum: float
+) -> None:
+    """Set `slow` to momentum * slow + (1 - momentum) * fast, in place."""
+    torch._foreach_lerp_(list(slow), list(fast), 1.0 - momentum)
+
+
+@dataclass(frozen=True)
+class MocoOptions:
+    """The names are those of the params of `ppa`; `out` is the width of what is compared."""
+
+    queue_size: int
+    momentum: float
+    temperature: float
+    normalize_z: bool
+    queue_start: QueueStart
+    out: int = 300
+
+
+class Moco(nn.Module):
+    """All that a momentum contrast changes: the encoder and its head, their slow copies (without
+    gradients), and the queue.
+
+    `queue_KD` are keys, `pivots_K` the numbers of the pivot sentences that they belong to, `count`
+    how many keys were ever put in: the next one goes to place ``count % K``.
+    """
+
+    queue_KD: torch.Tensor
+    pivots_K: torch.Tensor
+    count: torch.Tensor
+
+    def __init__(self, model: Any, hidden: int, options: MocoOptions, seed: int) -> None:
+        super().__init__()
+        self.options = options
+        self.query = model
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.head = nn.Sequential(
+                nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, options.out)
+            )
+            queue_KD = functional.normalize(torch.randn(options.queue_size, options.out), dim=-1)
+        device = next(model.parameters()).device
+        self.key = copy.deepcopy(model.base_model).requires_grad_(requires_grad=False)
+        self.key_head = copy.deepcopy(self.head).requires_grad_(requires_grad=False)
+        self.register_buffer("queue_KD", queue_KD)
+        self.register_buffer("pivots_K", torch.full((options.queue_size,), EMPTY))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self._counted: int | None = None
+        self.to(device)
+
+    def embed(self, states_BH: torch.Tensor, *, slow: bool = False) -> torch.Tensor:
+        """Return the vectors z (B, D) of last-layer first pieces: W2 ReLU(W1 h) of the unit vector
+        h (Pan et al. 2021, §3), of unit length on demand.
+        """
+        head = self.key_head if slow else self.head
+        z_BD: torch.Tensor = head(functional.normalize(states_BH, dim=-1))
+        return functional.normalize(z_BD, dim=-1) if self.options.normalize_z else z_BD
+
+    def losses(
+        self, query_BD: torch.Tensor, positive_BD: torch.Tensor, pivots_B: torch.Tensor
+    ) -> torch.Tensor:
+        """Return (B,) losses against the queue; keys of the row's own pivot sentence are not
+        negatives.
+        """
+        same_BK = pivots_B[:, None] == self.pivots_K[None, :]
+        return info_nce(query_BD, positive_BD, self.queue_KD, same_BK, self.options.temperature)
+
+    def is_ready(self) -> bool:
+        """Return whether the queue may be contrasted with."""
+        return self.options.queue_start == "random" or self._put() >= self.options.queue_size
+
+    def _put(self) -> int:
+        """`count`, which the device is asked for once, at the first step: what a checkpoint had is
+        back by then.
+        """
+        if self._counted is None:
+            self._counted = int(self.count)
+        return self._counted
+
+    @torch.no_grad()
+    def enqueue(self, keys_BD: torch.Tensor, pivots_B: torch.Tensor) -> None:
+        """Put keys in for the oldest ones, in their order; of more keys than there are places the
+        last ones stay.
+        """
+        size, before = self.options.queue_size, self._put()
+        start, after = before + max(len(keys_BD) - size, 0), before + len(keys_BD)
+        places = torch.arange(start, after, device=keys_BD.device) % size
+        self.queue_KD[places] = keys_BD[-size:].to(self.queue_KD.dtype)
+        self.pivots_K[places] = pivots_B[-size:]
+        self.count += len(keys_BD)
+        self._counted = after
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """The copies go a step towards the encoder and its head."""
+        slow = [*self.key.parameters(), *self.key_head.parameters()]
+        fast = [*self.query.base_model.parameters(), *self.head.parameters()]
+        move_average(slow, fast, self.options.momentum)
 
 
 @dataclass(frozen=True)
@@ -108,52 +186,43 @@ class PostPretrainingOptions:
     joint: bool = True
 
 
-@dataclass(frozen=True)
-class Contrasted:
-    """The sentence pairs of a global batch that are compared: the rows of the queries, and those
-    of the keys.
+def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
+    """Return a number for each of some sentences, int64: the same for sentences of the same
+    pieces, in the order in which they first occur.
     """
-
-    query: Rows
-    key: Rows
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """The rows of a global batch whose words are masked: one per pair, or all first sentences and
-    then all second ones.
-    """
-
-    rows: Rows
-    masks: Masks
+    lengths = sentences.lengths_S[chosen]
+    offsets = offsets_of(lengths)
+    places = np.arange(offsets[-1]) + np.repeat(sentences.starts_S[chosen] - offsets[:-1], lengths)
+    pieces = np.ascontiguousarray(sentences.ids[places])
+    buffers = [None, pa.py_buffer(offsets * pieces.itemsize), pa.py_buffer(pieces)]
+    rows = pa.Array.from_buffers(pa.large_binary(), len(chosen), buffers)
+    return np.asarray(rows.dictionary_encode().indices, np.int64)
 
 
 @dataclass(frozen=True)
 class DrawnBatch:
-    """What is drawn for a global batch; None for a part of the loss that is left out."""
+    """What is drawn for a global batch: the sentences that are queries and those that are keys
+    (None: without a contrast), and the rows whose words are masked: one per pair, or all first
+    sentences and then all second ones (None: nothing is masked).
+    """
 
-    contrasted: Contrasted | None
-    predicted: Predicted | None
-
-
-@dataclass(frozen=True)
-class _Masked:
-    """Masked rows: the places of their masks in the states, and the pieces that stood there."""
-
-    places_M: np.ndarray
-    targets_M: np.ndarray
-    total: int
+    queries: Rows | None
+    keys: Rows | None
+    masked: Masked[Rows] | None
 
 
 @dataclass(frozen=True)
 class _Layout:
     """Queries, if any, and masked rows as the encoder reads them: where the queries begin in the
-    states, and the masks (None: nothing is masked).
+    states, the places that are predicted there, the pieces that stood there, and the number of
+    such places in the global batch (0: nothing is masked).
     """
 
     packed: Packed
     queries_B: np.ndarray
-    masked: _Masked | None
+    places_M: np.ndarray
+    targets_M: np.ndarray
+    total: int
 
 
 @dataclass(frozen=True)
@@ -167,7 +236,7 @@ class _Read:
     rows_B: np.ndarray
     keys: Packed | None
     layout: _Layout | None
-    alone: Predicted | None
+    alone: Masked[Rows] | None
 
 
 class PostPretraining(HostSided[DrawnBatch, _Read]):
@@ -227,9 +296,9 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
         )
         turned = chance_of(step, MIXING).random(len(step.rows)) < 0.5
         first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
-        contrasted = predicted = None
+        queries = keys = masked = None
         if self.moco:
-            contrasted = Contrasted(single_rows(sentences, first), single_rows(sentences, second))
+            queries, keys = (single_rows(sentences, side) for side in (first, second))
         if self.rule:
             joint = self.options.joint
             rows = (
@@ -239,50 +308,42 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
             )
             within: Literal["batch", "row"] = "batch" if joint else "row"
             masks = choose_masks(rows, self.rule, chance_of(step, MASKING), within=within)
-            predicted = Predicted(rows, masks)
-        return DrawnBatch(contrasted, predicted)
+            masked = Masked(rows, masks)
+        return DrawnBatch(queries, keys, masked)
 
     def host_part(self, step: Step, batch: DrawnBatch, positions: np.ndarray) -> _Read:
         """Return what is read of some rows of the global batch. Only when a step begins is it known
         whether it contrasts: masked rows alone are laid out then.
         """
-        queries, masked, keys = None, None, None
-        if batch.contrasted:
-            key = batch.contrasted.key.take(positions)
+        queries = batch.queries and batch.queries.take(positions)
+        keys = masked = None
+        if batch.keys is not None:
+            key = batch.keys.take(positions)
             keys = lay_out_rows(self.slow, [(key, key.ids)])
-            queries = batch.contrasted.query.take(positions)
-        if batch.predicted:
-            chosen = (
-                positions
-                if self.options.joint
-                else np.concatenate([positions, len(step.rows) + positions])
-            )
-            chosen = chosen[np.diff(batch.predicted.masks.offsets)[chosen] > 0]
-            masked = Predicted(
-                batch.predicted.rows.take(chosen), batch.predicted.masks.take(chosen)
-            )
-        return _Read(
-            positions,
-            step.rows[positions],
-            keys,
-            self.lay_out(queries, masked),
-            masked if self.moco and self.moco.options.queue_start == "full" else None,
-        )
+        if batch.masked is not None:
+            second = [] if self.options.joint else [len(step.rows) + positions]
+            chosen = np.concatenate([positions, *second])
+            chosen = chosen[np.diff(batch.masked.masks.offsets)[chosen] > 0]
+            masked = Masked(batch.masked.rows.take(chosen), batch.masked.masks.take(chosen))
+        waits = self.moco is not None and self.moco.options.queue_start == "full"
+        layout = self.lay_out(queries, masked)
+        return _Read(positions, step.rows[positions], keys, layout, masked if waits else None)
 
-    def lay_out(self, queries: Rows | None, masked: Predicted | None) -> _Layout | None:
+    def lay_out(self, queries: Rows | None, masked: Masked[Rows] | None) -> _Layout | None:
         """Return queries and masked rows as the encoder reads them; None where there are none."""
         parts = [] if queries is None else [(queries, queries.ids)]
-        n_queries = 0 if queries is None else len(queries)
+        n_queries = sum(len(rows) for rows, _ in parts)
         if masked is not None:
             parts.append((masked.rows, masked.masks.applied(masked.rows)))
         if not sum(len(rows) for rows, _ in parts):
             return None
         packed = lay_out_rows(self.encoder, parts)
-        found = None
-        if masked is not None:
-            places_M = masked.masks.flat(packed.starts_S[n_queries:])
-            found = _Masked(places_M, masked.masks.targets, masked.masks.total)
-        return _Layout(packed, packed.starts_S[:n_queries], found)
+        queries_B, starts = np.split(packed.starts_S, [n_queries])
+        if masked is None:
+            none = np.zeros(0, np.int64)
+            return _Layout(packed, queries_B, none, none, 0)
+        masks = masked.masks
+        return _Layout(packed, queries_B, masks.flat(starts), masks.targets, max(masks.total, 1))
 
     def begin(self, step: Step) -> None:
         """What was drawn for the global batch, and room for its keys: zero where another worker
@@ -305,8 +366,10 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
         states_FH = last_states(self.encoder, layout.packed)
         if contrasts:
             total = total + self.contrast(step, part, states_FH[self.tensor(layout.queries_B)])
-        if layout.masked is not None:
-            total = total + self.predict(states_FH, layout.masked)
+        if layout.total:
+            logits_MV = self.encoder.lm_logits(states_FH[self.tensor(layout.places_M)])
+            targets_M = self.tensor(layout.targets_M)
+            total = total + masked_lm_loss(logits_MV, targets_M, layout.total)
         return total
 
     @torch.no_grad()
@@ -328,11 +391,6 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
             self.keys_BD[self.tensor(part.positions_B)],
             self.pivots_P[self.tensor(part.rows_B)],
         ).sum() / len(step.rows)
-
-    def predict(self, states_FH: torch.Tensor, masked: _Masked) -> torch.Tensor:
-        """L_TLM's part."""
-        logits_MV = self.encoder.lm_logits(states_FH[self.tensor(masked.places_M)])
-        return masked_lm_loss(logits_MV, self.tensor(masked.targets_M), max(masked.total, 1))
 
     def tensor(self, array: np.ndarray) -> torch.Tensor:
         """Return an index on the encoder's device."""

@@ -8,7 +8,7 @@ translation, and the objective that feeds them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -20,10 +20,8 @@ from torch.nn import functional
 from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.errors import RaxalignError
 from raxalign.methods.rows.piece_links import Partners
-from raxalign.methods.rows.sentences import Rows, joint_rows
+from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
 from raxalign.methods.rows.states import read_rows
-from raxalign.methods.rows.tokenised import Bitexts
-from raxalign.pairing.aligners.base import Links
 from raxalign.train.chance import MASKING
 from raxalign.train.devices import on_device
 from raxalign.train.objective import Objective, Step
@@ -85,17 +83,6 @@ class CrossHead(nn.Module):
         return self.transform(self.exchange(states_NH))  # type: ignore[no-any-return]
 
 
-class _Activation(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        return self.function(states)
-
-
 def copy_transform(model: Any) -> nn.Module:
     """Return a copy of a masked-LM head up to its output embedding. Raises `RaxalignError` for
     heads that are not of a known shape.
@@ -109,7 +96,7 @@ def copy_transform(model: Any) -> nn.Module:
     ):
         parts = [model.lm_head.dense, nn.GELU(), model.lm_head.layer_norm]
     elif hasattr(model, "vocab_transform"):
-        parts = [model.vocab_transform, _Activation(model.activation), model.vocab_layer_norm]
+        parts = [model.vocab_transform, model.activation, model.vocab_layer_norm]
     elif hasattr(model, "head") and hasattr(model, "decoder"):
         parts = [model.head]
     else:
@@ -162,15 +149,15 @@ class WordExchange(Objective):
     """Cross-entropy of masked pieces, by the masked-LM head from their own states and by a second
     head from those of their partners.
 
-    Row r is sentence pair r of the bitexts, `[CLS] tgt [SEP] src [SEP]`; `links` are links of
-    places in these rows. Means are over the masked places of the global batch, and over those of
+    Row r is sentence pair r of the bitexts, `[CLS] tgt [SEP] src [SEP]`, of whose places the
+    bitexts have the links. Means are over the masked places of the global batch, and over those of
     them that are linked.
     """
 
     def __init__(
-        self, encoder: TransformerEncoder, bitexts: Bitexts, links: Links, options: ExchangeOptions
+        self, encoder: TransformerEncoder, bitexts: Bitexts, options: ExchangeOptions
     ) -> None:
-        self.encoder, self.bitexts, self.links, self.options = encoder, bitexts, links, options
+        self.encoder, self.bitexts, self.options = encoder, bitexts, options
         self.head = CrossHead(copy_transform(encoder.model), encoder.hidden_size).to(encoder.device)
         self.decoder = output_embedding(encoder.model)
         self.module = nn.ModuleDict({"model": encoder.model, "head": self.head})
@@ -181,10 +168,10 @@ class WordExchange(Objective):
         """Return the encoder's blocks."""
         return self.encoder.blocks()
 
-    def on(self, bitexts: Bitexts, links: Links) -> Self:
+    def on(self, bitexts: Bitexts) -> Self:
         """Return the same objective over other sentence pairs; it shares the module."""
         other = copy.copy(self)
-        other.bitexts, other.links = bitexts, links
+        other.bitexts = bitexts
         return other
 
     def begin(self, step: Step) -> None:
@@ -193,7 +180,7 @@ class WordExchange(Objective):
             self.bitexts.sentences, self.bitexts.tgt_P[step.rows], self.bitexts.src_P[step.rows]
         )
         masks = choose_masks(rows, self.rule, chance_of(step, MASKING))
-        links = self.links.take(step.rows)
+        links = self.bitexts.links.take(step.rows)
         partners = Partners.of(rows.offsets[links.rows()], links.src, links.tgt, len(rows.ids))
         self.batch = _Batch(
             rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum())

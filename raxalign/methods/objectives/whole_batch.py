@@ -120,6 +120,16 @@ class WholeBatch(Objective):
         return on_device(ranges(self._offsets, positions)[0], device)
 
 
+def sharing(*types: torch.Tensor) -> torch.Tensor:
+    """Return which of P pairs share a type (P, P), given the type numbers (P,) of one side or of
+    several: either of them is enough.
+    """
+    shared_PP = types[0][:, None] == types[0][None, :]
+    for types_P in types[1:]:
+        shared_PP = shared_PP | (types_P[:, None] == types_P[None, :])
+    return shared_PP
+
+
 def _is_direct(step: Step) -> bool:
     """Whether one forward with gradients reads the whole batch. It does not depend on the workers,
     since dropout draws by other seeds then.

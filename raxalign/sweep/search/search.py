@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from raxalign.errors import StorageError
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.study import Study
-from raxalign.plan.tried import read_record
-from raxalign.plan.values.saved import saved_words
+from raxalign.plan.tried import read_record, saved_words
 from raxalign.printing import to_stderr
 from raxalign.store.alive import beating
 from raxalign.sweep.collecting import Collector

@@ -23,7 +23,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_texts
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.dev_values import DevScores, judge
+from raxalign.plan.values.results import DevScores, judge
 from raxalign.store.dev_curves import DevCurves
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from raxalign.arrays import offsets_of, ranges
+from raxalign.arrays import offsets_of
 from raxalign.config.sources import differs_by_language
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.encoders.models.static import StaticEncoder
@@ -27,7 +27,7 @@ from raxalign.tasks.classification.examples import (
 from raxalign.tasks.classification.metrics import METRICS
 from raxalign.tasks.classification.model import SentenceClassifier, WordClassifier
 from raxalign.tasks.classification.reading import ExampleFile, read_hub
-from raxalign.tasks.transfer.head import Given, Head, HeldOut, noted
+from raxalign.tasks.transfer.head import Given, Head, HeldOut, UnitBatches, noted
 from raxalign.tasks.transfer.lists import chained
 from raxalign.tasks.transfer.selection import readers
 
@@ -137,13 +137,13 @@ class LabelHead(Head):
             return [(None, given)]
         return [(lang, {lang: examples}) for lang, examples in given.items()]
 
-    def batches(self, model: Classifier, given: Given) -> ExampleBatches:
+    def batches(self, model: Classifier, given: Given) -> UnitBatches:
         """Return the training examples as the classifier reads them."""
         # The phrasebook's examples that are evaluated too were left out: others in each language.
         whole = self.params.data != "phrasebook"
         mixing = self.params.code_switching
         parts = training_parts(given.rows, given.labels, given.pivot, mixing, whole=whole)
-        return ExampleBatches(model, parts)
+        return example_batches(model, parts)
 
     def notes_of_training(
         self,
@@ -217,32 +217,11 @@ class LabelHead(Head):
         return notes
 
 
-class ExampleBatches:
-    """Examples by units, of one example or, where languages are mixed, two."""
-
-    def __init__(self, model: Classifier, parts: Sequence[Part]) -> None:
-        self.model, self.parts = model, parts
-        self.pieces: Sequence[Any] = chained(
-            [
-                model.rows([t for t in (part.firsts, part.seconds) if t is not None], part.langs)
-                for part in parts
-            ]
-        )
-        units = np.concatenate([part.units for part in parts])
-        self.count = 1 + int(units.max())
-        self.members = np.argsort(units, kind="stable")  # the examples of each unit in turn
-        self.offsets = offsets_of(np.bincount(units))
-        self.numbers = np.concatenate([part.numbers for part in parts])
-
-    def units(self, rows: np.ndarray) -> int:
-        """Return the number of examples of some units."""
-        return int((self.offsets[rows + 1] - self.offsets[rows]).sum())
-
-    def lay_out(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Return the examples of some units, and the numbers of their labels."""
-        chosen = self.members[ranges(self.offsets, rows)[0]].tolist()
-        return self.model.lay_out([self.pieces[i] for i in chosen]), self.numbers[chosen]
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of examples."""
-        return {"examples": len(self.numbers)}
+def example_batches(model: Classifier, parts: Sequence[Part]) -> UnitBatches:
+    """Return examples by units, of one example or, where languages are mixed, two."""
+    texts = [[t for t in (part.firsts, part.seconds) if t is not None] for part in parts]
+    pieces = [model.rows(own, part.langs) for own, part in zip(texts, parts, strict=True)]
+    units = np.concatenate([part.units for part in parts])
+    members = np.argsort(units, kind="stable"), offsets_of(np.bincount(units))
+    numbers = np.concatenate([part.numbers for part in parts])
+    return UnitBatches(model, chained(pieces), numbers, members, {"examples": len(numbers)})

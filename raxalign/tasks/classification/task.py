@@ -64,13 +64,15 @@ class ClassificationTask(TransferTask):
         if "metrics" not in vars(cls):
             cls.metrics = MEASURED if cls.main_metric == "macro_f1" else MEASURED[:1]
 
-    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:
-        """Make n examples of a language and split, where the phrasebook has any for this task."""
-        raise NotImplementedError(f"{self.name} has no phrasebook")
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:  # noqa: ARG002
+        """Make n examples of a language and split: by default those that the phrasebook has for a
+        task of this name.
+        """
+        from raxalign.corpora.phrases.rows import read
 
-    def has_phrasebook(self) -> bool:
-        """Return whether the class makes examples."""
-        return type(self).phrasebook is not ClassificationTask.phrasebook
+        for ((*texts, label),) in read(self.name, split, (lang,), range(n)):
+            first, second = [text.split(" ") for text in (*texts, "")][:2]
+            yield first, second, label
 
     def scheme(self) -> LabelScheme:
         """Return what the class says about labels and data, as one value."""

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from raxalign.arrays import offsets_of
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.errors import DataError
 from raxalign.tasks.spans.metrics import METRICS, Rules, best
-from raxalign.tasks.spans.model import SpanModel, SpanRows
+from raxalign.tasks.spans.model import SpanModel
 from raxalign.tasks.spans.rows import (
     Questions,
     answered,
@@ -33,8 +34,8 @@ from raxalign.tasks.spans.windows import (
     read_questions,
     write_questions,
 )
-from raxalign.tasks.transfer.head import Given, Hashes, Head, HeldOut
-from raxalign.tasks.transfer.lists import chained
+from raxalign.tasks.transfer.head import Given, Hashes, Head, HeldOut, UnitBatches
+from raxalign.tasks.transfer.lists import LazyList, chained
 from raxalign.tasks.transfer.outcome import read_given
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class SpanHead(Head):
         dropout, length = self.params.dropout if training else 0.0, self.params.max_length
         return SpanModel(aligned, 2, dropout=dropout, max_length=length, seed=seed)
 
-    def batches(self, model: SpanModel, given: Given) -> WindowBatches:
+    def batches(self, model: SpanModel, given: Given) -> UnitBatches:
         """Return the training questions as the model reads them."""
         parts, members = list[WindowRows](), list[list[int]]()
         for lang, questions in given.rows.items():
@@ -141,7 +142,14 @@ class SpanHead(Head):
                 )
                 parts += mixes
             members += [[begin + number for number in unit] for unit in units]
-        return WindowBatches(model, parts, members)
+        windows, targets = chained(parts), [part.cuts_S5[:, 3:] for part in parts]
+        rows = LazyList(len(windows), lambda place: windows[place].row)
+        gold = np.concatenate(targets).astype(np.int64)
+        of_units = np.array([number for unit in members for number in unit], np.int64)
+        offsets = offsets_of([len(unit) for unit in members])
+        answered_windows = sum(part.answered() for part in parts)
+        counts = {"windows": len(windows), "windows_with_answer": answered_windows}
+        return UnitBatches(model, rows, gold, (of_units, offsets), counts)
 
     def _training_windows(self, model: SpanModel, questions: Questions, lang: str) -> WindowRows:
         encoder: TransformerEncoder = model.encoder
@@ -264,31 +272,3 @@ def _values(held: HeldOut, answers: Sequence[str], rules: Rules) -> dict[str, li
         ]
         for name, metric in METRICS.items()
     }
-
-
-class WindowBatches:
-    """Windows by units: a window, or one of each of two mixes."""
-
-    def __init__(
-        self, model: SpanModel, parts: Sequence[WindowRows], members: Sequence[list[int]]
-    ) -> None:
-        """`members` are the numbers of the windows of each unit, counted on through all parts."""
-        self.model, self.parts, self.members = model, parts, members
-        self.windows, self.count = chained(parts), len(members)
-
-    def units(self, rows: np.ndarray) -> int:
-        """Return the number of windows of some units."""
-        return sum(len(self.members[unit]) for unit in rows.tolist())
-
-    def lay_out(self, rows: np.ndarray) -> tuple[SpanRows, np.ndarray]:
-        """Return the windows of some units, and the first and the last piece of the answer of
-        each.
-        """
-        chosen = [self.windows[place] for unit in rows.tolist() for place in self.members[unit]]
-        targets = np.array([window.target for window in chosen])
-        return self.model.lay_out([window.row for window in chosen]), targets
-
-    def counts(self) -> dict[str, int]:
-        """Return the numbers of windows, and of those with an answer."""
-        answered_windows = sum(part.answered() for part in self.parts)
-        return {"windows": sum(map(len, self.parts)), "windows_with_answer": answered_windows}

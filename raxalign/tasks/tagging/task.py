@@ -71,13 +71,13 @@ class TaggingTask(TransferTask):
         if "metrics" not in vars(cls):
             cls.metrics = ENTITIES_MEASURED if cls.entities else WORDS_MEASURED
 
-    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:
-        """Make n sentences of a language and split, where the phrasebook has any for this task."""
-        raise NotImplementedError(f"{self.name} has no phrasebook")
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:  # noqa: ARG002
+        """Make n sentences of a language and split: by default those that the phrasebook has for a
+        task of this name.
+        """
+        from raxalign.corpora.phrases.rows import tagged
 
-    def has_phrasebook(self) -> bool:
-        """Return whether the class makes sentences."""
-        return type(self).phrasebook is not TaggingTask.phrasebook
+        return tagged(self.name, n, lang, split)
 
     def scheme(self) -> TagScheme:
         """Return what the class says about tags and data, as one value."""

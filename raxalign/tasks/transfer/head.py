@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from raxalign.arrays import ranges
 from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through, refuse
 from raxalign.languages import spelled
 from raxalign.tasks.transfer.outcome import TARGET_DEV, read_given
@@ -85,8 +86,46 @@ class Batches(Protocol):
         part in it.
         """
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Mapping[str, int]:
         """Return what the record of the training counts."""
+
+
+class UnitBatches:
+    """Entries as a model reads them, by units: what must be in one batch."""
+
+    def __init__(
+        self,
+        model: Any,
+        entries: Sequence[Any],
+        gold: np.ndarray,
+        members: tuple[np.ndarray, np.ndarray],
+        counted: Mapping[str, int],
+    ) -> None:
+        """Keep entries.
+
+        Args:
+            model: The model.
+            entries: Rows of pieces, or of words.
+            gold: What is right for each entry.
+            members: The numbers of the entries of all units, and where those of each unit begin.
+            counted: What the record of the training counts.
+        """
+        self.model, self.entries, self.gold, self.counted = model, entries, gold, counted
+        self.members, self.offsets = members
+        self.count = len(self.offsets) - 1
+
+    def units(self, rows: np.ndarray) -> int:
+        """Return the number of entries of some units."""
+        return int((self.offsets[rows + 1] - self.offsets[rows]).sum())
+
+    def lay_out(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Return the entries of some units as the model reads them, and what is right."""
+        chosen = self.members[ranges(self.offsets, rows)[0]].tolist()
+        return self.model.lay_out([self.entries[i] for i in chosen]), self.gold[chosen]
+
+    def counts(self) -> Mapping[str, int]:
+        """Return what the record of the training counts."""
+        return self.counted
 
 
 class Head(ABC):

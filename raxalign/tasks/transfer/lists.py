@@ -1,11 +1,9 @@
 """Lists whose entries are made when they are asked for: rows of pieces without a Python object per
-row, whose pieces lie in one array, in a temporary file, or in files that were made before.
+row, whose pieces lie in one array, or in files that were made before.
 """
 
 from __future__ import annotations
 
-import mmap
-import tempfile
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 
 ARRAYS = ("ids", "offsets", "words", "lasts", "word_offsets")
 """The arrays of pieces that rows are made of (see `FlatPieces`)."""
-_IN_MEMORY = 64 * 2**20
-"""Bytes up to which pieces are kept in memory; more are written to a temporary file."""
 _CHUNK = 4096
 """Texts that are divided into pieces at once."""
 _COUNTED = 65_536
@@ -139,39 +135,24 @@ def compact_rows(
 
 
 def compacted(parts: Iterable[Sequence[PieceRow]]) -> LazyList[PieceRow]:
-    """Keep rows of the same languages, which are given some at a time, as one array. The temporary
-    file, where one is needed, is in the folder of `TMPDIR`, and goes with the rows.
-    """
-    lengths, numbers = [np.zeros(0, np.int64)], [np.zeros((0, 2), np.int32)]
-    languages: tuple[str, ...] = ()
-    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
-        for rows in parts:
-            lengths.append(np.array([len(row) for row in rows], np.int64))
-            numbers.append(np.array([(row.first, row.n_words) for row in rows], np.int32))
-            for row in rows:
-                flat_P3 = np.stack([row.ids, row.words, row.lasts], axis=1).astype(np.int32)
-                file.write(flat_P3.tobytes())
-                languages = row.languages
-        pieces_P3 = np.frombuffer(_held(file), np.int32).reshape(-1, 3)
-    offsets = offsets_of(np.concatenate(lengths))
-    numbers_S2 = np.concatenate([part.reshape(-1, 2) for part in numbers])
+    """Keep rows of the same languages, which are given some at a time, as one array."""
+    flat, numbers, languages = [np.zeros((3, 0), np.int32)], array("q"), tuple[str, ...]()
+    for rows in parts:
+        for row in rows:
+            numbers.extend((len(row), row.first, row.n_words))
+            languages = row.languages
+        of_part = [np.stack([row.ids, row.words, row.lasts]) for row in rows]
+        flat += [np.concatenate(of_part, axis=1, dtype=np.int32)] if rows else []
+    pieces_3P = np.concatenate(flat, axis=1)
+    numbers_S3 = np.frombuffer(numbers, np.int64).reshape(-1, 3)
+    offsets = offsets_of(numbers_S3[:, 0])
 
     def row_of(place: int) -> PieceRow:
-        flat_3P = pieces_P3[offsets[place] : offsets[place + 1]].T.astype(np.int64)
-        first, n_words = numbers_S2[place].tolist()
-        return PieceRow(flat_3P[0], flat_3P[1], flat_3P[2], first, n_words, languages)
+        ids, words, lasts = pieces_3P[:, offsets[place] : offsets[place + 1]].astype(np.int64)
+        _, first, n_words = numbers_S3[place].tolist()
+        return PieceRow(ids, words, lasts, first, n_words, languages)
 
-    return LazyList(len(numbers_S2), row_of)
-
-
-def _held(file: tempfile.SpooledTemporaryFile[bytes]) -> bytes | mmap.mmap:
-    """What was written: its bytes, or where they are many, the mapped file."""
-    size = file.tell()
-    if size > _IN_MEMORY:
-        file.flush()
-        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-    file.seek(0)
-    return file.read()
+    return LazyList(len(numbers_S3), row_of)
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,6 @@ class RowStates:
         """The states (..., H) at some places of `states_FH`."""
         return self.states_FH[on_device(places, self.states_FH.device)]
 
-    def padded(self) -> tuple[np.ndarray, np.ndarray]:
-        """The places of the pieces of each row, and which there are (see `padded_places`)."""
-        return padded_places(self.starts_S, self.lengths_S)
-
 
 def padded_places(starts_S: np.ndarray, lengths_S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The places of the pieces of each row (S, T), and which of them there are (S, T); the others

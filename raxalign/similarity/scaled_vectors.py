@@ -1,0 +1,158 @@
+"""The two sides of the matrix of all similarities, and how this matrix is cut into blocks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from raxalign import lazy
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy.load("torch")
+
+_FEW = 16
+"""Leading values in which few rows are alike, unless they are identical."""
+
+_HASHED = 2048
+"""Vectors that are hashed or compared at once."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How the work is cut, which changes no result beyond rounding.
+
+    Attributes:
+        block_bytes: bytes of similarities that are in memory at once.
+        row_group: neighbouring columns of which a row's largest similarity shows where its nearest
+            are.
+        column_group: neighbouring rows of which a column's does; values of a column lie far apart.
+        wide_group: the least number of neighbouring candidates whose largest similarity to each
+            query is kept for the second pass.
+        peak_bytes: bytes of what is kept; the wide groups are larger where it would be more.
+    """
+
+    block_bytes: int = 128 * 2**20
+    row_group: int = 32
+    column_group: int = 16
+    wide_group: int = 128
+    peak_bytes: int = 256 * 2**20
+
+    def wide(self, rows: int, columns: int) -> int:
+        """Return the number of vectors in a wide group, a multiple of the others."""
+        least = -(-8 * rows * columns // self.peak_bytes)  # two sides in float32
+        return _rounded_up(max(self.wide_group, least), math.lcm(self.row_group, self.column_group))
+
+    def block(self, rows: int, columns: int, itemsize: int) -> tuple[int, int]:
+        """Return the rows and columns of a block, multiples of the wide groups; a block has about
+        twice as many rows as columns, since values are read faster from a row than from a column.
+        """
+        fit = self.block_bytes // itemsize
+        high = _largest_part(rows, max(math.isqrt(2 * fit), fit // columns))
+        wide = _largest_part(columns, fit // high)
+        group = self.wide(rows, columns)
+        return _rounded_up(high, group), _rounded_up(wide, group)
+
+
+def _largest_part(size: int, most: int) -> int:
+    """Return the size of the largest part where `size` is cut into the fewest equal parts."""
+    return -(-size // -(-size // max(1, most)))
+
+
+def _rounded_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+@dataclass(frozen=True)
+class ScaledVectors:
+    """One set of vectors in some order, with the factors by which they are multiplied a few at a
+    time.
+
+    Attributes:
+        vectors: the vectors (n, d).
+        scale: their factors (n,).
+        order: the numbers of the vectors in their order (n,).
+        query_scale: their factors as queries (n,) where these differ (None: they are the same).
+    """
+
+    vectors: torch.Tensor
+    scale: torch.Tensor
+    order: torch.Tensor
+    query_scale: torch.Tensor | None = None
+
+    @classmethod
+    def of(
+        cls,
+        vectors: torch.Tensor,
+        scale: torch.Tensor | None = None,
+        query_scale: torch.Tensor | None = None,
+    ) -> ScaledVectors:
+        """Return vectors in the order in which they are given."""
+        order = torch.arange(len(vectors), device=vectors.device)
+        ones = vectors.new_ones(len(vectors)) if scale is None else scale
+        return cls(vectors, ones, order, query_scale)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def take(self, places: slice | torch.Tensor) -> torch.Tensor:
+        """Return the scaled vectors at some places."""
+        return self._scaled(places, self.scale)
+
+    def queries(self, places: torch.Tensor) -> torch.Tensor:
+        """Return the vectors at some places, scaled as queries."""
+        return self._scaled(places, self.scale if self.query_scale is None else self.query_scale)
+
+    def _scaled(self, places: slice | torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        numbers = self.order[places]
+        return self.vectors.index_select(0, numbers).mul_(scale[numbers, None])
+
+    def query_factors(self) -> torch.Tensor:
+        """Return similarities of queries over those of the vectors otherwise, for each place."""
+        if self.query_scale is None:
+            return torch.ones_like(self.scale)
+        return (self.query_scale / self.scale)[self.order]
+
+    def by_nearness(self, other: ScaledVectors) -> ScaledVectors:
+        """Return the vectors in the order of their similarity to the mean of another side."""
+        mean = other.scale @ other.vectors / len(other)
+        return replace(self, order=(self.vectors @ mean * self.scale).argsort(stable=True))
+
+
+def inverse_norms(vectors: torch.Tensor) -> torch.Tensor:
+    """Return 1 / Euclidean norm of every row (n,); a zero vector has cosine 0 with everything."""
+    norms = torch.linalg.vector_norm(vectors, dim=1)
+    return torch.where(norms > 0, 1 / norms, torch.zeros_like(norms))
+
+
+def first_twin(vectors: torch.Tensor) -> torch.Tensor:
+    """Return for every row (n,) the lowest index of a row identical to it, because a product may
+    round identical rows differently.
+
+    Whole rows are compared only where their first values are alike.
+    """
+    index = torch.arange(len(vectors), device=vectors.device)
+    _, inverse, counts = torch.unique(
+        _hashes(vectors[:, :_FEW]), return_inverse=True, return_counts=True
+    )
+    alike = (counts[inverse] > 1).nonzero()[:, 0]
+    if not len(alike):
+        return index
+    hashes = torch.cat([_hashes(vectors[some]) for some in torch.split(alike, _HASHED)])
+    _, inverse = torch.unique(hashes, return_inverse=True)
+    firsts = torch.full_like(alike, len(index)).scatter_reduce_(0, inverse, alike, "amin")[inverse]
+    parts = (torch.split(part, _HASHED) for part in (alike, firsts))
+    for some, first in zip(*parts, strict=True):
+        same = (vectors[some] == vectors[first]).all(1)  # and not by their hashes alone
+        index[some[same]] = first[same]
+    return index
+
+
+def _hashes(vectors: torch.Tensor) -> torch.Tensor:
+    """Return a number for every row (n,), the same for identical rows."""
+    words = vectors.contiguous().add(0.0).view(torch.int32)  # -0.0 becomes 0.0
+    generator = torch.Generator().manual_seed(0)
+    factors = torch.randint(-(2**62), 2**62, (words.shape[1],), generator=generator)
+    return (words * factors.to(words.device)).sum(1)
