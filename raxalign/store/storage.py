@@ -44,12 +44,12 @@ class Storage:
     @cached_property
     def artifacts(self) -> ArtifactStore:
         """The artifacts, by kind and key."""
-        return ArtifactStore(self.root)
+        return ArtifactStore(self.root, self.files)
 
     @cached_property
     def ledger(self) -> Ledger:
         """The results, by key."""
-        return Ledger(self.root)
+        return Ledger(self.root, self.files)
 
     @cached_property
     def tombstones(self) -> Tombstones:
