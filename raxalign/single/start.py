@@ -124,13 +124,6 @@ def write_search(
         RaxalignError: Options cannot be written down.
         StorageError: The file cannot be written.
     """
-    if not spaces or not languages:
-        raise RaxalignError(
-            "a search needs --lang, and a --space for each param to search; for example"
-            f" --lang de --space {_FORMS.split(',', maxsplit=1)[0]}"
-        )
-    params = [f"    {_space(text)}" for text in spaces]
-    params += [f"    {': '.join(_pair('--option', text))}" for text in options]
     task, _, task_options = task.partition(":")
     pruner = values.pop("pruner", "none")
     filled = {
@@ -138,13 +131,25 @@ def write_search(
         "name": path.stem,
         "languages": ", ".join(languages),
         "corpus": _corpus(str(values["corpus"])),
-        "params": "\n".join(params),
+        "params": _params(spaces, options, languages),
         "task": task,
         "task_options": task_options.strip() or "{}",
         "metric": values["metric"] or _main_metric(task),
         "pruner": "" if pruner == "none" else f", pruner: {pruner}",
     }
     _write(path, _TEXT.format(**filled), "give another name")
+
+
+def _params(spaces: Sequence[str], options: Sequence[str], languages: Sequence[str]) -> str:
+    """Return the params of the method as a grid file has them."""
+    if not spaces or not languages:
+        raise RaxalignError(
+            "a search needs --lang, and a --space for each param to search; for example"
+            f" --lang de --space {_FORMS.split(',', maxsplit=1)[0]}"
+        )
+    params = [f"    {_space(text)}" for text in spaces]
+    params += [f"    {': '.join(_pair('--option', text))}" for text in options]
+    return "\n".join(params)
 
 
 def _write(path: Path, text: str, remedy: str) -> None:
