@@ -74,7 +74,8 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="methods, tasks, corpora, encoders, aligners, metrics or sections",
+            help="methods, tasks, corpora, encoders, aligners, metrics or sections; or training:"
+            " the options that trainings share",
             autocompletion=_complete.folders,
         ),
     ],

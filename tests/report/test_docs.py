@@ -21,7 +21,7 @@ from raxalign.config.run import RunConfig
 from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
-from raxalign.report.catalogue import as_markdown, describe
+from raxalign.report.catalogue import PAGES, TRAINING, as_markdown, describe
 from raxalign.report.paper.references import cited, entries, references
 from raxalign.report.terminal.overview import overview
 from raxalign.version import VERSION
@@ -30,12 +30,24 @@ from tests.grids import write_grid
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_pages_are_those_of_the_code(folder: str) -> None:
-    page = (ROOT / "docs" / "reference" / f"{folder}.md").read_text(encoding="utf-8")
-    assert page == as_markdown(folder), (
-        f"make it again: raxalign list {folder} --format markdown > docs/reference/{folder}.md"
+PAGES_MADE = [(folder,) for folder in (*FOLDERS, TRAINING)]
+PAGES_MADE += [(folder, kind) for folder in PAGES for kind in catalog(folder)]
+
+
+@pytest.mark.parametrize("words", PAGES_MADE, ids=" ".join)
+def test_pages_are_those_of_the_code(words: tuple[str, ...]) -> None:
+    name = "/".join(words)
+    page = (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
+    assert page == as_markdown(*words), (
+        f"make it again: raxalign list {' '.join(words)} --format markdown"
+        f" > docs/reference/{name}.md"
     )
+
+
+def test_no_page_is_of_what_is_gone() -> None:
+    for folder in PAGES:
+        pages = {path.stem for path in (ROOT / "docs" / "reference" / folder).iterdir()}
+        assert pages == set(catalog(folder))
 
 
 def test_the_page_of_the_commands_is_that_of_the_code() -> None:
@@ -52,10 +64,20 @@ def test_every_plugin_and_option_is_told(folder: str) -> None:
     text, page = describe(folder), as_markdown(folder)
     for kind, plugin in catalog(folder).items():
         assert f"{kind}: " in text
-        assert f"## {kind}" in page
+        part = as_markdown(folder, kind)
+        assert part.splitlines()[0] == (f"# {kind}" if folder in PAGES else f"## {kind}")
+        assert folder in PAGES or part.rstrip() in page
         for name in key_names(plugin.Params):
             assert f"    {name}: " in text
-            assert f"| `{name}` |" in page
+            assert f"| `{name}` |" in part
+
+
+def test_what_trainings_share_is_described_once_and_has_its_default_on_each_page() -> None:
+    shared, own = as_markdown("training"), as_markdown("methods", "finetune")
+    assert "| `weight_decay` | number | Weight decay of AdamW" in shared
+    assert "| `weight_decay` | 0 |" in own
+    assert "Weight decay of AdamW" not in own
+    assert "| `lambda` | number | 1 |" in own
 
 
 def test_values_that_a_profile_fills_in_stand_in_columns() -> None:
@@ -63,7 +85,7 @@ def test_values_that_a_profile_fills_in_stand_in_columns() -> None:
     assert "| option | values | default | paper | released | sane | what it is |" in page
     about = "Sentence pairs of each language per training step."
     assert f"| `batch_size` | whole number | by profile | 2 | 8 | 8 | {about} |" in page
-    assert "| `epochs` | whole number | 1 |  |  |  | Passes over the training data," in page
+    assert "| `lambda` | number | 1 |  |  |  | Weight of the regulariser" in page
     assert "| option | values | default | what it is |" in as_markdown("methods", "linear")
 
 
@@ -138,8 +160,10 @@ def test_a_list_and_its_page_begin_with_one_table_of_all(folder: str) -> None:
     text, page = describe(folder), as_markdown(folder)
     rows = text.split("\n\n")[0].splitlines()[2:]
     assert [row.split()[0] for row in rows] == list(catalog(folder))
-    table = page[: page.index("\n## ")]
-    assert all(f"\n| [`{kind}`](#{kind}) |" in table for kind in catalog(folder))
+    table = page.partition("\n## ")[0]
+    for kind in catalog(folder):
+        place = f"{folder}/{kind}.md" if folder in PAGES else f"#{kind}"
+        assert f"\n| [`{kind}`]({place}) |" in table
 
 
 def test_the_table_of_methods_says_what_each_needs_moves_and_costs_and_its_paper() -> None:

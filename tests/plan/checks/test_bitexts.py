@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.corpora.phrasebook import Phrasebook
+from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.corpora.readers.inspection import FileRead, Translations
 from raxalign.plan.checks.bitexts import (
     doubts,
@@ -70,7 +70,7 @@ def test_files_that_are_not_there_and_corpora_without_files_are_passed_over(foun
 
 def write_phrases(folder, *, swap):
     for lang in ("de", "fr"):
-        pairs = list(Phrasebook(Phrasebook.Params(size=40)).read(lang, "en", None))
+        pairs = list(PhrasebookCorpus(PhrasebookCorpus.Params(size=40)).read(lang, "en", None))
         sides = ([pair.source for pair in pairs], [pair.target for pair in pairs])
         for code, text in zip((lang, "en"), sides[::-1] if lang in swap else sides, strict=True):
             (folder / f"{lang}-en.{code}").write_text("\n".join(text) + "\n", encoding="utf-8")
