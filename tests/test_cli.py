@@ -480,7 +480,7 @@ def test_a_part_of_a_plan_is_shown(run: Callable[..., Done], grid: Path) -> None
 def test_list_knows_what_was_meant(run: Callable[..., Done]) -> None:
     assert "finetune: " in run("list", "methods").out
     assert "Weight of the regulariser" in run("list", "methods", "finetune").out
-    assert run("list", "methods", "linear", "--format", "markdown").out.startswith("## linear\n")
+    assert run("list", "methods", "linear", "--format", "markdown").out.startswith("# linear\n")
     done = run("list", "method")
     assert (done.code, done.err) == (2, "error: list method: did you mean methods?\n")
 
