@@ -179,8 +179,8 @@ class Footprint:
 
 
 def config_footprint(config: Mapping[str, Any], folder: Path | None = None) -> Footprint | None:
-    """Return the sizes of an encoder; None where its config does not record them. The headers of the
-    weights in a folder count its parameters exactly.
+    """Return the sizes of an encoder; None where its config does not record them. The headers of
+    the weights in a folder count its parameters exactly.
     """
     hidden = _first(config, "hidden_size", "d_model", "dim", "emb_dim", "n_embd")
     layers, vocabulary = _first(config, *_DEPTHS), _first(config, "vocab_size", "n_words")
