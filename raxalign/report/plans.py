@@ -104,18 +104,9 @@ def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
-    return {
-        "key": trial.key,
-        "method": trial.method,
-        "kind": trial.kind,
-        "params": trial.params,
-        "encoder": trial.encoder,
-        "languages": trial.languages,
-        "sentences": trial.sentences,
-        "seed": trial.seed,
-        "evaluations": trial.evaluations,
-        "untouched": {task: asdict(why) for task, why in trial.untouched.items()},
-    }
+    own = ("key", "method", "kind", "params", "encoder", "languages", "sentences", "seed")
+    facts = {name: getattr(trial, name) for name in (*own, "evaluations")}
+    return facts | {"untouched": {task: asdict(why) for task, why in trial.untouched.items()}}
 
 
 def _kept_stages(plan: Plan) -> Iterator[Stage]:

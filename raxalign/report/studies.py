@@ -66,9 +66,7 @@ def as_json(plan: Plan, storage: Storage) -> list[dict[str, Any]]:
     """Return the searches of a plan as `plan --format json` prints them."""
     return [
         {
-            "name": study.name,
-            "method": study.method,
-            "encoder": study.encoder,
+            **{name: getattr(study, name) for name in ("name", "method", "encoder")},
             "languages": list(study.languages),
             "sentences": study.sentences,
             "metrics": [objective.name for objective in study.objectives],

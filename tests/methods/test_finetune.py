@@ -22,6 +22,7 @@ def test_training_lowers_the_loss(tmp_path, profile):
     assert aligned.notes["last_loss"] < 0.5 * aligned.notes["first_loss"]
 
 
+@pytest.mark.slow
 def test_a_heavy_regulariser_holds_the_pivot_and_without_one_it_drifts(tmp_path):
     start = pivot_words(AlignedEncoder(toy_encoder(tmp_path / "encoder")))
     options = {"dropout": False, "align_target": "live", "batch_size": 24, "epochs": 60}

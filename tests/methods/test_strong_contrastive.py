@@ -73,6 +73,7 @@ def test_a_frozen_layer_cannot_be_contrasted():
         method(freeze="lower", layers="1-2").acts(2)
 
 
+@pytest.mark.slow
 def test_a_heavy_regulariser_leaves_the_encoder_nearly_as_it_was(tmp_path):
     start = weights(toy_encoder(tmp_path / "encoder"))
 

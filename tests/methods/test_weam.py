@@ -123,6 +123,7 @@ def test_gradients_of_both_losses_reach_the_encoder_and_the_second_head(tmp_path
     assert trained.encoder.model.get_input_embeddings().weight.grad.any()
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss_and_keeps_the_encoder_alone(tmp_path):
     found = aligned(tmp_path, dropout=False, epochs=30, learning_rate=3e-3)
     notes: Any = found.notes

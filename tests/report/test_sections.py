@@ -111,13 +111,9 @@ def test_parts_of_one_anchor_are_joined_in_the_order_of_their_sections(
     opened, ledger = made_up(tmp_path)
     document = compose(rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger).document
     figures = next(part for part in document.parts if part.anchor == "figures")
-    assert [figure.name for figure in figures.figures] == [
-        "data-size",
-        "curve-finetune-lambda",
-        "gain-over-baseline",
-        "pivot-transfer",
-        "retrieval-transfer",
-    ]
+    names = [figure.name for figure in figures.figures]
+    assert names[:3] == ["data-size", "curve-finetune-lambda", "gain-over-baseline"]
+    assert names[3:] == ["pivot-transfer", "retrieval-transfer"]
     assert [table.anchor for table in figures.tables] == ["retrieval-transfer"]
 
 

@@ -89,8 +89,10 @@ class Sentences:
     sentence; -1: none) the same entries of `words` and `lasts`, its language
     ``languages[langs_S[s]]``. They are whole; only rows are cut.
 
-    The special pieces lie at the beginning of `ids`: those before, between and after sentences, as
-    (start, number). Rows have at most `max_length` pieces.
+    Word w of sentence s is number ``word_starts_S[s] + w``; its pieces are `count_W` adjacent ones
+    (0: it has none) from the place `first_W` of the sentence on. The special pieces lie at the
+    beginning of `ids`: those before, between and after sentences, as (start, number). Rows have at
+    most `max_length` pieces.
     """
 
     ids: Flat
@@ -99,6 +101,9 @@ class Sentences:
     starts_S: np.ndarray
     lengths_S: np.ndarray
     langs_S: np.ndarray
+    word_starts_S: np.ndarray
+    first_W: Flat
+    count_W: Flat
     languages: tuple[str, ...]
     max_length: int
     before: tuple[int, int]
@@ -301,8 +306,8 @@ def read_texts(
 
 def chosen(sentences: Sentences, numbers: np.ndarray) -> Sentences:
     """Return the sentences of these numbers, in this order; the pieces themselves are shared."""
-    parts = (part[numbers] for part in (sentences.starts_S, sentences.lengths_S, sentences.langs_S))
-    return replace(sentences, **dict(zip(("starts_S", "lengths_S", "langs_S"), parts, strict=True)))
+    names = ("starts_S", "lengths_S", "langs_S", "word_starts_S")
+    return replace(sentences, **{name: getattr(sentences, name)[numbers] for name in names})
 
 
 class _Reader:
@@ -353,5 +358,8 @@ class _Reader:
             starts_S,
             lengths_S,
             np.concatenate(self.langs),
+            offsets_of(np.concatenate([np.diff(p.word_offsets) for p in self.columns]))[:-1],
+            end_to_end([pieces.first_W for pieces in self.columns]),
+            end_to_end([pieces.count_W for pieces in self.columns]),
         )
         return Sentences(*flat, self.languages, self.max_length, *specials)
