@@ -113,7 +113,7 @@ def results(
     if best:
         print_best(opened, list(rows))
         return
-    rest: Format = "table" if format in ("latex", "markdown") else format
+    rest: Format = "table" if format == "latex" or format == "markdown" else format
     if rest != "table" and compare is None and not selection.narrows:
         stream_rows(rows, rest)
     elif found := list(rows):

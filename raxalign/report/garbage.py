@@ -174,8 +174,8 @@ def _drivers(needed: Needed, storage: Storage) -> Iterator[Waste]:
             remove = partial(remove_sign, needed.storage, sign.name)
             yield Waste("drivers", sign.name, 0, dead, remove)
     for entry, files in below(storage, SIGNS).items():
-        sign = storage.files.read(next(iter(files))).decode("utf-8", "replace")
-        if not this.finds_alive(sign):
+        text = storage.files.read(next(iter(files))).decode("utf-8", "replace")
+        if not this.finds_alive(text):
             remove = partial(remove_entry, storage, SIGNS, entry, files)
             yield Waste("drivers", entry, 0, dead, remove)
     alive = {sign.name for sign in needed.signs if sign.lives}

@@ -348,7 +348,7 @@ class Card:
         template = Template(
             _TEMPLATE.read_text(encoding="utf-8"), trim_blocks=True, keep_trailing_newline=True
         )
-        return template.render(
+        text: str = template.render(
             card=self,
             front=self._front(),
             has_transforms=has_transforms,
@@ -362,6 +362,7 @@ class Card:
             facts=self._facts(),
             licence=self._licence(),
         )
+        return text
 
     @property
     def title(self) -> str:
