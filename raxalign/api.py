@@ -63,7 +63,7 @@ def run(
         RaxalignError: data, storage or resources are wrong; failures of trials are returned.
     """
     from raxalign.plan.load import choose, resolve
-    from raxalign.sweep.whole import run_whole
+    from raxalign.sweep.grid import run_whole
 
     opened = _current(grid)
     opened = resolve(opened, opened.storage.local / "downloads")

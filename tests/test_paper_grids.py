@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from raxalign.config.grid import Grid, load
 from raxalign.config.published import Rule, read
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.phrasebook import Phrasebook
+from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
@@ -400,7 +400,9 @@ def _small_task(name: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write_dictionary(path: Path, lang: str) -> None:
-    pairs = Phrasebook(Phrasebook.Params(size=60)).read(lang, "en", CorpusInputs({}, path.parent))
+    pairs = PhrasebookCorpus(PhrasebookCorpus.Params(size=60)).read(
+        lang, "en", CorpusInputs({}, path.parent)
+    )
     entries = {(p.source_words[i], p.target_words[k]) for p in pairs for i, k in p.links or ()}
     path.write_text(
         "".join(f"{a} {b}\n" for a, b in sorted(entries) if " " not in a + b), encoding="utf-8"

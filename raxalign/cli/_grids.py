@@ -101,7 +101,7 @@ def _tell_answer(opened: Opened) -> None:
     the description of the grid's experiment in MLflow, too.
     """
     from raxalign.report.terminal.cached_answer import remembered_answer
-    from raxalign.sweep.grid import describe
+    from raxalign.sweep.tracked import describe
 
     folder = opened.storage.local / "answers"
     if sentence := remembered_answer(opened.plan, opened.storage.ledger, folder):
@@ -248,7 +248,7 @@ def report(
         )
     print_out("\n".join(map(str, written)))
     if found and not opened.parts:
-        from raxalign.sweep.grid import keep_report
+        from raxalign.sweep.tracked import keep_report
 
-        if message := keep_report(opened, folder, opened.storage.local):
+        if message := keep_report(opened, folder):
             tell(f"warning: {message}")

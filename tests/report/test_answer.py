@@ -323,7 +323,7 @@ def test_what_is_remembered_loads_no_library(opened: Opened, tmp_path: Path) -> 
         "from raxalign.plan.load import open_grid\n"
         "from raxalign.report.terminal.cached_answer import remembered_answer\n"
         "from raxalign.store.ledger import Ledger\n"
-        "import raxalign.sweep.whole\n"
+        "import raxalign.sweep.grid\n"
         f"opened = open_grid({str(opened.grid.path)!r}, storage={opened.root!r})\n"
         f"folder = Path({str(tmp_path / 'answers')!r})\n"
         "assert remembered_answer(opened.plan, Ledger(opened.root), folder)\n"

@@ -1,4 +1,6 @@
-"""Pages made from the catalogue, the grids that pages show, the page on the papers, and BibTeX."""
+"""Pages made from the catalogue, the grids that pages show, the page on the papers, BibTeX, and
+text in LaTeX.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,37 @@ from raxalign.config.run import RunConfig
 from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
-from raxalign.report.catalogue import as_markdown, describe
+from raxalign.report.catalogue import PAGES, TRAINING, as_markdown, describe
+from raxalign.report.document import Document, Entry, Line, Part, Table
+from raxalign.report.paper.latex import tex
 from raxalign.report.paper.references import cited, entries, references
+from raxalign.report.render import as_html, as_latex
 from raxalign.report.terminal.overview import overview
 from raxalign.version import VERSION
 from tests.grids import write_grid
+from tests.report.compiled import ENGINES, faults
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_pages_are_those_of_the_code(folder: str) -> None:
-    page = (ROOT / "docs" / "reference" / f"{folder}.md").read_text(encoding="utf-8")
-    assert page == as_markdown(folder), (
-        f"make it again: raxalign list {folder} --format markdown > docs/reference/{folder}.md"
+PAGES_MADE = [(folder,) for folder in (*FOLDERS, TRAINING)]
+PAGES_MADE += [(folder, kind) for folder in PAGES for kind in catalog(folder)]
+
+
+@pytest.mark.parametrize("words", PAGES_MADE, ids=" ".join)
+def test_pages_are_those_of_the_code(words: tuple[str, ...]) -> None:
+    name = "/".join(words)
+    page = (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
+    assert page == as_markdown(*words), (
+        f"make it again: raxalign list {' '.join(words)} --format markdown"
+        f" > docs/reference/{name}.md"
     )
+
+
+def test_no_page_is_of_what_is_gone() -> None:
+    for folder in PAGES:
+        pages = {path.stem for path in (ROOT / "docs" / "reference" / folder).iterdir()}
+        assert pages == set(catalog(folder))
 
 
 def test_the_page_of_the_commands_is_that_of_the_code() -> None:
@@ -52,10 +70,20 @@ def test_every_plugin_and_option_is_told(folder: str) -> None:
     text, page = describe(folder), as_markdown(folder)
     for kind, plugin in catalog(folder).items():
         assert f"{kind}: " in text
-        assert f"## {kind}" in page
+        part = as_markdown(folder, kind)
+        assert part.splitlines()[0] == (f"# {kind}" if folder in PAGES else f"## {kind}")
+        assert folder in PAGES or part.rstrip() in page
         for name in key_names(plugin.Params):
             assert f"    {name}: " in text
-            assert f"| `{name}` |" in page
+            assert f"| `{name}` |" in part
+
+
+def test_what_trainings_share_is_described_once_and_has_its_default_on_each_page() -> None:
+    shared, own = as_markdown("training"), as_markdown("methods", "finetune")
+    assert "| `weight_decay` | number | Weight decay of AdamW" in shared
+    assert "| `weight_decay` | 0 |" in own
+    assert "Weight decay of AdamW" not in own
+    assert "| `lambda` | number | 1 |" in own
 
 
 def test_values_that_a_profile_fills_in_stand_in_columns() -> None:
@@ -63,7 +91,7 @@ def test_values_that_a_profile_fills_in_stand_in_columns() -> None:
     assert "| option | values | default | paper | released | sane | what it is |" in page
     about = "Sentence pairs of each language per training step."
     assert f"| `batch_size` | whole number | by profile | 2 | 8 | 8 | {about} |" in page
-    assert "| `epochs` | whole number | 1 |  |  |  | Passes over the training data," in page
+    assert "| `lambda` | number | 1 |  |  |  | Weight of the regulariser" in page
     assert "| option | values | default | what it is |" in as_markdown("methods", "linear")
 
 
@@ -138,8 +166,10 @@ def test_a_list_and_its_page_begin_with_one_table_of_all(folder: str) -> None:
     text, page = describe(folder), as_markdown(folder)
     rows = text.split("\n\n")[0].splitlines()[2:]
     assert [row.split()[0] for row in rows] == list(catalog(folder))
-    table = page[: page.index("\n## ")]
-    assert all(f"\n| [`{kind}`](#{kind}) |" in table for kind in catalog(folder))
+    table = page.partition("\n## ")[0]
+    for kind in catalog(folder):
+        place = f"{folder}/{kind}.md" if folder in PAGES else f"#{kind}"
+        assert f"\n| [`{kind}`]({place}) |" in table
 
 
 def test_the_table_of_methods_says_what_each_needs_moves_and_costs_and_its_paper() -> None:
@@ -265,3 +295,69 @@ def test_a_grid_cites_what_it_uses_under_its_options(tmp_path: Path) -> None:
 
 def test_the_citation_of_raxalign_has_its_version() -> None:
     assert f"version: {VERSION}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+WORDS = {
+    "Greek": "σειρά",
+    "Cyrillic": "слово",
+    "CJK": "语言",
+    "Hiragana": "ことば",
+    "Hangul": "언어",
+    "Devanagari": "हिन्दी",
+    "Thai": "ภาษา",
+    "Georgian": "ენა",
+    "Latin": "tiếng",
+}
+LEFTWARD = {"Arabic": "كلمة", "Hebrew": "מילה"}
+
+
+@pytest.mark.parametrize(("script", "word"), WORDS.items())
+def test_a_greek_letter_is_a_symbol_alone_and_no_formula_stands_within_a_word(
+    script: str, word: str
+) -> None:
+    assert tex(f"{word} 12") == f"\\raxtext{{{script}}}{{{word}}} 12"
+    assert tex("λ=1, α, ρ = .3") == r"$\lambda$=1, $\alpha$, $\rho$ = .3"
+
+
+@pytest.mark.parametrize(("script", "word"), LEFTWARD.items())
+def test_words_from_right_to_left_keep_the_numbers_next_to_them(script: str, word: str) -> None:
+    assert tex(f"{word} 12, {word} 3") == (
+        f"\\raxleft{{{script}}}{{{word}}} 12, \\raxleft{{{script}}}{{{word}}} 3"
+    )
+    assert tex(f"{word} 2019 {word}{word}.", sentence=True) == (
+        f".\\raxleft{{{script}}}{{{word}{word}}} 2019 \\raxleft{{{script}}}{{{word}}}"
+    )
+    page = as_html(_document())
+    assert f"<bdi>{word}</bdi> 12" in page
+    assert f"<bdi>{word} 2019 {word}</bdi>" in page
+
+
+def test_words_of_european_languages_and_options_stay_as_they_are() -> None:
+    assert tex("Größe, řeč, Łódź, œuvre") == "Größe, řeč, Łódź, œuvre"
+    assert tex("“x” – `--compare` 5 ± 2 %") == (
+        r"``x'' -- \textasciigrave{}-{}-compare\textasciigrave{} 5 $\pm$ 2 \%"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_words_of_all_scripts_compile_and_no_character_is_missing(
+    engine: str, tmp_path: Path
+) -> None:
+    text = as_latex(_document())
+    assert "The name of a script in square brackets" in text
+    (tmp_path / "words.tex").write_text(text, encoding="utf-8")
+    assert faults(engine, tmp_path / "words.tex", tmp_path) == []
+
+
+def _document() -> Document:
+    """A table with words of all scripts in its labels, cells, notes and caption."""
+    lines = [
+        Line(f"{word} 12", (Entry(f"{word} 2019 {word}", spread="[1, 2]", notes=(1,)),), word)
+        for word in (*WORDS.values(), *LEFTWARD.values())
+    ]
+    lines += [Line(f"{sign} ½ ⇒", (Entry("1", below="y"),)) for sign in ("[UNK]", "*", "λ", "Łódź")]
+    caption = f"{', '.join(WORDS.values())}: 5 % & “x”."
+    notes = (f"ρ, {LEFTWARD['Hebrew']}",)
+    table = Table("words", "Words σειρά", ("слово",), tuple(lines), caption, notes)
+    return Document("words", "语言", (), (Part("part", "Part", tables=(table,)),))

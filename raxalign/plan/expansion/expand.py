@@ -20,11 +20,10 @@ from raxalign.catalog import catalog
 from raxalign.config.axes import Axis
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Needs
-from raxalign.plan.expansion.alignment import Alignment
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import depth_of, encoder_faults, head_of
 from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.tasks import TaskStages
+from raxalign.plan.expansion.tasks import Alignment, TaskStages
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage

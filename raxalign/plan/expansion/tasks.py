@@ -1,5 +1,5 @@
-"""The stages of a trial's tasks: a task's own training, shared where methods leave weights alone,
-and its evaluation.
+"""The stages of a trial: the aligned encoder; the trainings of its tasks, shared where methods
+leave weights alone; and its evaluations.
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.errors import Fault, GridError, RaxalignError
-from raxalign.plan.expansion.data import SEEN_DICTIONARY, SEEN_SWAPPED, prepared_rows
+from raxalign.plan.expansion.data import (
+    SEEN_DICTIONARY,
+    SEEN_SWAPPED,
+    compiles,
+    precision_of,
+    prepared_pieces,
+    prepared_rows,
+)
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import Stage
 from raxalign.plugin_files import returned
@@ -19,7 +26,6 @@ from raxalign.tasks.base import TaskNeeds
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid, TaskSpec
     from raxalign.methods.base import Method
-    from raxalign.plan.expansion.alignment import Alignment
     from raxalign.plan.expansion.data import SharedStages
     from raxalign.tasks.base import Task
 
@@ -261,3 +267,87 @@ class TaskStages:
 def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of the languages that a task is for."""
     return tuple(lang for lang in languages if spec.languages is None or lang in spec.languages)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Everything that the stages of a trial depend on.
+
+    Attributes:
+        kind: The kind of the method.
+        method: The method with its params.
+        params: Its canonical params (`Method.canonical`).
+        start: The stage of the encoder that is aligned.
+        family: The family of that encoder.
+        languages: The languages of the trial, without the pivot.
+        sentences: The number of training sentence pairs per language.
+        seed: The seed of the method and of the tasks' trainings.
+        head: Whether the encoder has a masked-LM head.
+    """
+
+    kind: str
+    method: Method
+    params: Mapping[str, Any]
+    start: Stage
+    family: str
+    languages: tuple[str, ...]
+    sentences: int
+    seed: int
+    head: bool = True
+
+    def stage(self, shared: SharedStages) -> Stage:
+        """Add the stage of the aligned encoder: everything that `align` reads, and nothing else."""
+        grid, inputs = shared.grid, self._inputs(shared)
+        digests: dict[str, str] = {}
+        locations: dict[str, str] = {}
+        for lang in self.languages:
+            found, places = shared.identity.of(self.method.sources(lang, grid.pivot))
+            digests |= {f"{name}/{lang}": value for name, value in found.items()}
+            locations |= {f"{name}/{lang}": value for name, value in places.items()}
+        prepared: dict[str, str] = {}
+        if self.method.needs().pieces:
+            prepared = prepared_pieces(shared, self.start, inputs, self.sentences)
+        params: dict[str, Any] = {
+            "method": dict(self.params),
+            "languages": list(self.languages),
+            "pivot": grid.pivot,
+        }
+        params |= {"seed": self.seed} if self.method.has_chance() else {}
+        return shared.add(
+            Stage(
+                "aligned",
+                self.kind,
+                self.method.VERSION,
+                params,
+                inputs,
+                digests,
+                locations,
+                options=self.method.params.model_dump_json(by_alias=True),
+                prepared=prepared,
+                precision=precision_of(grid, self.family),
+                compiled=compiles(grid, self.family),
+                shares=grid.run.workers if self.method.has_dropout() else 0,
+            )
+        )
+
+    def _inputs(self, shared: SharedStages) -> dict[str, str]:
+        """Add the stages that `align` reads; return their keys by the names of the inputs."""
+        needs, inputs = self.method.needs(), {"encoder": self.start.key}
+        for lang in self.languages:
+            if needs.links:
+                inputs[f"pairs/{lang}"] = shared.training_pairs(lang, self.sentences).key
+            if needs.bitext:
+                inputs[f"bitext/{lang}"] = shared.training_bitext(lang, self.sentences).key
+            if needs.dev:
+                inputs[f"dev/{lang}"] = shared.dev(lang, self.sentences, links=needs.links).key
+        if needs.text:
+            inputs |= {
+                f"text/{lang}": shared.text(lang, self.sentences).key
+                for lang in (*self.languages, shared.grid.pivot)
+            }
+        return inputs
+
+    def reads_training(self, shared: SharedStages) -> bool:
+        """Check whether the number of training sentences can change the result."""
+        needs = self.method.needs()
+        return needs.links or needs.bitext or (needs.text and shared.grid.text.corpus is None)
