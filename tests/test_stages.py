@@ -57,10 +57,7 @@ def finished(tmp_path_factory):
     root = str(folder / "storage")
     plan = expand(load(path))
     workshop = Workshop(
-        plan,
-        Storage(root),
-        Runtime(),
-        lambda stage, seconds: made.append(stage.key),
+        plan, Storage(root), Runtime(), lambda stage, seconds: made.append(stage.key)
     )
     for trial in plan.trials:
         run_trial(workshop, trial.key)
