@@ -1,4 +1,6 @@
-"""Pages made from the catalogue, the grids that pages show, the page on the papers, and BibTeX."""
+"""Pages made from the catalogue, the grids that pages show, the page on the papers, BibTeX, and
+text in LaTeX.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,14 @@ from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
 from raxalign.report.catalogue import PAGES, TRAINING, as_markdown, describe
+from raxalign.report.document import Document, Entry, Line, Part, Table
+from raxalign.report.paper.latex import tex
 from raxalign.report.paper.references import cited, entries, references
+from raxalign.report.render import as_html, as_latex
 from raxalign.report.terminal.overview import overview
 from raxalign.version import VERSION
 from tests.grids import write_grid
+from tests.report.compiled import ENGINES, faults
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -289,3 +295,69 @@ def test_a_grid_cites_what_it_uses_under_its_options(tmp_path: Path) -> None:
 
 def test_the_citation_of_raxalign_has_its_version() -> None:
     assert f"version: {VERSION}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+WORDS = {
+    "Greek": "σειρά",
+    "Cyrillic": "слово",
+    "CJK": "语言",
+    "Hiragana": "ことば",
+    "Hangul": "언어",
+    "Devanagari": "हिन्दी",
+    "Thai": "ภาษา",
+    "Georgian": "ენა",
+    "Latin": "tiếng",
+}
+LEFTWARD = {"Arabic": "كلمة", "Hebrew": "מילה"}
+
+
+@pytest.mark.parametrize(("script", "word"), WORDS.items())
+def test_a_greek_letter_is_a_symbol_alone_and_no_formula_stands_within_a_word(
+    script: str, word: str
+) -> None:
+    assert tex(f"{word} 12") == f"\\raxtext{{{script}}}{{{word}}} 12"
+    assert tex("λ=1, α, ρ = .3") == r"$\lambda$=1, $\alpha$, $\rho$ = .3"
+
+
+@pytest.mark.parametrize(("script", "word"), LEFTWARD.items())
+def test_words_from_right_to_left_keep_the_numbers_next_to_them(script: str, word: str) -> None:
+    assert tex(f"{word} 12, {word} 3") == (
+        f"\\raxleft{{{script}}}{{{word}}} 12, \\raxleft{{{script}}}{{{word}}} 3"
+    )
+    assert tex(f"{word} 2019 {word}{word}.", sentence=True) == (
+        f".\\raxleft{{{script}}}{{{word}{word}}} 2019 \\raxleft{{{script}}}{{{word}}}"
+    )
+    page = as_html(_document())
+    assert f"<bdi>{word}</bdi> 12" in page
+    assert f"<bdi>{word} 2019 {word}</bdi>" in page
+
+
+def test_words_of_european_languages_and_options_stay_as_they_are() -> None:
+    assert tex("Größe, řeč, Łódź, œuvre") == "Größe, řeč, Łódź, œuvre"
+    assert tex("“x” – `--compare` 5 ± 2 %") == (
+        r"``x'' -- \textasciigrave{}-{}-compare\textasciigrave{} 5 $\pm$ 2 \%"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_words_of_all_scripts_compile_and_no_character_is_missing(
+    engine: str, tmp_path: Path
+) -> None:
+    text = as_latex(_document())
+    assert "The name of a script in square brackets" in text
+    (tmp_path / "words.tex").write_text(text, encoding="utf-8")
+    assert faults(engine, tmp_path / "words.tex", tmp_path) == []
+
+
+def _document() -> Document:
+    """A table with words of all scripts in its labels, cells, notes and caption."""
+    lines = [
+        Line(f"{word} 12", (Entry(f"{word} 2019 {word}", spread="[1, 2]", notes=(1,)),), word)
+        for word in (*WORDS.values(), *LEFTWARD.values())
+    ]
+    lines += [Line(f"{sign} ½ ⇒", (Entry("1", below="y"),)) for sign in ("[UNK]", "*", "λ", "Łódź")]
+    caption = f"{', '.join(WORDS.values())}: 5 % & “x”."
+    notes = (f"ρ, {LEFTWARD['Hebrew']}",)
+    table = Table("words", "Words σειρά", ("слово",), tuple(lines), caption, notes)
+    return Document("words", "语言", (), (Part("part", "Part", tables=(table,)),))
