@@ -17,9 +17,6 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.ner import Ner
-from raxalign.tasks.pos import Pos
-from raxalign.tasks.tagging.reading import read_hub
-from raxalign.tasks.transfer.params import HubSet
 from raxalign.train.runtime import Runtime
 from tests.tasks.word_ner import WORDS, task, write_all
 from tests.tiny import tiny_bert
@@ -270,43 +267,3 @@ def test_two_spellings_of_one_tagger_have_one_identity(files):
         == "pivot-dev"
     )
     assert paper.training_languages(("de",), "en") == ("en", "de")
-
-
-def test_a_local_copy_of_the_hub_is_read(tmp_path):
-    import datasets
-
-    names = ["O", "B-PER", "I-PER"]
-    features = datasets.Features(
-        {
-            "tokens": datasets.Sequence(datasets.Value("string")),
-            "ner_tags": datasets.Sequence(datasets.ClassLabel(names=names)),
-        }
-    )
-    table = datasets.Dataset.from_dict(
-        {"tokens": [["Anna", "B", "ruft"], []], "ner_tags": [[2, 2, 0], []]}, features=features
-    )
-    (tmp_path / "set" / "de").mkdir(parents=True)
-    table.to_parquet(tmp_path / "set" / "de" / "validation-0.parquet")
-    head = (
-        "---\nconfigs:\n- config_name: de\n  data_files:\n  - split: validation\n    path:"
-        " de/validation-*\n---\n"
-    )
-    (tmp_path / "set" / "README.md").write_text(head)
-    found = HubSet(str(tmp_path / "set"), "de", "main")
-    rows = read_hub(found, "dev", Ner(Ner.Params()).scheme(), tmp_path / "cache").rows
-    assert [(row.words, row.tags) for row in rows] == [
-        (("Anna", "B", "ruft"), ("B-PER", "I-PER", "O"))
-    ]
-    with pytest.raises(DataError, match="expected tokens and upos"):
-        read_hub(found, "dev", Pos(Pos.Params()).scheme(), tmp_path / "cache")
-
-
-def test_the_phrasebook_has_names_in_every_language():
-    data = Ner(Ner.Params(data="phrasebook", phrasebook={"train": 40, "dev": 10, "test": 10})).head(
-        TaskInputs("en")
-    )
-    train = data.rows("train", "en")
-    assert {tag for row in train.rows for tag in row.tags} >= {"O", "B-PER", "B-LOC", "B-ORG"}
-    for lang in ("en", "de", "el"):
-        assert len(data.rows("test", lang)) == 10
-        assert not np.isin(data.rows("dev", "en").fingerprints(), train.fingerprints()).any()

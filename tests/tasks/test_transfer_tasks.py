@@ -19,6 +19,9 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
+from raxalign.tasks.pos import Pos
+from raxalign.tasks.slots import Slots
+from raxalign.tasks.tagging.scheme import UPOS
 from raxalign.tasks.transfer.trained import Trained
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.runtime import Runtime
@@ -258,6 +261,27 @@ def test_what_is_read_of_each_language(toy):
     assert toy.task("phrasebook").sources("de", "en") == {}
     assert not any(path in json.dumps(task.canonical()) for path in files.values())
     assert "phrasebook" not in task.canonical()
+
+
+@pytest.mark.parametrize("kind", [Xnli, Ner, Pos, Slots, Mlqa])
+def test_the_phrasebook_says_the_same_in_every_language_and_shares_nothing_between_splits(kind):
+    sizes = {"train": 60, "dev": 12, "test": 12}
+    head = kind(kind.Params(data="phrasebook", phrasebook=sizes)).head(TaskInputs("en"))
+    train = head.rows("train", "en")
+    for split in ("dev", "test"):
+        assert not head.rows(split, "en").seen_in(train.fingerprints()).any()
+        found = [list(head.rows(split, lang).rows) for lang in ("en", "de", "el")]
+        said = [[meaning(row) for row in rows] for rows in found]
+        assert said[0] == said[1] == said[2]
+        assert len(said[0]) == 12
+
+
+def meaning(row):
+    """What a row is in every language: its label, its entities by kind, or its name."""
+    tags = getattr(row, "tags", ())
+    assert {*tags} <= {*UPOS} or {tag[:2] for tag in tags} <= {"O", "B-", "I-"}
+    kinds = sorted(tag[2:] for tag in tags if tag.startswith("B-"))
+    return kinds or getattr(row, "label", None) or row.id
 
 
 def test_a_branch_of_the_hub_is_not_a_pin():
