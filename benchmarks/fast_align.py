@@ -27,7 +27,7 @@ from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.aligners.eflomal import Eflomal
 from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.gold import count_links
-from raxalign.pairing.pharaoh import read_blocks
+from raxalign.pairing.pharaoh import read_marked
 from raxalign.pairing.symmetrize import symmetrize_links
 from raxalign.pairing.words import Words
 
@@ -49,9 +49,9 @@ def sentences(data: Path | None, count: int) -> tuple[list[list[str]], list[list
 
 def gold(data: Path) -> tuple[Links, Links]:
     """The sure and the possible links of the Hansards, which count from 1."""
-    (block,) = read_blocks(data / "gold-links" / "enfr.gold")
-    links = Links(block.links.offsets, block.links.src - 1, block.links.tgt - 1)
-    sure = np.flatnonzero(~block.possible)
+    links, possible = read_marked(data / "gold-links" / "enfr.gold")
+    links = Links(links.offsets, links.src - 1, links.tgt - 1)
+    sure = np.flatnonzero(~possible)
     return Links.from_codes(np.sort(links.codes()[sure]), len(links)), links
 
 

@@ -33,9 +33,9 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Event, JobEnded, all_of
-from raxalign.sweep.grid import target_of
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.progress import Progress
+from raxalign.sweep.tracked import target_of
 from raxalign.sweep.tracker import Tracker
 from raxalign.sweep.tuner import run_grid
 
@@ -135,7 +135,7 @@ def run(opened: Opened, job: Job, *, profiled: bool, tracked: bool) -> None:
         progress = Progress(job.storage.ledger, Console(file=nowhere, force_terminal=False))
         tracker = None
         if tracked:
-            tracker = Tracker(plan, target_of(opened, job.storage.local))
+            tracker = Tracker(plan, target_of(opened))
         if profiled:
             profile.enable()
         listeners = [clock.hear, progress.hear, *([tracker.hear] if tracker else [])]

@@ -51,9 +51,9 @@ def phrasebook_pairs(folder: Path, rows: int) -> Path:
     are asked for than there are.
     """
     from raxalign.corpora.base import CorpusInputs
-    from raxalign.corpora.phrasebook import Phrasebook
+    from raxalign.corpora.phrasebook import PhrasebookCorpus
 
-    corpus = Phrasebook(Phrasebook.Params(size=min(rows, 12_000)))
+    corpus = PhrasebookCorpus(PhrasebookCorpus.Params(size=min(rows, 12_000)))
     found = list(corpus.read("de", "en", CorpusInputs({}, folder)))
     return write_pairs(
         folder,

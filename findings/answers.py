@@ -12,7 +12,7 @@ from findings.claims import CLAIMS
 from findings.questions import Claim, Pick, Question
 from raxalign.analysis.cells import MEANS, Cell, Name, cells
 from raxalign.analysis.runs import Runs, links_of, over, union
-from raxalign.analysis.significance import LEVEL, Contrast, contrast, holm
+from raxalign.analysis.significance import LEVEL, ContrastTest, contrast, holm
 from raxalign.config.grid import EncoderSpec
 from raxalign.plan.estimates.cost import seconds_by_key
 from raxalign.plan.load import Opened
@@ -31,7 +31,7 @@ class Answer:
     """
 
     question: Question
-    contrast: Contrast | None
+    contrast: ContrastTest | None
     p_adjusted: float | None = None
 
     @property
@@ -130,7 +130,7 @@ class _Reader:
         seconds = math.fsum(self._seconds.get(key, 0.0) for key in keys) if keys else None
         return Answered(claim, tuple(Answer(q, entry) for q, entry, _ in found), seconds)
 
-    def answer(self, question: Question) -> tuple[Contrast | None, frozenset[str]]:
+    def answer(self, question: Question) -> tuple[ContrastTest | None, frozenset[str]]:
         """Return the contrast of a question, or None where a value is missing, and the keys of all
         that its values were made from.
         """

@@ -15,7 +15,7 @@ from findings.answers import Answer, Answered
 from findings.claims import CLAIMS
 from findings.entries import common_entries
 from findings.questions import Question
-from raxalign.analysis.significance import Contrast
+from raxalign.analysis.significance import ContrastTest
 from raxalign.plan.estimates.cost import seconds_by_key
 from raxalign.plan.load import Opened
 
@@ -94,5 +94,5 @@ def _answer(question: Question, kept: Mapping[str, Any] | None) -> Answer:
     if kept is None:
         return Answer(question, None)
     found = {name: value for name, value in kept.items() if name != "p_adjusted"}
-    contrast = Contrast(**{**found, "runs": tuple(found["runs"])})
+    contrast = ContrastTest(**{**found, "runs": tuple(found["runs"])})
     return Answer(question, contrast, kept["p_adjusted"])

@@ -62,9 +62,8 @@ def run(
     Raises:
         RaxalignError: data, storage or resources are wrong; failures of trials are returned.
     """
-    from raxalign.plan.load import resolve
-    from raxalign.plan.parts import choose
-    from raxalign.sweep.whole import run_whole
+    from raxalign.plan.load import choose, resolve
+    from raxalign.sweep.grid import run_whole
 
     opened = _current(grid)
     opened = resolve(opened, opened.storage.local / "downloads")

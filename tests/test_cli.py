@@ -23,7 +23,7 @@ from raxalign import api, cli
 from raxalign.cli._terminal import Symmetrization
 from raxalign.config import _specs
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.phrasebook import Phrasebook
+from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.errors import GridError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
@@ -519,7 +519,9 @@ def test_doctor_and_plan_remark_on_sides_that_seem_to_be_swapped(
     run: Callable[..., Done], grid: Path, tmp_path: Path
 ) -> None:
     pairs = list(
-        Phrasebook(Phrasebook.Params(size=400)).read("de", "en", CorpusInputs({}, tmp_path))
+        PhrasebookCorpus(PhrasebookCorpus.Params(size=400)).read(
+            "de", "en", CorpusInputs({}, tmp_path)
+        )
     )
     for code, side in (("en", "source"), ("de", "target")):  # English is in the file of German
         text = "".join(f"{getattr(pair, side)}\n" for pair in pairs)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.plan.expansion import prepared
+from raxalign.plan.expansion import data
 from raxalign.plan.expansion.expand import expand
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
@@ -60,7 +60,7 @@ def test_trainings_on_mapped_pieces_end_with_the_same_weights(tmp_path, monkeypa
     plain = trained(workshop_of(tmp_path / "read", made))
     assert not any(stage.kind == "pieces" for stage in made)
     made.clear()
-    monkeypatch.setattr(prepared, "LEAST_SENTENCES", 1)
+    monkeypatch.setattr(data, "LEAST_SENTENCES", 1)
     (tmp_path / "mapped").mkdir()
     mapped = workshop_of(tmp_path / "mapped", made)
     assert trained(mapped) == plain
@@ -72,7 +72,7 @@ def test_trainings_on_mapped_pieces_end_with_the_same_weights(tmp_path, monkeypa
 
 
 def test_damaged_pieces_are_set_aside_and_made_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepared, "LEAST_SENTENCES", 1)
+    monkeypatch.setattr(data, "LEAST_SENTENCES", 1)
     made = []
     workshop = workshop_of(tmp_path, made)
     key = next(key for key, stage in workshop.plan.stages.items() if stage.kind == "pieces")
@@ -112,7 +112,7 @@ def test_a_task_trained_on_shared_rows_ends_with_the_same_weights(tmp_path, monk
     plain = tuned(tmp_path / "read", made)
     assert [stage.maker for stage in made] == ["none", "xnli"]
     made.clear()
-    monkeypatch.setattr(prepared, "LEAST_SENTENCES", 1)
+    monkeypatch.setattr(data, "LEAST_SENTENCES", 1)
     assert tuned(tmp_path / "mapped", made) == plain
     assert sorted((stage.kind, stage.maker) for stage in made) == [
         ("aligned", "none"),

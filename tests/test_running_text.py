@@ -17,10 +17,14 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.training import masked_lm
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.encoders.training.text import read_words
-from raxalign.methods.rows.linked_words import read_linked_rows, tokenise
+from raxalign.methods.rows.linked_words import (
+    pivot_sentences,
+    read_linked_rows,
+    read_sentence_rows,
+    tokenise,
+)
+from raxalign.methods.rows.sentences import read_bitexts, read_texts
 from raxalign.methods.rows.switching import read_switchable
-from raxalign.methods.rows.tokenised import read_bitexts, read_texts
-from raxalign.methods.rows.typed import pivot_sentences, read_sentence_rows
 from raxalign.methods.statistics.moments import (
     drawn_sentences,
     linked_vectors,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from statistics import median
-
-import numpy as np
 
 from raxalign.config.search import Pruner
 
@@ -19,7 +18,7 @@ def best_so_far(values: Sequence[float]) -> list[float]:
     >>> best_so_far([0.2, 0.5, 0.3])
     [0.2, 0.5, 0.5]
     """
-    return [float(value) for value in np.maximum.accumulate(np.asarray(values, dtype=float))]
+    return [float(value) for value in accumulate(values, max)]
 
 
 def expected_best(values: Sequence[float], most: int | None = None) -> list[float]:
@@ -31,6 +30,8 @@ def expected_best(values: Sequence[float], most: int | None = None) -> list[floa
     >>> expected_best([0.0, 1.0])
     [0.5, 0.75]
     """
+    import numpy as np
+
     ordered = np.sort(np.asarray(values, dtype=float))
     below = np.arange(len(ordered) + 1) / len(ordered)
     count = np.arange(1, (most or len(ordered)) + 1)[:, None]
@@ -47,6 +48,8 @@ def expected_best_interval(
         values: The values of all trials.
         seed: The seed of the resampling.
     """
+    import numpy as np
+
     rng = np.random.default_rng(seed)
     drawn = rng.choice(np.asarray(values, dtype=float), size=(RESAMPLES, len(values)))
     curves = np.array([expected_best(list(sample)) for sample in drawn])

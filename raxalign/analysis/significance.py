@@ -77,7 +77,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Contrast:
+class ContrastTest:
     """A weighted sum of values with its 95 % interval and two-sided p-value against 0; these are
     None where `untested` says why. `runs` went in per value; `examples` are independent clusters.
     """
@@ -180,7 +180,7 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
     return Comparison(difference, low, high, p, *counts, noise.examples, paired)
 
 
-def contrast(weighted: Sequence[tuple[float, Runs]]) -> Contrast:
+def contrast(weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:
     """Test a weighted sum of values whose runs are independent of each other.
 
     A difference of differences, for example, has the weights 1, -1, -1, 1. Equal examples enter
@@ -196,8 +196,8 @@ def contrast(weighted: Sequence[tuple[float, Runs]]) -> Contrast:
     noise = _noise(sides, weights) if testable else None
     if noise is None:
         why = ONE_EXAMPLE if testable else ONE_RUN
-        return Contrast(value, None, None, None, counts, _aligned(sides)[0].shape[1], why)
-    return Contrast(value, *_tested(value, noise), counts, noise.examples)
+        return ContrastTest(value, None, None, None, counts, _aligned(sides)[0].shape[1], why)
+    return ContrastTest(value, *_tested(value, noise), counts, noise.examples)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -75,7 +75,8 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="methods, tasks, corpora, encoders, aligners, metrics or sections",
+            help="methods, tasks, corpora, encoders, aligners, metrics or sections; or training:"
+            " the options that trainings share",
             autocompletion=_complete.folders,
         ),
     ],
@@ -188,12 +189,11 @@ def sync(file: GridFile, storage: Storage = None) -> None:
     """Copy to MLflow the results that could not be copied while a grid ran."""
     from raxalign.plan.load import open_grid
     from raxalign.report.answer import stored_answer
-    from raxalign.sweep.grid import copy_all, describe, target_of
+    from raxalign.sweep.tracked import copy_all, describe, target_of
 
     opened = open_grid(file, storage=storage)
-    local = opened.storage.local
-    target = target_of(opened, local)
-    count = copy_all(opened, target, local)
+    target = target_of(opened)
+    count = copy_all(opened, target)
     if answer := stored_answer(opened.plan, opened.storage.ledger):
         describe(opened, answer)
     tell(f"{counted(count, 'trial')} of {opened.plan.name} {are(count)} in {target.uri}")

@@ -74,7 +74,7 @@ def _kinds(folder: str) -> list[str]:
 
 def _named(ctx: typer.Context) -> dict[str, tuple[str, ...]]:
     """Return what the grid file of the command names: nothing where it cannot be read."""
-    from raxalign.config.named import named
+    from raxalign.config.axes import named
     from raxalign.errors import RaxalignError
 
     # before an option without its value, the parser leaves the file in `args`

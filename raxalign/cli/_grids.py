@@ -70,8 +70,7 @@ def grid(
 ) -> None:
     """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again."""
     from raxalign.api import run
-    from raxalign.plan.load import open_grid, reopened
-    from raxalign.plan.parts import choose
+    from raxalign.plan.load import choose, open_grid, reopened
 
     if confirm is not None and (only or shard or limit):
         raise typer.BadParameter("--confirm chooses among all trials: leave out the other")
@@ -102,7 +101,7 @@ def _tell_answer(opened: Opened) -> None:
     the description of the grid's experiment in MLflow, too.
     """
     from raxalign.report.terminal.cached_answer import remembered_answer
-    from raxalign.sweep.grid import describe
+    from raxalign.sweep.tracked import describe
 
     folder = opened.storage.local / "answers"
     if sentence := remembered_answer(opened.plan, opened.storage.ledger, folder):
@@ -157,8 +156,7 @@ def plan(
     only: Only = None,
 ) -> None:
     """Show what a grid will run, what exists already, and what it may cost."""
-    from raxalign.plan.load import open_grid
-    from raxalign.plan.parts import choose
+    from raxalign.plan.load import choose, open_grid
 
     opened = open_grid(file, storage=storage, allow_missing=True)
     part = opened.plan if only is None else choose(opened.plan, only=only)[0]
@@ -182,8 +180,7 @@ def _tell_doubts(plan_: Plan) -> None:
     """Report what is doubtful about the text: too little of it, or sides that are not translations
     of each other.
     """
-    from raxalign.plan.checks.bitexts import doubts
-    from raxalign.plan.checks.shortage import shortages
+    from raxalign.plan.checks.bitexts import doubts, shortages
 
     for doubt in (*shortages(plan_), *doubts(plan_)):
         tell(f"warning: {doubt}")
@@ -251,7 +248,7 @@ def report(
         )
     print_out("\n".join(map(str, written)))
     if found and not opened.parts:
-        from raxalign.sweep.grid import keep_report
+        from raxalign.sweep.tracked import keep_report
 
-        if message := keep_report(opened, folder, opened.storage.local):
+        if message := keep_report(opened, folder):
             tell(f"warning: {message}")

@@ -1,8 +1,16 @@
-"""The axes of a grid: what every point has, whatever its method's own params are."""
+"""The axes of a grid: what every point has, whatever its method's own params are; and what a grid
+file names under them, for a shell that completes a half-typed command.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from raxalign.config._faults import Faults
+from raxalign.config.yaml_file import read
 
 
 class Axis(StrEnum):
@@ -19,3 +27,37 @@ class Axis(StrEnum):
 
 LANGUAGE = "language"
 """Another name of `Axis.LANGUAGES`, for grids with one language per trial."""
+
+
+def named(path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the names of the tasks under `task`, and under the names that ``--only`` takes the
+    values of the axes and of the methods' params that have several.
+
+    Raises `GridError` for a file that is not one.
+    """
+    grid = read(path, Faults())[0].plain()
+    languages, methods = grid.get("languages"), grid.get("methods")
+    groups = languages.values() if isinstance(languages, Mapping) else [languages]
+    found = {
+        "task": _texts(grid.get("tasks")),
+        Axis.METHOD.value: _texts(methods),
+        LANGUAGE: tuple(lang for group in groups for lang in _texts(group)),
+        Axis.SENTENCES.value: _texts(grid.get("sentences")),
+        Axis.SEED.value: _texts(grid.get("seeds")),
+        Axis.ENCODER.value: _texts(grid.get("encoder")),
+    }
+    for params in methods.values() if isinstance(methods, Mapping) else ():
+        for name, values in params.items() if isinstance(params, Mapping) else ():
+            if isinstance(values, list):
+                found[name] = tuple(dict.fromkeys([*found.get(name, ()), *_texts(values)]))
+    return found
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """Return values as a command line has them: the keys of a mapping, what a list has, or one."""
+    entries = value if isinstance(value, list | Mapping) else [value]
+    return tuple(
+        str(entry).lower() if isinstance(entry, bool) else str(entry)
+        for entry in entries
+        if isinstance(entry, bool | int | float | str)
+    )

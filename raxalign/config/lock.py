@@ -47,25 +47,21 @@ class Lock:
         kept. Raises `StorageError`.
         """
         with _turn(self.path.parent):
-            self._save({**_read(self.path), **self.entries})
-
-    def _save(self, entries: Mapping[str, str]) -> None:
-        text = json.dumps(entries, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-        partial = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}")
-        try:
-            with partial.open("x", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self.path)
-        except OSError as error:
-            with suppress(OSError):
-                partial.unlink()
-            problem = (
-                f"{self.path}: cannot be written ({error.strerror or error}); make its folder"
-                " writable, or pin remote data in the grid file"
-            )
-            raise StorageError(problem) from error
+            entries = {**_read(self.path), **self.entries}
+            text = json.dumps(entries, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+            partial = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}")
+            try:
+                with partial.open("x", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                partial.replace(self.path)
+            except OSError as error:
+                partial.unlink(missing_ok=True)
+                raise StorageError(
+                    f"{self.path}: cannot be written ({error.strerror or error}); make its folder"
+                    " writable, or pin remote data in the grid file"
+                ) from error
 
 
 @contextmanager
@@ -73,17 +69,15 @@ def _turn(folder: Path) -> Iterator[None]:
     """Let one process at a time read and write the lock files of a folder, where its file system
     can.
     """
-    try:
+    handle = None
+    with suppress(OSError):  # writing says what is wrong with the folder
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # writing says what is wrong with the folder
-        yield
-        return
+        fcntl.flock(handle, fcntl.LOCK_EX)
     try:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
 def _read(path: Path) -> dict[str, str]:
@@ -96,17 +90,11 @@ def _read(path: Path) -> dict[str, str]:
     try:
         entries = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(
-            path, f"the lock file is damaged: {error.msg}", line=error.lineno, remedy=_REMEDY
-        ) from error
-    if not isinstance(entries, dict) or not all(
-        isinstance(value, str) and value for value in entries.values()
-    ):
-        raise DataError(
-            path,
-            "the lock file is damaged: it is not a mapping of names to revisions",
-            remedy=_REMEDY,
-        )
+        told = f"the lock file is damaged: {error.msg}"
+        raise DataError(path, told, line=error.lineno, remedy=_REMEDY) from error
+    if not isinstance(entries, dict) or not all(v and isinstance(v, str) for v in entries.values()):
+        told = "the lock file is damaged: it is not a mapping of names to revisions"
+        raise DataError(path, told, remedy=_REMEDY)
     return entries
 
 

@@ -17,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import opus_code
-from raxalign.corpora.readers.lines import read_parallel
+from raxalign.corpora.readers.lines import read_parallel, refuse_growth
 from raxalign.errors import DataError
 from raxalign.store.key import file_digest
 
@@ -207,6 +207,8 @@ def _opened(path: Path, members: list[str]) -> Iterator[list[IO[bytes]]]:
                         f"has no {member}; it has {', '.join(archive.namelist())}",
                         remedy="`codes` may name OPUS's own language code",
                     )
+                found = archive.getinfo(member)
+                refuse_growth(f"{path}/{member}", found.compress_size, found.file_size)
             with archive.open(members[0]) as source, archive.open(members[1]) as target:
                 yield [source, target]
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:

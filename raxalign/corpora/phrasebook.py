@@ -13,7 +13,7 @@ from raxalign.errors import DataError
 from raxalign.languages import spelled
 
 
-class Phrasebook(Corpus):
+class PhrasebookCorpus(Corpus):
     """Made-up but correct sentences with word order, agreement and ambiguity worth aligning; the
     same id is the same sentence in all languages. There are 13,000 with `seed: 0` and 3,000 with
     `seed: 1`, which are part of the package.
@@ -29,7 +29,7 @@ class Phrasebook(Corpus):
         seed: int = Field(0, ge=0, description="Seed that the sentences were drawn by.")
 
         @model_validator(mode="after")
-        def _there(self) -> Phrasebook.Params:
+        def _there(self) -> PhrasebookCorpus.Params:
             most = held("sentences")
             if self.size > most.get(str(self.seed), 0):
                 seeds = " and ".join(f"{n:,} with seed {seed}" for seed, n in most.items())

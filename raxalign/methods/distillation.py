@@ -23,9 +23,15 @@ from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import TrainedMethod, TrainedParams
 from raxalign.methods.objectives.rounding import real_gap
-from raxalign.methods.rows.linked_words import PieceSide, side_languages, tokenise
+from raxalign.methods.rows.linked_words import (
+    PieceSide,
+    SentenceRows,
+    pivot_sentences,
+    read_sentence_rows,
+    side_languages,
+    tokenise,
+)
 from raxalign.methods.rows.states import pool_sentences, read_states
-from raxalign.methods.rows.typed import SentenceRows, pivot_sentences, read_sentence_rows
 from raxalign.train.devices import to_device
 from raxalign.train.objective import Objective, Step
 from raxalign.train.options import Epochs, Epsilon, LearningRate, Warmup

@@ -11,7 +11,7 @@ from pydantic import Field
 from raxalign import lazy
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
-from raxalign.methods.families.text import TextMethod
+from raxalign.methods.families.text import TextMethod, without_span
 
 if TYPE_CHECKING:
     import torch
@@ -78,9 +78,4 @@ def without_directions(gram_HH: torch.Tensor, rank: int) -> torch.Tensor:
     """I - C C^T (H, H), where C holds the `rank` first eigenvectors of X^T X, which are the first
     right singular vectors of X (rows).
     """
-    directions_HR = torch.linalg.eigh(gram_HH).eigenvectors[:, -rank:]
-    projection: torch.Tensor = (
-        torch.eye(len(gram_HH), dtype=gram_HH.dtype, device=gram_HH.device)
-        - directions_HR @ directions_HR.T
-    )
-    return projection
+    return without_span(torch.linalg.eigh(gram_HH).eigenvectors[:, -rank:])

@@ -10,7 +10,7 @@ from raxalign import lazy
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
-from raxalign.methods.families.text import TextMethod
+from raxalign.methods.families.text import TextMethod, without_span
 
 if TYPE_CHECKING:
     import torch
@@ -71,10 +71,7 @@ class Lsar(TextMethod):
             basis_HR = language_subspace(
                 torch.stack([moments.means()[place] for moments in found], dim=1), rank
             )
-            weight = (
-                torch.eye(len(basis_HR), dtype=basis_HR.dtype, device=basis_HR.device)
-                - basis_HR @ basis_HR.T
-            )
+            weight = without_span(basis_HR)
             transforms += [
                 Transform(lang, layer, steps=(Affine(weight=weight),)) for lang in languages
             ]

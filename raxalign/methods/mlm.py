@@ -14,8 +14,14 @@ from pydantic import Field
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
-from raxalign.methods.rows.sentences import Rows, Sentences, single_rows
-from raxalign.methods.rows.tokenised import chosen, read_bitexts, read_texts
+from raxalign.methods.rows.sentences import (
+    Rows,
+    Sentences,
+    chosen,
+    read_bitexts,
+    read_texts,
+    single_rows,
+)
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder

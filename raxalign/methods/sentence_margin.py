@@ -20,8 +20,8 @@ from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
+from raxalign.methods.rows.linked_words import SentenceRows, read_sentence_rows
 from raxalign.methods.rows.states import pool_sentences, read_states
-from raxalign.methods.rows.typed import SentenceRows, read_sentence_rows
 from raxalign.train.devices import on_device
 from raxalign.train.options import Clip, Epochs, Epsilon, LearningRate, Steps, Warmup
 

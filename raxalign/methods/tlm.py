@@ -17,8 +17,7 @@ from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
 from raxalign.methods.families.trained import Profiles
-from raxalign.methods.rows.sentences import Rows, joint_rows
-from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
+from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts
 from raxalign.train.chance import MIXING
 
 if TYPE_CHECKING:

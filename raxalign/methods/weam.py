@@ -14,7 +14,7 @@ from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams
 from raxalign.methods.families.trained import Profiles, TrainedMethod
-from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
+from raxalign.methods.rows.sentences import Bitexts, read_bitexts
 from raxalign.train.options import Epochs, LearningRate
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from raxalign.arrays import Bools, Ints, offsets_of
+from raxalign.arrays import Bools, Ints
 from raxalign.pairing.aligners.base import Links
 
 OneToOne = bool | Literal["first"]
@@ -33,7 +33,7 @@ def one_to_one(links: Links) -> Links:
     {(0, 0)}
     """
     rows = links.rows()
-    return _kept(links, _alone(rows, links.src) & _alone(rows, links.tgt))
+    return links.where(_alone(rows, links.src) & _alone(rows, links.tgt))
 
 
 def first_of_neighbours(links: Links) -> Links:
@@ -59,13 +59,7 @@ def first_of_neighbours(links: Links) -> Links:
         at, rows = at[new], rows[new]
         keep[at] = True
         before_src[rows], before_tgt[rows] = links.src[at], links.tgt[at]
-    return _kept(links, keep)
-
-
-def _kept(links: Links, keep: Bools) -> Links:
-    """Return some of the links, in the same order."""
-    counts = np.bincount(links.rows()[keep], minlength=len(links))
-    return Links(offsets_of(counts), links.src[keep], links.tgt[keep])
+    return links.where(keep)
 
 
 def _alone(rows: Ints, words: npt.NDArray[np.int32]) -> Bools:

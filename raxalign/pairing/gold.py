@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from raxalign.arrays import Bools, Ints, offsets_of
+from raxalign.arrays import Bools, Ints
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
 from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.pharaoh import PharaohBlock, read_blocks
+from raxalign.pairing.pharaoh import read_marked
 
 GoldFormat = Literal["pharaoh", "naacl"]
 _NAACL = re.compile(
@@ -46,11 +46,10 @@ class GoldLinks:
         """Raises `DataError` for a link outside its sentences, whose numbers of words (len(self),)
         are given.
         """
-        row, src, tgt = self.possible.rows(), self.possible.src, self.possible.tgt
-        outside = (src >= src_lengths[row]) | (tgt >= tgt_lengths[row])
-        if not outside.any():
+        k = self.possible.outside(src_lengths, tgt_lengths)
+        if k is None:
             return
-        k = int(np.argmax(outside))
+        row, src, tgt = self.possible.rows(), self.possible.src, self.possible.tgt
         raise DataError(
             self.path,
             f"sentence pair {int(self.rows[row[k]]) + 1} has a link of word {src[k] + 1} with word"
@@ -77,16 +76,14 @@ def read_gold(path: Path, written: GoldFormat, *, first: int = 0, swap: bool = F
     found = _read_naacl(path) if written == "naacl" else _read_pharaoh(path, first)
     if not len(found.possible.src):
         raise DataError(path, "has no links")
-    return (
-        GoldLinks(path, found.rows, _swapped(found.sure), _swapped(found.possible))
-        if swap
-        else found
-    )
+    if not swap:
+        return found
+    return GoldLinks(path, found.rows, found.sure.swapped(), found.possible.swapped())
 
 
 def _read_pharaoh(path: Path, first: int) -> GoldLinks:
     try:
-        blocks = list(read_blocks(path))
+        links, marks = read_marked(path)
     except DataError as error:
         if path.is_file() and _NAACL.match(
             path.read_bytes()[:200].decode("utf-8", "replace").lstrip()
@@ -98,7 +95,6 @@ def _read_pharaoh(path: Path, first: int) -> GoldLinks:
                 remedy="Read it as `naacl`",
             ) from error
         raise
-    links = Links.join([block.links for block in blocks])
     src, tgt = links.src - np.int32(first), links.tgt - np.int32(first)
     below = np.flatnonzero((src < 0) | (tgt < 0))
     if len(below):
@@ -110,13 +106,7 @@ def _read_pharaoh(path: Path, first: int) -> GoldLinks:
             remedy="Count from 0 here",
         )
     possible = Links(links.offsets, src, tgt)
-    return GoldLinks(path, np.arange(len(possible)), _sure(possible, blocks), possible)
-
-
-def _sure(links: Links, blocks: list[PharaohBlock]) -> Links:
-    keep = ~np.concatenate([np.zeros(0, np.bool_), *(block.possible for block in blocks)])
-    counted = offsets_of(keep)
-    return Links(counted[links.offsets], links.src[keep], links.tgt[keep])
+    return GoldLinks(path, np.arange(len(possible)), possible.where(~marks), possible)
 
 
 def _read_naacl(path: Path) -> GoldLinks:
@@ -154,10 +144,6 @@ def _read_naacl(path: Path) -> GoldLinks:
         Links.of(sure[row] for row in rows),
         Links.of(possible[row] for row in rows),
     )
-
-
-def _swapped(links: Links) -> Links:
-    return Links(links.offsets, links.tgt, links.src)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
@@ -21,32 +20,26 @@ _ZERO, _NEWLINE, _HYPHEN, _P = (ord(c) for c in "0\n-p")
 _LINE = re.compile(rb"\s*(?:\d{1,9}[-p]\d{1,9}(?:\s+|$))*")
 
 
-@dataclass(frozen=True)
-class PharaohBlock:
-    """Some lines of a file: the links as written, and which are merely possible, bool (number of
-    links,).
+def read_marked(path: Path) -> tuple[Links, Bools]:
+    """Return all links of a file as written, and which are merely possible (number of links,).
+    Raises `DataError` with the line of what is not a link.
     """
-
-    links: Links
-    possible: Bools
-
-
-def read_blocks(path: Path) -> Iterator[PharaohBlock]:
-    """The file in blocks of whole lines. Raises `DataError` with the line of what is not a link."""
+    parts: list[tuple[Links, Bools]] = []
     first = 1
     try:
         with path.open("rb") as file:
             for block in _whole_lines(file):
-                parsed = _parse(block, path, first)
-                first += len(parsed.links)
-                yield parsed
+                parts.append(_parse(block, path, first))
+                first += len(parts[-1][0])
     except OSError as error:
         raise DataError(path, f"cannot be read ({error.strerror})") from error
+    marks = [np.zeros(0, np.bool_), *(possible for _, possible in parts)]
+    return Links.join([links for links, _ in parts]), np.concatenate(marks)
 
 
 def read_links(path: Path) -> Links:
-    """All links of a file, possible ones like sure ones."""
-    return Links.join([block.links for block in read_blocks(path)])
+    """Return all links of a file, possible ones like sure ones."""
+    return read_marked(path)[0]
 
 
 def write_links(path: Path, links: Links) -> None:
@@ -72,7 +65,7 @@ def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _parse(block: bytes, path: Path, first: int) -> PharaohBlock:
+def _parse(block: bytes, path: Path, first: int) -> tuple[Links, Bools]:
     """Finds all numbers at once: 250,000 lines are 12 million of them."""
     data = np.frombuffer(block, np.uint8)
     digit = (data - np.uint8(_ZERO)) < 10  # below "0" wraps around to above 9
@@ -103,9 +96,7 @@ def _parse(block: bytes, path: Path, first: int) -> PharaohBlock:
     offsets = np.concatenate(
         [np.zeros(1, np.int64), np.searchsorted(joins, newlines).astype(np.int64)]
     )
-    return PharaohBlock(
-        Links(offsets, values[0::2].copy(), values[1::2].copy()), is_possible[joins]
-    )
+    return Links(offsets, values[0::2].copy(), values[1::2].copy()), is_possible[joins]
 
 
 def _fault(block: bytes, path: Path, first: int) -> DataError:

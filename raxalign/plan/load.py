@@ -1,6 +1,5 @@
-"""Opening a grid file for any command: read it, find its storage, expand it.
-
-Shards: parts of a plan for processes that share nothing but a storage.
+"""Opening a grid file for any command: read it, find its storage, expand it; and choosing a part of
+its plan.
 """
 
 from __future__ import annotations
@@ -8,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shard:
-    """One of `count` parts of a plan, numbered from 1."""
+    """One of `count` parts of a plan, numbered from 1, for processes that share a storage."""
 
     number: int
     count: int
@@ -271,51 +270,84 @@ def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
     return found
 
 
+def choose(
+    plan: Plan, *, only: str | None = None, shard: str | None = None, limit: int | None = None
+) -> tuple[Plan, tuple[Study, ...]]:
+    """Return the plan of the chosen trials that the grid names, and the chosen studies.
+
+    Args:
+        plan: The plan of the whole grid.
+        only: ``name=value`` (several: comma-separated): the trials for which all of them hold. In a
+            grid with searches the conditions are on what studies have: method, language, encoder
+            and sentences.
+        shard: ``i/n``: the i-th of n equal parts of these. It alone may be empty. Several processes
+            share a search by running it as it is.
+        limit: The largest number of trials of that part. A search is limited by its budget instead.
+
+    Raises:
+        RaxalignError: A condition or the shard is wrong, the conditions choose nothing, or a search
+            cannot have them.
+    """
+    if not plan.studies:
+        return select(plan, only=only, shard=shard, limit=limit), ()
+    if shard is not None:
+        raise RaxalignError(
+            "--shard: a grid with a search has no shards: start the same command in each process,"
+            " and they share its studies"
+        )
+    if limit is not None:
+        raise RaxalignError("--limit: a search is limited by its own budget (`search.budget`)")
+    known = [Axis.METHOD, LANGUAGE, Axis.ENCODER, Axis.SENTENCES]
+    conditions = list(_conditions(only, known, " in a grid with a search"))
+
+    def meets(entry: Study | Trial) -> bool:
+        sentences = (str(entry.sentences),)
+        values = (entry.method,), entry.languages, (entry.encoder,), sentences
+        return all(value in values[known.index(name)] for name, value in conditions)
+
+    studies = tuple(study for study in plan.studies if meets(study))
+    trials = [trial for trial in plan.trials if trial.searched is None and meets(trial)]
+    if not studies and not trials:
+        raise RaxalignError(f"--only {only}: no trial and no study is selected")
+    return plan.only(iter(trials)), studies
+
+
 def select(
     plan: Plan, *, only: str | None = None, shard: str | None = None, limit: int | None = None
 ) -> Plan:
-    """Return a part of a plan.
-
-    Args:
-        plan: The whole plan.
-        only: ``name=value`` (several: comma-separated): the trials for which all of them hold.
-        shard: ``i/n``: the i-th of n equal parts of these. It alone may be empty.
-        limit: The largest number of trials of that part.
-
-    Raises:
-        RaxalignError: A condition or the shard is wrong, or no trial meets all conditions.
-    """
+    """Return a part of a plan without searches, as `choose` does."""
     part = Shard.parse(shard) if shard is not None else None
-    trials = list(plan.trials)
     params = {name for trial in plan.trials for name in trial.params}
-    known = {*Axis, LANGUAGE, _KIND, *params} - {Axis.LANGUAGES}
-    for condition in (only or "").split(","):
-        name, equals, value = (part.strip() for part in condition.partition("="))
-        if not name:
-            continue
-        if not equals:
-            raise RaxalignError(
-                f"--only {condition!r}: write name=value, for example method=finetune"
-            )
-        if name not in known:
-            raise RaxalignError(f"--only: unknown name {name!r}; known: {', '.join(sorted(known))}")
-        _refuse_unknown_value(plan, name, value)
+    known = sorted({*Axis, LANGUAGE, _KIND, *params} - {Axis.LANGUAGES})
+    trials = list(plan.trials)
+    for name, value in _conditions(only, known):
+        texts = [_matching(trial, name) for trial in plan.trials]
+        if not any(value in own for own in texts):
+            shown = {text for own in texts for text in (own if name == LANGUAGE else own[:1])}
+            there = ", ".join(sorted(shown))
+            raise RaxalignError(f"--only: no trial has {name}={value}; there are: {there}")
         trials = [trial for trial in trials if value in _matching(trial, name)]
     if not trials:
         raise RaxalignError("no trial is selected")
     chosen = plan.only(iter(trials))
-    if part is not None:
-        chosen = part.of(chosen)
+    chosen = chosen if part is None else part.of(chosen)
     return chosen if limit is None else plan.only(iter(chosen.trials[:limit]))
 
 
-def _refuse_unknown_value(plan: Plan, name: str, value: str) -> None:
-    """Raise `RaxalignError` with the values that a name has where it has not this one."""
-    matching = [_matching(trial, name) for trial in plan.trials]
-    if not any(value in texts for texts in matching):
-        shown = [texts if name == LANGUAGE else texts[:1] for texts in matching]
-        known = sorted({text for texts in shown for text in texts})
-        raise RaxalignError(f"--only: no trial has {name}={value}; there are: {', '.join(known)}")
+def _conditions(
+    only: str | None, known: Sequence[str], where: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Yield (name, value) of the conditions of ``--only``."""
+    for condition in (only or "").split(","):
+        name, equals, value = (part.strip() for part in condition.partition("="))
+        if name and not equals:
+            told = f"--only {condition!r}: write name=value, for example method=finetune"
+            raise RaxalignError(told)
+        if name and name not in known:
+            told = f"--only: unknown name {name!r}{where}; known: {', '.join(known)}"
+            raise RaxalignError(told)
+        if name:
+            yield name, value
 
 
 def _matching(trial: Trial, name: str) -> tuple[str, ...]:

@@ -60,10 +60,8 @@ class Added:
         """
         lacking = sorted(self.metric.reads - set(rows.column_names))
         if lacking:
-            raise self._error(
-                f"reads {', '.join(lacking)}, but the predictions have"
-                f" {', '.join(rows.column_names)}"
-            )
+            there = f"the predictions have {', '.join(rows.column_names)}"
+            raise self._error(f"reads {', '.join(lacking)}, but {there}")
         where = f"for {rows['lang'][0]} ({rows['split'][0]})"
         try:
             value = float(self.metric.of(rows))
@@ -91,10 +89,10 @@ def _made(kind: str, params: str) -> Metric:
 def added_scores(
     metrics: Iterable[Added], predictions: pa.Table, own: Iterable[Mapping[str, Any]], pivot: str
 ) -> list[dict[str, Any]]:
-    """Computes the scores of added metrics from the predictions of an evaluation.
+    """Computes the scores of the added metrics of one task from the predictions of an evaluation.
 
     Args:
-        metrics: those of one task.
+        metrics: those of the task.
         predictions: of all its languages and splits.
         own: the scores that the task reports itself.
         pivot: the language without which `avg_zero_shot` is formed.
@@ -134,16 +132,13 @@ def faults(task: Task, metrics: Sequence[MetricSpec]) -> Iterator[tuple[str, str
     of the metric, message).
     """
     for spec in metrics:
-        reads = catalog("metrics")[spec.kind].reads
+        lacking = sorted(catalog("metrics")[spec.kind].reads - (task.predicts or set()))
         if spec.name == task.main_metric:
             yield spec.name, "is the name of the task's main metric; choose another name"
         elif task.measured(spec.name) is not None:
             yield spec.name, "is the name of a metric of the task's own; choose another name"
         elif task.predicts is not None and not task.predicts:
             yield spec.name, "cannot be computed: this task's predictions are not one per example"
-        elif task.predicts is not None and (lacking := sorted(reads - task.predicts)):
-            yield (
-                spec.name,
-                f"reads {', '.join(lacking)}, but the task's predictions have"
-                f" {', '.join(sorted(task.predicts))}",
-            )
+        elif task.predicts is not None and lacking:
+            there = f"the task's predictions have {', '.join(sorted(task.predicts))}"
+            yield spec.name, f"reads {', '.join(lacking)}, but {there}"

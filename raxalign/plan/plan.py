@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ class Plan:
     axes: Mapping[str, tuple[str, ...]]
     merged: tuple[str, ...] = ()
     unresolved: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     unknown_depths: tuple[str, ...] = ()
     plugins: tuple[PluginFile, ...] = ()
@@ -224,43 +224,17 @@ class Plan:
         """
         chosen = tuple(trials)
         keys = self.closure([key for trial in chosen for key in trial.evaluations.values()])
-        return Plan(
-            name=self.name,
-            pivot=self.pivot,
-            points=self.points,
-            trials=chosen,
-            stages={key: self.stages[key] for key in keys},
-            axes=self.axes,
-            merged=self.merged,
-            unresolved=self.unresolved,
-            warnings=self.warnings,
-            missing=self.missing,
-            unknown_depths=self.unknown_depths,
-            plugins=self.plugins,
-            metrics=self.metrics,
-            studies=self.studies,
-            asked=self.asked,
-        )
+        stages = {key: self.stages[key] for key in keys}
+        return replace(self, trials=chosen, stages=stages, apart=())
 
     def to_json(self) -> str:
         """Write one JSON text from which `from_json` makes an equal plan."""
-        data = {
-            "name": self.name,
-            "pivot": self.pivot,
-            "points": self.points,
-            "trials": [asdict(trial) for trial in self.trials],
-            "stages": [asdict(stage) for stage in self.stages.values()],
-            "axes": {name: list(axes) for name, axes in self.axes.items()},
-            "merged": self.merged,
-            "unresolved": self.unresolved,
-            "warnings": self.warnings,
-            "missing": self.missing,
-            "unknown_depths": self.unknown_depths,
-            "plugins": [asdict(file) for file in self.plugins],
-            "metrics": [asdict(added) for added in self.metrics],
-            "studies": [study.to_json() for study in self.studies],
-            "asked": [asdict(entry) for entry in self.asked],
-        }
+        data = {part.name: getattr(self, part.name) for part in fields(self)}
+        del data["apart"]
+        data["stages"] = self.stages.values()
+        for name in ("trials", "stages", "plugins", "metrics", "asked"):
+            data[name] = [asdict(entry) for entry in data[name]]
+        data["studies"] = [study.to_json() for study in self.studies]
         return json.dumps(data, ensure_ascii=False)
 
     @classmethod
@@ -268,24 +242,18 @@ class Plan:
         """Read the plan that `to_json` wrote."""
         data: dict[str, Any] = parse(text)
         stages = [Stage(**entry) for entry in data["stages"]]
-        trials = [_trial(entry) for entry in data["trials"]]
-        return cls(
-            name=data["name"],
-            pivot=data["pivot"],
-            points=data["points"],
-            trials=tuple(trials),
-            stages={stage.key: stage for stage in stages},
-            axes={name: tuple(axes) for name, axes in data["axes"].items()},
-            merged=tuple(data["merged"]),
-            unresolved=tuple(data["unresolved"]),
-            warnings=tuple(data["warnings"]),
-            missing=tuple(data["missing"]),
-            unknown_depths=tuple(data.get("unknown_depths", ())),
-            plugins=tuple(PluginFile(**entry) for entry in data.get("plugins", ())),
-            metrics=tuple(Added(**entry) for entry in data.get("metrics", ())),
-            studies=tuple(map(Study.from_json, data.get("studies", ()))),
-            asked=tuple(Asked(**entry) for entry in data.get("asked", ())),
-        )
+        data |= {
+            "stages": {stage.key: stage for stage in stages},
+            "trials": [_trial(entry) for entry in data["trials"]],
+            "axes": {name: tuple(axes) for name, axes in data["axes"].items()},
+            "plugins": [PluginFile(**entry) for entry in data.get("plugins", ())],
+            "metrics": [Added(**entry) for entry in data.get("metrics", ())],
+            "studies": map(Study.from_json, data.get("studies", ())),
+            "asked": [Asked(**entry) for entry in data.get("asked", ())],
+        }
+        whole = {"name", "pivot", "points", "stages", "axes"}
+        data |= {name: tuple(part) for name, part in data.items() if name not in whole}
+        return cls(**data)
 
 
 def _trial(entry: Mapping[str, Any]) -> Trial:

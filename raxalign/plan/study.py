@@ -38,25 +38,13 @@ class Objective:
 
 @dataclass(frozen=True)
 class Study:
-    """A search of one method's params.
+    """A search of one method's params, for one encoder, languages and number of sentences.
 
-    Attributes:
-        name: The method, the languages and a digest of everything that decides the results.
-        method: The name that the grid gives the method.
-        encoder: The label of the encoder.
-        languages: The languages of its trials.
-        sentences: The number of training sentence pairs per language.
-        seed: The seed of its trials.
-        spaces: The params that are searched.
-        objectives: One, or two for a Pareto front.
-        sampler: How values are suggested.
-        sampler_seed: The seed of the suggestions.
-        most: The largest number of its trials (None: not limited).
-        seconds: The worker time that they may take (None: not limited).
-        fresh_seeds: The seeds that the chosen points are run again with.
-        pruner: Which trials end early.
-        unwatched: Why the pruner cannot act, in a clause; empty where it can, or where there is
-            none.
+    `name` is the method, the languages and a digest of everything that decides the results; `seed`
+    is that of its trials, and `sampler_seed` that of the suggestions. `most` is the largest number
+    of its trials and `seconds` the worker time that they may take (None: not limited). The chosen
+    points are run again with `fresh_seeds`. `unwatched` says in a clause why the pruner cannot act;
+    it is empty where it can, or where there is none.
     """
 
     name: str
@@ -186,10 +174,7 @@ def _objective(grid: Grid, name: str, languages: tuple[str, ...]) -> Objective:
     lang = lang.replace("{lang}", "+".join(languages)).replace("{pivot}", grid.pivot)
     spec = next(spec for spec in grid.tasks if spec.name == task)
     added = next((entry for entry in spec.metrics if entry.name == metric), None)
-    declared = (
-        catalog("tasks")[spec.kind].measured(metric)
-        if added is None
-        else catalog("metrics")[added.kind]
-    )
+    task_kind = catalog("tasks")[spec.kind]
+    declared = task_kind.measured(metric) if added is None else catalog("metrics")[added.kind]
     assert declared is not None, "the grid file is refused otherwise"
     return Objective(task, lang, metric, declared.better == "lower")

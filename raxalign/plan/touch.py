@@ -113,21 +113,13 @@ def _why(method: Method, task: Task, pairs: Iterator[tuple[Acts, Reads]]) -> Unt
     if not seen:
         return None
     (acts, reads), *others = seen
-    acts_told = (
-        _acts_told(acts)
-        if all(other == acts for other, _ in others)
-        else f"fitted at {_as_written(method)}"
-    )
-    reads_told = (
-        _reads_told(reads)
-        if not reads.layers or all(other == reads for _, other in others)
-        else _as_written(task)
-    )
-    return Untouched(
-        acts_told,
-        reads_told,
-        _written(reads.layers) if acts.readouts and reads.layers and not others else "",
-    )
+    acting, reading = _acts_told(acts), _reads_told(reads)
+    if any(other != acts for other, _ in others):
+        acting = f"fitted at {_as_written(method)}"
+    if reads.layers and any(other != reads for _, other in others):
+        reading = _as_written(task)
+    fits = acts.readouts and reads.layers and not others
+    return Untouched(acting, reading, _written(reads.layers) if fits else "")
 
 
 def told(trials: Sequence[Trial], axes: Mapping[str, Sequence[str]]) -> list[str]:
@@ -155,16 +147,11 @@ def told(trials: Sequence[Trial], axes: Mapping[str, Sequence[str]]) -> list[str
 
 def _line(why: Untouched, methods: Sequence[str], tasks: Counter[str]) -> str:
     count = tasks.total()
-    how_many = (
-        "1 evaluation is untouched and will not run, as it"
-        if count == 1
-        else f"{count:,} evaluations are untouched and will not run, as they"
-    )
-    remedy = (
-        f"; to fit what is read, set `layers: {why.remedy}` or a range that contains it"
-        if why.remedy
-        else ""
-    )
+    how_many = f"{count:,} evaluations are untouched and will not run, as they"
+    if count == 1:
+        how_many = "1 evaluation is untouched and will not run, as it"
+    layers = f"`layers: {why.remedy}` or a range that contains it"
+    remedy = f"; to fit what is read, set {layers}" if why.remedy else ""
     return f"{how_many} would repeat the encoder's own: {why.told(methods, list(tasks))}{remedy}"
 
 
@@ -191,19 +178,15 @@ def _short(value: object) -> str:
 def meet(acts: Acts, reads: Reads) -> bool:
     """Check whether a method changes anything that a task reads."""
     highest = max([*reads.layers, *([] if reads.stream is None else [reads.stream])], default=-1)
-    return bool(acts.readouts & reads.layers) or (
-        acts.stream_from is not None and acts.stream_from <= highest
-    )
+    begins = acts.stream_from
+    return bool(acts.readouts & reads.layers) or (begins is not None and begins <= highest)
 
 
 def _acts_told(acts: Acts) -> str:
     if acts.readouts:
         return f"fitted at {_layers(acts.readouts)}"
-    return (
-        "without effect"
-        if acts.stream_from is None
-        else f"at work from layer {acts.stream_from} on"
-    )
+    begins = acts.stream_from
+    return "without effect" if begins is None else f"at work from layer {begins} on"
 
 
 def _reads_told(reads: Reads) -> str:
@@ -216,15 +199,11 @@ def _as_written(plugin: Method | Task) -> str:
 
 
 def _layers(layers: frozenset[int]) -> str:
-    numbers = sorted(layers)
-    if len(numbers) == 1:
-        return f"layer {numbers[0]}"
-    whole = numbers == list(range(numbers[0], numbers[-1] + 1))
-    return (
-        f"layers {numbers[0]} to {numbers[-1]}"
-        if whole
-        else f"layers {', '.join(map(str, numbers))}"
-    )
+    low, high = min(layers), max(layers)
+    if low == high:
+        return f"layer {low}"
+    whole = len(layers) == high - low + 1
+    return f"layers {low} to {high}" if whole else f"layers {', '.join(map(str, sorted(layers)))}"
 
 
 def _written(layers: frozenset[int]) -> str:

@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from raxalign.config.spaces import Value
+from raxalign.plan.estimates.cost import duration
 from raxalign.plan.study import Study, Suggestion
+from raxalign.printing import counted
 from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
@@ -164,3 +166,21 @@ def is_over(plan: Plan, storage: Storage, study: Study, there: AbstractSet[str])
         for key in plan.by_key[entry.trial].evaluations.values()
     ]
     return record.finished and within and there >= set(keys)
+
+
+def saved_words(record: StudyRecord) -> str:
+    """Return how many trials of a study were pruned and what that saved; nothing where none was.
+
+    The time is estimated from the pace of each trial's own training. The evaluations that were left
+    out are not counted.
+    """
+    pruned = [entry.stopped for entry in record.tried if entry.stopped is not None]
+    if not pruned:
+        return ""
+    steps = sum(stopped.steps - stopped.step for stopped in pruned)
+    total = sum(stopped.steps for stopped in pruned)
+    seconds = sum(stopped.saved for stopped in pruned)
+    return (
+        f"{len(pruned)} of {counted(len(record.tried), 'trial')} pruned, which saved {steps:,} of"
+        f" their {total:,} training steps (about {duration(seconds)} of worker time)"
+    )

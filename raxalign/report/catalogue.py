@@ -7,9 +7,11 @@ from __future__ import annotations
 import inspect
 import textwrap
 import types
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -24,6 +26,11 @@ from raxalign.report.terminal.overview import overview
 
 WIDTH = 80
 """Columns of the text on one plug-in."""
+PAGES = ("methods", "tasks")
+"""Folders of which each plug-in has a page of its own."""
+TRAINING = "training"
+"""The page of the options that trainings share."""
+MANY = 5
 
 
 @dataclass(frozen=True)
@@ -49,8 +56,12 @@ class Option:
 
 def describe(folder: str, kind: str | None = None, width: int | None = None) -> str:
     """Return a table of all plug-ins, fitted to a width, and then every one with its first sentence
-    and its options with their defaults; or one with all that is known of it, 80 columns wide.
+    and its options with their defaults; or one with all that is known of it, 80 columns wide; or
+    the options that trainings share (`TRAINING`).
     """
+    if folder == TRAINING and kind is None:
+        options = (option for name in PAGES for option in _shared(name).values())
+        return "\n".join(_entry(f"{each.name} ({each.values})", each.about) for each in options)
     found = _plugins(folder)
     if kind is not None:
         return _card(kind, found[kind])
@@ -63,22 +74,68 @@ def describe(folder: str, kind: str | None = None, width: int | None = None) -> 
 
 
 def as_markdown(folder: str, kind: str | None = None) -> str:
-    """Return a page of docs/: every plug-in with what it is, and a table of its options; or the
-    part of one plug-in.
+    """Return a page of docs/: of a folder with a page per kind (`PAGES`) a table of all, of another
+    one every plug-in with a table of its options; the page or the part of one plug-in; or the page
+    `TRAINING`.
     """
+    if folder == TRAINING and kind is None:
+        return _training_page()
     found = _plugins(folder)
     if kind is not None:
-        return "\n\n".join(_section(kind, found[kind])) + "\n"
-    table = overview(folder, found)
-    lines = [[f"[`{name}`](#{name})", *cells] for name, *cells in table.lines]
+        return "\n\n".join(_section(folder, kind, found[kind])) + "\n"
+    table, apart = overview(folder, found), folder in PAGES
+    lines = [
+        [f"[`{name}`]({f'{folder}/{name}.md' if apart else f'#{name}'})", *cells]
+        for name, *cells in table.lines
+    ]
     parts = [
         f"# {FOLDERS[folder].plural.capitalize()}",
-        f"Made by `raxalign list {folder} --format markdown` from the code; a test compares the"
-        " two.",
+        _made_by(folder),
         _rows([*table.heads, *table.columns], lines),
-        *(part for name, plugin in found.items() for part in _section(name, plugin)),
     ]
+    if apart:
+        listed = "\n".join(f"{folder}/{name}" for name in found)
+        parts.append(f"```{{toctree}}\n:hidden:\n\n{listed}\n```")
+    else:
+        parts += [part for name in found for part in _section(folder, name, found[name])]
     return "\n\n".join(parts) + "\n"
+
+
+def _made_by(*words: str) -> str:
+    command = f"raxalign list {' '.join(words)} --format markdown"
+    return f"Made by `{command}` from the code; a test compares the two."
+
+
+def _training_page() -> str:
+    """The options that trainings share, each once per folder."""
+    parts = [
+        "# Options of every training",
+        _made_by(TRAINING),
+        f"At least {MANY} methods that train, or as many tasks, have these options in these words."
+        " The page of each has its own defaults.",
+    ]
+    for folder in PAGES:
+        rows = [
+            [f"`{option.name}`", option.values, option.about] for option in _shared(folder).values()
+        ]
+        parts += [f"## {FOLDERS[folder].plural.capitalize()}"]
+        parts += [_rows(["option", "values", "what it is"], rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+@cache
+def _shared(folder: str) -> Mapping[tuple[str, str, str], Option]:
+    """The options that `MANY` kinds of a folder which train have in the same words."""
+    found: dict[tuple[str, str, str], list[Option]] = defaultdict(list)
+    for plugin in catalog(folder).values():
+        if _trains(plugin):
+            for option in _options(plugin):
+                found[option.name, option.values, option.about].append(option)
+    return {key: options[0] for key, options in found.items() if len(options) >= MANY}
+
+
+def _trains(plugin: Any) -> bool:
+    return "learning_rate" in plugin.Params.model_fields
 
 
 def _plugins(folder: str) -> Catalog:
@@ -136,9 +193,9 @@ def _kind_of(metric: Measured) -> str:
     return kind + (", in percent" if metric.unit == "share" else "")
 
 
-def _section(kind: str, plugin: Any) -> Iterator[str]:
-    """The part of a page on one plug-in, with one column per profile where there are profiles."""
-    yield f"## {kind}"
+def _section(folder: str, kind: str, plugin: Any) -> Iterator[str]:
+    """The page of one plug-in, or its part of a page."""
+    yield f"{'#' if folder in PAGES else '##'} {kind}"
     yield inspect.cleandoc(plugin.__doc__ or "")
     yield from (f"{name}: {value}" for name, value in _facts(plugin))
     metrics = [[f"`{name}`", role, about] for name, role, about in _metrics(plugin)]
@@ -148,15 +205,28 @@ def _section(kind: str, plugin: Any) -> Iterator[str]:
     if not options:
         yield "No options."
         return
-    own = plugin.Params.__doc__
-    yield inspect.cleandoc(own) if own else "Options:"
+    shared = _shared(folder) if folder in PAGES and _trains(plugin) else {}
+    own = [option for option in options if (option.name, option.values, option.about) not in shared]
+    about = plugin.Params.__doc__
+    yield inspect.cleandoc(about) if about else "Options:"
+    yield _table(own, described=True)
+    if len(own) < len(options):
+        yield f"Options of [every training](../{TRAINING}.md), with their defaults here:"
+        yield _table([option for option in options if option not in own], described=False)
+
+
+def _table(options: Sequence[Option], *, described: bool) -> str:
+    """A row per option, with a column per profile where there are profiles."""
     profiles = list(dict.fromkeys(name for option in options for name in option.profiles))
     lines = []
     for option in options:
         default = "by profile" if option.profiles else option.default
-        filled = (option.profiles.get(name, "") for name in profiles)
-        lines.append([f"`{option.name}`", option.values, default, *filled, option.about])
-    yield _rows(["option", "values", "default", *profiles, "what it is"], lines)
+        line = [f"`{option.name}`", *([option.values] if described else []), default]
+        line += [option.profiles.get(name, "") for name in profiles]
+        lines.append([*line, option.about] if described else line)
+    if described:
+        return _rows(["option", "values", "default", *profiles, "what it is"], lines)
+    return _rows(["option", "default", *profiles], lines)
 
 
 def _rows(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

@@ -70,9 +70,7 @@ def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
         "paired": found and found.paired,
         "verdict": entry.verdict,
         "reason": entry.untested,
-        "at_chance": entry.at_chance,
-        "falls_far": entry.falls_far,
-        "outdated": entry.outdated,
+        **{name: getattr(entry, name) for name in ("at_chance", "falls_far", "outdated")},
     }
 
 

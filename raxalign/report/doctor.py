@@ -129,8 +129,7 @@ def _files(plan: Plan) -> tuple[list[str], bool]:
 
 def _bitexts(plan: Plan) -> tuple[list[str], bool]:
     """Whether all sentence pairs of local files can be read and are enough."""
-    from raxalign.plan.checks.bitexts import other_lengths, read_bitexts
-    from raxalign.plan.checks.shortage import shortages
+    from raxalign.plan.checks.bitexts import other_lengths, read_bitexts, shortages
 
     found = list(read_bitexts(plan))
     faults = [str(fault) for entry in found for fault in entry.faults]

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.estimates.cost import seconds_by_key, stored_keys, to_make
 from raxalign.plan.estimates.disk import estimate_disk
-from raxalign.plan.estimates.forecast import Forecast, forecast, quicker_links
-from raxalign.plan.estimates.speed import Speed, crowd, has_card, start_seconds, worker_speed
+from raxalign.plan.estimates.forecast import (
+    Forecast,
+    Speed,
+    forecast,
+    has_card,
+    other_work,
+    quicker_links,
+    start_seconds,
+    worker_speed,
+)
 from raxalign.plan.expansion.identity import near
 from raxalign.plan.values.retention import made_again
 from raxalign.printing import counted
@@ -96,18 +104,9 @@ def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
-    return {
-        "key": trial.key,
-        "method": trial.method,
-        "kind": trial.kind,
-        "params": trial.params,
-        "encoder": trial.encoder,
-        "languages": trial.languages,
-        "sentences": trial.sentences,
-        "seed": trial.seed,
-        "evaluations": trial.evaluations,
-        "untouched": {task: asdict(why) for task, why in trial.untouched.items()},
-    }
+    own = ("key", "method", "kind", "params", "encoder", "languages", "sentences", "seed")
+    facts = {name: getattr(trial, name) for name in (*own, "evaluations")}
+    return facts | {"untouched": {task: asdict(why) for task, why in trial.untouched.items()}}
 
 
 def _kept_stages(plan: Plan) -> Iterator[Stage]:
@@ -171,7 +170,7 @@ def _time_lines(times: Forecast, core: float, run: RunConfig, uncounted: str) ->
     workers = at_once(run)
     start = 0.0 if run.address else start_seconds(core, ray=True)
     yield times.told(workers, start) + uncounted
-    if times.seconds and not run.address and (note := crowd().note(workers)):
+    if times.seconds and not run.address and (note := other_work().note(workers)):
         yield f"note: {note}"
 
 

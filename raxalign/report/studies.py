@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.analysis.cells import CONFIRMED, over_runs
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
-from raxalign.plan.tried import StudyRecord, Tried, read_record
-from raxalign.plan.values.saved import saved_words
+from raxalign.plan.tried import StudyRecord, Tried, read_record, saved_words
 from raxalign.printing import counted
 from raxalign.report.cells.numbers import unit_of
 from raxalign.store.storage import Storage
@@ -67,9 +66,7 @@ def as_json(plan: Plan, storage: Storage) -> list[dict[str, Any]]:
     """Return the searches of a plan as `plan --format json` prints them."""
     return [
         {
-            "name": study.name,
-            "method": study.method,
-            "encoder": study.encoder,
+            **{name: getattr(study, name) for name in ("name", "method", "encoder")},
             "languages": list(study.languages),
             "sentences": study.sentences,
             "metrics": [objective.name for objective in study.objectives],

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from raxalign.plan.values.options import encoder_options, filled, method_options, task_options
+from raxalign.plan.names import encoder_options, filled, method_options, task_options
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,10 +21,9 @@ from raxalign.config.sources import LocalFile
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Effect
 from raxalign.plan.checks.preflight import read_files
-from raxalign.plan.expansion.alignment import Alignment
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.tasks import TaskStages
+from raxalign.plan.expansion.tasks import Alignment, TaskStages
 from raxalign.plan.load import Opened, resolve
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage

@@ -1,68 +1,101 @@
-"""The main job: a grid file in, every result in the ledger and in MLflow. Imports Ray only when
-something is left to run.
+"""The main job: a grid file in, every result in the ledger and in MLflow. First the trials that it
+names run, then its searches. Imports Ray only when something is left to run.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from raxalign.errors import RaxalignError
+from raxalign.plan.checks.bitexts import shortages
 from raxalign.plan.checks.preflight import read_files
-from raxalign.plan.checks.shortage import shortages
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
+from raxalign.plan.tried import is_over
 from raxalign.plugin_files import refuse_changed
 from raxalign.printing import to_stderr
 from raxalign.stages import TRAINED
 from raxalign.store.drivers import signed_on
-from raxalign.store.key import digest
 from raxalign.sweep.collecting import Collector, collect_plan
 from raxalign.sweep.events import all_of
 from raxalign.sweep.progress import Progress
-from raxalign.sweep.pruned import pruned_events
 from raxalign.sweep.removal import Keeper
+from raxalign.sweep.tracked import finish_tracking, mark_copied, target_of, with_database
 from raxalign.sweep.tracker import Tracker
-from raxalign.tracking.client import Target, TrackingError, default_uri
-from raxalign.tracking.database_sync import carried
-from raxalign.tracking.sync import describe as write_answer
-from raxalign.tracking.sync import keep_report as bring_report
-from raxalign.tracking.sync import sync
 
 if TYPE_CHECKING:
     from raxalign.plan.study import Study
     from raxalign.sweep.job import Job
-    from raxalign.sweep.running import Summary
-    from raxalign.sweep.search.search import Searched
 
 
-def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
-    """Run what is missing of a plan; returns how it ended and the messages for the user.
-
-    Raises `RaxalignError` with all faults of its data files, before anything is started.
+@dataclass(frozen=True)
+class Ended:
+    """How a grid ended: the plan of what was run, trials done now and before, failures (trial key
+    -> message), and messages for the user.
     """
+
+    plan: Plan
+    done: int
+    cached: int
+    failed: Mapping[str, str]
+    messages: Sequence[str] = ()
+
+
+def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
+    """Run what the ledger lacks of a plan, then the studies, and copy all of it to MLflow. What
+    dead processes left half-written in the storage is removed first, also where nothing is left to
+    run.
+
+    Raises `RaxalignError` with all faults of the data files, before anything is started.
+    """
+    opened.storage.artifacts.sweep_temporaries()
+    named = _run_named(opened, plan) if plan.trials else Ended(plan, 0, 0, {})
+    if not studies:
+        return named
+    there, whole = opened.storage.ledger.keys(), opened.plan
+    if all(is_over(whole, opened.storage, study, there) for study in studies):
+        messages = (*named.messages, *finish_tracking(opened, whole))
+        return Ended(whole, named.done, whole.cached(there) - named.done, named.failed, messages)
+    found = _run_searches(opened, studies)
+    done = named.done + found.done
+    cached = max(found.plan.cached(opened.storage.ledger.keys()) - done, 0)
+    messages = (*named.messages, *found.messages)
+    return Ended(found.plan, done, cached, {**named.failed, **found.failed}, messages)
+
+
+def _run_named(opened: Opened, plan: Plan) -> Ended:
+    """Run the trials that a grid names; where all are done, do what the grid may lack."""
+    cached = plan.cached(opened.storage.ledger.keys())
+    if cached < len(plan.trials):
+        return _run(opened, plan)
+    messages = finish_tracking(opened, plan)
+    dropped = drop_weights(opened)
+    collect_plan(opened.plan, opened.storage)
+    return Ended(plan, 0, cached, {}, [*messages, dropped] if dropped else messages)
+
+
+def _run(opened: Opened, plan: Plan) -> Ended:
     job = _checked(opened, plan)
     from raxalign.sweep.tuner import run_grid
 
-    storage, target = opened.storage, target_of(opened, job.storage.local)
+    storage, target = opened.storage, target_of(opened)
     # a part of a grid copies the whole grid's results: a cell's mean is over all its runs
     whole = opened.plan
-    with carried(target, job.storage.local, lambda: sync(whole, target)):
+    with with_database(whole, target):
         progress, tracker = Progress(storage.ledger), Tracker(whole, target)
         keeper = Keeper(whole, storage, opened.run.keep)
         hear = all_of(keeper.hear, progress.hear, tracker.hear, Collector(storage).hear)
         with _interrupt_twice(), signed_on(storage, job.plan):
             try:
-                summary = run_grid(plan, job, hear, address=opened.run.address)
+                found = run_grid(plan, job, hear, address=opened.run.address)
             except BaseException:
                 progress.stop()
                 tracker.abandon()
@@ -70,8 +103,8 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
         message = tracker.close()
     collect_plan(whole, storage)
     if message is None:
-        _mark_synced(plan, target, job.storage.local)
-    return summary, [message] if message else []
+        mark_copied(plan, target)
+    return Ended(plan, found.done, found.cached, found.failed, [message] if message else [])
 
 
 def drop_weights(opened: Opened) -> str | None:
@@ -79,32 +112,29 @@ def drop_weights(opened: Opened) -> str | None:
     return Keeper(opened.plan, opened.storage, opened.run.keep).finish()
 
 
-def run_searches(opened: Opened, studies: Sequence[Study]) -> Searched:
-    """Run searches of a grid; returns how they ended.
-
-    Raises `RaxalignError` with all faults of its data files, before anything is started.
-    """
+def _run_searches(opened: Opened, studies: Sequence[Study]) -> Ended:
     # one point of each study reads the files that all of them read
     plan = reopened(opened, lambda study: [study.corner] if study in studies else []).plan
-    if short := shortages(plan):
-        raise RaxalignError("\n".join(short))
     job = _checked(opened, plan)
     from raxalign.sweep.search.search import search
 
-    target = target_of(opened, job.storage.local)
+    target = target_of(opened)
     with (
-        carried(target, job.storage.local, lambda: sync(opened.plan, target)),
+        with_database(opened.plan, target),
         _interrupt_twice(),
         signed_on(opened.storage, job.plan),
     ):
         found = search(opened, studies, job, target)
-    collect_plan(found.opened.plan, opened.storage)
-    more = finish_tracking(found.opened, found.opened.plan, job.storage.local)
-    return replace(found, messages=[*found.messages, *more])
+    whole = found.opened.plan
+    collect_plan(whole, opened.storage)
+    messages = [*found.messages, *finish_tracking(found.opened, whole)]
+    return Ended(whole, found.ran, 0, found.failed, messages)
 
 
 def _checked(opened: Opened, plan: Plan) -> Job:
     """Check the storage and read the data files of a plan; returns what workers need to know."""
+    if short := shortages(plan):
+        raise RaxalignError("\n".join(short))
     settings, storage = opened.run, opened.storage
     storage.artifacts.check_writable()
     refuse_changed(plan.plugins)
@@ -142,110 +172,6 @@ def _report_idle_workers(opened: Opened, plan: Plan) -> None:
             f" on how batches are divided. Write `workers: {given}` in `run` of {opened.grid.path}"
             " to divide them further; what is trained so has keys of its own"
         )
-
-
-def finish(opened: Opened, plan: Plan) -> list[str]:
-    """Do what a finished grid may lack: copy its results to MLflow, remove the weights that it does
-    not keep, and collect what an object store has of it; returns messages for the user.
-    """
-    messages = finish_tracking(opened, plan, opened.storage.local)
-    dropped = drop_weights(opened)
-    collect_plan(opened.plan, opened.storage)
-    return [*messages, dropped] if dropped else messages
-
-
-def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
-    """Copy to MLflow what an earlier, killed driver has left behind. Nothing is imported where
-    nothing is missing.
-    """
-    target = target_of(opened, local)
-    if _marker(target, plan, local).exists():
-        return []
-    try:
-        copy_all(opened, target, local)
-    except TrackingError as error:
-        return [str(error)]
-    _mark_synced(plan, target, local)
-    return []
-
-
-def keep_report(opened: Opened, folder: Path, local: Path) -> str | None:
-    """Put a report with the grid's run, where the grid was tracked; returns a message where
-    that could not be done.
-    """
-    target = target_of(opened, local)
-    database = target.uri.removeprefix("sqlite:///")
-    if database != target.uri and not Path(database).exists():
-        return None
-    try:
-        with carried(target, local, lambda: sync(opened.plan, target)):
-            bring_report(opened.plan, target, folder)
-    except TrackingError as error:
-        return str(error)
-    return None
-
-
-def describe(opened: Opened, answer: str) -> str | None:
-    """Write the answer of the results into the description of the grid's experiment, where it is
-    another than before and the grid was tracked; returns a message where that could not be done.
-    """
-    local = opened.storage.local
-    target = target_of(opened, local)
-    marker = local / "tracked" / f"{digest([target.uri, opened.plan.name])[:32]}.answer"
-    database = target.uri.removeprefix("sqlite:///")
-    wanted = json.dumps({"grid": opened.plan.name, "uri": target.uri, "answer": answer})
-    if marker.exists() and marker.read_text(encoding="utf-8") == wanted:
-        return None
-    if database != target.uri and not Path(database).exists():
-        return None
-    try:
-        with carried(target, local, lambda: sync(opened.plan, target)):
-            write_answer(opened.plan, target, answer)
-    except TrackingError as error:
-        return str(error)
-    marker.parent.mkdir(parents=True, exist_ok=True)
-    marker.write_text(wanted, encoding="utf-8")
-    return None
-
-
-def copy_all(opened: Opened, target: Target, local: Path) -> int:
-    """Copy all results of a grid to MLflow, as `sync` does, and on an object store the database to
-    the storage.
-    """
-    plan, pruned = opened.plan, pruned_events(opened)
-    with carried(target, local, lambda: sync(plan, target, pruned)):
-        return sync(plan, target, pruned)
-
-
-def target_of(opened: Opened, local: Path) -> Target:
-    """Return where the runs of a grid go."""
-    return Target(
-        opened.run.tracking_uri or default_uri(opened.storage, local),
-        opened.storage,
-        opened.grid.text_of_file,
-    )
-
-
-def _marker(target: Target, plan: Plan, local: Path) -> Path:
-    """Return the file whose presence means that all results of a plan are in one tracking store."""
-    name = digest(
-        [
-            target.uri,
-            plan.name,
-            sorted(trial.key for trial in plan.trials),
-            sorted(k for t in plan.trials for k in t.evaluations.values()),
-        ]
-    )
-    return local / "tracked" / name[:32]
-
-
-def _mark_synced(plan: Plan, target: Target, local: Path) -> None:
-    wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
-    if not target.storage.ledger.keys() >= wanted:
-        return
-    marker = _marker(target, plan, local)
-    marker.parent.mkdir(parents=True, exist_ok=True)
-    marker.write_text(json.dumps({"grid": plan.name, "uri": target.uri}))
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from raxalign.catalog import name_of
 from raxalign.plan.estimates.cost import roughly
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.dev_values import DevMean, dev_mean
 from raxalign.plan.values.remarks import HARDLY, remarks
+from raxalign.plan.values.results import DevMean, dev_mean
 from raxalign.printing import counted, printable
 from raxalign.sweep.events import (
     Advanced,
@@ -287,7 +287,7 @@ class Progress:
                 self._say(f"note: {text}")
 
     def _forget(self, key: str, seconds: float | None) -> None:
-        """End a step that was shown as running."""
+        """End a job that was shown as running."""
         self._advances.pop(key, None)
         self._speeds.drop(key)
         self._left.ended(key, time.monotonic(), seconds)
@@ -297,7 +297,7 @@ class Progress:
         return "" if left is None else f", about {roughly(left)} left"
 
     def _describe_advance(self, key: str, advance: Advance) -> str:
-        """Describe how far a step is: its training step, speed and loss where it trains, its time,
+        """Describe how far a job is: its training step, speed and loss where it trains, its time,
         and the time that it has left.
         """
         rate = self._speeds.of(key, advance)

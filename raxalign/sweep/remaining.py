@@ -1,7 +1,7 @@
-"""The time left of a sweep: the cost that its plan expects, corrected by what steps took so far.
+"""The time left of a sweep: the cost that its plan expects, corrected by what jobs took so far.
 It knows neither Ray nor the storage, and no clock: times are given to it.
 
-What the steps of a sweep are expected to take, before they run.
+What the jobs of a sweep are expected to take, before they run.
 """
 
 from __future__ import annotations
@@ -12,25 +12,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from raxalign.plan.estimates.cost import roughly
-from raxalign.plan.estimates.forecast import forecast
-from raxalign.plan.estimates.speed import core_speed, crowd, start_seconds, worker_speed
-from raxalign.plan.estimates.work import family
+from raxalign.plan.estimates.forecast import (
+    core_speed,
+    family,
+    forecast,
+    other_work,
+    start_seconds,
+    worker_speed,
+)
 from raxalign.plan.plan import Plan
 from raxalign.sweep.job import Job
-from raxalign.sweep.order import Step
+from raxalign.sweep.order import SweepJob
 
-_MANY = 300  # steps: with more of them left, chains hardly matter and are not followed
+_MANY = 300  # jobs: with more of them left, chains hardly matter and are not followed
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A step as it is expected.
+    """A job as it is expected.
 
     Attributes:
         key: The key of the stage or the trial.
-        group: What steps have in common whose times err alike.
+        group: What jobs have in common whose times err alike.
         seconds: The time that the plan's cost gives it.
-        inputs: The keys of the steps that must end before it.
+        inputs: The keys of the jobs that must end before it.
         family: What groups have in common that says something of each other: a slow machine is
             slow for all models, while the time of a word aligner says nothing of a training.
     """
@@ -44,7 +49,7 @@ class Expected:
 
 @dataclass
 class _Group:
-    """Sums over the steps of a group: how long those that ended took and should have taken, and
+    """Sums over the jobs of a group: how long those that ended took and should have taken, and
     what the others should take.
     """
 
@@ -55,76 +60,76 @@ class _Group:
 
 
 class Remaining:
-    """Estimates the time left of running steps and of all. An event costs the same however many
-    steps there are.
+    """Estimates the time left of running jobs and of all. An event costs the same however many
+    jobs there are.
     """
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
-        self._steps: dict[str, Expected] = {}  # that have not ended
+        self._jobs: dict[str, Expected] = {}  # that have not ended
         self._since: dict[str, float] = {}
         self._groups: dict[str, _Group] = defaultdict(_Group)
         self._families: dict[str, str] = {}  # of each group
         self._whole: dict[str, _Group] = defaultdict(_Group)  # of each family
 
-    def add(self, steps: Iterable[Expected]) -> None:
-        """Add steps, inputs before what reads them."""
-        for step in steps:
-            if step.key not in self._steps:
-                self._steps[step.key] = step
-                group = self._groups[step.group]
-                group.left += step.seconds
-                self._families[step.group] = step.family
+    def add(self, jobs: Iterable[Expected]) -> None:
+        """Add jobs, inputs before what reads them."""
+        for entry in jobs:
+            if entry.key not in self._jobs:
+                self._jobs[entry.key] = entry
+                group = self._groups[entry.group]
+                group.left += entry.seconds
+                self._families[entry.group] = entry.family
 
     def started(self, key: str, now: float) -> None:
-        """Note that a step has begun; one that begins again counts from then."""
-        if key in self._steps:
+        """Note that a job has begun; one that begins again counts from then."""
+        if key in self._jobs:
             self._since[key] = now
 
     def ended(self, key: str, now: float, seconds: float | None = None) -> None:
-        """Note that a step has ended.
+        """Note that a job has ended.
 
         Args:
-            key: The step.
+            key: The job.
             now: The time in seconds.
-            seconds: How long it took (None: since it began); a step that failed is not learned
+            seconds: How long it took (None: since it began); a job that failed is not learned
                 from where it has not begun.
         """
-        step, since = self._steps.pop(key, None), self._since.pop(key, None)
-        if step is None:
+        entry, since = self._jobs.pop(key, None), self._since.pop(key, None)
+        if entry is None:
             return
-        group = self._groups[step.group]
-        group.left -= step.seconds
+        group = self._groups[entry.group]
+        group.left -= entry.seconds
         took = seconds if seconds is not None else None if since is None else now - since
-        for entry in (group, self._whole[step.family]) if took is not None else ():
-            entry.took += took or 0.0
-            entry.expected += step.seconds
-            entry.ended += 1
+        for sums in (group, self._whole[entry.family]) if took is not None else ():
+            sums.took += took or 0.0
+            sums.expected += entry.seconds
+            sums.ended += 1
 
     def of(self, key: str, now: float) -> float | None:
-        """Return the seconds left of a running step; None where it is not known to run."""
+        """Return the seconds left of a running job; None where it is not known to run."""
         since = self._since.get(key)
         if since is None:
             return None
-        return max(self._expectation(self._steps[key], now) - (now - since), 0.0)
+        return max(self._expectation(self._jobs[key], now) - (now - since), 0.0)
 
     def all(self, now: float) -> float | None:
-        """Return the seconds until all steps have ended; None where there are none."""
-        if not self._steps:
+        """Return the seconds until all jobs have ended; None where there are none."""
+        if not self._jobs:
             return None
-        if len(self._steps) <= _MANY:
+        if len(self._jobs) <= _MANY:
             return self._simulated(now)
         left = sum(self._factor(name, now) * group.left for name, group in self._groups.items())
         gone = sum(
-            min(now - since, self._expectation(self._steps[key], now))
+            min(now - since, self._expectation(self._jobs[key], now))
             for key, since in self._since.items()
         )
         return max(0.0, left - gone) / self.workers
 
     def _factor(self, name: str, now: float) -> float:
-        """Return how much longer than expected the steps of a group take.
+        """Return how much longer than expected the jobs of a group take.
 
-        The factor of its family counts as much as half a step: the first steps of a kind, which
+        The factor of its family counts as much as half a job: the first jobs of a kind, which
         load libraries, are not the measure of the others.
         """
         whole = self._factor_of_family(self._families[name], now)
@@ -135,26 +140,26 @@ class Remaining:
         return (group.took + whole * usual) / (group.expected + usual)
 
     def _factor_of_family(self, family: str, now: float) -> float:
-        """Return how much longer than expected the steps of a family take; running ones count where
+        """Return how much longer than expected the jobs of a family take; running ones count where
         they are late already.
         """
         took, expected = self._whole[family].took, self._whole[family].expected
         for key, since in self._since.items():
-            step = self._steps[key]
-            if step.family == family and now - since > step.seconds:
-                took, expected = took + now - since, expected + step.seconds
+            entry = self._jobs[key]
+            if entry.family == family and now - since > entry.seconds:
+                took, expected = took + now - since, expected + entry.seconds
         return took / expected if expected > 0 else 1.0
 
-    def _expectation(self, step: Expected, now: float) -> float:
-        """Return the whole time of a step; one that runs longer than expected is late by a tenth of
+    def _expectation(self, entry: Expected, now: float) -> float:
+        """Return the whole time of a job; one that runs longer than expected is late by a tenth of
         the time that it has run.
         """
-        found = self._factor(step.group, now) * step.seconds
-        since = self._since.get(step.key)
+        found = self._factor(entry.group, now) * entry.seconds
+        since = self._since.get(entry.key)
         return found if since is None else max(found, 1.1 * (now - since))
 
     def _simulated(self, now: float) -> float:
-        """Return when the last step ends if each starts as soon as its inputs and a worker are
+        """Return when the last job ends if each starts as soon as its inputs and a worker are
         there.
         """
         ends: dict[str, float] = {}
@@ -164,57 +169,57 @@ class Remaining:
             ends[key] = free[place] = left
         heapq.heapify(free)
         factors = {name: self._factor(name, now) for name in self._groups}
-        for key, step in self._steps.items():
+        for key, entry in self._jobs.items():
             if key in ends:
                 continue
-            ready = max((ends.get(name, 0.0) for name in step.inputs), default=0.0)
+            ready = max((ends.get(name, 0.0) for name in entry.inputs), default=0.0)
             start = max(ready, heapq.heappop(free))
-            ends[key] = start + factors[step.group] * step.seconds
+            ends[key] = start + factors[entry.group] * entry.seconds
             heapq.heappush(free, ends[key])
         return max(ends.values(), default=0.0)
 
 
-def expected_steps(
-    plan: Plan, steps: Sequence[Step], took: Mapping[str, float], job: Job
+def expected_jobs(
+    plan: Plan, jobs: Sequence[SweepJob], took: Mapping[str, float], job: Job
 ) -> list[Expected]:
-    """Return the steps with their times: those of a trial are the times of all that it makes.
+    """Return the jobs with their times: those of a trial are the times of all that it makes.
 
     Args:
         plan: The plan.
-        steps: The steps, inputs first.
+        jobs: The jobs, inputs first.
         took: What some stages and evaluations took, by key.
         job: What a worker holds.
     """
-    parts = {step.key: step.parts if step.is_trial else (step.key,) for step in steps}
+    parts = {entry.key: entry.parts if entry.is_trial else (entry.key,) for entry in jobs}
     left = dict.fromkeys(key for keys in parts.values() for key in keys)
     speed = worker_speed(job.threads * job.workers, gpu=job.gpus > 0)
     found = forecast(plan, took, left, speed)
     usual = found.total / len(found.seconds) if found.seconds else 1.0
     return [
         Expected(
-            step.key,
-            _group(plan, step),
-            sum(found.seconds.get(key, usual) for key in parts[step.key]),
-            step.inputs,
-            "model" if step.is_trial else family(plan, step.key),
+            entry.key,
+            _group(plan, entry),
+            sum(found.seconds.get(key, usual) for key in parts[entry.key]),
+            entry.inputs,
+            "model" if entry.is_trial else family(plan, entry.key),
         )
-        for step in steps
+        for entry in jobs
     ]
 
 
 def first_estimate(seconds: float, workers: int) -> str:
-    """Return in words when a sweep ends whose steps take so many seconds on a quiet machine, from
+    """Return in words when a sweep ends whose jobs take so many seconds on a quiet machine, from
     the start of its workers on. Other work on this machine is named and not counted, since nobody
     knows how long it lasts.
     """
     whole = seconds + start_seconds(core_speed(), ray=False)
-    note = crowd().note(workers)
+    note = other_work().note(workers)
     busy = f" ({note})" if note else ""
     return f"about {roughly(whole)} from now, by the size of the work{busy}"
 
 
-def _group(plan: Plan, step: Step) -> str:
-    if step.is_trial:
-        return plan.by_key[step.key].method
-    stage = plan.stages[step.key]
+def _group(plan: Plan, entry: SweepJob) -> str:
+    if entry.is_trial:
+        return plan.by_key[entry.key].method
+    stage = plan.stages[entry.key]
     return f"{stage.kind} {stage.maker}"

@@ -17,7 +17,7 @@ import ray
 from raxalign.errors import ResourceError
 from raxalign.sweep.events import Hear, Noticed
 from raxalign.sweep.job import Job
-from raxalign.sweep.order import Needs
+from raxalign.sweep.order import Holds
 
 DRIVER = "trial_driver"
 """A resource of its own: drivers of training trials must never take what their workers wait for."""
@@ -36,26 +36,26 @@ class Room:
     job: Job
     nodes: Sequence[Node]
 
-    def fits(self, needs: Needs, held: Mapping[Needs, int]) -> bool:
-        """Check whether a step fits beside those that run. One fits always where nothing runs: it
+    def fits(self, needs: Holds, held: Mapping[Holds, int]) -> bool:
+        """Check whether a job fits beside those that run. One fits always where nothing runs: it
         waits for nodes that are lost or not there yet.
 
         Args:
-            needs: What the step holds.
-            held: The number of steps that run, by what they hold.
+            needs: What the job holds.
+            held: The number of jobs that run, by what they hold.
         """
         if not any(held.values()):
             return True
-        asked = self.job.workers if needs is Needs.GROUP else 1
+        asked = self.job.workers if needs is Holds.GROUP else 1
         return self.free(needs, held) >= asked
 
-    def free(self, needs: Needs, held: Mapping[Needs, int]) -> int:
-        """Count the workers for which there is room beside the steps that run."""
-        grouped = self.job.workers * held.get(Needs.GROUP, 0)
-        whole = held.get(Needs.WORKER, 0) + grouped
-        taken = whole + held.get(Needs.CPUS, 0)
+    def free(self, needs: Holds, held: Mapping[Holds, int]) -> int:
+        """Count the workers for which there is room beside the jobs that run."""
+        grouped = self.job.workers * held.get(Holds.GROUP, 0)
+        whole = held.get(Holds.WORKER, 0) + grouped
+        taken = whole + held.get(Holds.CPUS, 0)
         cores = sum(slots(node, {"CPU": float(self.job.threads)}) for node in self.nodes) - taken
-        if needs is Needs.CPUS:
+        if needs is Holds.CPUS:
             return cores
         return min(cores, sum(slots(node, demand(self.job)) for node in self.nodes) - whole)
 

@@ -32,8 +32,8 @@ from raxalign.sweep.events import (
 )
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.mailbox import EVERY, PRINTED, Inbox
-from raxalign.sweep.order import Needs, Order, Step
-from raxalign.sweep.remaining import expected_steps
+from raxalign.sweep.order import Holds, Order, SweepJob
+from raxalign.sweep.remaining import expected_jobs
 from raxalign.sweep.room import Room, demand, describe
 from raxalign.sweep.source import Source
 from raxalign.sweep.work import TRAINED_ONLY, keep_failure
@@ -77,8 +77,8 @@ def trains(plan: Plan, key: str) -> bool:
     return stage.kind in FITTED or "encoder" in stage.inputs
 
 
-def steps_of(plan: Plan, stages: list[str], trials: list[Trial], job: Job) -> list[Step]:
-    """Return missing stages and pending trials as steps, inputs first, without their costs.
+def jobs_of(plan: Plan, stages: list[str], trials: list[Trial], job: Job) -> list[SweepJob]:
+    """Return missing stages and pending trials as jobs, inputs first, without their costs.
 
     Args:
         plan: The plan.
@@ -86,19 +86,19 @@ def steps_of(plan: Plan, stages: list[str], trials: list[Trial], job: Job) -> li
         trials: The pending trials.
         job: What a worker holds, and how many work on a training trial.
     """
-    shared, found = set(stages), list[Step]()
+    shared, found = set(stages), list[SweepJob]()
     for key in stages:
         inputs = shared.intersection(plan.closure([key])) - {key}
-        needs = Needs.WORKER if trains(plan, key) else Needs.CPUS
-        found.append(Step(key, is_trial=False, inputs=frozenset(inputs), needs=needs))
+        needs = Holds.WORKER if trains(plan, key) else Holds.CPUS
+        found.append(SweepJob(key, is_trial=False, inputs=frozenset(inputs), needs=needs))
     for trial in trials:
         evaluations = list(trial.evaluations.values())
         closure = plan.closure(evaluations)
         own = [key for key in closure if key not in shared and plan.stages[key].kind in TRAINED]
-        needs = Needs.GROUP if job.workers > 1 and plan.trains(trial) else Needs.WORKER
+        needs = Holds.GROUP if job.workers > 1 and plan.trains(trial) else Holds.WORKER
         parts = tuple(dict.fromkeys([*own, *evaluations]))
         read = frozenset(shared.intersection(closure))
-        found.append(Step(trial.key, is_trial=True, inputs=read, needs=needs, parts=parts))
+        found.append(SweepJob(trial.key, is_trial=True, inputs=read, needs=needs, parts=parts))
     return found
 
 
@@ -152,7 +152,7 @@ class Sweep:
         """Ask the source for trials; returns how many of them are new and have to run."""
         self._asked = time.monotonic()
         ended, self._ended = self._ended, {}
-        free = self._room.free(Needs.WORKER, self._order.held)
+        free = self._room.free(Holds.WORKER, self._order.held)
         plan = self._source.more(ended, max(0, free - self._order.ready))
         return 0 if plan is None else self._add(plan)
 
@@ -179,17 +179,17 @@ class Sweep:
         idle = not (self._order.ready or self._order.aside) and time.monotonic() - self._asked >= 1
         if not self._source.exhausted and (self._ended or idle):
             self.ask()
-        step = self._next()
-        if step is None:
+        entry = self._next()
+        if entry is None:
             return None
-        self._starting[step.key] = time.monotonic()
-        plan, place = self._plans[step.key]
+        self._starting[entry.key] = time.monotonic()
+        plan, place = self._plans[entry.key]
         return {
-            "trial" if step.is_trial else "stage": step.key,
-            **({TRAINED_ONLY: True} if step.key in self._trained else {}),
+            "trial" if entry.is_trial else "stage": entry.key,
+            **({TRAINED_ONLY: True} if entry.key in self._trained else {}),
             "plan": place,
-            "needs": step.needs.name,
-            "trains": step.is_trial or trains(plan, step.key),
+            "needs": entry.needs.name,
+            "trains": entry.is_trial or trains(plan, entry.key),
         }
 
     def started(self, config: Mapping[str, Any]) -> None:
@@ -214,10 +214,10 @@ class Sweep:
         if error is None:
             self._order.finish(key)
         self._report(key, error, result.get("seconds"), result.get("pruned", ""))
-        for step in lost:
-            if step.is_trial:
-                keep_failure(self._ledger, step.key, error or "", result.get("trace", ""))
-            self._report(step.key, error)
+        for entry in lost:
+            if entry.is_trial:
+                keep_failure(self._ledger, entry.key, error or "", result.get("trace", ""))
+            self._report(entry.key, error)
         if error is not None and not self._stopped:
             self._look_at_storage(error)
 
@@ -282,25 +282,25 @@ class Sweep:
             f" {there} free"
         )
 
-    def _next(self) -> Step | None:
-        """Return the next step. A group goes before what others left to be evaluated, since that
-        needs one worker and would hold up the group. It is evaluated where no other step fits, and
+    def _next(self) -> SweepJob | None:
+        """Return the next job. A group goes before what others left to be evaluated, since that
+        needs one worker and would hold up the group. It is evaluated where no other job fits, and
         at the latest when all workers have one to evaluate: until then its weights must be kept.
         """
-        if self._order.aside >= self._room.free(Needs.WORKER, {}):
+        if self._order.aside >= self._room.free(Holds.WORKER, {}):
             self._order.resume(self._order.aside)
-        step = self._order.take(self._fits)
-        if step is None and self._order.aside and self._room.fits(Needs.WORKER, self._order.held):
+        entry = self._order.take(self._fits)
+        if entry is None and self._order.aside and self._room.fits(Holds.WORKER, self._order.held):
             self._order.resume(1)
-            step = self._order.take(self._fits)
-        return step
+            entry = self._order.take(self._fits)
+        return entry
 
-    def _fits(self, step: Step) -> bool:
-        most = self._job.at_once if step.is_trial else None
+    def _fits(self, entry: SweepJob) -> bool:
+        most = self._job.at_once if entry.is_trial else None
         running = sum(other.is_trial for other in self._order.running.values())
         if most is not None and running >= most:
             return False
-        return self._room.fits(step.needs, self._order.held)
+        return self._room.fits(entry.needs, self._order.held)
 
     def _look_at_storage(self, error: str) -> None:
         """Start nothing more where the storage is full or cannot be written: it would train and be
@@ -324,11 +324,11 @@ class Sweep:
 
     def _abandon(self) -> None:
         """Drop what has not started, once nothing more is to start."""
-        for step in self._order.abandon() if self._stopped else ():
-            self._plans.pop(step.key)
-            self._trained.discard(step.key)
-            if step.is_trial:
-                self.counts.failed[step.key] = f"{UNSTARTED}, since the storage failed"
+        for entry in self._order.abandon() if self._stopped else ():
+            self._plans.pop(entry.key)
+            self._trained.discard(entry.key)
+            if entry.is_trial:
+                self.counts.failed[entry.key] = f"{UNSTARTED}, since the storage failed"
 
     def _report(
         self, key: str, error: str | None, seconds: float | None = None, pruned: str = ""
@@ -362,18 +362,18 @@ class Sweep:
         missing = missing_stages(plan, wanted, self._store, self._hear)
         stages = [key for key in missing if key not in self._plans]
         place = self._job.plan or write_plan(plan, self._job.storage)
-        steps = steps_of(plan, stages, pending, self._job)
+        jobs = jobs_of(plan, stages, pending, self._job)
         took = sampled_seconds(plan, self._job.storage, done)
-        expected = expected_steps(plan, steps, took, self._job)
+        expected = expected_jobs(plan, jobs, took, self._job)
         first, self._planned = not self._planned, True
-        self._plans |= {step.key: (plan, place) for step in steps}
-        self._all |= {s.key: plan.by_key.get(s.key) or plan.stages[s.key] for s in steps}
-        self._grouped |= any(step.needs is Needs.GROUP for step in steps)
+        self._plans |= {entry.key: (plan, place) for entry in jobs}
+        self._all |= {s.key: plan.by_key.get(s.key) or plan.stages[s.key] for s in jobs}
+        self._grouped |= any(entry.needs is Holds.GROUP for entry in jobs)
         self._order.add(
-            replace(step, cost=times.seconds) for step, times in zip(steps, expected, strict=True)
+            replace(entry, cost=times.seconds) for entry, times in zip(jobs, expected, strict=True)
         )
         self._hear(Planned(plan, len(pending), cached, len(stages), first))
-        self._hear(JobsExpected(expected, self._room.free(Needs.WORKER, {})))
+        self._hear(JobsExpected(expected, self._room.free(Holds.WORKER, {})))
         return len(pending)
 
 

@@ -24,7 +24,7 @@ from raxalign.sweep.gpu_shares import settle
 from raxalign.sweep.job import Job
 from raxalign.sweep.losses import GIVEN_UP, Recoveries, cause_of
 from raxalign.sweep.machines import signed
-from raxalign.sweep.order import Needs
+from raxalign.sweep.order import Holds
 from raxalign.sweep.room import (
     DRIVER,
     Room,
@@ -117,7 +117,7 @@ def _work(config: dict[str, Any], job: Job) -> None:
     job = replace(job, plan=config["plan"])
     if "stage" in config:
         run_stage(config, job)
-    elif config["needs"] == Needs.GROUP.name:
+    elif config["needs"] == Holds.GROUP.name:
         from raxalign.sweep.groups import run_group
 
         run_group(config, job)
@@ -134,10 +134,10 @@ def _is_not_about_failures(record: logging.LogRecord) -> bool:
 
 def _resources(config: Mapping[str, Any], job: Job) -> tune.PlacementGroupFactory:
     """Return what Tune reserves for a job; the workers of a group reserve their own."""
-    if config["needs"] == Needs.GROUP.name:
+    if config["needs"] == Holds.GROUP.name:
         return tune.PlacementGroupFactory([{DRIVER: 1}])
     wanted = demand(job)
-    if config["needs"] == Needs.CPUS.name:
+    if config["needs"] == Holds.CPUS.name:
         wanted.pop("GPU", None)
     return tune.PlacementGroupFactory([wanted])
 

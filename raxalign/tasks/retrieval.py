@@ -84,7 +84,7 @@ class Retrieval(frame.VectorTask):
     metrics = MEASURED
     main_metric = "contextual_accuracy"
     columns = COLUMNS
-    averaged = tuple(name for name, _, _ in ACCURACIES)
+    averaged = ACCURACIES
 
     class Params(Task.Params):
         """The defaults are those of Cao et al. (2020). `candidates: linked` and `specials: include`

@@ -63,12 +63,11 @@ class Target:
     grid_text: str
 
 
-def default_uri(storage: Storage, local: Path) -> str:
+def default_uri(storage: Storage) -> str:
     """Return the URI of the database in the storage, or in the machine's own folder where the
     storage is an object store.
     """
-    folder = local if storage.is_remote else Path(storage.root.removeprefix("file://"))
-    return f"{SQLITE}{folder.absolute()}/mlflow.db"
+    return f"{SQLITE}{storage.local.absolute()}/mlflow.db"
 
 
 @contextmanager

@@ -28,7 +28,7 @@ _LOCATIONS = (("experiments", "artifact_location"), ("runs", "artifact_uri"))
 
 
 @contextmanager
-def carried(target: Target, local: Path, again: Callable[[], object]) -> Iterator[None]:
+def carried(target: Target, again: Callable[[], object]) -> Iterator[None]:
     """Have the newest database on this machine during the block, and copy it to the storage after
     it, where runs go to the database of an object store; do nothing where they go elsewhere.
 
@@ -36,10 +36,10 @@ def carried(target: Target, local: Path, again: Callable[[], object]) -> Iterato
 
     Args:
         target: Where runs go.
-        local: The machine's folder of the storage.
         again: Brings the runs of this grid to the database once more.
     """
-    if not target.storage.is_remote or target.uri != default_uri(target.storage, local):
+    local = target.storage.local
+    if not target.storage.is_remote or target.uri != default_uri(target.storage):
         yield
         return
     copy = Copy(target.storage, local)

@@ -72,7 +72,7 @@ def register(
         TrackingError: It does not answer.
     """
     if uri is None:
-        uri = default_uri(storage, storage.local)
+        uri = default_uri(storage)
         if storage.is_remote:
             raise RaxalignError(
                 "--register: models are registered on a server (MLFLOW_TRACKING_URI) where the"

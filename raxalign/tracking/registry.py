@@ -164,7 +164,7 @@ def run_of(storage: Storage, experiment: str, key: str) -> Mapping[str, str] | N
         experiment: The name of the experiment.
         key: The key of the run.
     """
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(storage, storage.local)
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(storage)
     database = uri.removeprefix(SQLITE)
     if database != uri and not Path(database).exists():
         return None

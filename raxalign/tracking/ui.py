@@ -112,10 +112,9 @@ def _store(storage: Storage, uri: str | None) -> str:
             " in a browser (MLFLOW_TRACKING_URI names it)"
         )
     if uri is None:
-        local = storage.local
-        uri = default_uri(storage, local)
+        uri = default_uri(storage)
         if storage.is_remote:
-            Copy(storage, local).fetch()
+            Copy(storage, storage.local).fetch()
     if uri.startswith(SQLITE):
         if not Path(uri.removeprefix(SQLITE)).exists():
             raise RaxalignError(

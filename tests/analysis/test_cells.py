@@ -10,23 +10,12 @@ def declared(task, metric):
     return count(metric, "Pairs.") if metric == "accuracy_pairs" else share(metric, "A share.")
 
 
-def row(
-    method="m",
-    lang="de",
-    seed=0,
-    value=0.5,
-    metric="accuracy",
-    trial="t",
-    sentences=None,
-    evaluation=None,
-):
-    return {
-        "trial": trial, "method": method, "params": {}, "encoder": "e",
-        "languages": [lang], "sentences": sentences, "seed": seed,
-        "task": "xnli", "task_params": {}, "lang": lang, "metric": metric,
-        "split": "test", "value": value,
-        "evaluation": evaluation or f"{trial}/{seed}",
-    }  # fmt: skip
+def row(**given):
+    """A result row; its evaluation is named by its trial and seed unless that is given."""
+    plain = {"trial": "t", "method": "m", "params": {}, "encoder": "e", "sentences": None}
+    plain |= {"seed": 0, "task": "xnli", "lang": "de", "metric": "accuracy", "split": "test"}
+    found = {**plain, "value": 0.5, **given}
+    return {"evaluation": f"{found['trial']}/{found['seed']}", **found}
 
 
 def test_the_spread_over_runs_is_their_standard_deviation_and_one_run_has_none():
@@ -43,12 +32,10 @@ def test_a_standard_deviation_is_a_root_in_numbers():
 
 
 def test_seeds_are_averaged_and_methods_kept_apart():
-    found = cells(
-        [row(seed=0, value=0.4), row(seed=1, value=0.6), row(method="n", value=0.9)], "en", declared
-    )
-    assert [
-        (cell.method, cell.values["xnli", "de", "accuracy", "test"].mean) for cell in found
-    ] == [("m", 0.5), ("n", 0.9)]
+    rows = [row(seed=0, value=0.4), row(seed=1, value=0.6), row(method="n", value=0.9)]
+    found = cells(rows, "en", declared)
+    means = [(cell.method, cell.values["xnli", "de", "accuracy", "test"].mean) for cell in found]
+    assert means == [("m", 0.5), ("n", 0.9)]
 
 
 def test_means_over_languages_are_formed_over_the_trials_of_an_each_grid():
@@ -72,17 +59,13 @@ def test_means_over_languages_are_formed_over_the_trials_of_an_each_grid():
 
 
 def test_counts_have_no_mean_over_languages():
-    (cell,) = cells(
-        [row(metric="accuracy_pairs", value=10), row(metric="accuracy_pairs", lang="fr", value=20)],
-        "en",
-        declared,
-    )
+    rows = [row(metric="accuracy_pairs", lang=lang, value=10) for lang in ("de", "fr")]
+    (cell,) = cells(rows, "en", declared)
     assert not any(lang == "avg" for _, lang, _, _ in cell.values)
 
 
 def test_an_evaluation_that_all_seeds_share_counts_once():
-    (cell,) = cells(
-        [row(seed=seed, value=0.4, evaluation="same") for seed in (0, 1, 2)], "en", declared
-    )
+    rows = [row(seed=seed, value=0.4, evaluation="same") for seed in (0, 1, 2)]
+    (cell,) = cells(rows, "en", declared)
     assert cell.values["xnli", "de", "accuracy", "test"].n == 1
     assert cell.values["xnli", "de", "accuracy", "test"].sd is None

@@ -26,3 +26,15 @@ def change(old: str, new: str, text: str = SMALL) -> str:
 
 PARTS = "  path: {train: 'data/{lang}-{pivot}.train', dev: data/dev, test: data/test}"
 """A path for each part of the corpus."""
+
+
+def cases(table: str) -> list[tuple[str, ...]]:
+    r"""Return the rows of a table of texts: ``old => new => told``, or its end on lines that begin
+    with ``=>`` and go on with ``..``. A text stands between bars where blanks at its ends count.
+    """
+    joined = table.replace("\n=> ", " => ").replace("\n.. ", " ").replace("\\n", "\0")
+    rows = [line.split(" => ") for line in joined.splitlines() if line]
+    return [
+        tuple(text.removeprefix("|").removesuffix("|").replace("\0", "\n") for text in row)
+        for row in rows
+    ]

@@ -18,29 +18,16 @@ from tests.strategies import grids, to_yaml
 
 def test_a_small_grid_has_its_defaults_filled_in(read: Any, tmp_path: Path) -> None:
     grid = read(SMALL)
-    assert (grid.name, grid.pivot, grid.together, grid.languages) == (
-        "small",
-        "en",
-        False,
-        ("de", "no"),
-    )
+    assert (grid.name, grid.pivot, grid.languages) == ("small", "en", ("de", "no"))
+    assert not grid.together
     assert [(spec.kind, spec.label) for spec in grid.encoders] == [
         ("transformer", "bert-base-multilingual-cased")
     ]
     assert (grid.sentences, grid.seeds) == ((1_000, 10_000), (0,))
-    assert (grid.split.test, grid.split.dev, grid.overlap, grid.shortage, grid.max_words) == (
-        1024,
-        1024,
-        "drop",
-        "refuse",
-        128,
-    )
-    assert (
-        grid.pairs.kind,
-        grid.pairs.symmetrization,
-        grid.pairs.one_to_one,
-        grid.pairs.align_on,
-    ) == ("eflomal", "intersection", True, "own")
+    assert (grid.split.test, grid.split.dev, grid.max_words) == (1024, 1024, 128)
+    assert (grid.overlap, grid.shortage) == ("drop", "refuse")
+    assert (grid.pairs.kind, grid.pairs.symmetrization) == ("eflomal", "intersection")
+    assert (grid.pairs.one_to_one, grid.pairs.align_on) == (True, "own")
     assert (grid.text.source, grid.exclude, grid.published) == ("parallel", (), ())
     assert grid.path == tmp_path / "grid.yaml"
     assert grid.text_of_file == SMALL
@@ -107,23 +94,13 @@ def test_a_point_is_excluded_by_a_mapping_or_by_a_part_of_it(read: Any, faults: 
         SMALL,
     )
     held = {"blocks": "1-2", "embeddings": True}
-    assert (
-        read(
-            text
-            + "exclude: [{method: weak_contrastive, freeze: {blocks: 1-2, embeddings: true}}]\n"
-        ).exclude[0]["freeze"]
-        == held
-    )
-    assert (
-        read(text + "exclude: [{freeze: {embeddings: true}, method: weak_contrastive}]\n").exclude[
-            0
-        ]["freeze"]
-        == held
-    )
-    assert (
-        read(text + "exclude: [{method: weak_contrastive, freeze: lower}]\n").exclude[0]["freeze"]
-        == "lower"
-    )
+    for written, meant in (
+        ("{blocks: 1-2, embeddings: true}", held),
+        ("{embeddings: true}", held),
+        ("lower", "lower"),
+    ):
+        excluded = f"exclude: [{{method: weak_contrastive, freeze: {written}}}]\n"
+        assert read(text + excluded).exclude[0]["freeze"] == meant
     (told,) = faults(text + "exclude: [{method: weak_contrastive, freeze: {blocks: 3}}]\n")
     assert "exclude[0].freeze: a mapping is not a value of freeze of this grid" in told
 
@@ -290,3 +267,34 @@ def test_parts_of_a_corpus_are_files_of_their_own(read: Any, tmp_path: Path) -> 
     sides = "  path: {train: 'train/{side}', test: 'test/{side}'}\n  split: files"
     paths = read(change("  path: data/{lang}-{pivot}", sides)).corpora["de"].params.path.paths()
     assert paths["test"] == str(tmp_path / "test/{side}")
+
+
+def points(read: Any, lora: str) -> list[Any]:
+    grid = read(change("  none: {}", f"  finetune: {{lora: {lora}}}"))
+    return [point.lora for point in grid.methods[0].points]
+
+
+def test_lists_in_a_mapping_are_axes_like_any_other(read: Any) -> None:
+    found = points(read, "[none, {rank: [4, 8], alpha: [8, 16]}, {}]")
+    assert [
+        point if point == "none" else (point.rank, point.alpha, point.targets) for point in found
+    ] == [
+        "none",
+        (4, 8.0, "auto"),
+        (4, 16.0, "auto"),
+        (8, 8.0, "auto"),
+        (8, 16.0, "auto"),
+        (8, 16.0, "auto"),
+    ]
+
+
+def test_a_mapping_of_single_values_is_one_point(read: Any) -> None:
+    (point,) = points(read, "{rank: 2, targets: 'value, query'}")
+    assert (point.rank, point.targets) == (2, "query,value")
+
+
+def test_a_mapping_that_a_list_makes_twice_is_a_fault(faults: Any) -> None:
+    text = change("  none: {}", "  finetune: {lora: [{rank: [4, 8]}, {rank: 8}]}")
+    assert [line.split(" (")[0] for line in faults(text)] == [
+        "line 10: methods.finetune.lora[1]: a mapping is given twice"
+    ]

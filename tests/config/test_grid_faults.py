@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.config.grid import KEYS
 from raxalign.errors import GridError
-from tests.config.small import PARTS, SMALL, change
+from tests.config.small import PARTS, SMALL, cases, change
 
 FORMS = (
     "write `last`, one number, a fraction of the depth such as 0.5, or a range such as 9-12 or"
@@ -127,137 +127,68 @@ def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults
     ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("name: small", "name: a/b", "line 1: name: 'a/b' is not a valid name"),
-        (
-            "bert-base-multilingual-cased",
-            "{kind: scrach}",
-            "line 3: encoder.kind: unknown encoder 'scrach' (did you mean scratch?)",
-        ),
-        ("bert-base-multilingual-cased", "{name: x}", "line 3: encoder: an encoder needs a `kind`"),
-        (
-            "bert-base-multilingual-cased",
-            "[a, a]",
-            "line 3: encoder[1]: the same encoder is given twice",
-        ),
-        (
-            "{each: [de, no]}",
-            "[de, no]",
-            "line 4: languages: a list does not say how the languages are grouped",
-        ),
-        (
-            "{each: [de, no]}",
-            "{each: [de], together: [no]}",
-            "line 4: languages: both `together` and `each`",
-        ),
-        (
-            "{each: [de, no]}",
-            "{eech: [de]}",
-            "line 4: languages.eech: unknown key (did you mean each?)",
-        ),
-        ("[de, no]", "[de, en]", "line 4: languages.each[1]: 'en' is the pivot"),
-        ("[de, no]", "[de, de]", "line 4: languages.each[1]: 'de' is given twice"),
-        (
-            "[de, no]",
-            "[de, eng_Latn]",
-            "line 4: languages.each[1]: 'eng_Latn' is the pivot 'en' (name the other languages",
-        ),
-        (
-            "[de, no]",
-            "[de, deu]",
-            "line 4: languages.each[1]: 'deu' and 'de' are the same language (keep one)",
-        ),
-        ("[de, no]", "[German]", "did you mean de?"),
-        (
-            "source: moses",
-            "source: mosses",
-            "line 6: corpus.source: unknown corpus 'mosses' (did you mean moses?)",
-        ),
-        ("source: moses", "split: {test: 1}", "line 5: corpus: `source` is missing"),
-        ("path: data", "pth: data", "line 7: corpus.pth: unknown key (did you mean path?)"),
-        ("path: data/{lang}", "path: data/{language}", "line 7: corpus.path: unknown placeholder"),
-        (
-            "  path:",
-            "  split: {tset: 1}\n  path:",
-            "line 7: corpus.split.tset: unknown key (did you mean test?)",
-        ),
-        (
-            "  path:",
-            "  by_language: {dr: {path: x}}\n  path:",
-            "line 7: corpus.by_language.dr: 'dr' is not one of the grid's languages",
-        ),
-        (
-            "  path:",
-            "  by_language: {de: {split: {test: 1}}}\n  path:",
-            "is the same for all languages",
-        ),
-        ("  path:", "  overlap: keeep\n  path:", "did you mean keep?"),
-        ("[1_000, 10_000]", "[1_000, 1000]", "line 8: sentences[1]: 1000 is given twice"),
-        ("[1_000, 10_000]", "[10,000]", "line 8: sentences[1]: 000 is too small (at least 1; a "),
-        ("[1_000, 10_000]", "1.5", "line 8: sentences: 1.5 is not a whole number"),
-        ("pivot: en", "seeds: [0, -1]", "line 2: seeds[1]: -1 is too small"),
-        ("pivot: en", "seeds: []", "line 2: seeds: is empty"),
-        ("pivot: en", "seeds: [true]", "line 2: seeds[0]: true is not a whole number"),
-        ("pivot: en", "pairs: {aligner: fastalign}", "did you mean fast_align?"),
-        (
-            "pivot: en",
-            "pairs: {one_to_on: true}",
-            "line 2: pairs.one_to_on: unknown key (did you mean one_to_one?)",
-        ),
-        ("pivot: en", "text: {source: wiki}", "line 2: text.source: unknown text source 'wiki'"),
-        (
-            "pivot: en",
-            "run: {worker: 1}",
-            "line 2: run.worker: unknown key (did you mean workers?)",
-        ),
-        (
-            "pivot: en",
-            "run: {gpus_per_worker: -1}",
-            "line 2: run.gpus_per_worker: -1 is not permitted (permitted: at least 0, auto)",
-        ),
-        (
-            "pivot: en",
-            "published: [[a]]",
-            "line 2: published[0]: a list is not the name of a table",
-        ),
-        ("center: [false, true]", "center: []", "line 11: methods.rotation.center: an empty list"),
-        (
-            "center: [false, true]",
-            "center: [true, true]",
-            "line 11: methods.rotation.center[1]: true is given twice",
-        ),
-        (
-            "center: [false, true]",
-            "center: [[true]]",
-            "line 11: methods.rotation.center[0]: a list within a list",
-        ),
-        (
-            "center: [false, true]",
-            "min_count: {log_uniform: [1, 2]}",
-            "log_uniform without `search`",
-        ),
-        ("  none: {}", "  ?!: {kind: none}", "line 10: methods.?!: '?!' is not a valid name"),
-        ("  none: {}", "  none: {x: 1}", "line 10: methods.none.x: unknown key"),
-        ("  none: {}", "  none: 3", "line 10: methods.none: 3 is not a mapping"),
-        (
-            "retrieval: {}",
-            "retreival: {}",
-            "line 13: tasks.retreival: unknown task 'retreival' (did you mean retrieval?)",
-        ),
-        (
-            "retrieval: {}",
-            "retrieval: {k: true}",
-            "line 13: tasks.retrieval.k: true is not a number",
-        ),
-        (
-            "retrieval: {}",
-            "retrieval: {languages: [fr]}",
-            "line 13: tasks.retrieval.languages[0]: 'fr' is not one of the grid's languages",
-        ),
-    ],
+FAULTS = cases(
+    r"""
+name: small => name: a/b => line 1: name: 'a/b' is not a valid name
+bert-base-multilingual-cased => {kind: scrach}
+=> line 3: encoder.kind: unknown encoder 'scrach' (did you mean scratch?)
+bert-base-multilingual-cased => {name: x} => line 3: encoder: an encoder needs a `kind`
+bert-base-multilingual-cased => [a, a] => line 3: encoder[1]: the same encoder is given twice
+{each: [de, no]} => [de, no]
+=> line 4: languages: a list does not say how the languages are grouped
+{each: [de, no]} => {each: [de], together: [no]} => line 4: languages: both `together` and `each`
+{each: [de, no]} => {eech: [de]} => line 4: languages.eech: unknown key (did you mean each?)
+[de, no] => [de, en] => line 4: languages.each[1]: 'en' is the pivot
+[de, no] => [de, de] => line 4: languages.each[1]: 'de' is given twice
+[de, no] => [de, eng_Latn]
+=> line 4: languages.each[1]: 'eng_Latn' is the pivot 'en' (name the other languages
+[de, no] => [de, deu]
+=> line 4: languages.each[1]: 'deu' and 'de' are the same language (keep one)
+[de, no] => [German] => did you mean de?
+source: moses => source: mosses
+=> line 6: corpus.source: unknown corpus 'mosses' (did you mean moses?)
+source: moses => split: {test: 1} => line 5: corpus: `source` is missing
+path: data => pth: data => line 7: corpus.pth: unknown key (did you mean path?)
+path: data/{lang} => path: data/{language} => line 7: corpus.path: unknown placeholder
+|  path:| => |  split: {tset: 1}\n  path:|
+=> line 7: corpus.split.tset: unknown key (did you mean test?)
+|  path:| => |  by_language: {dr: {path: x}}\n  path:|
+=> line 7: corpus.by_language.dr: 'dr' is not one of the grid's languages
+|  path:| => |  by_language: {de: {split: {test: 1}}}\n  path:| => is the same for all languages
+|  path:| => |  overlap: keeep\n  path:| => did you mean keep?
+[1_000, 10_000] => [1_000, 1000] => line 8: sentences[1]: 1000 is given twice
+[1_000, 10_000] => [10,000] => |line 8: sentences[1]: 000 is too small (at least 1; a |
+[1_000, 10_000] => 1.5 => line 8: sentences: 1.5 is not a whole number
+pivot: en => seeds: [0, -1] => line 2: seeds[1]: -1 is too small
+pivot: en => seeds: [] => line 2: seeds: is empty
+pivot: en => seeds: [true] => line 2: seeds[0]: true is not a whole number
+pivot: en => pairs: {aligner: fastalign} => did you mean fast_align?
+pivot: en => pairs: {one_to_on: true}
+=> line 2: pairs.one_to_on: unknown key (did you mean one_to_one?)
+pivot: en => text: {source: wiki} => line 2: text.source: unknown text source 'wiki'
+pivot: en => run: {worker: 1} => line 2: run.worker: unknown key (did you mean workers?)
+pivot: en => run: {gpus_per_worker: -1}
+=> line 2: run.gpus_per_worker: -1 is not permitted (permitted: at least 0, auto)
+pivot: en => published: [[a]] => line 2: published[0]: a list is not the name of a table
+center: [false, true] => center: [] => line 11: methods.rotation.center: an empty list
+center: [false, true] => center: [true, true]
+=> line 11: methods.rotation.center[1]: true is given twice
+center: [false, true] => center: [[true]]
+=> line 11: methods.rotation.center[0]: a list within a list
+center: [false, true] => min_count: {log_uniform: [1, 2]} => log_uniform without `search`
+|  none: {}| => |  ?!: {kind: none}| => line 10: methods.?!: '?!' is not a valid name
+|  none: {}| => |  none: {x: 1}| => line 10: methods.none.x: unknown key
+|  none: {}| => |  none: 3| => line 10: methods.none: 3 is not a mapping
+retrieval: {} => retreival: {}
+=> line 13: tasks.retreival: unknown task 'retreival' (did you mean retrieval?)
+retrieval: {} => retrieval: {k: true} => line 13: tasks.retrieval.k: true is not a number
+retrieval: {} => retrieval: {languages: [fr]}
+=> line 13: tasks.retrieval.languages[0]: 'fr' is not one of the grid's languages
+"""
 )
+
+
+@pytest.mark.parametrize(("old", "new", "said"), FAULTS)
 def test_a_fault_has_its_line_and_says_what_is_right(
     faults: Any, old: str, new: str, said: str
 ) -> None:
@@ -363,60 +294,31 @@ def test_adapters_of_a_method_without_training_are_a_fault_and_so_are_bad_ones(f
     ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("[1_000, 10_000]", "10k", "'10k' is not a whole number (write 10_000)"),
-        ("[1_000, 10_000]", "'200'", "'200' is not a whole number (leave out the quotes: 200)"),
-        (
-            "[1_000, 10_000]",
-            "all",
-            "'all' is not a whole number (write one number, or a list: [1_000, 10_000]; `corpus:"
-            " {shortage: use-all}` takes what there is)",
-        ),
-        (
-            "[1_000, 10_000]",
-            "1\nseeds: 2-4",
-            "'2-4' is not a whole number (write [2, 3, 4])",
-        ),
-        (
-            "[1_000, 10_000]",
-            "1\nseeds: few",
-            "'few' is not a whole number (write one number, or a list: [0, 1, 2])",
-        ),
-        (
-            "center: [false, true], layers: [9, 9-12]",
-            "layer: 9",
-            "unknown key (did you mean layers?)",
-        ),
-        (
-            "rotation: {center: [false, true], layers: [9, 9-12]}",
-            "finetune: {lr: 1e-4}",
-            "unknown key (did you mean learning_rate?)",
-        ),
-        (
-            "rotation: {center: [false, true], layers: [9, 9-12]}",
-            "rotation: true",
-            "true is not a mapping (write rotation: {}, or its options in place of {})",
-        ),
-        (
-            "tasks:\n  retrieval: {}",
-            "tasks: [retrieval, xnli]",
-            "a list is not a mapping (write {retrieval: {}, xnli: {}})",
-        ),
-        (
-            "sentences:",
-            "pairs: {aligner: [eflomal, links]}\nsentences:",
-            "a list is not the name of a word aligner (name one of: eflomal, fast_align, links,"
-            " simalign)",
-        ),
-        (
-            "  path:",
-            "  split: {test: 0.1}\n  path:",
-            "0.1 is not a whole number (number of lines)",
-        ),
-    ],
+REMEDIES = cases(
+    r"""
+[1_000, 10_000] => 10k => '10k' is not a whole number (write 10_000)
+[1_000, 10_000] => '200' => '200' is not a whole number (leave out the quotes: 200)
+[1_000, 10_000] => all
+=> 'all' is not a whole number (write one number, or a list: [1_000, 10_000]; `corpus: {shortage:
+.. use-all}` takes what there is)
+[1_000, 10_000] => 1\nseeds: 2-4 => '2-4' is not a whole number (write [2, 3, 4])
+[1_000, 10_000] => 1\nseeds: few
+=> 'few' is not a whole number (write one number, or a list: [0, 1, 2])
+center: [false, true], layers: [9, 9-12] => layer: 9 => unknown key (did you mean layers?)
+rotation: {center: [false, true], layers: [9, 9-12]} => finetune: {lr: 1e-4}
+=> unknown key (did you mean learning_rate?)
+rotation: {center: [false, true], layers: [9, 9-12]} => rotation: true
+=> true is not a mapping (write rotation: {}, or its options in place of {})
+tasks:\n  retrieval: {} => tasks: [retrieval, xnli]
+=> a list is not a mapping (write {retrieval: {}, xnli: {}})
+sentences: => pairs: {aligner: [eflomal, links]}\nsentences:
+=> a list is not the name of a word aligner (name one of: eflomal, fast_align, links, simalign)
+|  path:| => |  split: {test: 0.1}\n  path:| => 0.1 is not a whole number (number of lines)
+"""
 )
+
+
+@pytest.mark.parametrize(("old", "new", "said"), REMEDIES)
 def test_a_fault_says_what_to_write_instead(old: str, new: str, said: str, faults: Any) -> None:
     (told,) = faults(change(old, new))
     assert told.split(": ", 2)[2] == said

@@ -140,11 +140,7 @@ def test_the_table_of_the_docs_is_named_by_its_path_relative_to_the_grid(tmp_pat
 
 FAULTS = {
     "values": ("[71.3, 73.5]", 14, "tables.xnli.rows.baseline.values: 2 values for 3 columns"),
-    "metric": (
-        "metrik: accuracy",
-        11,
-        "match.metrik: unknown key (did you mean metric?)",
-    ),
+    "metric": ("metrik: accuracy", 11, "match.metrik: unknown key (did you mean metric?)"),
     "note": ("row: shiftet, column", 22, "no row 'shiftet' (did you mean shifted?)"),
     "all": ("every}", 10, "'every' is not permitted"),
 }

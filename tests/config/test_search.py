@@ -11,7 +11,7 @@ from raxalign.config.grid import Grid, load
 from raxalign.config.search import Pruner
 from raxalign.config.spaces import Space
 from raxalign.errors import RaxalignError
-from tests.config.small import SMALL, change
+from tests.config.small import SMALL, cases, change
 
 FINETUNE = (
     "  finetune: {lambda: {log_uniform: [0.01, 10]}, epochs: {int: [1, 3]},"
@@ -62,128 +62,63 @@ def test_values_that_do_not_go_together_are_refused(grid: Grid) -> None:
         searched.point({"lambda": -1.0, "epochs": 2, "layers": 9})
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        (
-            "{int: [1, 3]}",
-            "{uniform: [1, 3]}",
-            "line 12: methods.finetune.epochs: uniform gives real numbers, epochs is a whole number"
-            " ({int: [1, 4]})",
-        ),
-        (
-            "{choice: [last, 9, 9-12]}",
-            "{int: [1, 9]}",
-            "line 12: methods.finetune.layers: layers does not take numbers (write {choice: [last,"
-            " 9]})",
-        ),
-        (
-            "{log_uniform: [0.01, 10]}",
-            "{uniform: [-1, 10]}",
-            "line 12: methods.finetune.lambda: -1 is too small (at least 0)",
-        ),
-        (
-            "{log_uniform: [0.01, 10]}",
-            "{log_unifrom: [0.01, 10]}",
-            "line 12: methods.finetune.lambda: unknown space 'log_unifrom' (did you mean"
-            " log_uniform?)",
-        ),
-        (
-            "{log_uniform: [0.01, 10]}",
-            "{log_uniform: [0, 10]}",
-            "line 12: methods.finetune.lambda.log_uniform: log_uniform takes two positive numbers,"
-            " the smaller one first (for example {log_uniform: [0.01, 10]})",
-        ),
-        (
-            "batch_size: 8",
-            "batch_size: [8, 16]",
-            "line 12: methods.finetune.batch_size: a list in a method whose params are searched"
-            " (write {choice: [...]} to search it too, or make a method of each value)",
-        ),
-        (
-            "[last, 9, 9-12]",
-            "[last, nine]",
-            "line 12: methods.finetune.layers: layers 'nine': write `last`",
-        ),
-        (
-            "budget: 40 trials",
-            "budget: 40 trials, split: test",
-            "line 15: search.split: 'test' is not permitted (what is chosen by test values is luck,"
-            " and its test value means nothing: dev is the only split)",
-        ),
-        (
-            "budget: 40 trials",
-            "budget: 40 apples",
-            "line 15: search.budget: '40 apples' is not an amount; write for example `40 trials`,"
-            " `90 min` or `6 h`",
-        ),
-        (
-            "budget: 40 trials, ",
-            "",
-            "line 15: search: says nothing about its end; add `budget: 40 trials`",
-        ),
-        (
-            "budget: 40 trials",
-            "budget: 40 trials, trials: 50",
-            "line 15: search: `trials` and `budget` disagree; keep one of them",
-        ),
-        (
-            "budget: 40 trials",
-            "budget: 40 trials, sampler: tpi",
-            "line 15: search.sampler: 'tpi' is not permitted (did you mean tpe?",
-        ),
-        (
-            "budget: 40 trials",
-            "budget: 40 trials, pruner: ahsa",
-            "line 15: search.pruner: 'ahsa' is not permitted (did you mean asha? permitted: none,"
-            " asha, median)",
-        ),
-        (
-            "budget: 40 trials",
-            "budget: 40 trials, pruner: {name: asha, reducton: 3}",
-            "line 15: search.pruner.reducton: unknown key (did you mean reduction?)",
-        ),
-        (
-            "budget: 40 trials",
-            "budget: 40 trials, pruner: {name: asha, reduction: 1}",
-            "line 15: search.pruner.reduction: 1 is too small (at least 2)",
-        ),
-        (
-            "budget: 40 trials",
-            "budget: 40 trials, pruner: {name: median, reduction: 3}",
-            "line 15: search.pruner: `reduction` is for asha alone; leave it out, or write `name:"
-            " asha`",
-        ),
-        (
-            "budget: 40 trials",
-            "budget: 40 trials, pruner: {warmup: 1}",
-            "line 15: search.pruner: has no rule; add `name: asha` or `name: median`",
-        ),
-        (
-            'metric: "retrieval/{lang}-en/contextual_accuracy"',
-            "pruner: asha, metric: [retrieval/de-en/contextual_accuracy,"
-            " retrieval/de-en/noncontextual_accuracy]",
-            "line 15: search.pruner: a search by two metrics cannot be pruned: a trial may be ahead"
-            " by one of them (leave `pruner` out, or name one metric)",
-        ),
-        (
-            "retrieval/{lang}-en/contextual_accuracy",
-            "retrival/avg/x",
-            "line 15: search.metric: unknown task 'retrival' (did you mean retrieval?)",
-        ),
-        (
-            "contextual_accuracy",
-            "contextual_acuracy",
-            "line 15: search.metric: retrieval has no metric 'contextual_acuracy' (did you mean"
-            " contextual_accuracy?)",
-        ),
-        (
-            "retrieval/{lang}-en",
-            "retrieval/fr-en",
-            "line 15: search.metric: 'fr-en' is not a language here",
-        ),
-    ],
+FAULTS = cases(
+    r"""
+{int: [1, 3]} => {uniform: [1, 3]}
+=> line 12: methods.finetune.epochs: uniform gives real numbers, epochs is a whole number ({int:
+.. [1, 4]})
+{choice: [last, 9, 9-12]} => {int: [1, 9]}
+=> line 12: methods.finetune.layers: layers does not take numbers (write {choice: [last, 9]})
+{log_uniform: [0.01, 10]} => {uniform: [-1, 10]}
+=> line 12: methods.finetune.lambda: -1 is too small (at least 0)
+{log_uniform: [0.01, 10]} => {log_unifrom: [0.01, 10]}
+=> line 12: methods.finetune.lambda: unknown space 'log_unifrom' (did you mean log_uniform?)
+{log_uniform: [0.01, 10]} => {log_uniform: [0, 10]}
+=> line 12: methods.finetune.lambda.log_uniform: log_uniform takes two positive numbers, the
+.. smaller one first (for example {log_uniform: [0.01, 10]})
+batch_size: 8 => batch_size: [8, 16]
+=> line 12: methods.finetune.batch_size: a list in a method whose params are searched (write
+.. {choice: [...]} to search it too, or make a method of each value)
+[last, 9, 9-12] => [last, nine] => line 12: methods.finetune.layers: layers 'nine': write `last`
+budget: 40 trials => budget: 40 trials, split: test
+=> line 15: search.split: 'test' is not permitted (what is chosen by test values is luck, and its
+.. test value means nothing: dev is the only split)
+budget: 40 trials => budget: 40 apples
+=> line 15: search.budget: '40 apples' is not an amount; write for example `40 trials`, `90 min`
+.. or `6 h`
+|budget: 40 trials, | => ||
+=> line 15: search: says nothing about its end; add `budget: 40 trials`
+budget: 40 trials => budget: 40 trials, trials: 50
+=> line 15: search: `trials` and `budget` disagree; keep one of them
+budget: 40 trials => budget: 40 trials, sampler: tpi
+=> line 15: search.sampler: 'tpi' is not permitted (did you mean tpe?
+budget: 40 trials => budget: 40 trials, pruner: ahsa
+=> line 15: search.pruner: 'ahsa' is not permitted (did you mean asha? permitted: none, asha,
+.. median)
+budget: 40 trials => budget: 40 trials, pruner: {name: asha, reducton: 3}
+=> line 15: search.pruner.reducton: unknown key (did you mean reduction?)
+budget: 40 trials => budget: 40 trials, pruner: {name: asha, reduction: 1}
+=> line 15: search.pruner.reduction: 1 is too small (at least 2)
+budget: 40 trials => budget: 40 trials, pruner: {name: median, reduction: 3}
+=> line 15: search.pruner: `reduction` is for asha alone; leave it out, or write `name: asha`
+budget: 40 trials => budget: 40 trials, pruner: {warmup: 1}
+=> line 15: search.pruner: has no rule; add `name: asha` or `name: median`
+metric: "retrieval/{lang}-en/contextual_accuracy"
+=> pruner: asha, metric: [retrieval/de-en/contextual_accuracy,
+.. retrieval/de-en/noncontextual_accuracy]
+=> line 15: search.pruner: a search by two metrics cannot be pruned: a trial may be ahead by one
+.. of them (leave `pruner` out, or name one metric)
+retrieval/{lang}-en/contextual_accuracy => retrival/avg/x
+=> line 15: search.metric: unknown task 'retrival' (did you mean retrieval?)
+contextual_accuracy => contextual_acuracy
+=> line 15: search.metric: retrieval has no metric 'contextual_acuracy' (did you mean
+.. contextual_accuracy?)
+retrieval/{lang}-en => retrieval/fr-en => line 15: search.metric: 'fr-en' is not a language here
+"""
 )
+
+
+@pytest.mark.parametrize(("old", "new", "said"), FAULTS)
 def test_a_fault_of_a_search_has_its_line_and_says_what_is_right(
     faults: Any, old: str, new: str, said: str
 ) -> None:

@@ -426,6 +426,7 @@ def test_basic_tokens_are_words_punctuation_marks_and_chinese_characters(text, t
     assert basic_tokens(text) == tokens
 
 
+@pytest.mark.slow
 def test_basic_tokens_are_those_of_bert_s_own_tokeniser():
     from transformers.models.bert.tokenization_bert_legacy import BasicTokenizer
 

@@ -9,6 +9,7 @@ from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.hub import Hub
 from raxalign.corpora.moses import Moses
 from raxalign.corpora.opus import Opus
+from raxalign.corpora.readers import codes
 from raxalign.corpora.readers.codes import FLORES, NTREX, hub_code, opus_code, own_code
 from raxalign.errors import DataError
 from raxalign.languages import is_code, language
@@ -16,28 +17,21 @@ from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.xnli import Xnli
 
-_WIKIANN = """ace af als am an ang ar arc arz as ast ay az ba bar bat-smg be be-x-old bg bh bn bo br
-bs ca cbk-zam cdo ce ceb ckb co crh cs csb cv cy da de diq dv el eml en eo es et eu ext fa fi
-fiu-vro fo fr frr fur fy ga gan gd gl gn gu hak he hi hr hsb hu hy ia id ig ilo io is it ja jbo jv
-ka kk km kn ko ksh ku ky la lb li lij lmo ln lt lv map-bms mg mhr mi min mk ml mn mr ms mt mwl my
-mzn nap nds ne nl nn no nov oc or os pa pdc pl pms pnb ps pt qu rm ro ru rw sa sah scn sco sd sh si
-simple sk sl so sq sr su sv sw szl ta te tg th tk tl tr tt ug uk ur uz vec vep vi vls vo wa war wuu
-xmf yi yo zea zh zh-classical zh-min-nan zh-yue"""
-_MASAKHANER = """bam bbj ewe fon hau ibo kin lug luo mos nya pcm sna swa tsn twi wol xho yor zul"""
-
 
 def test_every_language_of_the_large_sets_has_a_code():
     """Wikipedia's `simple` and `zh-classical` are not tags; `en-x-simple` and `lzh` are read."""
-    wikiann, masakhaner = _WIKIANN.split(), _MASAKHANER.split()
-    assert [len(codes) for codes in (FLORES, NTREX, wikiann, masakhaner)] == [204, 128, 176, 20]
+    wikiann, masakhaner = (
+        list(codes._OF_DATASETS[name]) for name in ("unimelb-nlp/wikiann", "masakhane/masakhaner2")
+    )
+    assert [len(listed) for listed in (FLORES, NTREX, wikiann, masakhaner)] == [204, 128, 176, 20]
     refused = [code for code in (*FLORES, *NTREX, *wikiann, *masakhaner) if not is_code(code)]
     assert refused == ["simple", "zh-classical"]
 
 
-@pytest.mark.parametrize("codes", [FLORES, NTREX])
-def test_the_languages_of_a_list_are_different_known_ones(codes: tuple[str, ...]):
-    assert len({language(code).tag for code in codes}) == len(codes)
-    assert all(language(code).known for code in codes)
+@pytest.mark.parametrize("listed", [FLORES, NTREX])
+def test_the_languages_of_a_list_are_different_known_ones(listed: tuple[str, ...]):
+    assert len({language(code).tag for code in listed}) == len(listed)
+    assert all(language(code).known for code in listed)
 
 
 def test_a_list_has_its_own_code_for_every_spelling_of_a_language():
@@ -50,9 +44,9 @@ def test_a_list_has_its_own_code_for_every_spelling_of_a_language():
 
 
 def test_given_codes_are_found_by_language():
-    codes = {"zh-Hant": "zh_tw", "en": "english"}
+    given = {"zh-Hant": "zh_tw", "en": "english"}
     asked = ("zh-Hant", "zho_Hant", "eng_Latn", "zh")
-    assert [own_code(lang, codes) for lang in asked] == ["zh_tw", "zh_tw", "english", "zh"]
+    assert [own_code(lang, given) for lang in asked] == ["zh_tw", "zh_tw", "english", "zh"]
 
 
 def test_wikiann_is_asked_by_wikipedias_codes():

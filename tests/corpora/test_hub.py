@@ -76,28 +76,29 @@ def test_files_of_a_folder_are_joined_in_order_of_name(tmp_path):
     assert [pair.source for pair in found] == ["s0", "s1"]
 
 
-def test_a_missing_field_is_named_with_those_there_are(tmp_path):
-    (tmp_path / "a.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
-    told = r"row 0 has no field 'translation.fr'; at 'fr' there is: de, en"
-    with pytest.raises(DataError, match=told):
-        read(tmp_path, tmp_path, source_field="translation.fr")
-
-
-def test_what_is_no_text_is_refused(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"s": "a", "t": "b"}\n')
-    (tmp_path / "b.jsonl").write_text('{"s": 5, "t": "b"}\n')
-    with pytest.raises(DataError, match="row 1: field 's' is not text but 5"):
-        read(tmp_path, tmp_path, source_field="s", target_field="t")
-
-
 @pytest.mark.parametrize(
-    ("name", "content"),
-    [("a.parquet", b"PAR1xx"), ("a.jsonl", b'{"s": "a"\n{{{'), ("a.jsonl", b'{"s": "\xff"}')],
+    ("files", "field", "told"),
+    [
+        (
+            {"a.jsonl": json.dumps(ROWS[0]).encode()},
+            "translation.fr",
+            r"row 0 has no field 'translation.fr'; at 'fr' there is: de, en",
+        ),
+        (
+            {"a.jsonl": b'{"s": "a"}\n', "b.jsonl": b'{"s": 5}\n'},
+            "s",
+            "row 1: field 's' is not text but 5",
+        ),
+        ({"a.parquet": b"PAR1xx"}, "s", "a.parquet"),
+        ({"a.jsonl": b'{"s": "a"\n{{{'}, "s", "a.jsonl"),
+        ({"a.jsonl": b'{"s": "\xff"}'}, "s", "a.jsonl"),
+    ],
 )
-def test_a_damaged_file_is_named(tmp_path, name, content):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=name):
-        read(tmp_path, tmp_path, source_field="s", target_field="s")
+def test_fields_that_are_not_text_and_damaged_files_are_named(tmp_path, files, field, told):
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=told):
+        read(tmp_path, tmp_path, source_field=field, target_field=field)
 
 
 def test_a_folder_without_data_or_a_missing_file_is_told(tmp_path):

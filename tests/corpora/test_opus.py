@@ -11,18 +11,21 @@ from pydantic import ValidationError
 from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.opus import Opus
+from raxalign.corpora.readers import lines
 from raxalign.corpora.text.bitext import write_training
 from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
 from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError, TransientError
 
 
-def archive(corpus: str, pair: str, texts: dict[str, bytes]) -> bytes:
+def archive(
+    corpus: str, pair: str, texts: dict[str, bytes], packed_by: int = zipfile.ZIP_STORED
+) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("README", "text")
         for code, text in texts.items():
-            file.writestr(zipfile.ZipInfo(f"{corpus}.{pair}.{code}"), text)
+            file.writestr(zipfile.ZipInfo(f"{corpus}.{pair}.{code}"), text, packed_by)
     return buffer.getvalue()
 
 
@@ -186,6 +189,16 @@ def test_a_damaged_zip_file_is_a_data_error(mirror, tmp_path, damage):
     mirror.files[EUROPARL] = damage(archive("Europarl", "de-en", {"de": text, "en": text}))
     with pytest.raises(DataError, match="de-en"):
         read(opus(mirror), tmp_path)
+
+
+def test_a_zip_file_that_grows_as_no_text_does_is_refused_before_it_is_read(
+    server, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(lines, "_LONGEST", 1 << 20)
+    blank = dict.fromkeys(("de", "en"), b"\n" * 9000000)
+    server.files[EUROPARL] = archive("Europarl", "de-en", blank, zipfile.ZIP_DEFLATED)
+    with pytest.raises(DataError, match=r"zip/Europarl.de-en.de: unpacks from 0.0 MB to 9 MB"):
+        read(opus(server), tmp_path)
 
 
 def test_where_it_comes_from_and_pins_are_no_part_of_the_identity(mirror):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from itertools import permutations
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,34 +11,29 @@ from pydantic import ValidationError
 
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs, SentencePair
-from raxalign.corpora.phrasebook import Phrasebook
-from raxalign.corpora.phrases.rows import FILE, LANGS, held, links, read, record, sentences, tagged
+from raxalign.corpora.phrasebook import PhrasebookCorpus
+from raxalign.corpora.phrases.rows import FILE, LANGS, held, links, read, record
 from raxalign.errors import DataError
 
 CONTENT = {"NOUN", "PROPN", "VERB", "ADJ", "NUM", "ADV"}
 MOST_BYTES = 4_000_000
-TYPES = {
-    "ner": {"LOC", "ORG", "PER"},
-    "slots": {
-        *("artist", "city", "cuisine", "date", "genre", "goal", "hour", "origin", "people"),
-        "person",
-    },
-}
+CHECKED = "1f9590b630975d3515a9b6fade23e244f61526c16d5f6d3ca3e26c730694baf2"
+"""The rows that were checked once: sentences are different and their content words linked, each
+word has a tag and senses, entailment is balanced and the same in all languages, no context,
+hypothesis or tagged sentence is in two splits, tags are BIO with the same spans in all languages,
+and answers stand in their contexts. Another file is checked anew (see the history of this test).
+"""
 
 
 def pairs(lang: str, pivot: str = "en", size: int = 200, seed: int = 0) -> list[SentencePair]:
-    corpus = Phrasebook(Phrasebook.Params(size=size, seed=seed))
+    corpus = PhrasebookCorpus(PhrasebookCorpus.Params(size=size, seed=seed))
     return list(corpus.read(lang, pivot, CorpusInputs({}, Path())))
-
-
-def rows(kind: str, split: str, lang: str = "en") -> list[list[str]]:
-    return [cells for (cells,) in read(kind, split, (lang,), range(held(kind)[split]))]
 
 
 def test_the_file_is_the_one_that_its_record_describes_and_is_small() -> None:
     content = FILE.read_bytes()
     assert len(content) < MOST_BYTES
-    assert hashlib.sha256(content).hexdigest() == record()["sha256"]
+    assert hashlib.sha256(content).hexdigest() == record()["sha256"] == CHECKED
     meta = pq.ParquetFile(FILE).metadata
     found: dict[str, dict[str, int]] = {}
     for group in (meta.row_group(i) for i in range(meta.num_row_groups)):
@@ -50,7 +43,7 @@ def test_the_file_is_the_one_that_its_record_describes_and_is_small() -> None:
 
 
 def test_there_are_as_many_rows_as_the_defaults_ask_for() -> None:
-    assert Phrasebook.Params().size <= held("sentences")["0"]
+    assert PhrasebookCorpus.Params().size <= held("sentences")["0"]
     for kind in record()["rows"].keys() - {"sentences", "text"}:
         task = catalog("tasks")[kind]
         assert held(kind) == task.Params(data="phrasebook").phrasebook.model_dump()
@@ -71,25 +64,6 @@ def test_smaller_sizes_are_prefixes_and_seeds_differ() -> None:
     assert [p.target for p in pairs("fr", seed=1)] != [p.target for p in pairs("fr")]
 
 
-def test_all_sentences_are_different_in_english() -> None:
-    count = held("sentences")["0"]
-    assert len({own.words for (own,) in sentences(("en",), count)}) == count
-
-
-def test_every_content_word_is_linked_and_links_are_in_range() -> None:
-    for row in sentences(LANGS, 620):
-        for source, target in permutations(row, 2):
-            found = links(source.senses, target.senses)
-            linked = {i for i, _ in found}
-            assert all(i < len(source.words) and 0 <= j < len(target.words) for i, j in found)
-            missing = [
-                word
-                for i, word in enumerate(source.words)
-                if source.tags[i] in CONTENT and i not in linked
-            ]
-            assert not missing, (source.words, target.words)
-
-
 def test_words_that_are_parts_link_to_the_whole() -> None:
     """She slept, `durmió`: a pronoun that is dropped belongs to the verb; `im` is `in the`."""
     assert links(((0,), (200,)), ((200, 0),)) == ((0, 0), (1, 0))
@@ -97,22 +71,15 @@ def test_words_that_are_parts_link_to_the_whole() -> None:
     assert links(((201,), (200,)), ((200,),)) == ((0, 0), (1, 0))
 
 
-def test_each_word_has_a_tag_and_senses() -> None:
-    for row in sentences(LANGS, 1_000, seed=1):
-        for own in row:
-            assert len(own.words) == len(own.tags) == len(own.senses)
-            assert all(own.words)
-
-
 def test_an_unknown_language_names_the_six() -> None:
     with pytest.raises(DataError, match="en, de, es, fr, bg, el"):
-        Phrasebook(Phrasebook.Params()).read("nl", "en", CorpusInputs({}, Path()))
+        PhrasebookCorpus(PhrasebookCorpus.Params()).read("nl", "en", CorpusInputs({}, Path()))
 
 
 @pytest.mark.parametrize("asked", [{"size": 20_000}, {"seed": 7}, {"seed": 1, "size": 4_000}])
 def test_more_sentences_than_there_are_are_refused_with_what_there_is(asked) -> None:
     with pytest.raises(ValidationError, match=r"13,000 with seed 0 and 3,000 with seed 1.*moses"):
-        Phrasebook.Params(**asked)
+        PhrasebookCorpus.Params(**asked)
 
 
 def test_more_rows_of_a_task_than_there_are_are_refused_with_what_there_is() -> None:
@@ -127,45 +94,3 @@ def test_more_rows_of_a_task_than_there_are_are_refused_with_what_there_is() -> 
 def test_an_unknown_split_is_refused() -> None:
     with pytest.raises(DataError, match="use train, dev, test"):
         read("xnli", "validation", ("en",), range(3))
-
-
-def test_entailment_is_balanced_in_every_prefix_and_parallel_by_place() -> None:
-    labels = [label for _, _, label in rows("xnli", "train")]
-    for n in (30, 300):
-        assert set(Counter(labels[:n]).values()) == {n // 3}
-    for lang in LANGS:
-        assert [label for _, _, label in rows("xnli", "train", lang)] == labels
-
-
-@pytest.mark.parametrize(("kind", "place"), [("xnli", 1), ("ner", 0), ("slots", 0), ("mlqa", 0)])
-def test_no_hypothesis_sentence_or_context_is_in_two_splits(kind, place) -> None:
-    train, dev, test = ({row[place] for row in rows(kind, s)} for s in ("train", "dev", "test"))
-    assert not train & test
-    assert not train & dev
-    assert not dev & test
-
-
-@pytest.mark.parametrize("kind", ["ner", "slots"])
-def test_tags_are_valid_bio_and_the_same_spans_in_all_languages(kind) -> None:
-    types: set[str] = set()
-    for row in zip(*(tagged(kind, 150, lang, "train") for lang in LANGS), strict=True):
-        spans = [Counter(tag[2:] for tag in tags if tag[0] == "B") for _, tags in row]
-        assert all(found == spans[0] for found in spans), row
-        types |= set(spans[0])
-        for words, tags in row:
-            assert len(words) == len(tags)
-            assert all(
-                tag[0] != "I" or (k > 0 and tags[k - 1][2:] == tag[2:])
-                for k, tag in enumerate(tags)
-            )
-    assert types == TYPES[kind]
-
-
-def test_answers_stand_in_their_contexts() -> None:
-    for lang in LANGS:
-        for context, question, answer, start in rows("mlqa", "test", lang):
-            assert question
-            assert answer
-            assert context[int(start) :].startswith(answer)
-    english = [question.split()[0] for _, question, _, _ in rows("mlqa", "test")[:3]]
-    assert english == ["Who", "Where", "What"]

@@ -69,6 +69,7 @@ def texts(sentences):
     return [getattr(sentence, "text", None) for sentence in sentences]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(TEXTS, TEXTS), max_size=8))
 def test_text_and_words_survive_from_the_corpus_to_the_reader(pairs):

@@ -60,14 +60,16 @@ def test_more_workers_than_shares_change_no_result_of_a_training_with_dropout(fi
     assert site.results() == finished.expected
 
 
-def test_a_killed_worker_of_a_group_is_no_failure_of_its_trial(divided, tmp_path):
+@pytest.mark.parametrize("title", ["RayTrainWorker", "TrainController"])
+def test_a_group_whose_worker_or_controller_is_killed_is_followed_by_another(
+    divided, tmp_path, title
+):
     site, expected = divided.copy(tmp_path), divided.results()
     site.forget("finetune", "de")
     with site.running() as process:
         wait_for(lambda: list(site.storage.glob("checkpoints/*/*/step-*/state.json")), process)
-        workers = ray_workers(process, "RayTrainWorker")
-        assert len(workers) == 2
-        os.kill(workers[1], signal.SIGKILL)
+        assert len(ray_workers(process, "RayTrainWorker")) == 2
+        os.kill(ray_workers(process, title)[-1], signal.SIGKILL)
         _, said = process.communicate()
     assert process.returncode == 0, said
     assert "1 done, 0 failed" in said

@@ -101,6 +101,13 @@ def folder_of(folder: Path, model: Any) -> Path:
     return folder
 
 
+def encoder_of(name: str, folder: Path, *, head: bool = False) -> Any:
+    """The encoder of a name, saved into a folder and opened from there."""
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+    return TransformerEncoder.from_folder(folder_of(folder, model_of(name, head=head)))
+
+
 @cache
 def _tokenizer() -> Any:
     from transformers import AutoTokenizer

@@ -15,7 +15,7 @@ from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import DataError, RaxalignError
-from tests.encoders.architectures import CONFIGS, folder_of, model_of
+from tests.encoders.architectures import CONFIGS, encoder_of, folder_of, model_of
 
 _HALVES = {"mt5", "umt5"}
 _WITH_HEAD = [name for name in CONFIGS if name not in _HALVES]
@@ -146,9 +146,7 @@ def test_what_translates_is_refused_by_its_name(tmp_path: Path) -> None:
     ],
 )
 def test_rows_have_as_many_pieces_as_the_architecture_has_positions(name, limit, note, tmp_path):
-    encoder = TransformerEncoder.from_folder(
-        folder_of(tmp_path / "encoder", model_of(name, head=False))
-    )
+    encoder = encoder_of(name, tmp_path / "encoder")
     assert encoder.max_positions == limit
     assert (encoder.limit_note is not None) is note
 
@@ -168,9 +166,7 @@ def test_rows_have_as_many_pieces_as_the_architecture_has_positions(name, limit,
 def test_sentences_share_rows_where_a_probe_finds_the_states_that_they_have_alone(
     name: str, packs: bool, tmp_path: Path
 ) -> None:
-    encoder = TransformerEncoder.from_folder(
-        folder_of(tmp_path / "encoder", model_of(name, head=False))
-    )
+    encoder = encoder_of(name, tmp_path / "encoder")
     encoder.model.train()
     torch.manual_seed(3)
     before = torch.random.get_rng_state()
@@ -180,9 +176,7 @@ def test_sentences_share_rows_where_a_probe_finds_the_states_that_they_have_alon
 
 
 def test_an_encoder_that_mixes_the_sentences_of_a_row_is_not_packed(tmp_path, monkeypatch):
-    encoder = TransformerEncoder.from_folder(
-        folder_of(tmp_path / "encoder", model_of("bert", head=False))
-    )
+    encoder = encoder_of("bert", tmp_path / "encoder")
     forward: Callable[..., Any] = encoder.model.forward
 
     def mixing(*_: Any, attention_mask: torch.Tensor, **inputs: Any) -> Any:
@@ -195,9 +189,7 @@ def test_an_encoder_that_mixes_the_sentences_of_a_row_is_not_packed(tmp_path, mo
 def test_a_language_without_an_adapter_is_named_with_those_that_have_one(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    encoder = TransformerEncoder.from_folder(
-        folder_of(tmp_path / "encoder", model_of("xmod", head=False))
-    )
+    encoder = encoder_of("xmod", tmp_path / "encoder")
     with pytest.raises(
         RaxalignError,
         match=r"no adapter for el \(it has one for de_DE, en_XX\); leave out this",
@@ -223,9 +215,7 @@ def test_attention_is_what_is_asked_for_and_an_impossible_one_names_what_to_set(
 
 
 def test_blocks_that_share_their_weights_cannot_be_frozen_one_by_one(tmp_path: Path) -> None:
-    encoder = TransformerEncoder.from_folder(
-        folder_of(tmp_path / "encoder", model_of("albert", head=False))
-    )
+    encoder = encoder_of("albert", tmp_path / "encoder")
     with (
         pytest.raises(RaxalignError, match="freeze: the 3 blocks of AlbertModel share"),
         frozen(encoder, "lower"),

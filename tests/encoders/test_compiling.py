@@ -15,9 +15,8 @@ import pytest
 
 from raxalign.encoders.models import packing
 from raxalign.encoders.models.packing import compiled_blocks, flat_states, pack
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.train.recompute import recomputed
-from tests.encoders.architectures import folder_of, model_of
+from tests.encoders.architectures import encoder_of
 
 _SECONDS = 300
 
@@ -49,13 +48,13 @@ def test_compiled_blocks_have_the_same_states_and_gradients_with_few_graphs(tmp_
 
 
 def test_what_is_not_compiled_is_left_as_it_is(tmp_path: Path) -> None:
-    encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of("bert", head=False)))
+    encoder = encoder_of("bert", tmp_path)
     with compiled_blocks(encoder):
         assert not any("forward" in vars(part) for part in encoder.model.modules())
 
 
 def test_blocks_are_compiled_for_a_while_also_where_they_run_again(tmp_path, monkeypatch):
-    encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of("bert", head=False)))
+    encoder = encoder_of("bert", tmp_path)
     encoder.compiled, calls = True, []
 
     def compiled(kind: Any) -> Any:
@@ -81,6 +80,6 @@ def test_blocks_are_compiled_for_a_while_also_where_they_run_again(tmp_path, mon
 
 
 def test_a_frozen_copy_is_compiled_too(tmp_path: Path) -> None:
-    encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of("bert", head=False)))
+    encoder = encoder_of("bert", tmp_path)
     encoder.compiled = True
     assert encoder.with_model(encoder.model).compiled

@@ -31,7 +31,7 @@ from raxalign.encoders.models.loading import load_model
 from raxalign.encoders.models.packing import attends_by_runs, can_pack, flat_states, pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, DependencyError, RaxalignError
-from tests.encoders.architectures import folder_of, model_of
+from tests.encoders.architectures import encoder_of, folder_of, model_of
 
 LENGTHS = np.array([3, 20, 1, 11, 6])
 
@@ -40,10 +40,6 @@ LENGTHS = np.array([3, 20, 1, 11, 6])
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU that passes for a card: in place of its kernels, attention is computed run by run."""
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
-
-
-def encoder_of(folder: Path, name: str) -> TransformerEncoder:
-    return TransformerEncoder.from_folder(folder_of(folder, model_of(name, head=False)))
 
 
 def sentences() -> list[np.ndarray]:
@@ -142,7 +138,7 @@ def test_a_model_calls_the_kernel_once_per_block_and_reads_nothing(name, windows
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("name", ["bert", "xlm-r", "modernbert", "electra"])
 def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path, name: str) -> None:
-    encoder = encoder_of(tmp_path, name)
+    encoder = encoder_of(name, tmp_path)
     assert can_pack(encoder)
     assert implementation(encoder.model) == NAME
     for width in (0, 21, 41):
@@ -155,14 +151,14 @@ def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path, n
 
 
 def test_sentences_longer_than_the_window_share_rows_by_runs_alone(tmp_path, monkeypatch):
-    encoder = encoder_of(tmp_path, "modernbert")
+    encoder = encoder_of("modernbert", tmp_path)
     assert not can_pack(encoder)
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     assert can_pack(encoder)
 
 
 def test_the_probe_compares_with_float32_within_a_block_of_autocast_too(tmp_path, monkeypatch):
-    encoder, seen = encoder_of(tmp_path, "bert"), []
+    encoder, seen = encoder_of("bert", tmp_path), []
     encoder.precision = "bf16"
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     block = encoder.model.base_model.encoder.layer[0].attention.self.query
@@ -176,7 +172,7 @@ def test_the_probe_compares_with_float32_within_a_block_of_autocast_too(tmp_path
 def test_states_and_gradients_are_those_under_the_mask(tmp_path, monkeypatch, precision):
     found = []
     for by_runs in (False, True):
-        encoder = encoder_of(tmp_path, "bert")
+        encoder = encoder_of("bert", tmp_path)
         encoder.precision = precision
         monkeypatch.setattr(packing, "has_kernels", lambda *_, chosen=by_runs: chosen)
         assert attends_by_runs(encoder) is by_runs
@@ -198,7 +194,7 @@ def test_states_and_gradients_are_those_under_the_mask(tmp_path, monkeypatch, pr
 
 @pytest.mark.usefixtures("kernels")
 def test_token_types_reach_the_model(tmp_path: Path) -> None:
-    encoder = encoder_of(tmp_path, "bert")
+    encoder = encoder_of("bert", tmp_path)
     ids, types = np.arange(5, 14), np.array([0, 0, 1, 1, 0, 1, 1, 1, 1])
     lengths = np.array([4, 5])
     typed, plain = (
@@ -212,7 +208,7 @@ def test_token_types_reach_the_model(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kernels")
 def test_attention_has_its_dropout_in_training_alone(tmp_path, monkeypatch):
-    encoder, seen = encoder_of(tmp_path, "bert"), []
+    encoder, seen = encoder_of("bert", tmp_path), []
     assert attends_by_runs(encoder)
 
     def watched(*given: Any) -> torch.Tensor:
@@ -248,8 +244,8 @@ def wrong_backward(query: Any, key: Any, value: Any, runs: Runs, scoring: Scorin
 def test_a_kernel_that_differs_or_fails_is_not_used_and_a_warning_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Any, said: str
 ) -> None:
-    encoder = encoder_of(tmp_path, "bert")
-    expected, _ = states_of(encoder_of(tmp_path / "other", "bert"), 21)
+    encoder = encoder_of("bert", tmp_path)
+    expected, _ = states_of(encoder_of("bert", tmp_path / "other"), 21)
     monkeypatch.setattr(flash, "attend", kernel)
     with pytest.warns(UserWarning, match=said):
         assert not attends_by_runs(encoder)
@@ -264,7 +260,7 @@ def test_a_kernel_that_differs_or_fails_is_not_used_and_a_warning_says_so(
 
 @pytest.mark.usefixtures("kernels")
 def test_a_probe_changes_neither_mode_nor_precision_nor_what_learns(tmp_path: Path) -> None:
-    encoder = encoder_of(tmp_path, "bert")
+    encoder = encoder_of("bert", tmp_path)
     encoder.model.train().requires_grad_(requires_grad=False)
     encoder.precision = "bf16"
     before = torch.random.get_rng_state()
@@ -279,13 +275,13 @@ def test_a_probe_changes_neither_mode_nor_precision_nor_what_learns(tmp_path: Pa
 
 @pytest.mark.usefixtures("kernels")
 def test_scores_that_kernels_cannot_have_leave_the_mask(tmp_path: Path) -> None:
-    encoder = encoder_of(tmp_path, "mt5")
+    encoder = encoder_of("mt5", tmp_path)
     with pytest.warns(UserWarning, match="flash attention is not used"):
         assert not attends_by_runs(encoder)
 
 
 def test_on_a_cpu_the_mask_stays(tmp_path: Path) -> None:
-    encoder = encoder_of(tmp_path, "bert")
+    encoder = encoder_of("bert", tmp_path)
     encoder.precision = "bf16"
     assert not has_kernels(encoder.model, "bf16", encoder.device)
     assert can_pack(encoder)
@@ -294,7 +290,7 @@ def test_on_a_cpu_the_mask_stays(tmp_path: Path) -> None:
 
 
 def test_the_saved_folder_does_not_record_the_attention(tmp_path, monkeypatch):
-    encoder = encoder_of(tmp_path, "bert")
+    encoder = encoder_of("bert", tmp_path)
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     assert attends_by_runs(encoder)
     encoder.save(tmp_path / "saved")
@@ -314,7 +310,7 @@ def test_an_architecture_without_flash_attn_is_named(tmp_path: Path) -> None:
 
 
 def test_flash_attn_requires_bfloat16_and_a_card(tmp_path: Path) -> None:
-    encoder = encoder_of(tmp_path, "bert")
+    encoder = encoder_of("bert", tmp_path)
     check_flash(encoder.model, "fp32", "cpu")
     encoder.model.config._attn_implementation = PACKAGE
     with pytest.raises(RaxalignError, match=r"run\.precision is fp32"):

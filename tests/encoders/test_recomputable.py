@@ -10,7 +10,7 @@ import torch
 from raxalign.encoders.models.decoders import make_bidirectional
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.train.recompute import recomputed
-from tests.encoders.architectures import CONFIGS, folder_of, model_of
+from tests.encoders.architectures import CONFIGS, encoder_of
 from tests.encoders.test_architectures import batch
 from tests.tiny import tiny_bert
 from tests.train.problems import kept_bytes
@@ -37,7 +37,7 @@ def passed(encoder: TransformerEncoder, *, again: bool) -> tuple[list[torch.Tens
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_states_and_gradients_are_those_of_the_plain_pass_and_less_is_kept(name, tmp_path):
-    encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of(name, head=False)))
+    encoder = encoder_of(name, tmp_path)
     encoder.model.train()
     (plain, all_bytes), (again, fewer) = (passed(encoder, again=way) for way in (False, True))
     assert len(plain) == len(again) > 8
@@ -70,7 +70,7 @@ def test_a_decoders_states_and_gradients_are_too(tmp_path: Path) -> None:
 
 
 def test_a_model_whose_blocks_are_not_found_keeps_all(tmp_path: Path) -> None:
-    encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model_of("bert", head=False)))
+    encoder = encoder_of("bert", tmp_path)
     assert len(encoder.blocks()) == 3
     encoder.model.config.num_hidden_layers = 5
     assert encoder.blocks() == ()

@@ -8,14 +8,9 @@ import pytest
 import torch
 
 from raxalign.encoders.models.blocks import recorded, replayable, replayed
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from tests.encoders.architectures import CONFIGS, folder_of, model_of
+from tests.encoders.architectures import CONFIGS, encoder_of
 from tests.encoders.test_architectures import batch
-
-
-def encoder_of(name: str, folder: Path) -> TransformerEncoder:
-    return TransformerEncoder.from_folder(folder_of(folder / "encoder", model_of(name, head=False)))
 
 
 @pytest.mark.parametrize("name", [name for name in CONFIGS if name not in ("albert", "xlm")])

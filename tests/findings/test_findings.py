@@ -21,7 +21,7 @@ from raxalign.analysis.cells import cells
 from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import Contrast
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.phrasebook import Phrasebook
+from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.estimates.cost import duration, seconds_by_key
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.results import rows
@@ -223,7 +223,8 @@ def of_dictionaries(folder: Path, entries: Path, encoder: str) -> Opened:
 def test_encoders_are_compared_over_the_entries_that_all_of_them_have(tmp_path: Path) -> None:
     whole, common = tmp_path / "whole", tmp_path / "common"
     whole.mkdir()
-    pairs = Phrasebook(Phrasebook.Params(size=240)).read("de", "en", CorpusInputs({}, tmp_path))
+    corpus = PhrasebookCorpus(PhrasebookCorpus.Params(size=240))
+    pairs = corpus.read("de", "en", CorpusInputs({}, tmp_path))
     linked = {
         f"{pair.source_words[i]} {pair.target_words[j]}"
         for pair in pairs

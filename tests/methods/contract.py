@@ -10,14 +10,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from raxalign.catalog import catalog
 from raxalign.config.params import path_fields
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.methods.base import Method, MethodInputs
+from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.methods.toy import toy_encoder, toy_places, toy_rows
+from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows
 
 LANGUAGES = ("de", "fr")
 SIZE = 21  # with batches of 8 the last one is smaller, and workers have different shares of it
@@ -64,11 +66,11 @@ def trained() -> list[str]:
     ]
 
 
-def asked_for(method: Method, root: Path) -> MethodInputs:
+def asked_for(method: Method, root: Path, languages: tuple[str, ...] = LANGUAGES) -> MethodInputs:
     """The inputs that the method asks for, and no others."""
-    whole, needs = toy_places(root, LANGUAGES), method.needs()
+    whole, needs = toy_places(root, languages), method.needs()
     files: dict[str, dict[str, Path]] = {}
-    for lang in LANGUAGES:
+    for lang in languages:
         for name, source in method.sources(lang, "en").items():
             files.setdefault(name, {})[lang] = source.path  # type: ignore[union-attr]
     return replace(
@@ -79,6 +81,38 @@ def asked_for(method: Method, root: Path) -> MethodInputs:
         files=files,
         dev=(whole.pairs if needs.links else whole.bitext) if needs.dev else {},
     )
+
+
+def train(
+    kind: str, root: Path, *, languages: tuple[str, ...] = ("de",), seed: int = 0, **params: Any
+) -> AlignedEncoder:
+    """The toy encoder, trained on the toy's data, which is written where it is not there."""
+    if not (root / f"pairs-{languages[-1]}").is_dir():
+        toy_inputs(root, languages=languages)
+    method = catalog("methods")[kind]
+    given = {"learning_rate": 2e-3, **params}
+    if "dictionary" in method.Params.model_fields:
+        given.setdefault("dictionary", str(root / "dictionary.txt"))
+    made = method(method.Params.model_validate(given))
+    inputs = asked_for(made, root, languages)
+    return made.align(toy_encoder(root / "encoder"), inputs, Runtime(seed=seed))
+
+
+def weights(aligned: Any) -> torch.Tensor:
+    """All weights of an aligned encoder, end to end."""
+    return torch.cat([p.detach().flatten() for p in aligned.encoder.model.parameters()])
+
+
+def in_micro_batches(objective: Any, rows: list[int], micro: int) -> tuple[float, torch.Tensor]:
+    """The loss of a step over some rows, computed in micro-batches, and its gradient."""
+    step, positions = Step(0, 0, np.array(rows), micro=micro), np.arange(len(rows))
+    objective.module.zero_grad()
+    objective.begin(step)
+    parts = [objective.loss(step, positions[i : i + micro]) for i in range(0, len(rows), micro)]
+    for part in parts:
+        part.backward()
+    gradients = [p.grad.flatten() for p in objective.module.parameters() if p.grad is not None]
+    return sum(part.item() for part in parts), torch.cat(gradients)
 
 
 def vectors(aligned: AlignedEncoder) -> torch.Tensor:

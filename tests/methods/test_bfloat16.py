@@ -26,6 +26,7 @@ def aligned(kind: str, root: Path, precision: str) -> tuple[TransformerEncoder, 
     return found.encoder, dict(found.notes)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", trained())
 def test_losses_in_bf16_are_near_those_in_float32_and_weights_stay_float32(kind, tmp_path):
     _, exact = aligned(kind, tmp_path / "fp32", "fp32")

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 
 from raxalign.corpora.text.dataset import DatasetWriter
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.base import Needs
@@ -17,8 +13,8 @@ from raxalign.methods.code_switching import CodeSwitching
 from raxalign.methods.rows.sentences import Rows
 from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
 from raxalign.train.objective import Step
-from raxalign.train.runtime import Runtime
-from tests.methods.toy import toy_encoder, toy_inputs, toy_places
+from tests.methods.contract import train, weights
+from tests.methods.toy import toy_encoder, toy_inputs
 
 TEXT = {
     "de": [["Haus", "hund", "zzz"], ["rothaus"]],
@@ -167,24 +163,9 @@ def test_coverage_counts_words_that_have_translations(text):
     }
 
 
-def trained(root: Path, *, seed: int = 0, **params: object) -> AlignedEncoder:
-    options = {
-        "dictionary": str(root / "dictionary.txt"),
-        "learning_rate": 2e-3,
-        "epochs": 2,
-        "batch_size": 16,
-        **params,
-    }
-    method = CodeSwitching(CodeSwitching.Params.model_validate(options))
-    return method.align(
-        toy_encoder(root / "encoder"),
-        replace(toy_places(root, ("de", "fr")), pairs={}, bitext={}),
-        Runtime(seed=seed),
-    )
-
-
-def weights(aligned: AlignedEncoder) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for p in aligned.encoder.model.parameters()])  # type: ignore[attr-defined]
+def trained(root, **params):
+    options = {"epochs": 2, "batch_size": 16, **params}
+    return train("code_switching", root, languages=("de", "fr"), **options)
 
 
 def test_training_lowers_the_loss_and_tells_the_coverage(root):
@@ -203,39 +184,12 @@ def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(root, t
     (tmp_path / "turned.txt").write_text(
         "".join(f"{tgt} {src}\n" for src, tgt in lines), encoding="utf-8"
     )
-    straight = weights(trained(root))
-    inputs = replace(
-        toy_places(root, ("de", "fr")),
-        pairs={},
-        bitext={},
-        files={"dictionary": dict.fromkeys(("de", "fr"), tmp_path / "turned.txt")},
-    )
-
-    def turned(**params: object) -> AlignedEncoder:
-        options = {
-            "dictionary": "d.txt",
-            "learning_rate": 2e-3,
-            "epochs": 2,
-            "batch_size": 16,
-            **params,
-        }
-        return CodeSwitching(CodeSwitching.Params.model_validate(options)).align(
-            toy_encoder(root / "encoder"), inputs, Runtime()
-        )
-
+    turned = {"dictionary": str(tmp_path / "turned.txt")}
     with pytest.raises(DataError, match="set `swap: true`"):
-        turned()
-    assert torch.equal(weights(turned(swap=True)), straight)
-
-
-def test_one_seed_gives_one_result_and_another_another(root):
-    first, again, other, plain = (
-        weights(trained(root, seed=seed, **extra))
-        for seed, extra in ((3, {}), (3, {}), (4, {}), (3, {"switch_share": 0.0}))
-    )
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert not torch.equal(first, plain)
+        trained(root, **turned)
+    straight, plain = (weights(trained(root, **extra)) for extra in ({}, {"switch_share": 0.0}))
+    assert torch.equal(weights(trained(root, swap=True, **turned)), straight)
+    assert not torch.equal(straight, plain)
 
 
 def test_what_is_drawn_is_of_the_step_and_not_of_the_worker(root, text):
@@ -251,14 +205,8 @@ def test_what_is_drawn_is_of_the_step_and_not_of_the_worker(root, text):
 
 def test_a_dictionary_of_other_languages_is_refused(root):
     (root / "foreign.txt").write_text("talo house\n", encoding="utf-8")
-    places = toy_places(root, ("de",))
-    method = CodeSwitching(CodeSwitching.Params(dictionary=str(root / "foreign.txt")))
     with pytest.raises(RaxalignError, match="text of de is in the dictionary"):
-        method.align(
-            toy_encoder(root / "encoder"),
-            replace(places, files={"dictionary": {"de": root / "foreign.txt"}}),
-            Runtime(),
-        )
+        trained(root, dictionary=str(root / "foreign.txt"))
 
 
 def test_it_reads_text_and_a_dictionary_and_has_chance():

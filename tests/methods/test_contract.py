@@ -25,8 +25,10 @@ from tests.methods.contract import (
     asked_for,
     losses,
     make,
+    train,
     trained,
     vectors,
+    weights,
     work,
 )
 from tests.methods.toy import toy_encoder, toy_inputs
@@ -75,6 +77,16 @@ def test_one_seed_gives_one_result_and_without_chance_every_seed_does(kind, root
     again, other = (vectors(with_seed(kind, root, seed)) for seed in (1, 2))
     assert torch.equal(first, again)
     assert torch.equal(first, other) is not make(kind, root).has_chance()
+
+
+@pytest.mark.parametrize("kind", ["strong_contrastive", "tlm"])
+def test_without_dropout_new_weights_and_the_order_of_rows_are_chance(kind, root):
+    first, again, other = (
+        weights(train(kind, root, languages=LANGUAGES, seed=seed, dropout=False, epochs=1, steps=2))
+        for seed in (3, 3, 4)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
 
 
 @pytest.mark.slow

@@ -17,11 +17,12 @@ from raxalign.methods.objectives.word_contrast import (
     sharing,
     word_contrastive_loss,
 )
-from raxalign.methods.rows.typed import read_word_rows
+from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.pairing.schema import read_pairs
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
+from tests.methods.contract import in_micro_batches
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 
 TAU = 0.5
@@ -190,25 +191,11 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
 ):
     columns, rows = toy_rows(5), [4, 0, 1, 3]
     objective = made(encoder, columns, tmp_path, CASES[name])
-    losses, gradients = [], []
-    for micro in (4, 3, 1):
-        step = Step(0, 0, np.array(rows), micro=micro)
-        objective.module.zero_grad()
-        objective.begin(step)
-        parts = [
-            objective.loss(step, np.arange(4)[start : start + micro])
-            for start in range(0, 4, micro)
-        ]
-        for part in parts:
-            part.backward()
-        losses.append(sum(part.item() for part in parts))
-        gradients.append(
-            torch.cat(
-                [p.grad.flatten() for p in objective.module.parameters() if p.grad is not None]
-            )
-        )
+    losses, gradients = zip(
+        *(in_micro_batches(objective, rows, micro) for micro in (4, 3, 1)), strict=True
+    )
     assert losses[0] == pytest.approx(slow_loss(objective, columns, rows, 64), rel=1e-9)
-    assert losses[1:] == pytest.approx([losses[0]] * 2, rel=1e-9)
+    assert list(losses[1:]) == pytest.approx([losses[0]] * 2, rel=1e-9)
     assert all(
         torch.allclose(gradient, gradients[0], rtol=1e-8, atol=1e-10) for gradient in gradients[1:]
     )

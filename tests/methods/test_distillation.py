@@ -15,7 +15,7 @@ from raxalign.methods.distillation import (
     distillation_loss,
     load_teacher,
 )
-from raxalign.methods.rows.typed import read_sentence_rows
+from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
@@ -103,6 +103,7 @@ def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(cac
     assert student.model.training
 
 
+@pytest.mark.slow
 def test_training_brings_both_sides_to_the_teacher(teacher_folder, tmp_path):
     options = {"learning_rate": 2e-3, "batch_size": 12, "epochs": 20, "dropout": False}
     for more in ({}, {"teacher": str(teacher_folder)}):

@@ -15,8 +15,7 @@ from raxalign.methods.objectives.weam import (
     prediction_loss,
 )
 from raxalign.methods.rows.piece_links import Partners, piece_links, with_piece_links
-from raxalign.methods.rows.sentences import joint_rows
-from raxalign.methods.rows.tokenised import read_bitexts
+from raxalign.methods.rows.sentences import joint_rows, read_bitexts
 from tests.methods.toy import toy_encoder, write_pairs
 
 

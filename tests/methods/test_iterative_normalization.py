@@ -3,12 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from raxalign.errors import RaxalignError
-from raxalign.methods.base import MethodInputs
 from raxalign.methods.iterative_normalization import IterativeNormalization
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, applied, normal, planted_inputs, rotation
-from tests.methods.toy import write_pairs
 
 
 def tables() -> dict[str, torch.Tensor]:
@@ -94,15 +91,3 @@ def test_the_direction_of_no_rotation_is_idle():
         for way in ("to-pivot", "to-other")
     ]
     assert turned[0].canonical() != turned[1].canonical()
-
-
-def test_a_rotation_without_pairs_is_an_error_that_names_the_languages(tmp_path):
-    inputs = planted_inputs(tmp_path, 4)
-    columns = {"id": [0], "src": [["w0"]], "tgt": [["w1"]], "src_links": [[]], "tgt_links": [[]]}
-    inputs = MethodInputs(
-        ("de",), "en", {"de": write_pairs(tmp_path / "none", columns)}, text=inputs.text
-    )
-    with pytest.raises(RaxalignError, match="no word pairs for de-en"):
-        IterativeNormalization(IterativeNormalization.Params(rotate=True)).align(
-            TableEncoder(tables()), inputs, Runtime()
-        )

@@ -5,13 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.errors import RaxalignError
-from raxalign.methods.base import MethodInputs
 from raxalign.methods.linear import Linear, least_squares
 from raxalign.methods.statistics.moments import Moments
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, applied, normal, planted_inputs
-from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 
 
 def fitted(source: torch.Tensor, target: torch.Tensor, *, center: bool) -> torch.Tensor:
@@ -68,29 +65,3 @@ def test_the_language_that_moves_arrives_where_the_other_one_is(tmp_path, direct
         applied(aligned.transforms, moving, tables[moving]), tables[held], atol=1e-4
     )
     assert aligned.notes == {"de": {"pairs": 30, "dimensions": 4, "rank": [4]}}
-
-
-def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path):
-    whole = toy_inputs(tmp_path)
-    method = Linear(
-        Linear.Params(supervision="dictionary", dictionary="{lang}-{pivot}.txt", ridge=0.1)
-    )
-    assert (method.needs().bitext, method.needs().links) == (True, False)
-    inputs = MethodInputs(("de",), "en", bitext=whole.bitext, files=whole.files)
-    assert method.align(toy_encoder(tmp_path / "encoder"), inputs, Runtime()).notes["de"] == {
-        "pairs": 9,
-        "entries": 10,
-        "entries_in_text": 9,
-        "running_words": {"de": 1.0, "en": 1.0},
-        "dimensions": 32,
-        "rank": [9],
-        "warning": "9 pairs for 32 dimensions: the map is zero in 23 of them",
-    }
-
-
-def test_no_pairs_at_all_is_an_error_that_names_the_languages(tmp_path):
-    columns = toy_rows(2)
-    columns["src_links"] = columns["tgt_links"] = [[], []]
-    inputs = MethodInputs(("de",), "en", pairs={"de": write_pairs(tmp_path / "pairs", columns)})
-    with pytest.raises(RaxalignError, match="no word pairs for de-en"):
-        Linear(Linear.Params()).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())

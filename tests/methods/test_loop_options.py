@@ -146,6 +146,7 @@ def test_with_all_options_at_once_it_trains_and_keeps_what_the_dev_part_says(kin
         assert torch.equal(before[name], after[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_weights_kept_are_those_of_a_training_that_stops_there(kind, root):
     options: dict[str, Any] = {"schedule": "constant", "warmup": 0}

@@ -17,7 +17,7 @@ from raxalign.errors import DependencyError, RaxalignError
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions
 from raxalign.methods.rotation import Rotation
-from raxalign.methods.rows.typed import read_word_rows
+from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, trained
@@ -44,6 +44,7 @@ def states(encoder: TransformerEncoder) -> torch.Tensor:
         return torch.cat(encoder.hidden(encoder.collate(rows)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", trained())
 def test_every_method_that_trains_lowers_its_loss_and_changes_query_and_value_alone(kind, root):
     method = make(kind, root, lora=RANK_4, learning_rate=3e-2, epochs=6, dropout=False)
@@ -265,6 +266,7 @@ def test_without_peft_the_message_has_the_line_that_installs_it(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(root, tmp_path):
     method = make(
         "finetune", root, lora=Lora(rank=4, dropout=0.2), batch_size=4, epochs=3, learning_rate=1e-2

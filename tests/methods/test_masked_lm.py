@@ -15,9 +15,8 @@ from raxalign.encoders.training.masking import (
     masked_logits,
 )
 from raxalign.methods.families.masked_lm import MaskedLM
-from raxalign.methods.rows.sentences import Rows, joint_rows, single_rows
+from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts, single_rows
 from raxalign.methods.rows.states import lay_out_rows
-from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_inputs
 

@@ -19,7 +19,7 @@ from raxalign.methods.objectives.ppa import (
     full_at,
 )
 from raxalign.methods.ppa import Ppa
-from raxalign.methods.rows.tokenised import read_bitexts
+from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.tlm import Tlm
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
@@ -163,6 +163,7 @@ def test_the_order_of_the_two_sentences_is_drawn_for_each_pair_and_step(tmp_path
     assert not np.array_equal(turned[0], turned[1])
 
 
+@pytest.mark.slow
 def test_a_training_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path):
     class Stopped(Exception):
         pass
@@ -189,6 +190,7 @@ def test_a_training_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path):
     assert all(torch.equal(state[name], expected[name]) for name in expected)
 
 
+@pytest.mark.slow
 def test_training_lowers_the_contrast(tmp_path):
     notes: Any = aligned(tmp_path, tlm=False, epochs=40, dropout=False, momentum=0.9).notes
     assert (notes["steps"], notes["held_back"], notes["de"]["sentences"]) == (120, 2, 24)

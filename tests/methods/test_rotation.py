@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,9 +11,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.word_map import collect_anchors
+from raxalign.methods.iterative_normalization import IterativeNormalization
+from raxalign.methods.linear import Linear
 from raxalign.methods.rotation import Rotation, procrustes
 from raxalign.methods.statistics import moments as _pairs
 from raxalign.methods.statistics.moments import Moments, linked_vectors
@@ -177,54 +181,56 @@ def test_a_limit_on_pieces_is_in_the_key_where_there_is_one():
     assert Rotation(Rotation.Params(max_pieces=175)).canonical()["max_pieces"] == 175
 
 
-def distance(aligned: object, inputs: MethodInputs) -> float:
-    """The mean squared distance of linked words, over layers 1 and 2."""
-    total = 0.0
+def distance(aligned):
+    """The squared distance of linked words, over layers 1 and 2."""
     columns = toy_rows(24)
-    src = aligned.words(columns["src"], "de", layers="1-2", pooling="mean")
-    tgt = aligned.words(columns["tgt"], "en", layers="1-2", pooling="mean")
-    for row, (left, right) in enumerate(
-        zip(columns["src_links"], columns["tgt_links"], strict=True)
-    ):
-        for i, j in zip(left, right, strict=True):
-            total += float(
-                (src.vectors_NLH[src.offsets[row] + i] - tgt.vectors_NLH[tgt.offsets[row] + j])
-                .pow(2)
-                .sum()
-            )
-    return total
+    vectors = []
+    for side, lang in (("src", "de"), ("tgt", "en")):
+        words = aligned.words(columns[side], lang, layers="1-2", pooling="mean")
+        places = [
+            words.offsets[row] + i
+            for row, part in enumerate(columns[f"{side}_links"])
+            for i in part
+        ]
+        vectors.append(words.vectors_NLH[places])
+    return float((vectors[0] - vectors[1]).pow(2).sum())
 
 
 @pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
 def test_rotation_brings_pairs_nearer_and_centring_nearer_still(tmp_path, direction):
     encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
-    from raxalign.encoders.models.aligned import AlignedEncoder
-
-    distances = [distance(AlignedEncoder(encoder), inputs)]
+    distances = [distance(AlignedEncoder(encoder))]
     for center in (False, True):
         params = Rotation.Params(center=center, layers="1-2", direction=direction)
         aligned = Rotation(params).align(encoder, inputs, Runtime())
         assert {t.lang for t in aligned.transforms} == {"de" if direction == "to-pivot" else "en"}
         assert {t.toward for t in aligned.transforms} == {None if direction == "to-pivot" else "de"}
-        distances.append(distance(aligned.toward("de"), inputs))
+        distances.append(distance(aligned.toward("de")))
     assert distances[0] > distances[1] > distances[2]
 
 
-def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path):
+@pytest.mark.parametrize(("kind", "does"), [(Rotation, "arbitrary"), (Linear, "zero")])
+def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(kind, does, tmp_path):
     encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
-    method = Rotation(Rotation.Params(supervision="dictionary", dictionary="{lang}-{pivot}.txt"))
+    method = kind(kind.Params(supervision="dictionary", dictionary="{lang}-{pivot}.txt"))
     assert (method.needs().bitext, method.needs().links) == (True, False)
     assert method.sources("de", "en")["dictionary"].path == Path("de-en.txt")
-    without_pairs = MethodInputs(
-        inputs.languages, inputs.pivot, bitext=inputs.bitext, files=inputs.files
-    )
-    aligned = method.align(encoder, without_pairs, Runtime())
-    counted = {name: aligned.notes["de"][name] for name in ("pairs", "entries", "entries_in_text")}
+    notes = method.align(encoder, replace(inputs, pairs={}, text={}), Runtime()).notes["de"]
+    counted = {name: notes[name] for name in ("pairs", "entries", "entries_in_text")}
     assert counted == {"pairs": 9, "entries": 10, "entries_in_text": 9}
-    assert aligned.notes["de"]["warning"] == (
-        "9 pairs for 32 dimensions: the map is arbitrary in 23 of them"
-    )
-    assert aligned.notes["de"]["running_words"] == {"de": 1.0, "en": 1.0}
+    assert notes["warning"] == f"9 pairs for 32 dimensions: the map is {does} in 23 of them"
+    assert notes["running_words"] == {"de": 1.0, "en": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [(Rotation, {}), (Linear, {}), (IterativeNormalization, {"rotate": True})]
+)
+def test_no_pairs_at_all_is_an_error_that_names_the_languages(kind, options, tmp_path):
+    columns, inputs = toy_rows(2), toy_inputs(tmp_path)
+    columns["src_links"] = columns["tgt_links"] = [[], []]
+    inputs = replace(inputs, pairs={"de": write_pairs(tmp_path / "none", columns)})
+    with pytest.raises(RaxalignError, match="no word pairs for de-en"):
+        kind(kind.Params(**options)).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())
 
 
 def turn(degrees: float) -> torch.Tensor:
@@ -315,47 +321,35 @@ def test_what_only_a_dictionary_uses_is_idle_without_one():
     assert counts[0].canonical() != counts[1].canonical()
 
 
-def swapped_dictionary(inputs: MethodInputs) -> None:
-    path = inputs.files["dictionary"]["de"]
-    lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
-    path.write_text("".join(f"{tgt} {src}\n" for src, tgt in lines), encoding="utf-8")
-
-
 def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_path):
     encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
-    options = {"supervision": "dictionary", "dictionary": "{lang}-{pivot}.txt"}
-    straight = Rotation(Rotation.Params.model_validate(options)).align(encoder, inputs, Runtime())
-    turned = Rotation(Rotation.Params.model_validate({**options, "swap": True}))
+    plain, turned = (
+        Rotation(Rotation.Params(supervision="dictionary", dictionary="d.txt", swap=swap))
+        for swap in (False, True)
+    )
+    straight = plain.align(encoder, inputs, Runtime())
     with pytest.raises(
         DataError, match=r"0 of 10 entries.* the other way round 9 have.*leave out `swap`"
     ):
         turned.align(encoder, inputs, Runtime())
-    swapped_dictionary(inputs)
-    with pytest.raises(
-        DataError,
-        match=(
-            r"dictionary\.txt: 0 of 10 entries have both words .*word of de and one of en; .* 9"
-            r" have.*set `swap: true`"
-        ),
-    ):
-        Rotation(Rotation.Params.model_validate(options)).align(encoder, inputs, Runtime())
+    path = inputs.files["dictionary"]["de"]
+    lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text("".join(f"{tgt} {src}\n" for src, tgt in lines), encoding="utf-8")
+    message = (
+        r"dictionary\.txt: 0 of 10 entries have both words .*word of de and one of en; .* 9 have"
+        r".*set `swap: true`"
+    )
+    with pytest.raises(DataError, match=message):
+        plain.align(encoder, inputs, Runtime())
     again = turned.align(encoder, inputs, Runtime())
     assert again.notes == straight.notes
-    steps = [aligned.transforms[0].steps[0] for aligned in (straight, again)]
-    assert torch.equal(steps[0].weight, steps[1].weight)
+    first, second = (aligned.transforms[0].steps[0].weight for aligned in (straight, again))
+    assert torch.equal(first, second)
 
 
 def test_dictionary_supervision_without_a_dictionary_is_refused():
     with pytest.raises(ValueError, match="requires `dictionary`"):
         Rotation.Params(supervision="dictionary")
-
-
-def test_no_pairs_at_all_is_an_error_that_names_the_languages(tmp_path):
-    columns = toy_rows(2)
-    columns["src_links"] = columns["tgt_links"] = [[], []]
-    inputs = MethodInputs(("de",), "en", pairs={"de": write_pairs(tmp_path / "pairs", columns)})
-    with pytest.raises(RaxalignError, match="no word pairs for de-en"):
-        Rotation(Rotation.Params()).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())
 
 
 def test_the_cross_product_about_any_two_points_is_that_of_the_shifted_vectors():

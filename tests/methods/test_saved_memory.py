@@ -35,6 +35,7 @@ def weights(kind: str, root: Path, *, lora: Lora | None = None, **where: Any) ->
     return torch.cat([p.detach().flatten() for p in encoder.model.parameters()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", trained())
 def test_weights_are_bit_for_bit_those_of_a_plain_training(kind, root, monkeypatch):
     threads = []

@@ -2,17 +2,14 @@ from __future__ import annotations
 
 from math import exp, log
 
-import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.methods.rows.typed import read_sentence_rows
+from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.methods.sentence_margin import Margin, MarginOptions, SentenceMargin, margin_loss
-from raxalign.train.objective import Step
-from raxalign.train.runtime import Runtime
-from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
+from tests.methods.contract import in_micro_batches, train
+from tests.methods.toy import toy_encoder, toy_rows, write_pairs
 
 # Cosines x1·y1 = 1, x1·y2 = 0.6, x2·y1 = 0, x2·y2 = 0.8.
 SRC = torch.tensor([[2.0, 0.0], [0.0, 0.5]], dtype=torch.float64)
@@ -32,16 +29,9 @@ def test_the_margin_is_taken_from_the_translation_alone_and_both_directions_are_
 
 
 def test_without_a_margin_it_is_the_plain_softmax_and_a_margin_makes_it_harder():
-    plain = (
-        -torch.log_softmax(7 * torch.tensor([[1.0, 0.6], [0.0, 0.8]], dtype=torch.float64), dim=1)
-        .diagonal()
-        .mean()
-    )
-    plain = (
-        plain
-        - torch.log_softmax(7 * torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64), dim=1)
-        .diagonal()
-        .mean()
+    cosines = torch.tensor([[1.0, 0.6], [0.0, 0.8]], dtype=torch.float64)
+    plain = -sum(
+        torch.log_softmax(7 * side, dim=1).diagonal().mean() for side in (cosines, cosines.T)
     )
     assert margin_loss(SRC, TGT, margin=0, scale=7).item() == pytest.approx(plain.item(), abs=1e-12)
     assert margin_loss(SRC, TGT, margin=0.2, scale=7) > plain
@@ -83,26 +73,13 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
             ]
             expected -= log(gold / (gold + sum(others))) / 4
     for micro in (4, 3, 1):
-        step = Step(0, 0, np.array(rows), micro=micro)
-        objective.begin(step)
-        parts = [
-            objective.loss(step, np.arange(4)[start : start + micro]).item()
-            for start in range(0, 4, micro)
-        ]
-        assert sum(parts) == pytest.approx(expected, rel=1e-9)
+        loss, _ = in_micro_batches(objective, rows, micro)
+        assert loss == pytest.approx(expected, rel=1e-9)
 
 
 def test_training_brings_translations_together(tmp_path):
-    options = {
-        "learning_rate": 2e-3,
-        "batch_size": 12,
-        "epochs": 15,
-        "dropout": False,
-        "pooling": "cls",
-    }
-    inputs = toy_inputs(tmp_path, languages=("de", "nl"))
-    aligned = method(**options).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())
-    assert isinstance(aligned, AlignedEncoder)
+    options = {"batch_size": 12, "epochs": 15, "dropout": False, "pooling": "cls"}
+    aligned = train("sentence_margin", tmp_path, languages=("de", "nl"), **options)
     assert aligned.weights_changed
     assert aligned.notes["sentences"] == 24 + 19
     assert aligned.notes["last_loss"] < 0.2 * aligned.notes["first_loss"]

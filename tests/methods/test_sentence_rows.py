@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from raxalign.encoders.models.pieces import share
 from raxalign.errors import DataError
-from raxalign.methods.rows.sentences import Rows, joint_rows, shares, single_rows
-from raxalign.methods.rows.tokenised import chosen, read_bitexts, read_texts
+from raxalign.methods.rows.sentences import (
+    Rows,
+    chosen,
+    joint_rows,
+    read_bitexts,
+    read_texts,
+    shares,
+    single_rows,
+)
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
 
 
@@ -98,16 +105,14 @@ def test_single_rows_are_those_of_the_encoder(root, encoder):
     )
 
 
-def test_taken_and_joined_rows_are_the_rows(root, encoder):
+def test_taken_rows_are_the_rows(root, encoder):
     bitexts = read_bitexts(encoder, bitext_folders(root), "en", 64)
     numbers = np.array([4, 0, 30])
     rows = joint_rows(bitexts.sentences, bitexts.src_P, bitexts.tgt_P)
     taken = rows.take(numbers)
-    joined = Rows.join([rows.take(numbers[:2]), rows.take(numbers[2:])])
     again = joint_rows(bitexts.sentences, bitexts.src_P[numbers], bitexts.tgt_P[numbers])
     for name in ("ids", "words", "langs", "segments", "offsets", "first_RK", "kept_RK"):
         assert np.array_equal(getattr(taken, name), getattr(again, name))
-        assert np.array_equal(getattr(joined, name), getattr(again, name))
 
 
 def test_the_length_filter_counts_pieces_before_the_cut_without_special_ones(root, encoder):

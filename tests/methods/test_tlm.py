@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import torch
 from pydantic import ValidationError
 
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.methods.base import Needs
-from raxalign.methods.rows.tokenised import read_bitexts
+from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.tlm import Tlm
 from raxalign.train.objective import Step
-from raxalign.train.runtime import Runtime
+from tests.methods.contract import train
 from tests.methods.toy import toy_encoder, toy_inputs, toy_places
 
 
@@ -24,36 +20,14 @@ def root(tmp_path_factory):
     return folder
 
 
-def trained(root: Path, *, seed: int = 0, **params: object) -> AlignedEncoder:
-    method = Tlm(
-        Tlm.Params.model_validate({"learning_rate": 2e-3, "epochs": 2, "batch_size": 16, **params})
-    )
-    return method.align(
-        toy_encoder(root / "encoder"), toy_places(root, ("de", "fr")), Runtime(seed=seed)
-    )
-
-
-def weights(aligned: AlignedEncoder) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for p in aligned.encoder.model.parameters()])  # type: ignore[attr-defined]
-
-
 def test_training_lowers_the_loss_and_counts_pairs_of_all_languages(root):
-    aligned = trained(root, epochs=20, warmup=0.0, dropout=False)
+    options = {"epochs": 20, "warmup": 0, "batch_size": 16, "dropout": False}
+    aligned = train("tlm", root, languages=("de", "fr"), **options)
     notes = aligned.notes
     assert aligned.weights_changed
-    assert (notes["rows"], notes["steps"], notes["de"], notes["fr"]) == (
-        43,
-        60,
-        {"sentences": 24, "read": 24},
-        {"sentences": 19, "read": 19},
-    )
+    assert (notes["rows"], notes["steps"]) == (43, 60)
+    assert (notes["de"], notes["fr"]) == tuple({"sentences": n, "read": n} for n in (24, 19))
     assert notes["last_loss"] < 0.8 * notes["first_loss"]
-
-
-def test_one_seed_gives_one_result_and_another_another_also_without_dropout(root):
-    first, again, other = (weights(trained(root, seed=seed, dropout=False)) for seed in (3, 3, 4))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
 
 
 def test_pairs_are_turned_around_by_chance_of_the_step_or_keep_the_pivot_last(root):
@@ -85,21 +59,14 @@ def test_an_order_that_is_both_drawn_and_fixed_is_refused():
 
 def test_the_profile_fills_in_the_length_filter_and_is_no_part_of_the_identity(root):
     paper = Tlm(Tlm.Params(profile="paper")).canonical()
-    assert (
-        paper["min_pieces"],
-        paper["max_pieces"],
-        paper["learning_rate"],
-        paper["mask_share"],
-        paper["epochs"],
-    ) == (10, 128, 3e-5, 0.15, 10)
+    names = ("min_pieces", "max_pieces", "learning_rate", "mask_share", "epochs")
+    assert [paper[name] for name in names] == [10, 128, 3e-5, 0.15, 10]
     assert paper == Tlm(Tlm.Params(min_pieces=10, max_pieces=128)).canonical()
     assert Tlm(Tlm.Params(profile="paper", max_pieces=0)).canonical()["max_pieces"] == 0
-    assert (
-        Tlm(Tlm.Params()).canonical()["min_pieces"],
-        Tlm(Tlm.Params()).canonical()["max_pieces"],
-    ) == (1, 0)
+    plain = Tlm(Tlm.Params()).canonical()
+    assert (plain["min_pieces"], plain["max_pieces"]) == (1, 0)
     with pytest.raises(DataError, match="relax min_pieces"):
-        trained(root, profile="paper", min_pieces=100)
+        train("tlm", root, profile="paper", min_pieces=100)
 
 
 def test_it_reads_pairs_and_has_chance():

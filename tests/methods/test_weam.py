@@ -12,7 +12,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.objectives.weam import ExchangeOptions, WordExchange
 from raxalign.methods.rows.piece_links import with_piece_links
-from raxalign.methods.rows.tokenised import read_bitexts
+from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.weam import Weam
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -123,6 +123,7 @@ def test_gradients_of_both_losses_reach_the_encoder_and_the_second_head(tmp_path
     assert trained.encoder.model.get_input_embeddings().weight.grad.any()
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss_and_keeps_the_encoder_alone(tmp_path):
     found = aligned(tmp_path, dropout=False, epochs=30, learning_rate=3e-3)
     notes: Any = found.notes

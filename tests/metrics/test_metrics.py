@@ -72,19 +72,12 @@ def test_macro_f1_of_several_models_of_the_pivot_is_the_mean_over_the_models() -
 
 
 def ranked(n: int) -> pa.Table:
-    rng = np.random.default_rng(1)
-    words = [f"w{i}" for i in range(n)]
-    tables = [
-        pa.table(
-            {
-                "direction": [direction] * n,
-                "query": [f"{side}{word}" for word in words],
-                "gold": [f"{other}{word}" for word in words],
-                "rank": rng.integers(1, 12, n).astype(float),
-            }
-        )
-        for direction, side, other in (("to_pivot", "de:", "en:"), ("from_pivot", "en:", "de:"))
-    ]
+    rng, tables = np.random.default_rng(1), []
+    for direction, side, other in (("to_pivot", "de", "en"), ("from_pivot", "en", "de")):
+        words = {"query": side, "gold": other}
+        columns = {name: [f"{code}:w{i}" for i in range(n)] for name, code in words.items()}
+        rank = rng.integers(1, 12, n).astype(float)
+        tables.append(pa.table({"direction": [direction] * n, **columns, "rank": rank}))
     return pa.concat_tables(tables)
 
 
@@ -92,11 +85,12 @@ def ranked(n: int) -> pa.Table:
 def test_precision_at_k_is_the_task_s_own_with_the_same_units_and_links(k: int) -> None:
     rows = ranked(50)
     own = DictionaryRetrieval.sample(rows, f"precision_at_{k}")
-    found = PrecisionAt(PrecisionAt.Params(k=k)).sample(rows)
+    metric = PrecisionAt(PrecisionAt.Params(k=k))
+    found = metric.sample(rows)
     assert own is not None
     assert found.value == pytest.approx(own.value)
     np.testing.assert_array_equal(found.units, own.units)
-    assert PrecisionAt(PrecisionAt.Params(k=k)).of(rows) == pytest.approx(own.value)
+    assert metric.of(rows) == pytest.approx(own.value)
     np.testing.assert_allclose(found.influence(), own.influence())
     np.testing.assert_array_equal(found.links, own.links)
 
@@ -118,9 +112,8 @@ class Right(PerExample):
     reads = frozenset({"label", "predicted"})
 
     def values(self, predictions: pa.Table) -> np.ndarray:
-        return np.array(predictions["label"].to_pylist()) == np.array(
-            predictions["predicted"].to_pylist()
-        )
+        label, predicted = (predictions[name].to_numpy() for name in ("label", "predicted"))
+        return label == predicted
 
 
 class ShareOfLetters(RatioOfSums):
@@ -136,11 +129,8 @@ class Matthews(Metric):
     reads = frozenset({"label", "predicted"})
 
     def of(self, predictions: pa.Table) -> float:
-        return float(
-            matthews_corrcoef(
-                predictions["label"].to_pylist(), predictions["predicted"].to_pylist()
-            )
-        )
+        sides = (predictions[name].to_pylist() for name in ("label", "predicted"))
+        return float(matthews_corrcoef(*sides))
 
 
 def test_a_mean_of_values_has_a_unit_per_premise() -> None:

@@ -11,14 +11,9 @@ from raxalign.pairing.filters import first_of_neighbours, one_to_one, thin
 pairs = st.lists(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=10), max_size=5)
 
 
-def test_a_word_with_two_links_loses_both():
+def test_a_word_with_two_links_of_one_sentence_pair_loses_both():
     kept = one_to_one(Links.of([{(0, 0), (1, 1), (1, 2), (3, 4)}, {(0, 0), (2, 0), (1, 1)}, set()]))
     assert [kept.pair(i) for i in range(3)] == [{(0, 0), (3, 4)}, {(1, 1)}, set()]
-
-
-def test_links_of_other_sentence_pairs_do_not_count():
-    both = Links.of([{(0, 0)}, {(0, 1)}])
-    assert one_to_one(both).codes().tolist() == both.codes().tolist()
 
 
 def test_filtering_is_not_repeated_on_what_is_left():

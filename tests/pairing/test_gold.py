@@ -28,9 +28,8 @@ def test_positions_from_one_and_swapped_sides(tmp_path):
     gold = read_gold(written(tmp_path, "1-1 2p3\n"), "pharaoh", first=1, swap=True)
     assert gold.possible.pair(0) == {(0, 0), (2, 1)}
     assert gold.sure.pair(0) == {(0, 0)}
-    with pytest.raises(
-        DataError, match="gold:1: a link has position 0, although words are declared to count"
-    ):
+    told = "gold:1: a link has position 0, although words are declared to count"
+    with pytest.raises(DataError, match=told):
         read_gold(written(tmp_path, "0-1\n"), "pharaoh", first=1)
 
 
@@ -38,10 +37,8 @@ def test_naacl_annotates_the_sentences_that_it_names(tmp_path):
     text = "0001 1 1 S\n0001 2 3 P\n0001 2 2\n0003 1 2 P 0.7\n0003 4 4 1.0 S\n0003 0 5 S\n"
     gold = read_gold(written(tmp_path, text), "naacl")
     assert gold.rows.tolist() == [0, 2]
-    assert [gold.sure.pair(i) for i in range(2)] == [
-        {(0, 0), (1, 1)},
-        {(3, 3)},
-    ]  # the null word's link is passed over
+    # the null word's link is passed over
+    assert [gold.sure.pair(i) for i in range(2)] == [{(0, 0), (1, 1)}, {(3, 3)}]
     assert [gold.possible.pair(i) for i in range(2)] == [{(0, 0), (1, 2), (1, 1)}, {(0, 1), (3, 3)}]
 
 
@@ -76,8 +73,6 @@ def test_what_is_not_a_link_is_named_with_its_line(tmp_path, text, format_, mess
 def test_links_beyond_their_sentences_are_refused(tmp_path):
     gold = read_gold(written(tmp_path, "0-0\n0-0 1-4\n"), "pharaoh")
     gold.require_inside(np.array([1, 2]), np.array([1, 5]))
-    with pytest.raises(
-        DataError,
-        match="sentence pair 2 has a link of word 2 with word 5, and the text has 2 and 4 words",
-    ):
+    told = "sentence pair 2 has a link of word 2 with word 5, and the text has 2 and 4 words"
+    with pytest.raises(DataError, match=told):
         gold.require_inside(np.array([1, 2]), np.array([1, 4]))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from raxalign.errors import DataError
 from raxalign.pairing import pharaoh
 from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.pharaoh import read_blocks, read_links, write_links
+from raxalign.pairing.pharaoh import read_links, read_marked, write_links
 
 
 def write(tmp_path, content: bytes):
@@ -22,9 +22,9 @@ def test_numbers_of_any_length_blank_lines_and_carriage_returns(tmp_path):
 
 
 def test_possible_links_are_marked(tmp_path):
-    (block,) = read_blocks(write(tmp_path, b"1-1 2p3\n4p4\n"))
-    assert block.possible.tolist() == [False, True, True]
-    assert block.links.pair(0) == {(1, 1), (2, 3)}
+    links, possible = read_marked(write(tmp_path, b"1-1 2p3\n4p4\n"))
+    assert possible.tolist() == [False, True, True]
+    assert links.pair(0) == {(1, 1), (2, 3)}
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import pytest
 
 from raxalign.config.spaces import Value
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import Opened, reopened
-from raxalign.plan.parts import choose
+from raxalign.plan.load import Opened, choose, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, Suggestion, fresh_seeds
 from raxalign.plan.tried import StudyRecord, Tried, best_of

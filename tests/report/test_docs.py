@@ -1,11 +1,15 @@
-"""The pages made from the catalogue are up to date, and the grids that the pages show are right."""
+"""Pages made from the catalogue, the grids that pages show, the page on the papers, BibTeX, and
+text in LaTeX.
+"""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,21 +18,42 @@ from raxalign.config._corpora import CorpusSettings
 from raxalign.config._plugins import PairsSettings
 from raxalign.config._validate import key_names
 from raxalign.config.grid import KEYS, load
+from raxalign.config.published import PublishedTable, names, read
 from raxalign.config.run import RunConfig
 from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
-from raxalign.report.catalogue import as_markdown, describe
+from raxalign.plan.load import open_grid
+from raxalign.report.catalogue import PAGES, TRAINING, as_markdown, describe
+from raxalign.report.document import Document, Entry, Line, Part, Table
+from raxalign.report.paper.latex import tex
+from raxalign.report.paper.references import cited, entries, references
+from raxalign.report.render import as_html, as_latex
 from raxalign.report.terminal.overview import overview
+from raxalign.version import VERSION
+from tests.grids import write_grid
+from tests.report.compiled import ENGINES, faults
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_pages_are_those_of_the_code(folder: str) -> None:
-    page = (ROOT / "docs" / "reference" / f"{folder}.md").read_text(encoding="utf-8")
-    assert page == as_markdown(folder), (
-        f"make it again: raxalign list {folder} --format markdown > docs/reference/{folder}.md"
+PAGES_MADE = [(folder,) for folder in (*FOLDERS, TRAINING)]
+PAGES_MADE += [(folder, kind) for folder in PAGES for kind in catalog(folder)]
+
+
+@pytest.mark.parametrize("words", PAGES_MADE, ids=" ".join)
+def test_pages_are_those_of_the_code(words: tuple[str, ...]) -> None:
+    name = "/".join(words)
+    page = (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
+    assert page == as_markdown(*words), (
+        f"make it again: raxalign list {' '.join(words)} --format markdown"
+        f" > docs/reference/{name}.md"
     )
+
+
+def test_no_page_is_of_what_is_gone() -> None:
+    for folder in PAGES:
+        pages = {path.stem for path in (ROOT / "docs" / "reference" / folder).iterdir()}
+        assert pages == set(catalog(folder))
 
 
 def test_the_page_of_the_commands_is_that_of_the_code() -> None:
@@ -45,10 +70,20 @@ def test_every_plugin_and_option_is_told(folder: str) -> None:
     text, page = describe(folder), as_markdown(folder)
     for kind, plugin in catalog(folder).items():
         assert f"{kind}: " in text
-        assert f"## {kind}" in page
+        part = as_markdown(folder, kind)
+        assert part.splitlines()[0] == (f"# {kind}" if folder in PAGES else f"## {kind}")
+        assert folder in PAGES or part.rstrip() in page
         for name in key_names(plugin.Params):
             assert f"    {name}: " in text
-            assert f"| `{name}` |" in page
+            assert f"| `{name}` |" in part
+
+
+def test_what_trainings_share_is_described_once_and_has_its_default_on_each_page() -> None:
+    shared, own = as_markdown("training"), as_markdown("methods", "finetune")
+    assert "| `weight_decay` | number | Weight decay of AdamW" in shared
+    assert "| `weight_decay` | 0 |" in own
+    assert "Weight decay of AdamW" not in own
+    assert "| `lambda` | number | 1 |" in own
 
 
 def test_values_that_a_profile_fills_in_stand_in_columns() -> None:
@@ -56,7 +91,7 @@ def test_values_that_a_profile_fills_in_stand_in_columns() -> None:
     assert "| option | values | default | paper | released | sane | what it is |" in page
     about = "Sentence pairs of each language per training step."
     assert f"| `batch_size` | whole number | by profile | 2 | 8 | 8 | {about} |" in page
-    assert "| `epochs` | whole number | 1 |  |  |  | Passes over the training data," in page
+    assert "| `lambda` | number | 1 |  |  |  | Weight of the regulariser" in page
     assert "| option | values | default | what it is |" in as_markdown("methods", "linear")
 
 
@@ -131,8 +166,10 @@ def test_a_list_and_its_page_begin_with_one_table_of_all(folder: str) -> None:
     text, page = describe(folder), as_markdown(folder)
     rows = text.split("\n\n")[0].splitlines()[2:]
     assert [row.split()[0] for row in rows] == list(catalog(folder))
-    table = page[: page.index("\n## ")]
-    assert all(f"\n| [`{kind}`](#{kind}) |" in table for kind in catalog(folder))
+    table = page.partition("\n## ")[0]
+    for kind in catalog(folder):
+        place = f"{folder}/{kind}.md" if folder in PAGES else f"#{kind}"
+        assert f"\n| [`{kind}`]({place}) |" in table
 
 
 def test_the_table_of_methods_says_what_each_needs_moves_and_costs_and_its_paper() -> None:
@@ -149,3 +186,178 @@ def test_every_task_names_a_paper_and_the_table_has_it() -> None:
     lines = {line[0]: line[1:] for line in overview("tasks", catalog("tasks")).lines}
     assert lines["ner"][-1] == "Kulshreshtha et al. 2020; Hu et al. 2020; Ma & Hovy 2016"
     assert all(line[-1] for line in lines.values())
+
+
+PAGE = ROOT / "docs" / "explanation" / "papers.md"
+CODE = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One row of the page: a table or figure of a paper."""
+
+    name: str
+    grids: tuple[str, ...]
+    sections: tuple[str, ...]
+    told: str
+
+
+def items(short: str) -> dict[str, Item]:
+    """The rows under the heading of a paper."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"\n## {short}\n")[2]
+    found = {}
+    for line in text.partition("\n## ")[0].splitlines():
+        if line.startswith("|"):
+            name, _, grid, section, told = (cell.strip() for cell in line.strip("|").split("|"))
+            found[name] = Item(name, tuple(CODE.findall(grid)), tuple(CODE.findall(section)), told)
+    return {name: item for name, item in found.items() if re.fullmatch(r"[TFA][.]?\d+", name)}
+
+
+def measured(table: PublishedTable) -> bool:
+    return any(
+        table.rule(row, column) is not None
+        for row in table.rows
+        for column in table.columns
+        if column not in table.means
+    )
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_published_table_is_named_and_what_is_measured_has_a_grid_of_its_paper(
+    name: str,
+) -> None:
+    paper = read(name)
+    there = items(paper.short)
+    for label, table in paper.tables.items():
+        item = there[table.source.replace("Table ", "T")]
+        assert "published" in item.sections, f"{label}: the section that shows it"
+        if measured(table):
+            assert item.grids, f"{label} has rules, so that some grid measures it"
+        for grid in item.grids:
+            assert name in load(ROOT / grid).published, f"{grid} does not name {name}"
+
+
+@pytest.mark.parametrize("name", names())
+def test_grids_and_sections_on_the_page_exist_and_what_has_none_says_why(name: str) -> None:
+    for item in items(read(name).short).values():
+        assert all((ROOT / grid).is_file() for grid in item.grids), item.name
+        assert {*item.sections} <= {*catalog("sections")}, item.name
+        assert item.grids or item.told, f"{item.name}: the page does not say why"
+
+
+def test_every_paper_s_grid_is_on_the_page() -> None:
+    named = {
+        grid for name in names() for item in items(read(name).short).values() for grid in item.grids
+    }
+    papers = {f"grids/{path.name}" for path in (ROOT / "grids").glob("*20[0-9][0-9]*.yaml")}
+    assert named == papers
+
+
+DECLARED = {
+    paper.rpartition(" ")[2]
+    for folder in FOLDERS
+    for plugin in catalog(folder).values()
+    for paper in getattr(plugin, "papers", ())
+}
+
+
+def keys(text: str) -> list[str]:
+    return re.findall(r"^@\w+\{(.*),$", text, re.MULTILINE)
+
+
+def test_every_paper_that_a_plug_in_or_a_published_table_names_has_an_entry_and_no_other() -> None:
+    assert set(entries()) == DECLARED | set(names()) | {"holm1979"}
+    for kind, method in catalog("methods").items():
+        assert method.papers or kind == "none"
+
+
+def test_every_entry_is_complete() -> None:
+    for key, entry in entries().items():
+        for field in ("author", "title", "year"):
+            assert re.search(rf"^  {field} = {{.+}},$", entry, re.MULTILINE), (key, field)
+        assert re.search(r"^  (doi|url) = {\S+},$", entry, re.MULTILINE), key
+        assert re.search(r"^  (booktitle|journal|note) = ", entry, re.MULTILINE), key
+        assert entry.count("{") == entry.count("}")
+        assert entry.isascii(), "plain BibTeX reads no other letters"
+
+
+def test_a_grid_cites_what_it_uses_under_its_options(tmp_path: Path) -> None:
+    parts: dict[str, Any] = {"methods": ("none: {}", "rotation: {}"), "tasks": ("retrieval: {}",)}
+    opened = open_grid(write_grid(tmp_path, **parts), storage=str(tmp_path / "storage"))
+    text = references(opened.plan, ["weam2021", "a_table_of_mine.yaml"])
+    assert {"cao2020", "wang2019", "conneau2018csls", "weam2021", "holm1979"} < set(keys(text))
+    assert not {"wu2020", "conneau2018xnli"} & set(keys(text))
+    assert keys(text)[0] == "raxalign"
+    papers = ("@misc{mine, title = {A=B c}}", "data=hub pan2017")
+    assert list(cited(papers, {"data": {"path": "github/x"}})) == [papers[0]]
+    assert list(cited(papers, {"data": "hub"})) == [papers[0], "pan2017"]
+
+
+def test_the_citation_of_raxalign_has_its_version() -> None:
+    assert f"version: {VERSION}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+WORDS = {
+    "Greek": "σειρά",
+    "Cyrillic": "слово",
+    "CJK": "语言",
+    "Hiragana": "ことば",
+    "Hangul": "언어",
+    "Devanagari": "हिन्दी",
+    "Thai": "ภาษา",
+    "Georgian": "ენა",
+    "Latin": "tiếng",
+}
+LEFTWARD = {"Arabic": "كلمة", "Hebrew": "מילה"}
+
+
+@pytest.mark.parametrize(("script", "word"), WORDS.items())
+def test_a_greek_letter_is_a_symbol_alone_and_no_formula_stands_within_a_word(
+    script: str, word: str
+) -> None:
+    assert tex(f"{word} 12") == f"\\raxtext{{{script}}}{{{word}}} 12"
+    assert tex("λ=1, α, ρ = .3") == r"$\lambda$=1, $\alpha$, $\rho$ = .3"
+
+
+@pytest.mark.parametrize(("script", "word"), LEFTWARD.items())
+def test_words_from_right_to_left_keep_the_numbers_next_to_them(script: str, word: str) -> None:
+    assert tex(f"{word} 12, {word} 3") == (
+        f"\\raxleft{{{script}}}{{{word}}} 12, \\raxleft{{{script}}}{{{word}}} 3"
+    )
+    assert tex(f"{word} 2019 {word}{word}.", sentence=True) == (
+        f".\\raxleft{{{script}}}{{{word}{word}}} 2019 \\raxleft{{{script}}}{{{word}}}"
+    )
+    page = as_html(_document())
+    assert f"<bdi>{word}</bdi> 12" in page
+    assert f"<bdi>{word} 2019 {word}</bdi>" in page
+
+
+def test_words_of_european_languages_and_options_stay_as_they_are() -> None:
+    assert tex("Größe, řeč, Łódź, œuvre") == "Größe, řeč, Łódź, œuvre"
+    assert tex("“x” – `--compare` 5 ± 2 %") == (
+        r"``x'' -- \textasciigrave{}-{}-compare\textasciigrave{} 5 $\pm$ 2 \%"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_words_of_all_scripts_compile_and_no_character_is_missing(
+    engine: str, tmp_path: Path
+) -> None:
+    text = as_latex(_document())
+    assert "The name of a script in square brackets" in text
+    (tmp_path / "words.tex").write_text(text, encoding="utf-8")
+    assert faults(engine, tmp_path / "words.tex", tmp_path) == []
+
+
+def _document() -> Document:
+    """A table with words of all scripts in its labels, cells, notes and caption."""
+    lines = [
+        Line(f"{word} 12", (Entry(f"{word} 2019 {word}", spread="[1, 2]", notes=(1,)),), word)
+        for word in (*WORDS.values(), *LEFTWARD.values())
+    ]
+    lines += [Line(f"{sign} ½ ⇒", (Entry("1", below="y"),)) for sign in ("[UNK]", "*", "λ", "Łódź")]
+    caption = f"{', '.join(WORDS.values())}: 5 % & “x”."
+    notes = (f"ρ, {LEFTWARD['Hebrew']}",)
+    table = Table("words", "Words σειρά", ("слово",), tuple(lines), caption, notes)
+    return Document("words", "语言", (), (Part("part", "Part", tables=(table,)),))

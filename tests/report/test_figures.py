@@ -1,24 +1,41 @@
-"""Figures: which cells a curve or a panel is of, and how it is drawn."""
+"""Figures: which cells a curve or a panel is of, how searches and sweeps over layers are shown, and
+how it is drawn.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
+from raxalign.config.spaces import Space
 from raxalign.plan.plan import Plan
+from raxalign.plan.study import Objective, Study
+from raxalign.plan.trial import Trial
+from raxalign.plan.tried import StudyRecord, Tried
 from raxalign.report.cells.choice import best_on_dev, of_methods
 from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.names import named
 from raxalign.report.cells.results import Results
+from raxalign.report.document import Table
+from raxalign.report.figures import search_panels as panels
 from raxalign.report.figures.drawing import draw, opened_canvas
 from raxalign.report.figures.encoder_dots import encoder_panels
+from raxalign.report.figures.labels import wrapped
 from raxalign.report.figures.marks import colour_of, marker_of
 from raxalign.report.figures.panels import Curve, Dots, Heat, Panel, Points
-from raxalign.report.sections.curves import axis_panels, size_panels
+from raxalign.report.figures.search_panels import Seen
+from raxalign.report.sections.curves import axis_panels, numeric_axes, size_panels
+from raxalign.report.sections.token_translation import over_layers, over_weights, sample_tables
 from raxalign.report.sections.transfer import pareto_panels
+from raxalign.store.ledger import Ledger
+from tests.report.material import part
+from tests.report.test_published_tables import row
 
 PLAN = Plan("p", "en", 1, (), {}, {})
 
@@ -163,3 +180,242 @@ def test_drawings_on_a_page_share_no_name_and_spend_no_letters(tmp_path: Path) -
         assert paths
         assert not [path for path in paths if re.search(r"\n|[A-Za-z] | [A-Za-z]", path)]
         assert "rotate(-0 " not in svg
+
+
+HELD = {"blocks": "1-2", "embeddings": False}
+
+
+def results(axis: str, *values: object) -> Any:
+    cells = [
+        SimpleNamespace(method="strong_contrastive", params={axis: value}, trials=())
+        for value in values
+    ]
+    plan = SimpleNamespace(axes={"strong_contrastive": (axis,)}, studies=())
+    return SimpleNamespace(plan=plan, cells=cells)
+
+
+def test_an_axis_of_mappings_is_not_numeric_and_numbers_are() -> None:
+    assert list(numeric_axes(results("freeze", "lower", HELD))) == []
+    assert list(numeric_axes(results("lambda", 0.1, 1))) == [("strong_contrastive", "lambda")]
+    assert list(numeric_axes(results("lambda", 1, 1.0))) == []
+
+
+def test_a_mapping_is_named_as_a_grid_file_has_it() -> None:
+    found = results("freeze", HELD)
+    assert (
+        named(found.cells[0], found.plan)
+        == "strong_contrastive freeze={blocks: 1-2, embeddings: false}"
+    )
+
+
+NO_PLAN = Plan("p", "en", 1, (), {}, {})
+SPACES = (
+    Space("lambda", "log_uniform", 1e-4, 1.0),
+    Space("epochs", "int", 1, 3),
+    Space("layers", "choice", choices=("last", "1-2")),
+)
+ONE = (Objective("xnli", "avg_zero_shot", "accuracy"),)
+TWO = (*ONE, Objective("xnli", "en", "accuracy"))
+POINTS = (
+    ({"lambda": 1e-4, "epochs": 1, "layers": "last"}, (0.20, 0.5)),
+    ({"lambda": 1e-2, "epochs": 2, "layers": "1-2"}, (0.40, 0.3)),
+    ({"lambda": 1.0, "epochs": 3, "layers": "last"}, (0.05, 0.6)),
+    ({"lambda": 0.1, "epochs": 3, "layers": "last"}, (0.45, 0.1)),
+)
+
+
+def seen(
+    method: str = "finetune", objectives: tuple[Objective, ...] = ONE, lang: str = "de"
+) -> Seen:
+    study = Study(
+        f"{method}-{lang}",
+        *(method, "mini", (lang,), 2000, 0, SPACES, objectives, "tpe", 0, 4, None, ()),
+    )
+    tried = tuple(
+        Tried(number, values, "done", scores[: len(objectives)])
+        for number, (values, scores) in enumerate(POINTS)
+    )
+    best = (3,) if len(objectives) == 1 else (0, 1, 2, 3)
+    shares = {
+        objective.name: {"lambda": 0.7, "epochs": 0.2, "layers": 0.1} for objective in objectives
+    }
+    return Seen(study, StudyRecord(study.name, tried, best, True, shares), 0, NO_PLAN.measured)
+
+
+def test_the_best_so_far_is_a_staircase_over_whole_trials_within_the_axes() -> None:
+    (panel,) = panels.history([seen()])
+    assert list(panel.curves[0].y) == pytest.approx([20.0, 40.0, 40.0, 45.0])
+    assert (panel.curves[0].steps, panel.whole) == ("post", True)
+    with opened_canvas([panel]) as figure:
+        low, high = figure.axes[0].get_ylim()
+        assert all(float(tick).is_integer() for tick in figure.axes[0].get_xticks())
+    assert low < 5.0 < 45.0 < high
+
+
+def test_a_front_is_the_border_of_what_is_reached_by_both_metrics() -> None:
+    (panel,) = panels.fronts([seen(objectives=TWO)])
+    assert panel.x == "xnli accuracy, zero-shot mean, dev (%)"
+    assert panel.y == "xnli accuracy, en, dev (%)"
+    (curve,) = panel.curves
+    front = [(5.0, 60.0), (20.0, 50.0), (40.0, 30.0), (45.0, 10.0)]
+    assert list(zip(curve.x, curve.y, strict=True)) == [pytest.approx(point) for point in front]
+    assert curve.steps == "pre"  # at 30 % of the first metric 30 % of the second are reached
+    lower = tuple(Objective(o.task, o.lang, o.metric, lower=True) for o in TWO)
+    (panel,) = panels.fronts([seen(objectives=lower)])
+    assert panel.curves[0].steps == "post"
+
+
+def test_choices_and_whole_numbers_stand_on_the_axis_as_they_are() -> None:
+    by_name = {panel.x: panel for panel in panels.slices([seen()])}
+    assert list(by_name) == ["λ", "epochs", "layers"]
+    assert by_name["layers"].tick_names == ["last", "1-2"]
+    assert list(by_name["layers"].points[0].x) == [0.0, 1.0, 0.0, 0.0]
+    assert by_name["epochs"].whole
+    assert by_name["λ"].log
+    assert by_name["λ"].tick_names == ["1e-4", "1e-3", "0.01", "0.1", "1"]
+    narrow = replace(by_name["λ"], points=[replace(by_name["λ"].points[0], x=[0.1], y=[20.0])])
+    with opened_canvas([narrow]) as figure:  # the whole space, however few points are there
+        low, high = figure.axes[0].get_xlim()
+    assert low < 1e-4 < 1.0 < high
+    short = Space("learning_rate", "log_uniform", 2e-4, 8e-4)
+    assert panels._decades(short) == pytest.approx([2e-4, 4e-4, 8e-4])
+
+
+def test_languages_share_the_panel_of_a_param_in_colours_of_their_own() -> None:
+    shown = panels.slices([seen(lang="de"), seen(lang="tr")])
+    assert len(shown) == len(SPACES)
+    assert [(cloud.label, cloud.colour) for cloud in shown[0].points] == [
+        ("de, 2,000 pairs", 0),
+        ("tr, 2,000 pairs", 1),
+    ]
+
+
+def test_methods_are_compared_at_the_effort_that_both_have(tmp_path: Path) -> None:
+    assert panels.equal_effort([seen()]) == []
+    other = seen("strong_contrastive")
+    (told,) = panels.equal_effort([seen(), other])
+    best, ends = other.expected()
+    assert told.startswith("de, 2,000 pairs: expected best of 4 trials of each, xnli accuracy,")
+    assert f"strong_contrastive {best[3]:.1f} [{ends[3][0]:.1f}, {ends[3][1]:.1f}]." in told
+    # sum over v of v (P(V <= v)^4 - P(V < v)^4), over 5, 20, 40 and 45 %
+    assert best[3] == pytest.approx((5 + 20 * 15 + 40 * 65 + 45 * 175) / 256)
+    assert "finetune" in draw(panels.expectations([seen(), other]), tmp_path, "expected")
+
+
+def test_a_label_is_broken_into_lines_of_about_the_same_length() -> None:
+    assert wrapped("xnli accuracy, zero-shot mean, dev (%)", 34) == (
+        "xnli accuracy,\nzero-shot mean, dev (%)"
+    )
+    assert wrapped("short", 34) == "short"
+
+
+SWEEP = {(layer, weight): 0.01 * layer * weight for layer in (1, 2, 3) for weight in (0.0, 1.0)}
+
+
+def test_a_sweep_is_drawn_over_weights_and_over_layers() -> None:
+    for make, shown in (
+        (over_weights, {f"layer {layer}": [0.0, float(layer)] for layer in (1, 2, 3)}),
+        (over_layers, {"α 0": [0.0, 0.0, 0.0], "α 1": [1.0, 2.0, 3.0]}),
+    ):
+        panel = make("en-el", "BLEU-1 (%)", SWEEP)
+        assert panel is not None
+        assert {curve.label: list(curve.y) for curve in panel.curves} == shown
+    assert over_weights("", "", {(1, 1.0): 0.5, (2, 1.0): 0.5}) is None, "one weight"
+    many = {(layer, weight): 0.5 for layer in range(1, 13) for weight in (1.0, 2.0)}
+    panel = over_weights("en-el", "rate (%)", many)
+    assert panel is not None
+    labels = [curve.label for curve in panel.curves]
+    assert (len(labels), labels[0], labels[-1]) == (8, "layer 1", "layer 12")
+
+
+class _Kept:
+    """A ledger with one table of predictions."""
+
+    def predictions(self, key: str) -> pa.Table:
+        assert key == "e"
+        texts = {(1, 1.0): "the hund", (1, 2.0): "the dog", (2, 1.0): "x", (2, 2.0): "y"}
+        rows = []
+        for (layer, weight), text in texts.items():
+            for id_ in (7, 8):
+                own = {"lang": "de-en", "layer": layer, "alpha": weight, "id": id_}
+                source = "der hund" if id_ == 7 else None
+                both = {"output_text": text, "reference_text": "the dog"}
+                rows.append({**own, "source_text": source, **both})
+        return pa.Table.from_pylist(rows)
+
+
+BASE: dict[str, Any] = {"method": "none", "task": "token_translation", "lang": "de-en"}
+
+
+def sentences(rows: list[dict[str, Any]]) -> Table:
+    (cell,) = Results.of(rows, PLAN).cells
+    (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()), ["de", "en"])
+    return table
+
+
+def test_sentences_are_shown_at_the_layer_that_dev_chooses() -> None:
+    """Dev prefers layer 1 with 2; test would prefer layer 2."""
+    dev = {"layer1_alpha1_bleu1": 0.1, "layer1_alpha2_bleu1": 0.4, "layer2_alpha1_bleu1": 0.2}
+    rows = [row(value, metric=metric, split="dev", **BASE) for metric, value in dev.items()]
+    rows += [row(0.9, metric="layer2_alpha1_bleu1", **BASE), row(0.3, metric="bleu1", **BASE)]
+    table = sentences(rows)
+    assert [(line.label, line.entries[0].text, line.sub) for line in table.lines] == [
+        ("input (de)", "der hund", ""),
+        ("de-en, α=1", "the hund", ""),
+        ("de-en, α=2", "the dog", "chosen on dev"),
+        ("reference (en)", "the dog", ""),
+    ]
+    assert "shifted after layer 1" in table.caption
+
+
+def test_without_dev_sentences_are_shown_at_the_last_layer() -> None:
+    metrics = ("layer1_alpha1_bleu1", "layer1_alpha2_bleu1", "layer2_alpha1_bleu1")
+    table = sentences([row(0.9, metric=metric, **BASE) for metric in metrics])
+    shown = [(line.entries[0].text, line.sub) for line in table.lines]
+    assert shown == [("der hund", ""), ("x", ""), ("y", ""), ("the dog", "")]
+    assert "shifted after layer 2, the last layer of the sweep, since no dev" in table.caption
+
+
+def test_the_axis_of_a_share_ends_shortly_above_100() -> None:
+    steep = {(1, 1.0): 0.0, (1, 2.0): 1.0}
+    panels = [over_weights("", "rate (%)", steep), over_weights("", "rate", steep)]
+    tops = []
+    for panel in panels:
+        assert panel is not None
+        with opened_canvas([panel]) as figure:
+            tops.append(figure.axes[0].get_ylim()[1])
+    assert 100 < tops[0] < 104 < tops[1]
+
+
+def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all(
+    tmp_path: Path,
+) -> None:
+    labels = ["mbert", *(f"{kind} max_sentences={n}" for n in (200, 1000) for kind in ("g", "w"))]
+    rows = [
+        row(0.1 * (place + 1), method="none", params={}, encoder=label, lang=lang)
+        for place, label in enumerate(labels)
+        for lang in ("de", "fr")
+        if (label, lang) != ("mbert", "fr")
+    ]
+    trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
+    panels = encoder_panels(Results.of(rows, Plan("p", "en", 1, (trial,), {}, {})), Judge(), "xnli")
+    assert [(panel.title, [dots.label for dots in panel.dots]) for panel in panels] == [
+        ("200 sentences per language", ["mbert", "g", "w"]),
+        ("1,000 sentences per language", ["mbert", "g", "w"]),
+    ]
+    assert [round(bars.values[0]) for bars in panels[1].dots] == [10, 40, 50]
+    assert [dots.colour for dots in panels[0].dots] == [dots.colour for dots in panels[1].dots]
+    svg = draw(panels, tmp_path, "encoders")
+    assert "200 sentences per language" in svg
+    one = [entry for entry in rows if entry["encoder"] == "mbert"]
+    alone = Results.of(one, Plan("p", "en", 1, (trial,), {}, {}))
+    assert encoder_panels(alone, Judge(), "xnli") == []
+
+
+def test_a_grid_of_encoders_alone_is_not_said_to_lack_a_baseline() -> None:
+    rows = [row(0.5, method="none", params={}, encoder=encoder) for encoder in ("mbert", "g")]
+    trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
+    alone = part("own_tables", Results.of(rows, Plan("p", "en", 1, (trial,), {}, {})), Judge())
+    assert "No method next to the baseline has results: nothing is compared" in alone.lead
+    without = part("own_tables", Results.of([row(0.5)], PLAN), Judge())
+    assert "The grid has no baseline (a method of kind none)" in without.lead

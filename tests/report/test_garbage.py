@@ -1,4 +1,4 @@
-"""What `gc` finds, what it leaves to those who use it, and why each thing may go."""
+"""What `gc` finds, what it leaves to its users and to searches, and why each thing may go."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.plan import Plan
+from raxalign.report import garbage as module
 from raxalign.report.garbage import collect
 from raxalign.store.alive import maker_name
 from raxalign.store.artifacts import ArtifactStore
@@ -21,7 +24,10 @@ from raxalign.store.files import files_of
 from raxalign.store.lease import lease
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
+from raxalign.sweep.search.source import SearchSource
+from raxalign.tracking.drivers import Driver
 from tests.grids import write_grid
+from tests.searches import measure, open_search, run, search_grid, source_of
 
 OTHER = "f" * 64
 
@@ -32,6 +38,17 @@ def opened(tmp_path: Path, monkeypatch) -> Opened:
     (tmp_path / "tmp").mkdir()
     path = write_grid(tmp_path, languages="{each: [de]}", sentences="[100]", methods=("none: {}",))
     return open_grid(path, storage=str(tmp_path / "storage"))
+
+
+@pytest.fixture
+def french(opened: Opened, tmp_path: Path) -> Opened:
+    """A grid in the same storage, with word pairs that it has made."""
+    (tmp_path / "more").mkdir()
+    parts = {"languages": "{each: [fr]}", "sentences": "[100]", "methods": ("none: {}",)}
+    made = open_grid(write_grid(tmp_path / "more", **parts), storage=opened.root)  # type: ignore[arg-type]
+    key = next(s.key for s in made.plan.stages.values() if s.kind == "pairs")
+    opened.storage.artifacts.make("pairs", key, lambda folder: {})
+    return made
 
 
 def gc(opened: Opened, *more: Path, delete: bool = False) -> str:
@@ -97,12 +114,9 @@ def test_every_kind_is_counted_with_bytes_and_reason_and_goes_with_delete(opened
 
 def test_what_a_given_grid_needs_stays(opened, tmp_path) -> None:
     root, plan = opened.root, opened.plan
-    stage = next(stage for stage in plan.stages.values() if stage.kind == "encoder")
-    store = ArtifactStore(root)
-    store.make(
-        "bitext", next(s.key for s in plan.stages.values() if s.kind == "bitext"), lambda f: {}
-    )
-    put(root, f"checkpoints/{stage.key}/s")
+    keys = {stage.kind: stage.key for stage in plan.stages.values()}
+    opened.storage.artifacts.make("bitext", keys["bitext"], lambda folder: {})
+    put(root, f"checkpoints/{keys['encoder']}/s")
     put(root, f"spool/{plan.trials[0].key}/1.json")
     put(root, "downloads/corpus.zip")
     write_plan(plan, Storage(root))
@@ -110,15 +124,9 @@ def test_what_a_given_grid_needs_stays(opened, tmp_path) -> None:
     assert gc(opened) == "0 bytes could be freed with --delete"
 
 
-def test_of_several_grids_all_needs_count(opened, tmp_path) -> None:
-    folder = tmp_path / "more"
-    folder.mkdir()
-    path = write_grid(folder, languages="{each: [fr]}", sentences="[100]", methods=("none: {}",))
-    other = open_grid(path, storage=opened.root)
-    key = next(s.key for s in other.plan.stages.values() if s.kind == "pairs")
-    opened.storage.artifacts.make("pairs", key, lambda folder: {})
+def test_of_several_grids_all_needs_count(opened, french) -> None:
     assert "would remove 1 artifacts" in gc(opened)
-    assert "artifacts" not in gc(opened, path)
+    assert "artifacts" not in gc(opened, french.grid.path)
 
 
 def test_downloads_go_when_nothing_is_left_to_run(opened) -> None:
@@ -130,22 +138,14 @@ def test_downloads_go_when_nothing_is_left_to_run(opened) -> None:
     assert "would remove 1 downloads (1.0 kB): nothing is left to run" in gc(opened)
 
 
-def test_what_a_living_driver_uses_stays(opened, tmp_path) -> None:
-    folder = tmp_path / "more"
-    folder.mkdir()
-    path = write_grid(folder, languages="{each: [fr]}", sentences="[100]", methods=("none: {}",))
-    other = open_grid(path, storage=opened.root)
-    place = write_plan(other.plan, opened.storage)
-    key = next(s.key for s in other.plan.stages.values() if s.kind == "pairs")
-    opened.storage.artifacts.make("pairs", key, lambda folder: {})
+def test_what_a_living_driver_uses_stays(opened, french) -> None:
+    place = write_plan(french.plan, opened.storage)
     take(opened.root, OTHER)
     put(opened.root, f"ray/{maker_name()}/x")
     with signed_on(opened.storage, place):
         assert gc(opened) == "0 bytes could be freed with --delete"
     told = gc(opened)
-    assert "1 artifacts" in told
-    assert "1 plans" in told
-    assert "1 locks" in told
+    assert all(f"1 {kind}" in told for kind in ("artifacts", "plans", "locks"))
 
 
 def test_a_training_whose_lock_is_held_keeps_its_checkpoints(opened) -> None:
@@ -196,3 +196,120 @@ def test_an_object_store_is_tidied_with_its_copies_on_this_machine(
     assert list(Storage(root).tombstones.keys()) == []
     assert files_of(root).names("checkpoints") == {}
     assert not list((tmp_path / "cache").glob("*/artifacts/*/*/*"))
+
+
+@pytest.fixture
+def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    return open_search(search_grid(tmp_path, "trials: 3, confirm: 1"))
+
+
+@pytest.fixture
+def other(searched: Opened, tmp_path: Path) -> Path:
+    """A grid that shares nothing with the search but its storage."""
+    (tmp_path / "other").mkdir()
+    return write_grid(tmp_path / "other", languages="{each: [fr]}", methods=("none: {}",))
+
+
+def collected(grid: Path, root: str, *, delete: bool = True) -> str:
+    return collect([grid], root, delete=delete)
+
+
+def begin(source: SearchSource, ended: dict[str, str | None]) -> Plan:
+    """Do what a sweep does with the next point: write its plan, then align its encoder."""
+    plan = source.more(ended, 1)
+    assert plan is not None
+    write_plan(plan, source.opened.storage)
+    align(source.opened.root, plan)
+    return plan
+
+
+def align(root: str, plan: Plan) -> None:
+    for trial in plan.trials:
+        ArtifactStore(root).make("aligned", trial.aligned, lambda folder: {})
+
+
+def aligned(root: str) -> set[str]:
+    return {key for kind, key in ArtifactStore(root).keys() if kind == "aligned"}  # noqa: SIM118
+
+
+def test_a_search_that_was_killed_keeps_the_artifacts_of_its_points(
+    searched: Opened, other: Path
+) -> None:
+    source = source_of(searched)
+    plan = begin(source, {})
+    measure(searched.storage.ledger, plan, plan.trials[0])
+    second = begin(source, {plan.trials[0].key: None})
+    source.owner.leave()
+    for grid in (other, searched.grid.path):
+        told = collected(grid, searched.root)
+        assert aligned(searched.root) == {plan.trials[0].aligned, second.trials[0].aligned}
+        assert "removed 1 plans" not in told
+    name = searched.plan.studies[0].name
+    assert f"kept what searches need that are not finished: {name}." in collected(
+        other, searched.root
+    )
+    assert "kept" not in collected(searched.grid.path, searched.root)
+
+
+def test_a_search_that_is_over_keeps_nothing_for_other_grids(searched: Opened, other: Path) -> None:
+    source = source_of(searched)
+    ended: dict[str, str | None] = {}
+    for _ in range(3 + 1):  # the points, and the best one again
+        plan = begin(source, ended)
+        assert len(aligned(searched.root)) > 0
+        collected(other, searched.root)
+        assert plan.trials[0].aligned in aligned(searched.root)
+        measure(searched.storage.ledger, plan, plan.trials[0])
+        ended = {plan.trials[0].key: None}
+    assert source.more(ended, 1) is None
+    assert "removed 4 artifacts" in collected(other, searched.root)
+    assert aligned(searched.root) == set()
+
+
+def test_a_search_that_is_given_up_keeps_nothing(searched: Opened, other: Path) -> None:
+    begin(source_of(searched), {})
+    (record,) = (Path(searched.root) / "studies").glob("*.json")
+    record.unlink()
+    assert "removed 1 artifacts" in collected(other, searched.root)
+
+
+def test_a_living_search_that_has_spent_its_budget_keeps_what_it_made(
+    searched: Opened, other: Path
+) -> None:
+    run(source_of(searched))
+    plan = open_grid(searched.grid.path, storage=searched.root).plan
+    align(searched.root, plan)
+    with signed_on(searched.storage, write_plan(plan, searched.storage)):
+        collected(other, searched.root)
+        assert len(aligned(searched.root)) == len({trial.aligned for trial in plan.trials})
+
+
+@pytest.mark.parametrize("which", ["search", "other"])
+def test_a_point_that_is_suggested_while_gc_looks_loses_nothing(
+    searched: Opened, other: Path, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = source_of(searched)
+    begin(source, {})
+    listed, late = module.waste, []
+
+    def waste(needs: module.Needed) -> Iterator[module.Waste]:
+        if not late:  # gc has read what is needed, and has listed nothing yet
+            late.append(begin(source_of(searched), {}))
+        yield from listed(needs)
+
+    monkeypatch.setattr(module, "waste", waste)
+    collected(other if which == "other" else searched.grid.path, searched.root)
+    assert late[0].trials[0].aligned in aligned(searched.root)
+
+
+def test_signs_of_dead_drivers_of_searches_go(searched: Opened, other: Path) -> None:
+    alive, dead = source_of(searched).owner, source_of(searched).owner
+    dead.driver = Driver("0badcafe-1-1")
+    dead.beat()
+    sign = Path(searched.root) / "studies" / "drivers" / f"{dead.token}.json"
+    sign.write_text(json.dumps({**json.loads(sign.read_text()), "at": 0.0}))
+    assert "removed 1 drivers" in collected(other, searched.root)
+    left = [file.stem for file in sign.parent.iterdir()]
+    assert left == [alive.token]

@@ -1,20 +1,45 @@
-"""Plans and the state of a grid in words."""
+"""Plans and the state of a grid in words, what dev chose with fresh seeds, devices; and cells that
+are untouched, in every table.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from raxalign.analysis.cells import cells
+from raxalign.cli import app
 from raxalign.config.grid import load
 from raxalign.config.run import RunConfig
+from raxalign.errors import RaxalignError
 from raxalign.plan.expansion.expand import expand
+from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial, Untouched
+from raxalign.plan.values.results import rows
+from raxalign.report.cells.choice import points_of_methods
+from raxalign.report.cells.confirmed import confirmed
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from raxalign.report.compose import compose
+from raxalign.report.doctor import _devices
+from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.plans import as_json, as_text
+from raxalign.report.render import as_html, as_latex, as_markdown
 from raxalign.report.status import status
+from raxalign.report.tables import blocks
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
+from tests.ledgers import fill, made_up
+from tests.report.material import part, published
+from tests.searches import search_grid
 
 
 def plan_of(folder: Path) -> Plan:
@@ -72,3 +97,208 @@ def test_json_has_the_bytes_on_disk_and_what_was_not_kept(tmp_path: Path) -> Non
     assert [stages[key]["bytes"] for key in keys] == [3, 3]
     assert data["disk"]["keep"] == "none"
     assert set(data["disk"]["after"]) == set(data["disk"]["peak"]) == {"all", "best", "none"}
+
+
+@pytest.mark.parametrize(
+    ("capability", "more"), [((7, 5), ""), ((9, 0), "; `run: {precision: bf16}` is faster there")]
+)
+def test_bf16_is_recommended_on_a_card_that_computes_in_it(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], more: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a card")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    assert _devices() == f"device   a card{more}"
+
+
+def test_what_dev_chose_and_the_baseline_get_seeds_that_the_grid_does_not_have(
+    tmp_path: Path,
+) -> None:
+    opened, ledger = made_up(tmp_path)
+    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    best = {
+        points[0].key: len(points)
+        for task in results.tasks
+        for points in points_of_methods(results, task)
+    }
+    assert 3 in best.values(), "finetune has three points"
+    again = confirmed(opened, 3).plan
+    assert again.name == "small-confirmed"
+    assert {trial.cell for trial in again.trials} == set(best)
+    assert {trial.seed for trial in again.trials} <= {None, 2, 3, 4}
+    trained = [trial for trial in again.trials if trial.method == "finetune"]
+    assert len(trained) == 3 * len({trial.cell for trial in trained})
+    assert len({trial.cell for trial in trained}) < 6, "not all points were chosen"
+    fresh = {trial.aligned for trial in trained}
+    assert not fresh & {trial.aligned for trial in opened.plan.trials}
+
+
+def test_fresh_runs_are_results_of_their_own_and_leave_those_of_the_grid_alone(
+    tmp_path: Path,
+) -> None:
+    opened, ledger = made_up(tmp_path)
+    before = rows(opened.plan, ledger)
+    again = confirmed(opened, 2)
+    command = ["grid", str(opened.grid.path), "--storage", opened.root, "--confirm", "2"]
+    assert "small-confirmed" in CliRunner().invoke(app, [*command, "--dry-run"]).output
+    for trial in again.plan.trials:
+        for task, key in trial.evaluations.items():
+            if not ledger.has(key):
+                fill(ledger, again, trial, task, key)
+    assert rows(opened.plan, ledger) == before
+    found = cells(rows(again.plan, ledger), "en", again.plan.measured)
+    name = ("xnli", "avg", "accuracy", "test")
+    assert {cell.values[name].n for cell in found if cell.method == "finetune"} == {2}
+    assert confirmed(opened, 2).plan == again.plan, "the choice does not see the fresh runs"
+
+
+def test_an_unfinished_grid_and_a_search_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = write_grid(tmp_path)
+    with pytest.raises(RaxalignError, match=r"run `raxalign grid grid\.yaml` first"):
+        confirmed(open_grid(path, storage=str(tmp_path / "storage")), 3)
+    path = search_grid(tmp_path, "budget: 4 trials")
+    with pytest.raises(RaxalignError, match=r"search\.confirm"):
+        confirmed(open_grid(path, storage=str(tmp_path / "storage")), 3)
+
+
+def test_a_part_of_a_grid_chooses_nothing(tmp_path: Path) -> None:
+    command = ["grid", str(write_grid(tmp_path)), "--confirm", "3", "--limit", "1"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 2
+    assert "--confirm chooses among all trials" in done.output
+
+
+def test_the_ledger_decides_and_not_the_order_of_cells(tmp_path: Path) -> None:
+    opened, ledger = made_up(tmp_path)
+    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    for points in points_of_methods(results, "xnli"):
+        means = [cell.values["xnli", "avg_zero_shot", "accuracy", "dev"].mean for cell in points]
+        assert means == sorted(means, reverse=True)
+
+
+WHY = Untouched("fitted at layer 12", "layer 8", "8", "k")
+TOLD = (
+    "Untouched: {task} reads layer 8, but {method} is fitted at layer 12; the result would be that"
+    " of the encoder itself."
+)
+
+
+def trial(
+    method: str, *evaluations: str, untouched: tuple[str, ...] = (), sentences: int | None = 250_000
+) -> Trial:
+    keys = {task: f"{method}/{task}" for task in evaluations}
+    params = {"supervision": "parallel"} if method == "rotation" else {}
+    facts = (method, method, params, "bert-base-multilingual-cased", ("de",), sentences, None)
+    return Trial(*facts, method, keys, dict.fromkeys(untouched, WHY))
+
+
+TRIALS = (
+    trial("none", "pos", "xnli", sentences=None),
+    trial("rotation", "pos", untouched=("xnli",)),
+    trial("znorm", untouched=("pos", "xnli")),
+)
+
+
+def found(*trials: Trial) -> tuple[list[dict[str, Any]], Plan]:
+    base = {"params": {}, "languages": ["de"], "seed": None, "lang": "de", "split": "test"}
+    base |= {"metric": "accuracy", "value": 0.5}
+    base |= {"task_params": {"setting": "zero-shot", "data": "hub"}}
+    own = ("method", "params", "encoder", "sentences")
+    rows = [
+        {**base, **{name: getattr(one, name) for name in own}}
+        | {"trial": one.key, "task": task, "evaluation": key}
+        for one in trials
+        for task, key in one.evaluations.items()
+    ]
+    return rows, Plan("p", "en", 3, trials, {}, {})
+
+
+def test_the_grid_s_own_tables_say_untouched_and_why() -> None:
+    section = part("own_tables", Results.of(*found(*TRIALS)), Judge())
+    low, xnli = section.tables
+    shown = [(line.label, line.sub, line.entries[0].text) for line in low.lines]
+    assert shown == [
+        ("none", "1 seed", "50.0"),
+        ("rotation", "250,000 pairs, 1 seed", "50.0"),
+        ("znorm", "250,000 pairs", "untouched"),
+    ]
+    entries = [line.entries[0] for line in xnli.lines]
+    assert [entry.text for entry in entries] == ["50.0", "untouched", "untouched"]
+    assert [entry.notes for entry in entries] == [(), (1,), (2,)]
+    methods = ("rotation", "znorm")
+    assert xnli.notes == tuple(TOLD.format(task="xnli", method=method) for method in methods)
+
+
+def test_a_short_table_names_in_its_caption_what_it_does_not_show() -> None:
+    made = short_tables(Results.of(*found(*TRIALS)), Judge())
+    tables = {entry[0]: table for entry, table in made}
+    assert [line.label for line in tables["xnli"].lines] == ["none"]
+    told = "Not shown, as they change nothing that it reads: rotation, znorm."
+    assert told in tables["xnli"].caption
+    assert "it reads: znorm." in tables["pos"].caption
+
+
+def test_a_published_table_says_it_too_beside_the_printed_figure() -> None:
+    sections, records = published(Results.of(*found(*TRIALS)), Judge(), ["cao2020"])
+    table = next(table for table in sections[0].tables if table.anchor == "cao2020-xnli_methods")
+    own = {line.label: line for line in table.lines if line.group == "zero-shot"}
+    place = table.columns.index("de")
+    entry = own["word-rotation"].entries[place]
+    assert (entry.text, entry.state, entry.below != "") == ("untouched", "absent", True)
+    (note,) = (table.notes[number - 1] for number in entry.notes)
+    assert note == TOLD.format(task="xnli", method="rotation")
+    (record,) = (r for r in records if r[1:4] == ("xnli_methods", "zero-shot/word-rotation", "de"))
+    assert record[-1] == "untouched"
+    assert own["finetune"].entries[place].text == "not run"
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_every_form_of_the_report_holds_the_word_and_the_reason(tmp_path: Path) -> None:
+    document = compose(*found(*TRIALS), tmp_path).document
+    for text in (as_html(document), as_markdown(document), as_latex(document)):
+        assert text.count("untouched") >= 3
+        assert "the result would be that of the encoder itself" in text
+
+
+def test_results_in_a_terminal_have_a_line_for_it_and_json_has_no_row() -> None:
+    low, xnli = blocks(*found(*TRIALS))
+    assert low.lines == (
+        ("none", "", "50.0"),
+        ("rotation", "250,000", "50.0"),
+        ("znorm", "250,000", "untouched"),
+    )
+    assert xnli.lines[1:] == (
+        ("rotation", "250,000", "untouched"),
+        ("znorm", "250,000", "untouched"),
+    )
+    assert xnli.note.splitlines() == [
+        TOLD.format(task="xnli", method=method) for method in ("rotation", "znorm")
+    ]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    parts = {"languages": "{each: [de]}", "sentences": "50", "tasks": ("retrieval: {}",)}
+    methods = ("none: {}", "rotation: {layers: 1}", "znorm: {}")
+    return expand(load(write_grid(tmp_path, methods=methods, **parts)))  # type: ignore[arg-type]
+
+
+def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan: Plan, tmp_path: Path) -> None:
+    storage, run = Storage(str(tmp_path / "storage")), RunConfig()
+    ledger = storage.ledger
+    text = as_text(plan, storage, run)
+    assert "small: 3 points, 3 trials (0 cached)" in text
+    assert "note: 1 evaluation is untouched and will not run" in text
+    assert '"cached": 0' in as_json(plan, storage, run)
+    state = status(plan, ledger)
+    assert (state.trials, state.missing, state.idle) == (2, 2, 1)
+    for one in plan.trials:
+        for key in one.evaluations.values():
+            ledger.write(key, {"key": key, "scores": [], "params": {}, "seconds": 1.0}, None)
+    assert "3 trials (2 cached)" in as_text(plan, storage, run)
+    assert status(plan, ledger).text("small") == (
+        "small: 2 of 2 trials done, 0 failed, 0 to run; 2 of 2 evaluations; 1 more have nothing"
+        " to run"
+    )
+    assert rows(plan, ledger) == []

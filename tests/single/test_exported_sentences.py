@@ -14,7 +14,7 @@ from huggingface_hub import ModelCard
 
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.phrasebook import Phrasebook
+from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.load import Opened, open_grid
 from raxalign.single.export import export_trial
 from raxalign.single.place import open_workshop
@@ -34,7 +34,7 @@ def model_of(folder: Path, *, trusted: bool) -> Any:
 
 def phrases(size: int) -> Lines:
     """Sentences of the phrasebook of which none is repeated."""
-    corpus = Phrasebook(Phrasebook.Params(size=size))
+    corpus = PhrasebookCorpus(PhrasebookCorpus.Params(size=size))
     lines: Lines = {}
     for lang in LANGUAGES[:1]:
         seen: set[str] = set()

@@ -11,8 +11,9 @@ import pytest
 from raxalign.plan.load import open_grid
 from raxalign.store._temporary import maker_name
 from raxalign.sweep import grid
-from raxalign.sweep.grid import finish_tracking, keep_report, target_of
-from raxalign.sweep.whole import run_whole
+from raxalign.sweep.grid import run_whole
+from raxalign.sweep.tracked import finish_tracking, keep_report, target_of
+from raxalign.tracking import sync
 from raxalign.tracking.client import TrackingError
 from tests.grids import write_grid
 
@@ -33,24 +34,23 @@ def fill(opened) -> None:
 def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(
     opened, tmp_path, monkeypatch
 ) -> None:
-    assert target_of(opened, tmp_path).uri == f"sqlite:///{tmp_path}/storage/mlflow.db"
+    assert target_of(opened).uri == f"sqlite:///{tmp_path}/storage/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server")
     again = open_grid(opened.grid.path, storage=opened.root)
-    found = target_of(again, tmp_path)
+    found = target_of(again)
     assert (found.uri, found.storage.root) == ("http://server", opened.root)
     assert found.grid_text == Path(opened.grid.path).read_text()
 
 
 def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeypatch) -> None:
     brought = []
-    monkeypatch.setattr(grid, "sync", lambda plan, target, pruned: brought.append(target.uri))
-    local = opened.storage.local
-    assert finish_tracking(opened, opened.plan, local) == []
-    assert finish_tracking(opened, opened.plan, local) == []
+    monkeypatch.setattr(sync, "sync", lambda plan, target, pruned: brought.append(target.uri))
+    assert finish_tracking(opened, opened.plan) == []
+    assert finish_tracking(opened, opened.plan) == []
     assert len(brought) == 2
     fill(opened)
     for _ in range(3):
-        assert finish_tracking(opened, opened.plan, local) == []
+        assert finish_tracking(opened, opened.plan) == []
     assert len(brought) == 3
 
 
@@ -59,14 +59,14 @@ def test_a_store_that_is_down_is_a_message_and_is_tried_again(opened, monkeypatc
         raise TrackingError("it is down")
 
     fill(opened)
-    monkeypatch.setattr(grid, "sync", down)
+    monkeypatch.setattr(sync, "sync", down)
     for _ in range(2):
-        assert finish_tracking(opened, opened.plan, opened.storage.local) == ["it is down"]
+        assert finish_tracking(opened, opened.plan) == ["it is down"]
 
 
 def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, monkeypatch) -> None:
     fill(opened)
-    monkeypatch.setattr(grid, "sync", lambda plan, target, pruned: 0)
+    monkeypatch.setattr(sync, "sync", lambda plan, target, pruned: 0)
     dead = maker_name().rpartition("-")[0] + "-1"  # a process with this id began at another time
     folder = Path(opened.root) / "drivers" / dead
     folder.mkdir(parents=True)
@@ -77,7 +77,7 @@ def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, mo
 
 
 def test_a_report_of_a_grid_that_was_never_tracked_makes_no_database(opened, tmp_path) -> None:
-    assert keep_report(opened, tmp_path, opened.storage.local) is None
+    assert keep_report(opened, tmp_path) is None
     assert not (tmp_path / "storage" / "mlflow.db").exists()
 
 

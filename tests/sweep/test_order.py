@@ -1,29 +1,29 @@
-"""Steps in the order of their dependencies: the longest chain first, and failures downwards."""
+"""Jobs in the order of their dependencies: the longest chain first, and failures downwards."""
 
 from __future__ import annotations
 
-from raxalign.sweep.order import Needs, Order, Step
+from raxalign.sweep.order import Holds, Order, SweepJob
 
 
-def stage(key: str, *inputs: str, cost: float = 1.0, needs: Needs = Needs.WORKER) -> Step:
-    return Step(key, False, frozenset(inputs), cost, needs)
+def stage(key: str, *inputs: str, cost: float = 1.0, needs: Holds = Holds.WORKER) -> SweepJob:
+    return SweepJob(key, False, frozenset(inputs), cost, needs)
 
 
-def trial(key: str, *inputs: str, cost: float = 1.0, needs: Needs = Needs.WORKER) -> Step:
-    return Step(key, True, frozenset(inputs), cost, needs)
+def trial(key: str, *inputs: str, cost: float = 1.0, needs: Holds = Holds.WORKER) -> SweepJob:
+    return SweepJob(key, True, frozenset(inputs), cost, needs)
 
 
-def made(*steps: Step) -> Order:
+def made(*jobs: SweepJob) -> Order:
     order = Order()
-    order.add(steps)
+    order.add(jobs)
     return order
 
 
 def taken(order: Order) -> list[str]:
     """Take all that is ready, without an end of anything."""
     found = []
-    while (step := order.take(lambda _: True)) is not None:
-        found.append(step.key)
+    while (job := order.take(lambda _: True)) is not None:
+        found.append(job.key)
     return found
 
 
@@ -56,23 +56,23 @@ def test_equal_chains_start_in_the_order_of_the_plan() -> None:
 
 
 def test_what_there_is_no_room_for_does_not_hold_up_what_needs_less() -> None:
-    order = made(trial("whole", cost=9.0), stage("cores", needs=Needs.CPUS))
-    step = order.take(lambda step: step.needs is Needs.CPUS)
-    assert step is not None
-    assert step.key == "cores"
+    order = made(trial("whole", cost=9.0), stage("cores", needs=Holds.CPUS))
+    job = order.take(lambda job: job.needs is Holds.CPUS)
+    assert job is not None
+    assert job.key == "cores"
 
 
 def test_nothing_shorter_overtakes_a_group_that_waits_for_room() -> None:
     order = made(
-        trial("group", cost=9.0, needs=Needs.GROUP), trial("small"), stage("long", cost=99)
+        trial("group", cost=9.0, needs=Holds.GROUP), trial("small"), stage("long", cost=99)
     )
-    assert taken_with(order, lambda step: step.needs is not Needs.GROUP) == ["long"]
+    assert taken_with(order, lambda job: job.needs is not Holds.GROUP) == ["long"]
 
 
 def taken_with(order: Order, fits) -> list[str]:
     found = []
-    while (step := order.take(fits)) is not None:
-        found.append(step.key)
+    while (job := order.take(fits)) is not None:
+        found.append(job.key)
     return found
 
 
@@ -81,7 +81,7 @@ def test_a_failure_takes_exactly_what_depends_on_it() -> None:
         stage("a"), stage("b"), stage("c", "a"), trial("x", "c", "b"), trial("y", "b"), trial("z")
     )
     taken(order)
-    assert [step.key for step in order.fail("a")] == ["c", "x"]
+    assert [job.key for job in order.fail("a")] == ["c", "x"]
     order.finish("b")
     assert taken(order) == ["y"]
     for key in ("z", "y"):
@@ -101,12 +101,12 @@ def test_steps_can_be_added_while_others_run() -> None:
 
 
 def test_what_runs_and_what_waits_is_counted() -> None:
-    order = made(stage("a"), trial("x", "a"), trial("y", needs=Needs.GROUP))
+    order = made(stage("a"), trial("x", "a"), trial("y", needs=Holds.GROUP))
     assert (order.ready, order.waiting) == (2, 1)
     taken(order)
-    assert order.held == {Needs.WORKER: 1, Needs.GROUP: 1}
+    assert order.held == {Holds.WORKER: 1, Holds.GROUP: 1}
     order.finish("y")
-    assert order.held[Needs.GROUP] == 0
+    assert order.held[Holds.GROUP] == 0
     assert (order.ready, order.waiting, list(order.running)) == (0, 1, ["a"])
 
 
@@ -116,34 +116,34 @@ def test_ten_thousand_steps_are_taken_and_ended_without_a_loop_over_all() -> Non
     order.finish("a")
     looked = 0
 
-    def fits(step: Step) -> bool:
+    def fits(job: SweepJob) -> bool:
         nonlocal looked
         looked += 1
         return True
 
-    while (step := order.take(fits)) is not None:
-        order.finish(step.key)
+    while (job := order.take(fits)) is not None:
+        order.finish(job.key)
     assert looked == 10_000
     assert order.empty
 
 
 def test_what_a_group_left_is_ready_when_it_is_resumed_and_goes_first() -> None:
-    order = made(trial("x", cost=2.0, needs=Needs.GROUP), trial("y", cost=1.0), trial("z"))
+    order = made(trial("x", cost=2.0, needs=Holds.GROUP), trial("y", cost=1.0), trial("z"))
     assert order.take(lambda _: True).key == "x"
     order.set_aside("x")
-    assert (order.held[Needs.GROUP], order.ready, order.aside, order.waiting) == (0, 2, 1, 0)
+    assert (order.held[Holds.GROUP], order.ready, order.aside, order.waiting) == (0, 2, 1, 0)
     assert order.take(lambda _: True).key == "y"
     order.resume(1)
     assert order.aside == 0
     again = order.take(lambda _: True)
-    assert (again.key, again.needs) == ("x", Needs.WORKER)
+    assert (again.key, again.needs) == ("x", Holds.WORKER)
     assert taken(order) == ["z"]
     order.finish("x")
-    assert order.held == {Needs.GROUP: 0, Needs.WORKER: 2}
+    assert order.held == {Holds.GROUP: 0, Holds.WORKER: 2}
 
 
 def test_no_order_is_empty_while_a_step_runs_or_a_group_has_left_something() -> None:
-    order = made(trial("x", needs=Needs.GROUP))
+    order = made(trial("x", needs=Holds.GROUP))
     assert order.take(lambda _: True) is not None
     assert not order.empty
     order.set_aside("x")
@@ -160,10 +160,10 @@ def test_a_step_that_is_put_back_is_taken_again_in_its_place_and_ends_once() -> 
     assert taken(order) == ["a", "y", "z"]
     for key in ("z", "a"):
         order.put_back(key)
-    assert (order.held[Needs.WORKER], order.ready, order.waiting) == (1, 2, 1)
+    assert (order.held[Holds.WORKER], order.ready, order.waiting) == (1, 2, 1)
     assert taken(order) == ["a", "z"]
     order.finish("a")
     assert taken(order) == ["x"]
     for key in ("x", "y", "z"):
         order.finish(key)
-    assert (order.empty, order.held[Needs.WORKER]) == (True, 0)
+    assert (order.empty, order.held[Holds.WORKER]) == (True, 0)

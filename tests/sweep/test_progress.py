@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from raxalign.plan.estimates.speed import Crowd
+from raxalign.plan.estimates.forecast import OtherWork
 from raxalign.sweep.events import (
     Advanced,
     Began,
@@ -33,7 +33,7 @@ def out() -> io.StringIO:
 
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch) -> None:
-    monkeypatch.setattr("raxalign.sweep.remaining.crowd", lambda: Crowd(0.0, 2))
+    monkeypatch.setattr("raxalign.sweep.remaining.other_work", lambda: OtherWork(0.0, 2))
     monkeypatch.setattr("raxalign.sweep.remaining.core_speed", lambda: 1.2e11)
 
 
@@ -225,7 +225,7 @@ def test_the_best_on_dev_is_the_smallest_where_lower_is_better(tmp_path, out) ->
 def test_the_first_estimate_has_the_start_of_the_workers_and_names_what_else_runs(
     progress, out, plan, monkeypatch
 ) -> None:
-    monkeypatch.setattr("raxalign.sweep.remaining.crowd", lambda: Crowd(4.0, 2))
+    monkeypatch.setattr("raxalign.sweep.remaining.other_work", lambda: OtherWork(4.0, 2))
     progress.hear(JobsExpected([Expected(plan.trials[0].key, "none", 12.0)], 2))
     assert lines(out) == [
         "about 15 s from now, by the size of the work (other work has a load of 4.0 on the 2 cores"

@@ -11,7 +11,7 @@ from raxalign.errors import ResourceError
 from raxalign.store.storage import Storage
 from raxalign.sweep import room
 from raxalign.sweep.job import Job
-from raxalign.sweep.order import Needs
+from raxalign.sweep.order import Holds
 from raxalign.sweep.room import (
     DRIVER,
     Nodes,
@@ -29,7 +29,7 @@ FIRST = {**HEAD, "node:__internal_head__": 1.0}
 
 def free(job: Job, *nodes: dict[str, float], **held: int) -> int:
     """The workers for which there is room."""
-    return Room(job, nodes).free(Needs.WORKER, {Needs[name]: n for name, n in held.items()})
+    return Room(job, nodes).free(Holds.WORKER, {Holds[name]: n for name, n in held.items()})
 
 
 def test_workers_are_what_the_nodes_hold_together() -> None:
@@ -51,24 +51,24 @@ def test_what_runs_takes_room_and_groups_take_that_of_their_workers() -> None:
 def test_stages_without_training_take_cores_and_no_gpu() -> None:
     job = Job(Storage(""), "", gpus=1)
     place = Room(job, [{"CPU": 4.0, "GPU": 1.0}])
-    assert place.free(Needs.WORKER, {Needs.CPUS: 3}) == 1
-    assert place.free(Needs.CPUS, {Needs.WORKER: 1}) == 3
-    assert not place.fits(Needs.WORKER, {Needs.WORKER: 1})
-    assert place.fits(Needs.CPUS, {Needs.WORKER: 1})
+    assert place.free(Holds.WORKER, {Holds.CPUS: 3}) == 1
+    assert place.free(Holds.CPUS, {Holds.WORKER: 1}) == 3
+    assert not place.fits(Holds.WORKER, {Holds.WORKER: 1})
+    assert place.fits(Holds.CPUS, {Holds.WORKER: 1})
 
 
 def test_groups_at_once_are_those_that_hold_all_their_workers() -> None:
     place = Room(Job(Storage(""), "", workers=3), [{"CPU": 4.0}, {"CPU": 4.0}])
-    assert place.fits(Needs.GROUP, {Needs.GROUP: 1})
-    assert not place.fits(Needs.GROUP, {Needs.GROUP: 2})
-    assert not place.fits(Needs.GROUP, {Needs.GROUP: 1, Needs.WORKER: 3})
+    assert place.fits(Holds.GROUP, {Holds.GROUP: 1})
+    assert not place.fits(Holds.GROUP, {Holds.GROUP: 2})
+    assert not place.fits(Holds.GROUP, {Holds.GROUP: 1, Holds.WORKER: 3})
 
 
 def test_one_step_is_requested_from_a_cluster_without_nodes() -> None:
     place = Room(Job(Storage(""), "", workers=2, gpus=1), [])
-    assert place.fits(Needs.GROUP, {})
-    assert place.fits(Needs.WORKER, {Needs.WORKER: 0})
-    assert not place.fits(Needs.WORKER, {Needs.WORKER: 1})
+    assert place.fits(Holds.GROUP, {})
+    assert place.fits(Holds.WORKER, {Holds.WORKER: 0})
+    assert not place.fits(Holds.WORKER, {Holds.WORKER: 1})
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from raxalign.plan.plan import Plan
 from raxalign.sweep import running
 from raxalign.sweep.events import Began
 from raxalign.sweep.mailbox import Outbox
-from raxalign.sweep.order import Needs
-from raxalign.sweep.remaining import expected_steps
+from raxalign.sweep.order import Holds
+from raxalign.sweep.remaining import expected_jobs
 from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep, missing_stages, steps_of
+from raxalign.sweep.running import Sweep, jobs_of, missing_stages
 from raxalign.sweep.source import Whole
 from raxalign.sweep.work import TRAINED_ONLY
 from tests.grids import write_grid
@@ -64,7 +64,7 @@ def test_a_pruned_trial_ends_without_a_result_or_a_failure(plan, job, heard) -> 
     assert heard.trials == []
 
 
-def test_as_many_steps_run_as_there_is_room_for(plan, job, heard) -> None:
+def test_as_many_jobs_run_as_there_is_room_for(plan, job, heard) -> None:
     one = sweep_of(Whole(plan), job, heard, cpus=1.0)
     first = one.take()
     assert one.take() is None
@@ -72,7 +72,7 @@ def test_as_many_steps_run_as_there_is_room_for(plan, job, heard) -> None:
     assert one.take() is not None
 
 
-def test_nodes_that_come_later_get_steps(plan, job, heard, monkeypatch) -> None:
+def test_nodes_that_come_later_get_jobs(plan, job, heard, monkeypatch) -> None:
     nodes = [{"CPU": 1.0}]
     sweep = Sweep(Whole(plan), job, heard, lambda: Room(job, tuple(nodes)))
     sweep.ask()
@@ -285,8 +285,8 @@ def test_what_groups_wait_for_is_passed_on_and_its_end_once(plan, job, heard, mo
 
 def test_training_trials_are_groups_where_workers_are_several(plan, job) -> None:
     trains = replace(job, workers=2)
-    steps = steps_of(plan, [], list(plan.trials), trains)
-    assert {step.needs for step in steps} == {Needs.WORKER}
+    steps = jobs_of(plan, [], list(plan.trials), trains)
+    assert {step.needs for step in steps} == {Holds.WORKER}
     assert not any(plan.trains(trial) for trial in plan.trials)
 
 
@@ -295,8 +295,8 @@ def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job) -> No
     write(job, done)
     took = sampled_seconds(plan, job.storage, job.storage.ledger.keys())
     assert set(took.values()) == {2.0}
-    steps = steps_of(plan, [], [other], job)
-    (expected,) = expected_steps(plan, steps, took | {other.aligned: 5.0}, job)
+    steps = jobs_of(plan, [], [other], job)
+    (expected,) = expected_jobs(plan, steps, took | {other.aligned: 5.0}, job)
     assert expected.seconds == pytest.approx(2.0 * len(other.evaluations) + 5.0)
 
 

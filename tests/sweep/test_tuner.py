@@ -113,7 +113,7 @@ def test_a_grid_runs_what_is_missing_and_nothing_twice(plan, job, heard) -> None
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_while_it_is_given_its_next_step_fails_nothing(
+def test_a_worker_that_dies_while_it_is_given_its_next_job_fails_nothing(
     plan, job, heard, monkeypatch, capfd
 ) -> None:
     give, killed = TuneController._schedule_trial_reset, []
@@ -188,7 +188,7 @@ def test_one_worker_evaluates_what_two_have_trained_and_holds_no_more_than_its_o
 
 
 class AddsNode:
-    """Starts a node when steps are seen to wait."""
+    """Starts a node when jobs are seen to wait."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self.added = cluster, 0

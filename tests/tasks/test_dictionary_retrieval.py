@@ -97,20 +97,10 @@ def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_pat
     assert swapped == values(run(tmp_path))
 
 
-def test_predictions_recompute_to_the_scores(tmp_path: Path) -> None:
-    outcome = run(tmp_path)
-    rows = outcome.predictions.to_pylist()
-    for direction in ("to_pivot", "from_pivot"):
-        part = [row for row in rows if row["direction"] == direction]
-        assert values(outcome)[f"mrr_{direction}"] == pytest.approx(
-            sum(1 / row["rank"] for row in part) / len(part)
-        )
-        assert values(outcome)[f"precision_at_1_{direction}"] == pytest.approx(
-            sum(row["correct"] for row in part) / len(part)
-        )
+def test_predictions_name_the_query_its_translation_and_what_was_found(tmp_path: Path) -> None:
     named = {"lang": "de-en", "split": "test", "direction": "to_pivot"}
     answer = {"query": "köter", "gold": "dog", "found": "house", "rank": 2.0, "correct": False}
-    assert {**named, **answer} in rows
+    assert {**named, **answer} in run(tmp_path).predictions.to_pylist()
 
 
 def test_words_that_do_not_occur_are_left_out_or_encoded_alone(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ import pytest
 from raxalign.analysis.cells import Cell
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.dev_values import dev_mean
-from raxalign.plan.values.results import read_records, rows
+from raxalign.plan.values.results import dev_mean, read_records, rows
 from raxalign.plan.values.retention import Keeping, dev_score
 from raxalign.report.answer import answer, leader
 from raxalign.report.cells.choice import representatives

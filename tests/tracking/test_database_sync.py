@@ -90,10 +90,10 @@ def test_a_database_that_another_process_writes_to_is_not_replaced(
 
 
 def test_a_grid_begins_with_the_copy_and_ends_with_one(root: str, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
+    one, two = tmp_path / "one", Storage(root).local
     add(one, "first")
     Copy(Storage(root), one).push(never)
-    with carried(Target(default_uri(Storage(root), two), Storage(root), ""), two, never):
+    with carried(Target(default_uri(Storage(root)), Storage(root), ""), never):
         add(two, "second")
     Copy(Storage(root), one).fetch()
     assert set(runs(one / "mlflow.db")) == {"first", "second"}
@@ -102,7 +102,7 @@ def test_a_grid_begins_with_the_copy_and_ends_with_one(root: str, tmp_path: Path
 @pytest.mark.parametrize("uri", ["http://server", "sqlite:////elsewhere/mlflow.db"])
 def test_what_goes_elsewhere_is_not_copied(root: str, tmp_path: Path, uri: str) -> None:
     add(tmp_path, "first")
-    with carried(Target(uri, Storage(root), ""), tmp_path, never):
+    with carried(Target(uri, Storage(root), ""), never):
         pass
     assert files_of(root).names("tracking") == {}
 
@@ -114,8 +114,8 @@ def test_a_storage_that_fails_is_a_message(
         raise StorageError("it is down")
 
     monkeypatch.setattr(Copy, "fetch", down)
-    add(tmp_path, "first")
-    with carried(Target(default_uri(Storage(root), tmp_path), Storage(root), ""), tmp_path, never):
+    add(Storage(root).local, "first")
+    with carried(Target(default_uri(Storage(root)), Storage(root), ""), never):
         pass
     said = capsys.readouterr().err
     assert "was not fetched: it is down" in said

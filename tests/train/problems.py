@@ -130,5 +130,16 @@ class Stacked(HostSided[int, tuple[np.ndarray, np.ndarray]]):
         return loss
 
 
+def dies_at(step: int, objective: Any) -> Any:
+    """The same objective, whose training is interrupted at the end of a step."""
+
+    def end(done: Step) -> None:
+        if done.number == step:
+            raise KeyboardInterrupt
+
+    objective.end = end
+    return objective
+
+
 def weights(objective: Objective) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in objective.module.parameters()])

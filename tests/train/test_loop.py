@@ -14,7 +14,7 @@ from raxalign.errors import RaxalignError, TransientError
 from raxalign.train.loop import Fitted, KeepBest, TrainingDiverged, TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.train.problems import Regression, weights
+from tests.train.problems import Regression, dies_at, weights
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, epochs=3, warmup=0.1)
 
@@ -89,14 +89,9 @@ def test_dropout_draws_by_share_also_after_resuming(tmp_path: Path) -> None:
     assert torch.equal(weights(trained(runtime=Runtime(shares=0), dropout=0.3)[0]), whole[0])
     assert len({tuple(found.tolist()) for found in whole}) == 3
 
-    class Ends(Regression):
-        def end(self, step: Step) -> None:
-            if step.number == 9:
-                raise KeyboardInterrupt
-
     runtime = Runtime(shares=3, checkpoints=tmp_path, checkpoint_every=4)
     with pytest.raises(KeyboardInterrupt):
-        fit(Ends(dropout=0.3), 22, SETTINGS, runtime)
+        fit(dies_at(9, Regression(dropout=0.3)), 22, SETTINGS, runtime)
     resumed, _ = trained(runtime=runtime, dropout=0.3)
     assert resumed.seen[0][0] == 8
     assert torch.equal(weights(resumed), whole[2])

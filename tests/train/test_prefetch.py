@@ -18,7 +18,7 @@ from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.prefetch import Ahead, HostTime, timing
 from raxalign.train.runtime import Pruned, Runtime
-from tests.train.problems import Regression, Stacked, weights
+from tests.train.problems import Regression, Stacked, dies_at, weights
 
 SETTINGS = TrainSettings(learning_rate=0.01, batch_size=8, epochs=3)
 STEPS = 9
@@ -80,13 +80,8 @@ def test_an_error_of_the_thread_is_that_of_its_step_with_the_place_where_it_aros
 
 
 def test_the_thread_ends_with_a_training_that_fails_or_is_pruned(tmp_path: Path) -> None:
-    class Fails(Stacked):
-        def end(self, step: Step) -> None:
-            if step.number == 1:
-                raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        fit(Fails(), 22, SETTINGS, AHEAD)
+        fit(dies_at(1, Stacked()), 22, SETTINGS, AHEAD)
     assert no_thread_is_left()
 
     class Ends:
@@ -132,14 +127,9 @@ def test_a_training_that_goes_on_prepares_from_its_checkpoint_on(tmp_path: Path)
     whole = Stacked()
     fit(whole, 22, SETTINGS, Runtime())
 
-    class Killed(Stacked):
-        def end(self, step: Step) -> None:
-            if step.number == 5:
-                raise KeyboardInterrupt
-
     runtime = replace(AHEAD, checkpoints=tmp_path, checkpoint_every=4)
     with pytest.raises(KeyboardInterrupt):
-        fit(Killed(), 22, SETTINGS, runtime)
+        fit(dies_at(5, Stacked()), 22, SETTINGS, runtime)
     goes_on = Stacked()
     fit(goes_on, 22, SETTINGS, runtime)
     assert [number for number, _ in goes_on.made] == list(range(4, STEPS))

@@ -16,7 +16,7 @@ from raxalign.train._progress import TrainProgress
 from raxalign.train.loop import Fitted, TrainSettings, fit
 from raxalign.train.recompute import forward_as, recomputed
 from raxalign.train.runtime import Runtime
-from tests.train.problems import Stacked, kept_bytes, weights
+from tests.train.problems import Stacked, dies_at, kept_bytes, weights
 
 SETTINGS = TrainSettings(learning_rate=0.01, batch_size=8, epochs=2)
 WHOLE = 8  # the rows of a batch, which one micro-batch holds where memory allows it
@@ -165,15 +165,9 @@ def test_a_row_that_does_not_fit_in_either_way_is_an_error() -> None:
 def test_a_training_that_goes_on_knows_what_fitted(tmp_path: Path) -> None:
     whole, _ = trained()
 
-    class Killed(Stacked):
-        def end(self, step: object) -> None:
-            if step.number == 3:
-                raise KeyboardInterrupt
-
     runtime = Runtime(checkpoints=tmp_path, checkpoint_every=2)
-    killed = Killed(limit=ALL - 1)
     with pytest.raises(KeyboardInterrupt):
-        fit(killed, 22, SETTINGS, runtime)
+        fit(dies_at(3, Stacked(limit=ALL - 1)), 22, SETTINGS, runtime)
     (record,) = tmp_path.glob("train/step-*/state.json")
     assert '"recomputes":true' in record.read_text().replace(" ", "")
     goes_on = Stacked(limit=ALL - 1)

@@ -13,9 +13,9 @@ import torch
 
 from raxalign.train import group
 from raxalign.train.loop import KeepBest, TrainSettings, fit
-from raxalign.train.objective import Step
+from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Moment, Pruned, Runtime
-from tests.train.problems import Regression, Stacked, weights
+from tests.train.problems import Regression, Stacked, dies_at, weights
 from tests.train.workers import run_workers
 
 pytestmark = pytest.mark.slow
@@ -23,16 +23,25 @@ pytestmark = pytest.mark.slow
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=5, epochs=3, weight_decay=0.1, clip=1.0)
 
 
+SECOND = KeepBest(lambda epoch: -abs(epoch - 2.0))  # the second epoch is the best
+
+
 def train(runtime: Runtime, settings: TrainSettings = SETTINGS) -> tuple[Regression, list[float]]:
-    objective = Regression(
-        n=21
-    )  # the last batch of an epoch has one row: the second worker has none
-    return (
-        objective,
-        fit(
-            objective, 21, settings, runtime, keep=KeepBest(lambda epoch: -abs(epoch - 2.0))
-        ).losses,
-    )
+    objective = Regression(n=21)  # the second worker has no row of an epoch's last batch
+    return objective, fit(objective, 21, settings, runtime, keep=SECOND).losses
+
+
+def write(
+    folder: Path, name: object, objective: Objective, losses: list[float], **more: Any
+) -> None:
+    result = {"losses": losses, "weights": weights(objective).tolist(), **more}
+    (folder / f"{name}.json").write_text(json.dumps(result))
+
+
+def same(found: dict[str, Any], losses: list[float], objective: Objective) -> None:
+    # the last losses are near 0, where rounding is all that is left of some digits
+    assert found["losses"] == pytest.approx(losses, rel=1e-5, abs=1e-8)
+    assert found["weights"] == pytest.approx(weights(objective).tolist(), abs=1e-5)
 
 
 def work(rank: int, folder: Path) -> None:
@@ -43,29 +52,10 @@ def work(rank: int, folder: Path) -> None:
         rank=rank, world_size=2, checkpoints=folder / f"checkpoints-{rank}", checkpoint_every=4
     )
 
-    class Stopped(Exception):
-        pass
-
-    class Stopping(Regression):
-        def end(self, step: object) -> None:
-            if step.number == 7:
-                raise Stopped
-
-    with pytest.raises(Stopped):
-        fit(
-            Stopping(n=21),
-            21,
-            SETTINGS,
-            runtime,
-            keep=KeepBest(lambda epoch: -abs(epoch - 2.0)),
-        )
+    with pytest.raises(KeyboardInterrupt):
+        fit(dies_at(7, Regression(n=21)), 21, SETTINGS, runtime, keep=SECOND)
     objective, losses = train(runtime)
-    result = {
-        "losses": losses,
-        "weights": weights(objective).tolist(),
-        "began": objective.seen[0][0],
-    }
-    (folder / f"{rank}.json").write_text(json.dumps(result))
+    write(folder, rank, objective, losses, began=objective.seen[0][0])
 
 
 def test_two_workers_give_the_result_of_one_also_after_resuming(tmp_path: Path) -> None:
@@ -74,8 +64,7 @@ def test_two_workers_give_the_result_of_one_also_after_resuming(tmp_path: Path) 
     for rank in (0, 1):
         found = json.loads((tmp_path / f"{rank}.json").read_text())
         assert found["began"] == 4 + rank  # step 4 has a single row, the first one's
-        assert found["losses"] == pytest.approx(losses, rel=1e-5)
-        assert found["weights"] == pytest.approx(weights(one).tolist(), abs=1e-5)
+        same(found, losses, one)
     assert not list(tmp_path.glob("checkpoints-1/*"))
     kept, _ = train(Runtime(), replace(SETTINGS, steps=10))
     assert torch.equal(weights(kept), weights(one)), "the second epoch was the best"
@@ -86,8 +75,7 @@ def dropping(rank: int, folder: Path) -> None:
     for shares in (1, 2, 3, 4):
         runtime = Runtime(rank=rank, world_size=3, shares=shares)
         fitted = fit(objective := Regression(n=21, dropout=0.3), 21, SETTINGS, runtime)
-        result = {"losses": fitted.losses, "weights": weights(objective).tolist()}
-        (folder / f"{rank}-{shares}.json").write_text(json.dumps(result))
+        write(folder, f"{rank}-{shares}", objective, fitted.losses)
 
 
 def test_three_workers_drop_what_one_drops_for_the_same_shares(tmp_path: Path) -> None:
@@ -97,8 +85,7 @@ def test_three_workers_drop_what_one_drops_for_the_same_shares(tmp_path: Path) -
         losses = fit(alone, 21, SETTINGS, Runtime(shares=shares)).losses
         for rank in (0, 1, 2):
             found = json.loads((tmp_path / f"{rank}-{shares}.json").read_text())
-            assert found["losses"] == pytest.approx(losses, rel=1e-5)
-            assert found["weights"] == pytest.approx(weights(alone).tolist(), abs=1e-5)
+            same(found, losses, alone)
 
 
 class EndsAfterTheFirstEpoch:
@@ -162,8 +149,7 @@ def repeated(rank: int, folder: Path) -> None:
     objective = Deep(n=21)
     runtime = Runtime(rank=rank, world_size=2)
     losses = fit(objective, 21, SETTINGS, runtime).losses
-    result = {"losses": losses, "weights": weights(objective).tolist(), "micros": objective.micros}
-    (folder / f"{rank}.json").write_text(json.dumps(result))
+    write(folder, rank, objective, losses, micros=objective.micros)
 
 
 def test_memory_that_runs_out_in_the_backward_of_one_worker_changes_no_result(tmp_path):
@@ -174,9 +160,7 @@ def test_memory_that_runs_out_in_the_backward_of_one_worker_changes_no_result(tm
     assert found[0]["micros"][:4] == [3, 3, 2, 1]
     assert set(found[1]["micros"]) <= {1, 2}
     for worker in found:
-        # the last losses are near 0, where rounding is all that is left of some digits
-        assert worker["losses"] == pytest.approx(losses, rel=1e-5, abs=1e-8)
-        assert worker["weights"] == pytest.approx(weights(one).tolist(), abs=1e-5)
+        same(worker, losses, one)
     assert found[0]["weights"] == found[1]["weights"]
 
 
@@ -190,13 +174,8 @@ def recomputing(rank: int, folder: Path) -> None:
         part[2].p = 0.0  # what is dropped depends on the worker
     runtime = Runtime(rank=rank, world_size=2, prefetch=True)
     fitted = fit(objective, 21, SETTINGS, runtime)
-    result = {
-        "losses": fitted.losses,
-        "weights": weights(objective).tolist(),
-        "recomputed": fitted.recomputed,
-        "micro": fitted.micro,
-    }
-    (folder / f"{rank}.json").write_text(json.dumps(result))
+    more = {"recomputed": fitted.recomputed, "micro": fitted.micro}
+    write(folder, rank, objective, fitted.losses, **more)
 
 
 def test_activations_can_be_computed_again_by_one_worker_of_two(tmp_path: Path) -> None:
@@ -210,5 +189,4 @@ def test_activations_can_be_computed_again_by_one_worker_of_two(tmp_path: Path) 
     assert [worker["micro"] for worker in found] == [3, 3]
     assert found[0]["weights"] == found[1]["weights"]
     for worker in found:
-        assert worker["losses"] == pytest.approx(losses, rel=1e-5)
-        assert worker["weights"] == pytest.approx(weights(one).tolist(), abs=1e-5)
+        same(worker, losses, one)

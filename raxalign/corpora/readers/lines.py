@@ -19,6 +19,8 @@ from raxalign.errors import DataError
 
 _BLOCK = 1 << 20
 _LONGEST = 1 << 26  # bytes of a line, 64 MiB: beyond that it is not text by lines
+_GROWTH = 100
+"""How many times its packed size a text may have; sentences have three to six times."""
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _UNPACKED_BY: dict[str, Callable[[Path], object]] = {
@@ -54,7 +56,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """A file as a stream of bytes, unpacked where its name ends in ``.gz``, ``.bz2`` or ``.xz``.
 
     Raises `DataError` for a file that is not there, and for a packed one that is damaged, at
-    whichever byte.
+    whichever byte, or that grows as no text does.
     """
     if not path.is_file():
         raise DataError(path, "there is no such file")
@@ -68,21 +70,32 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 class _Unpacked:
-    """What is unpacked from a file. It raises its damage itself, so that of two files that are read
-    at once the damaged one is named.
+    """What is unpacked from a file, as long as it can be text (`refuse_growth`). It raises its
+    damage itself, so that of two files that are read at once the damaged one is named.
     """
 
     def __init__(self, stream: IO[bytes], path: Path) -> None:
-        self._stream, self._path = stream, path
+        self._stream, self._path, self._read = stream, path, 0
 
     def read(self, size: int = -1) -> bytes:
         try:
-            return self._stream.read(size)
+            block = self._stream.read(size)
         except (*_DAMAGE, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # bz2's own have no number
                 raise
             problem = f"the {self._path.suffix} file is damaged ({error})"
             raise DataError(self._path, problem, remedy="Fetch or pack it again") from error
+        self._read += len(block)
+        refuse_growth(self._path, self._path.stat().st_size, self._read)
+        return block
+
+
+def refuse_growth(file: Path | str, packed: int, unpacked: int) -> None:
+    """Raise `DataError` for what is so much larger than it was packed that it cannot be text."""
+    if unpacked > _GROWTH * packed + _LONGEST:
+        sizes = f"from {packed / 1e6:,.1f} MB to {unpacked / 1e6:,.0f} MB or more"
+        remedy = "Fetch it again, and look at what it holds"
+        raise DataError(file, f"unpacks {sizes}, which text never does", remedy=remedy)
 
 
 def count_lines(path: Path, enough: int) -> int | None:

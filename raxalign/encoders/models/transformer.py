@@ -80,10 +80,16 @@ class TransformerEncoder(Encoder):
         self.not_as_trained: Mapping[str, str] = {}
         self.prepared: Mapping[Path, Path] = {}
         """Folders of datasets whose pieces were made before, each with the folder of these."""
-        self._template = read_template(tokenizer)
+        own = read_template(tokenizer)
+        groups = {1: (own.before, own.after_single), 2: (own.before, own.between, own.after_pair)}
+        self._around = {
+            n: [(np.array(special, np.int64), np.full(len(special), -1)) for special in group]
+            for n, group in groups.items()
+        }
+        """The special pieces around one text and two, and as many words that they are of (-1)."""
         self.sentences: SentenceConfig | None = None
         self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
-        self.trailing = 0 if is_decoder(model.config) else len(self._template.after_single)
+        self.trailing = 0 if is_decoder(model.config) else len(own.after_single)
         self.inputs = ModelInputs(model)
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
@@ -195,25 +201,22 @@ class TransformerEncoder(Encoder):
         """The row that `pieces` returns of a sentence or of a pair, from the pieces (none of them
         special), the number of words and the language of each of its texts.
         """
-        template = self._template
-        around = [template.before, template.after_single]
-        if len(texts) == 2:
-            around = [template.before, template.between, template.after_pair]
-        room = self.max_positions - sum(map(len, around))
+        around = self._around[len(texts)]
+        room = self.max_positions - sum(len(special) for special, _ in around)
         kept: tuple[int, ...] = (room,)
         if len(texts) == 2:
             kept = share(len(texts[0].ids), len(texts[1].ids), room)
-        texts = tuple(cut(text, n) for text, n in zip(texts, kept, strict=True))
-        ids: list[Any] = [around[0]]
-        words, lasts = ([np.full(len(around[0]), -1)] for _ in range(2))
-        for text, special, before in zip(texts, around[1:], (0, *sizes), strict=False):
-            ids += [text.ids, special]
-            for found, own in ((words, text.words), (lasts, text.lasts)):
-                counted = np.where(own >= 0, own + before, -1) if before else own
-                found += [counted, np.full(len(special), -1)]
-        first = sum(map(len, ids[:3]))
-        made = (np.concatenate(ids).astype(np.int64), np.concatenate(words), np.concatenate(lasts))
-        return with_a_piece(PieceRow(*made, first, sum(sizes), languages), self._filler)
+        ids, words, lasts = [around[0][0]], [around[0][1]], [around[0][1]]
+        before = 0
+        for text, n, size, (special, none) in zip(texts, kept, sizes, around[1:], strict=True):
+            own = cut(text, n)
+            ids += (own.ids, special)
+            for found, numbers in ((words, own.words), (lasts, own.lasts)):
+                found += (np.where(numbers < 0, -1, numbers + before) if before else numbers, none)
+            before += size
+        first = len(ids[0]) + len(ids[1]) + len(ids[2])
+        made = (np.concatenate(ids), np.concatenate(words), np.concatenate(lasts))
+        return with_a_piece(PieceRow(*made, first, before, languages), self._filler)
 
     def collate(self, rows: Sequence[PieceRow]) -> Batch:
         """A padded batch on the encoder's device; its rows may be of different languages."""

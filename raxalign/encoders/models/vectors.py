@@ -197,13 +197,14 @@ def assemble(
     vectors and `present_N` False.
     """
     offsets = word_offsets(sentences)
+    starts_S = np.array(offsets)
     vectors_NLH = torch.zeros(offsets[-1], n_layers, hidden_size)
     present_N = torch.zeros(offsets[-1], dtype=torch.bool)
     for k, (indices, part) in enumerate(batches):
         if k == 0:
             vectors_NLH = vectors_NLH.to(part.vectors_NLH.device)
             present_N = present_N.to(part.present_N.device)
-        rows, _ = ranges(np.array(offsets), np.array(indices, dtype=np.int64))
+        rows, _ = ranges(starts_S, np.array(indices, dtype=np.int64))
         where = torch.from_numpy(rows).to(vectors_NLH.device)
         vectors_NLH[where] = part.vectors_NLH
         present_N[where.to(present_N.device)] = part.present_N

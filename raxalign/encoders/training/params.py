@@ -12,9 +12,7 @@ from raxalign.encoders.base import EncoderKind
 
 
 class ScratchParams(EncoderKind.Params):
-    """`batch_size` windows of `window` pieces per step (counted in pieces, on average);
-    `max_sentences` per language; `warmup` is a share of `steps`.
-    """
+    """The shape of the model, its vocabulary, and its training."""
 
     layers: int = Field(3, ge=1, description="Number of blocks.")
     hidden_size: int = Field(

@@ -19,16 +19,8 @@ _READ = ("casing", "normalization")
 
 
 class StaticParams(EncoderKind.Params):
-    """`vectors`: files with ``{lang}`` in their names, word2vec's text format or binary (``.bin``),
-    of which the first `max_vectors` are read, in place of training. `units: pieces` are those of
-    `vocabulary` (a ``vocab.txt``) or of one of `vocab_size` trained on the text.
-
-    `casing`: words are kept as they are, lower-cased in training and use, or lower-cased where they
-    have no vector as they are. `normalization`: to unit length, the vocabulary's mean off, to unit
-    length. `epochs` and `learning_rate` are, where not given, 5 and .025 (.05 for CBOW), of GloVe
-    25 and .05; on some ten thousand sentences fastText wants 30 epochs. `max_sentences` a language;
-    `negative` samples; `sample` is word2vec's sub-sampling of frequent words; fastText's n-grams
-    have `min_n` to `max_n` characters and fall into `buckets`; `x_max` is GloVe's.
+    """What vectors are of, and how they are trained or read. On ten thousand sentences fastText
+    needs 30 epochs.
     """
 
     algorithm: Literal["fasttext", "word2vec", "glove"] = Field(

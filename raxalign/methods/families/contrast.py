@@ -20,7 +20,7 @@ from raxalign.train.options import Epochs, LearningRate, Steps, Warmup
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions
-    from raxalign.methods.rows.typed import WordRows
+    from raxalign.methods.rows.linked_words import WordRows
     from raxalign.train.runtime import Runtime
 
 _PAPER: Mapping[str, Any] = {
@@ -150,7 +150,7 @@ class ContrastMethod(TrainedMethod["WordRows"]):
         self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
     ) -> WordRows:
         """Return the word pairs of all languages."""
-        from raxalign.methods.rows.typed import read_word_rows
+        from raxalign.methods.rows.linked_words import read_word_rows
 
         return read_word_rows(
             encoder,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from raxalign import lazy
 from raxalign.config.params import LATER
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
@@ -16,8 +17,12 @@ from raxalign.methods.families import wording
 from raxalign.methods.statistics.moments import Steps, TextMoments, WordReading, text_moments
 
 if TYPE_CHECKING:
+    import torch
+
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import Affine, AlignedEncoder
+else:
+    torch = lazy.load("torch")
 
 
 class TextMethod(Method):
@@ -122,3 +127,10 @@ class TextMethod(Method):
             ]
             notes[lang] = {"words": moments.count}
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+
+
+def without_span(basis_HR: torch.Tensor) -> torch.Tensor:
+    """Return I - B B^T (H, H), which takes the span of orthonormal columns out of a vector."""
+    identity = torch.eye(len(basis_HR), dtype=basis_HR.dtype, device=basis_HR.device)
+    projection: torch.Tensor = identity - basis_HR @ basis_HR.T
+    return projection

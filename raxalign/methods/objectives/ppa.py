@@ -27,9 +27,8 @@ from raxalign.encoders.training.masking import (
     choose_masks,
     masked_lm_loss,
 )
-from raxalign.methods.rows.sentences import Rows, Sentences, joint_rows, single_rows
+from raxalign.methods.rows.sentences import Bitexts, Rows, Sentences, joint_rows, single_rows
 from raxalign.methods.rows.states import last_states, lay_out_rows
-from raxalign.methods.rows.tokenised import Bitexts
 from raxalign.train.chance import MASKING, MIXING, NEW_WEIGHTS, mix
 from raxalign.train.devices import on_device
 from raxalign.train.group import add_up

@@ -20,9 +20,8 @@ from torch.nn import functional
 from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.errors import RaxalignError
 from raxalign.methods.rows.piece_links import Partners
-from raxalign.methods.rows.sentences import Rows, joint_rows
+from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
 from raxalign.methods.rows.states import read_rows
-from raxalign.methods.rows.tokenised import Bitexts
 from raxalign.train.chance import MASKING
 from raxalign.train.devices import on_device
 from raxalign.train.objective import Objective, Step

@@ -17,9 +17,8 @@ from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.lora import weight_changes
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
-from raxalign.methods.rows.linked_words import PieceSide
+from raxalign.methods.rows.linked_words import PieceSide, WordRows
 from raxalign.methods.rows.states import pool_spans, read_states
-from raxalign.methods.rows.typed import WordRows
 from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:

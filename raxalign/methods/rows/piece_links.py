@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from raxalign.arrays import offsets_of, ranges, word_pieces
-from raxalign.methods.rows.sentences import Rows, Sentences, joint_rows
-from raxalign.methods.rows.tokenised import Bitexts
+from raxalign.arrays import offsets_of, ranges
+from raxalign.methods.rows.sentences import Bitexts, Sentences, joint_rows
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.schema import links_of, read_pairs
 
@@ -102,49 +101,21 @@ def with_piece_links(bitexts: Bitexts, folders: Mapping[str, Path]) -> Bitexts:
 
 def expand(sentences: Sentences, numbers_R2: np.ndarray, links: Links) -> Links:
     """Return the word links of some sentence pairs, from first to second sentences, as links of
-    places in their joint rows.
+    places in their joint rows; those of words that lost a piece are left out.
     """
-    rows = joint_rows(sentences, numbers_R2[:, 0], numbers_R2[:, 1])
-    width = (
-        int(max(rows.lasts.max(initial=0), links.src.max(initial=0), links.tgt.max(initial=0))) + 1
-    )
-    codes_W, first_W, count_W = _whole_words(rows, sentences, numbers_R2, width)
-    owners = links.rows()
-    (src, has_src), (tgt, has_tgt) = (
-        _find(codes_W, (2 * owners + side) * width + positions)
-        for side, positions in enumerate((links.src, links.tgt))
-    )
-    both = has_src & has_tgt
+    rows, owners = joint_rows(sentences, numbers_R2[:, 0], numbers_R2[:, 1]), links.rows()
+    places, counts = [], []
+    both = np.ones(len(owners), bool)
+    for k, positions in enumerate((links.src, links.tgt)):
+        words = sentences.word_starts_S[numbers_R2[owners, k]] + positions
+        first, count = (
+            part[words].astype(np.int64) for part in (sentences.first_W, sentences.count_W)
+        )
+        both &= (count > 0) & (first + count <= rows.kept_RK[owners, k])
+        places.append(rows.first_RK[owners, k] + first)
+        counts.append(count)
     left, right, link = piece_links(
-        first_W[src[both]], count_W[src[both]], first_W[tgt[both]], count_W[tgt[both]]
+        places[0][both], counts[0][both], places[1][both], counts[1][both]
     )
-    counts = np.bincount(owners[both][link], minlength=len(rows))
-    return Links(offsets_of(counts), left.astype(np.int32), right.astype(np.int32))
-
-
-def _whole_words(
-    rows: Rows, sentences: Sentences, numbers_R2: np.ndarray, width: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The words of joint rows that have all their pieces: (code, place of the first piece in the
-    row, number of pieces), ordered by code.
-
-    The code of word w of sentence k in row r is (2 r + k) width + w.
-    """
-    kept, words = word_pieces(rows.words, rows.lasts)
-    row_C = np.searchsorted(rows.offsets, kept, side="right") - 1
-    codes_C = (2 * row_C + rows.segments[kept]) * width + words
-    codes, where, counts = np.unique(codes_C, return_index=True, return_counts=True)
-    cut_RK = rows.kept_RK < sentences.lengths_S[numbers_R2]
-    next_word = sentences.words[(sentences.starts_S[numbers_R2] + rows.kept_RK)[cut_RK]]
-    first_lost = np.full(cut_RK.size, width)
-    first_lost[np.flatnonzero(cut_RK.reshape(-1))] = np.where(next_word >= 0, next_word, width)
-    whole = codes % width < first_lost[codes // width]
-    return codes[whole], (kept - rows.offsets[row_C])[where[whole]], counts[whole]
-
-
-def _find(codes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(place of each in the ordered `codes`, whether it is there)."""
-    if not len(codes):
-        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
-    place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
-    return place, codes[place] == wanted
+    offsets = offsets_of(np.bincount(owners[both][link], minlength=len(rows)))
+    return Links(offsets, left.astype(np.int32), right.astype(np.int32))

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raxalign.arrays import end_to_end, offsets_of, ranges, word_pieces
-from raxalign.methods.rows.sentences import Rows, Sentences
-from raxalign.methods.rows.tokenised import read_texts
+from raxalign.methods.rows.sentences import Rows, Sentences, read_texts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder

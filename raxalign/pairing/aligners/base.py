@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from raxalign.arrays import Ints, offsets_of, ranges
+from raxalign.arrays import Bools, Ints, offsets_of, ranges
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 from raxalign.lazy import np
@@ -91,6 +91,23 @@ class Links:
         """The links of the sentence pairs from start up to stop; a view."""
         a, b = self.offsets[start], self.offsets[stop]
         return Links(self.offsets[start : stop + 1] - a, self.src[a:b], self.tgt[a:b])
+
+    def where(self, keep: Bools) -> Links:
+        """Return some of the links, in the same order."""
+        return Links(offsets_of(keep)[self.offsets], self.src[keep], self.tgt[keep])
+
+    def swapped(self) -> Links:
+        """Return the links with the sides exchanged."""
+        return Links(self.offsets, self.tgt, self.src)
+
+    def outside(self, src_lengths: Ints, tgt_lengths: Ints) -> int | None:
+        """Return the number of the first link that is outside its sentences, whose numbers of words
+        (n,) are given; None where there is no such link.
+        """
+        row = self.rows()
+        wrong = (self.src < 0) | (self.src >= src_lengths[row])
+        wrong |= (self.tgt < 0) | (self.tgt >= tgt_lengths[row])
+        return int(np.argmax(wrong)) if wrong.any() else None
 
     @classmethod
     def join(cls, parts: Sequence[Links]) -> Links:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -11,12 +10,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from raxalign.arrays import Ints, offsets_of
+from raxalign.arrays import Ints
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
-from raxalign.pairing.pharaoh import PharaohBlock, read_blocks
+from raxalign.pairing.pharaoh import read_marked
 from raxalign.pairing.words import Words
 
 _NOT_OWN = (
@@ -106,81 +105,50 @@ class GivenLinks(WordAligner):
         if self.params.path is None:
             assert inputs.gold is not None
             return inputs.gold, inputs.gold
-        sizes = _Sizes(
-            np.asarray(inputs.ids, np.int64), Words.of(src).lengths, Words.of(tgt).lengths
-        )
-        links = self._read(Path(inputs.locations["links"]), sizes)
+        sides = Words.of(src).lengths, Words.of(tgt).lengths
+        links = self._read(Path(inputs.locations["links"]), np.asarray(inputs.ids, np.int64), sides)
         return links, links
 
-    def _read(self, path: Path, sizes: _Sizes) -> Links:
-        """The links of the lines `sizes.ids`, in that order; lines of sentences that were dropped
-        are passed over.
+    def _read(self, path: Path, ids: Ints, lengths: tuple[Ints, Ints]) -> Links:
+        """The links of the lines `ids` by 0-based (source, target) positions, unwanted ones left
+        out; lines of sentences that were dropped are passed over.
         """
-        order = np.argsort(sizes.ids, kind="stable")
-        wanted, parts, line = sizes.ids[order], [], 0
-        for block in read_blocks(path):
-            a, b = np.searchsorted(wanted, (line, line + len(block.links)))
-            part = self._oriented(block).take(wanted[a:b] - line)
-            self._require_inside(part, order[a:b], sizes, path)
-            parts.append(part)
-            line += len(block.links)
-        if len(wanted) and int(wanted[-1]) >= line:
+        links, possible = read_marked(path)
+        needed, first = int(ids.max(initial=-1)) + 1, np.int32(self.params.first)
+        if needed > len(links):
             raise DataError(
                 path,
-                f"has {line} lines, the corpus has at least {int(wanted[-1]) + 1}",
-                remedy="One line a sentence pair is needed",
+                f"has {len(links)} lines, the corpus has at least {needed}",
+                remedy="One line per sentence pair is needed",
             )
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return Links.join(parts).take(back)
+        if self.params.possible == "drop":
+            links = links.where(~possible)
+        links = links.swapped() if self.params.swap else links
+        links = Links(links.offsets, links.src - first, links.tgt - first).take(ids)
+        k = links.outside(*lengths)
+        if k is not None:
+            row = int(links.rows()[k])
+            places = [int(side[k] + first) for side in (links.src, links.tgt)]
+            sizes = [int(side[row]) for side in lengths]
+            raise self._outside(path, int(ids[row]) + 1, places, sizes)
+        return links
 
-    def _oriented(self, block: PharaohBlock) -> Links:
-        """Links by 0-based (source, target) positions, unwanted ones left out."""
-        links, first = block.links, np.int32(self.params.first)
-        keep = (
-            ~block.possible if self.params.possible == "drop" else np.ones(len(links.src), np.bool_)
-        )
-        counted = offsets_of(keep)
-        src, tgt = (links.tgt, links.src) if self.params.swap else (links.src, links.tgt)
-        return Links(counted[links.offsets], src[keep] - first, tgt[keep] - first)
-
-    def _require_inside(self, links: Links, rows: Ints, sizes: _Sizes, path: Path) -> None:
-        row = rows[links.rows()]
-        outside = (
-            (links.src < 0)
-            | (links.tgt < 0)
-            | (links.src >= sizes.src[row])
-            | (links.tgt >= sizes.tgt[row])
-        )
-        if not outside.any():
-            return
-        k, first = int(np.argmax(outside)), self.params.first
-        s, t = int(links.src[k]), int(links.tgt[k])
-        written = f"{t + first}-{s + first}" if self.params.swap else f"{s + first}-{t + first}"
+    def _outside(
+        self, path: Path, line: int, places: Sequence[int], sizes: Sequence[int]
+    ) -> DataError:
+        """The fault of a link between these places, as the file counts them."""
+        first, swap = self.params.first, self.params.swap
+        written = "-".join(map(str, places[::-1] if swap else places))
         problem = (
-            f"link {written} is out of range: the sentences have {sizes.src[row[k]]} and"
-            f" {sizes.tgt[row[k]]} words, counted from {first}"
+            f"link {written} is out of range: the sentences have {sizes[0]} and {sizes[1]} words,"
+            f" counted from {first}"
         )
         remedy = (
             f"If the file counts from {1 - first}, set `first: {1 - first}`; if the pivot comes"
-            f" first in it, `swap: {not self.params.swap}`"
+            f" first in it, `swap: {str(not swap).lower()}`"
         )
-        raise DataError(
-            path,
-            problem,
-            line=int(sizes.ids[row[k]]) + 1,
-            remedy=remedy.replace("True", "true").replace("False", "false"),
-        )
+        return DataError(path, problem, line=line, remedy=remedy)
 
 
 def _lines(path: Path, _: Report) -> int:
-    return sum(len(block.links) for block in read_blocks(path))
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    """The sentence pairs to be linked: their lines (0-based), and their numbers of words."""
-
-    ids: Ints
-    src: Ints
-    tgt: Ints
+    return len(read_marked(path)[0])

@@ -1,5 +1,6 @@
 """Reading the sentence pairs of a grid's local files, so that `raxalign doctor` finds a bad line
-before the grid does, and `raxalign plan` what looks as if it were not a translation.
+before the grid does, and `raxalign plan` what looks as if it were not a translation; and counting
+their lines, so that corpora that are too short are found before anything is made.
 """
 
 from __future__ import annotations
@@ -137,11 +138,8 @@ class _Seen:
 
 def other_lengths(plan: Plan, sizes: Mapping[Path, int]) -> Iterator[tuple[bool, str]]:
     """Compare files of given word links with the corpora that they belong to; yield, for each that
-    has another number of lines, whether lines are missing that are read, and a message.
-
-    Args:
-        plan: The plan.
-        sizes: The number of sentence pairs of a corpus, by its first file (see `read_bitexts`).
+    has another number of lines, whether lines are missing that are read, and a message. `sizes` are
+    numbers of sentence pairs by the first file of a corpus (see `read_bitexts`).
     """
     found: dict[tuple[str, Path], Stage] = {}
     for stage in plan.stages.values():
@@ -202,3 +200,45 @@ def _reading(stage: Stage) -> Iterator[Iterator[SentencePair]]:
     """Provide the sentence pairs of a corpus."""
     with _inputs(stage) as inputs:
         yield stage.plugin().read(str(stage.params["lang"]), str(stage.params["pivot"]), inputs)
+
+
+def shortages(plan: Plan) -> tuple[str, ...]:
+    """Return one message per language whose corpus has fewer lines than its training, dev and test
+    text need, for the largest training text.
+
+    What is dropped from training (blank and repeated pairs, say) is found only when the text is
+    made. Corpora that are not on this machine are passed over.
+    """
+    largest: dict[str, Stage] = {}
+    for stage in plan.stages.values():
+        asked = stage.kind == "bitext" and stage.params["part"] == "training"
+        if asked and stage.params["shortage"] == "refuse":
+            before = largest.setdefault(str(stage.params["lang"]), stage)
+            largest[str(stage.params["lang"])] = max(before, stage, key=_asked_for)
+    return tuple(message for stage in largest.values() if (message := _shortage(stage)) is not None)
+
+
+def _asked_for(stage: Stage) -> int:
+    return int(str(stage.params["sentences"]))
+
+
+def _shortage(stage: Stage) -> str | None:
+    needed, lang, pivot = _asked_for(stage), str(stage.params["lang"]), str(stage.params["pivot"])
+    split: Any = stage.params["split"]
+    heldout = 0 if split == "files" else int(split["test"]) + int(split["dev"])
+    there: int | None = stage.plugin().n_pairs(lang, pivot, needed + heldout)
+    if there is None or there >= needed + heldout:
+        return None
+    place = next(iter(stage.locations.values()), stage.maker)
+    left = max(there - heldout, 0)
+    apart = f", {heldout:,} of them for dev and test" if heldout else ""
+    smaller = "make `split` smaller, or " if there > 1 else ""
+    remedy = (
+        f"ask for at most {left:,}, make `split` smaller, or set `shortage: use-all`"
+        if left
+        else f"{smaller}name a corpus with more text"
+    )
+    return (
+        f"{place}: {lang}-{pivot}: {needed:,} training sentences were asked for, and there are"
+        f" {there:,} lines{apart}; {remedy}"
+    )

@@ -40,14 +40,8 @@ class FilesRead:
         """Raises `RaxalignError` with the faults, where there are any."""
         if self.faults:
             n = len(self.faults) + self.more
-            raise RaxalignError(
-                "\n".join(
-                    [
-                        f"{grid}: {n} fault{'s'[: n > 1]} in its data files; nothing was started",
-                        *self.indented(),
-                    ]
-                )
-            )
+            told = f"{grid}: {n} fault{'s'[: n > 1]} in its data files; nothing was started"
+            raise RaxalignError("\n".join([told, *self.indented()]))
 
     def indented(self) -> Iterator[str]:
         """Yields the faults, one per line."""
@@ -56,10 +50,8 @@ class FilesRead:
             yield f"  and {self.more} more"
 
     def __str__(self) -> str:
-        return (
-            f"{self.files} data file{'s'[: self.files != 1]} {'was' if self.files == 1 else 'were'}"
-            f" read: {self.rows:,} rows"
-        )
+        files = "1 data file was" if self.files == 1 else f"{self.files} data files were"
+        return f"{files} read: {self.rows:,} rows"
 
 
 def read_files(plan: Plan, *, done: Collection[str] = (), memory: Path | None = None) -> FilesRead:
@@ -106,62 +98,40 @@ class _Unit:
         stage = self.stages[0]
         digests = {name: value for entry in self.stages for name, value in entry.digests.items()}
         options = json.loads(stage.options)
-        return digest(
-            [
-                VERSION,
-                stage.kind,
-                stage.maker,
-                stage.version,
-                options,
-                list(self.languages),
-                self.pivot,
-                digests,
-            ]
-        )
+        reader = [VERSION, stage.kind, stage.maker, stage.version, options]
+        return digest([*reader, list(self.languages), self.pivot, digests])
 
     def read(self) -> Iterator[FileRead]:
         """Yields the files, as the plug-in reads them."""
-        stage = self.stages[0]
-        plugin = stage.plugin()
-        if self.folder == "aligners":
-            for lang in self.languages:
-                yield from plugin.read_files(lang, self.pivot)
-        else:
-            yield from plugin.read_files(self.languages, self.pivot)
+        plugin, together = self.stages[0].plugin(), self.folder != "aligners"
+        for languages in [self.languages] if together else self.languages:
+            yield from plugin.read_files(languages, self.pivot)
 
 
 def _units(plan: Plan, done: Collection[str]) -> Iterator[_Unit]:
     """What is to be read: for each task of the plan all languages together, then methods and word
     aligners by what they read.
     """
-    missing = [
-        (name, key)
+    missing = {
+        key: name
         for trial in plan.trials
         for name, key in trial.evaluations.items()
         if key not in done
-    ]
-    stages = [
-        plan.stages[key] for key in plan.closure(list(dict.fromkeys(key for _, key in missing)))
-    ]
-    tasks: dict[str, dict[str, Stage]] = {}
-    for name, key in missing:
-        evaluation = plan.stages[key]
-        for entry in (
-            key,
-            *(evaluation.inputs[other] for other in ("trained",) if other in evaluation.inputs),
-        ):
-            tasks.setdefault(name, {})[entry] = plan.stages[entry]
-    groups: dict[Any, list[Stage]] = {
-        ("tasks", name): list(found.values()) for name, found in tasks.items()
     }
-    for stage in stages:
-        folder = stage.catalogue
-        if folder in {"methods", "aligners"}:
-            groups.setdefault((folder, stage.maker, *sorted(_local(stage))), []).append(stage)
-    for (folder, *_), group in groups.items():
-        if any(_local(stage) for stage in group):
+    groups: dict[Any, dict[str, Stage]] = {}
+    for key, name in missing.items():
+        trained = plan.stages[key].inputs.get("trained", key)
+        for entry in (key, trained):
+            groups.setdefault(("tasks", name), {})[entry] = plan.stages[entry]
+    for stage in map(plan.stages.__getitem__, plan.closure(list(missing))):
+        if stage.catalogue in {"methods", "aligners"}:
+            reads = (stage.catalogue, stage.maker, *sorted(_local(stage)))
+            groups.setdefault(reads, {})[stage.key] = stage
+    for (folder, *_), found in groups.items():
+        group = tuple(found.values())
+        if any(map(_local, group)):
             languages = dict.fromkeys(lang for stage in group for lang in _languages(stage.params))
-            yield _Unit(folder, tuple(group), tuple(languages), str(group[0].params["pivot"]))
+            yield _Unit(folder, group, tuple(languages), str(group[0].params["pivot"]))
 
 
 def _local(stage: Stage) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.trial import Trial
 
-_Maker = tuple[str, str]
 _SAMPLE = 8  # timings of one kind of stage that are read for a mean
 
 
@@ -46,25 +45,15 @@ def seconds_by_key(
     """
     stored = stored_keys(plan, storage) if stored is None else stored
     there = [stage for key, stage in plan.stages.items() if key in stored and not stage.inline]
-    evaluations = sorted(stage.key for stage in there if stage.kind == "evaluation")
-    artifacts = [(stage.kind, stage.key) for stage in there if stage.kind != "evaluation"]
-    evaluated = storage.ledger.read_many(evaluations)
-    manifests = storage.artifacts.manifests(artifacts)
-    took = {key: float(record.get("seconds", 0.0)) for key, record in evaluated.items()}
-    took |= {key: manifest.seconds for key, manifest in manifests.items()}
+    took = _seconds(storage, sorted((stage.kind, stage.key) for stage in there))
     records = storage.tombstones.all() if records is None else records
     dropped = {key: entry.manifest.seconds for key, entry in records.items()}
     return {key: seconds for key, seconds in dropped.items() if key in plan.stages} | took
 
 
 def to_make(plan: Plan, done: AbstractSet[str], stored: AbstractSet[str]) -> list[str]:
-    """Return the keys of the evaluations that are not done and of the stages that they need and
-    the storage lacks.
-
-    Args:
-        plan: The plan.
-        done: The evaluations that the ledger has.
-        stored: The keys of the artifacts that the storage has.
+    """Return the keys of the evaluations that are not `done` and of the stages that they need and
+    that are not `stored`.
     """
     pending = [key for trial in plan.trials for key in trial.evaluations.values()]
     stack = [key for key in dict.fromkeys(pending) if key not in done]
@@ -82,50 +71,42 @@ def trial_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
     """Return the seconds that the evaluations of a trial took, with the alignment and the trainings
     behind them. Data and encoders, which trials share, are not counted.
     """
-    store, ledger = storage.artifacts, storage.ledger
-    keys = [key for key in trial.evaluations.values() if ledger.has(key)]
-    seconds = [float(record.get("seconds", 0.0)) for record in ledger.read_many(keys).values()]
-    for key in plan.closure(keys):
-        stage = plan.stages[key]
-        if stage.kind in {"aligned", "tuned"} and not stage.inline and store.has(stage.kind, key):
-            seconds.append(store.manifest(stage.kind, key).seconds)
-    return math.fsum(seconds)
+    keys = [key for key in trial.evaluations.values() if storage.ledger.has(key)]
+    stages = [plan.stages[key] for key in plan.closure(keys)]
+    own = {"aligned", "tuned", "evaluation"}
+    made = [(stage.kind, stage.key) for stage in stages if stage.kind in own and not stage.inline]
+    return math.fsum(_seconds(storage, made).values())
 
 
 def aligned_seconds(plan: Plan, trial: Trial, storage: Storage) -> float:
     """Return the seconds that the alignment of a trial took; 0 where the storage does not have
     it.
     """
-    stage, store = plan.stages[trial.aligned], storage.artifacts
-    if stage.inline or not store.has(stage.kind, stage.key):
-        return 0.0
-    return float(store.manifest(stage.kind, stage.key).seconds)
+    stage = plan.stages[trial.aligned]
+    made = [] if stage.inline else [(stage.kind, stage.key)]
+    return math.fsum(_seconds(storage, made).values())
 
 
 def sampled_seconds(plan: Plan, storage: Storage, done: Collection[str]) -> dict[str, float]:
     """Return the seconds that some of the stages and evaluations of a plan took which this storage
     has, by key: a few of each stage kind and maker are read, so that a large grid starts at once.
-
-    Args:
-        plan: The plan.
-        storage: The storage.
-        done: The keys of the evaluations that are in the ledger.
+    `done` are the evaluations that are in the ledger.
     """
-    tried = defaultdict[_Maker, list[str]](list)
+    tried = defaultdict[tuple[str, str], list[str]](list)
     for key, stage in plan.stages.items():
         known = key in done if stage.kind == "evaluation" else not stage.inline
         if known and len(tried[stage.kind, stage.maker]) < _SAMPLE:
             tried[stage.kind, stage.maker].append(key)
-    records = storage.ledger.read_many(
-        [key for (kind, _), keys in tried.items() if kind == "evaluation" for key in keys]
-    )
+    return _seconds(storage, [(kind, key) for (kind, _), keys in tried.items() for key in keys])
+
+
+def _seconds(storage: Storage, made: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """Return the seconds that evaluations and artifacts (kind, key) took."""
+    made = list(made)
+    records = storage.ledger.read_many([key for kind, key in made if kind == "evaluation"])
+    manifests = storage.artifacts.manifests([one for one in made if one[0] != "evaluation"])
     took = {key: float(record.get("seconds", 0.0)) for key, record in records.items()}
-    artifacts = [
-        (kind, key) for (kind, _), keys in tried.items() if kind != "evaluation" for key in keys
-    ]
-    manifests = storage.artifacts.manifests(artifacts)
-    took |= {key: manifest.seconds for key, manifest in manifests.items()}
-    return took
+    return took | {key: manifest.seconds for key, manifest in manifests.items()}
 
 
 def duration(seconds: float) -> str:

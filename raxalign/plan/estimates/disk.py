@@ -7,21 +7,18 @@ encoder's parameters and the number of sentences. The ledger, with predictions, 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from raxalign.config.run import Keep
 from raxalign.plan.estimates.cost import volume
-from raxalign.plan.estimates.work import sentences_of
-from raxalign.plan.expansion.prepared import row_count
-from raxalign.plan.values.retention import below, weights_of
-from raxalign.store.key import digest
+from raxalign.plan.estimates.forecast import DATA, Work
+from raxalign.plan.values.retention import below, run_cell, weights_of
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.folder import Footprint
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
 
@@ -78,57 +75,52 @@ def estimate_disk(plan: Plan, measured: Mapping[str, int], at_once: int | None =
         measured: Key -> bytes of what was made, also of what was dropped since.
         at_once: How many trials run at once (None: one).
     """
-    sizes = _Sizes(plan, measured)
-    kinds: dict[str, int] = defaultdict(int)
-    unknown: dict[str, int] = defaultdict(int)
-    known: dict[str, int] = {}
+    weights = weights_of(plan)
+    sizes = _Sizes(plan, measured, weights)
+    kinds, unknown, known = Counter[str](), Counter[str](), dict[str, int]()
     for key, stage in plan.stages.items():
-        if stage.inline or stage.kind == "evaluation":
-            continue
-        size = sizes.of(key)
-        unknown[stage.kind] += size is None
-        kinds[stage.kind] += size or 0
-        known[key] = size or 0
-    after, peak = _policies(plan, known, at_once or 1)
-    left = {kind: count for kind, count in unknown.items() if count}
-    return Disk(dict(kinds), after, peak, left, len(measured.keys() & known.keys()))
+        if not stage.inline and stage.kind != "evaluation":
+            size = sizes.of(key)
+            unknown[stage.kind] += size is None
+            kinds[stage.kind] += size or 0
+            known[key] = size or 0
+    after, peak = _policies(plan, known, weights, at_once or 1)
+    return Disk(dict(kinds), after, peak, dict(+unknown), len(measured.keys() & known.keys()))
 
 
 def _policies(
-    plan: Plan, sizes: Mapping[str, int], at_once: int
+    plan: Plan, sizes: Mapping[str, int], weights: AbstractSet[str], at_once: int
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return for each value of `run.keep` the bytes at the end and the most bytes."""
-    weights = weights_of(plan)
-    behind = below(plan, weights)
+
+    def size(keys: AbstractSet[str]) -> int:
+        return sum(sizes[key] for key in keys)
+
+    behind, users = below(plan, weights), Counter[str]()
     cells: dict[str, frozenset[str]] = {}
-    users: dict[str, int] = defaultdict(int)
     own: list[frozenset[str]] = []
     for trial in plan.trials:
         used = frozenset().union(*(behind[key] for key in trial.evaluations.values()))
-        point = trial.point
-        cell = digest([point.method, point.params, point.encoder, point.languages, point.sentences])
-        cells.setdefault(cell, used)
+        cells.setdefault(run_cell(trial), used)
         own.append(used)
-        for key in used:
-            users[key] += 1
+        users.update(used)
     shared = {key for key, count in users.items() if count > 1}
-    best = frozenset[str]().union(*cells.values())
-    running = at_once * max((_sum(sizes, used - shared) for used in own), default=0)
+    kept: dict[str, AbstractSet[str]] = {
+        "all": weights,
+        "best": frozenset[str]().union(*cells.values()),
+        "none": frozenset(),
+    }
+    running = at_once * max((size(used - shared) for used in own), default=0)
     training = (
-        min(at_once, len(weights)) * _COPIES * max((sizes[key] for key in weights), default=0)
+        min(at_once, len(weights)) * _COPIES * max(map(sizes.__getitem__, weights), default=0)
     )
     total = sum(sizes.values())
-    kept: dict[str, AbstractSet[str]] = {"all": weights, "best": best, "none": frozenset()}
-    after = {name: total - _sum(sizes, weights - kept[name]) for name in get_args(Keep)}
+    after = {name: total - size(weights - kept[name]) for name in get_args(Keep)}
     peak = {
-        name: min(total, after[name] + _sum(sizes, shared - kept[name]) + running) + training
-        for name in after
+        name: min(total, left + size(shared - kept[name]) + running) + training
+        for name, left in after.items()
     }
     return after, peak
-
-
-def _sum(sizes: Mapping[str, int], keys: AbstractSet[str]) -> int:
-    return sum(sizes[key] for key in keys)
 
 
 @dataclass
@@ -137,83 +129,42 @@ class _Sizes:
 
     plan: Plan
     measured: Mapping[str, int]
-    _known: dict[str, int | None] = field(default_factory=dict)
-    _like: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
-    _weights: AbstractSet[str] = frozenset()
+    weights: AbstractSet[str]
 
     def __post_init__(self) -> None:
-        self._like, self._weights = defaultdict(list), weights_of(self.plan)
+        self._work = Work(self.plan)
+        self._like: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for key in self.measured.keys() & self.plan.stages.keys():
             stage = self.plan.stages[key]
-            per = self._units(stage)
-            if per and math.isfinite(per):
-                self._like[self._group(stage)].append(self.measured[key] / per)
+            units = self._units(stage)
+            if units and math.isfinite(units):
+                self._like[self._group(stage)].append(self.measured[key] / units)
 
     def of(self, key: str) -> int | None:
         """Return the bytes of a stage; None where they are not known."""
-        if key not in self._known:
-            stage, size = self.plan.stages[key], self.measured.get(key)
-            self._known[key] = self._estimate(stage) if size is None else size
-        return self._known[key]
-
-    def _estimate(self, stage: Stage) -> int | None:
-        units = self._units(stage)
+        stage, units = self.plan.stages[key], self._units(self.plan.stages[key])
+        if key in self.measured:
+            return self.measured[key]
         if not math.isfinite(units):
             return None
         seen = self._like.get(self._group(stage))
         if seen and units:
             return round(units * math.fsum(seen) / len(seen))
-        if stage.kind in _PER_SENTENCE:
-            return round(units * _PER_SENTENCE[stage.kind]) if units else None
-        parameters = self._parameters(stage)
-        return None if parameters is None else parameters * _FLOAT
+        if stage.kind in DATA:
+            return round(units * _PER_SENTENCE[stage.kind]) or None
+        found = self._work.footprint(stage)
+        if found is None or stage.kind != "aligned" or key in self.weights:
+            return None if found is None else found.parameters * _FLOAT
+        languages: Any = stage.params["languages"]
+        return (len(languages) + 1) * found.width * (found.width + 1) * _FLOAT
 
     def _units(self, stage: Stage) -> float:
         """What the size of a stage grows with: sentences for data, 1 for the rest."""
-        if stage.kind not in _PER_SENTENCE:
-            return 1.0
-        if stage.kind == "bitext":
-            return sentences_of(stage)
-        if stage.kind == "pieces" and "data" not in stage.inputs:
-            return row_count(stage)
-        cut = stage.params.get("sentences")  # of the pairs that are cut out of a larger run
-        if isinstance(cut, int):
-            return float(cut)
-        read = [
-            self._units(self.plan.stages[key])
-            for key in stage.inputs.values()
-            if self.plan.stages[key].kind in _PER_SENTENCE
-        ]
-        return math.fsum(read) if stage.kind == "text" else max(read, default=0.0)
+        return self._work.kept(stage.key) if stage.kind in DATA else 1.0
 
     def _group(self, stage: Stage) -> tuple[str, ...]:
         """What stages have in common that are about as large, per unit."""
-        if stage.kind in _PER_SENTENCE:
+        if stage.kind in DATA:
             return (stage.kind, str(stage.params.get("part")))
-        return (stage.kind, stage.maker, stage.options, self._start(stage))
-
-    def _start(self, stage: Stage) -> str:
-        """The key of the encoder that a stage starts from."""
-        while stage.kind != "encoder":
-            before = stage.inputs.get("encoder") or stage.inputs.get("aligned")
-            if before is None:
-                return ""
-            stage = self.plan.stages[before]
-        return stage.key
-
-    def _parameters(self, stage: Stage) -> int | None:
-        """The number of parameters that a stage of models holds, as far as that is known."""
-        start = self._start(stage)
-        if not start:
-            return None
-        encoder = self.plan.stages[start]
-        found: Footprint | None = encoder.plugin().footprint(_revisions(encoder))
-        if stage.kind != "aligned" or stage.key in self._weights or found is None:
-            return None if found is None else found.parameters
-        languages: Any = stage.params["languages"]
-        return (len(languages) + 1) * found.width * (found.width + 1)
-
-
-def _revisions(encoder: Stage) -> Any:
-    """What is known of a hub name: its revision, which the stage has as a digest."""
-    return lambda name: encoder.digests.get("encoder") if name.startswith("hub:") else None
+        start = self._work.start(stage)
+        return (stage.kind, stage.maker, stage.options, start.key if start else "")

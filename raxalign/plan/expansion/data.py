@@ -2,28 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.plan.expansion.encoders import aligner_encoder, params_in_key, pieces_encoder
-from raxalign.plan.expansion.precision import compiles, precision_of
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
     from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
+    from raxalign.config.run import Precision
     from raxalign.plan.expansion.identity import Identity
+    from raxalign.tasks.base import Task
 
 BITEXT_VERSION = 3
 PAIRS_VERSION = 2
 TEXT_VERSION = 2
 SEEN_VERSION = 1
+PIECES_VERSION = 1
 EVERYTHING = 1_000_000_000  # sentences: more than any corpus has
 
 SEEN_DICTIONARY, SEEN_SWAPPED = "dictionary", "swapped"
 """What the name of a dictionary of a `seen` stage begins with, by the order of its sides."""
+
+
+LEAST_SENTENCES = 10_000
+"""Sentences per language, or rows of a task, from which pieces have a stage. Fewer are divided by
+each trial, in the time that a stage takes to start.
+"""
+_ROW_BYTES = 150
+"""Bytes of a row in the file of a task: those of XNLI and PAWS-X have some more."""
+
+_COLUMNS = {"pairs": ("src", "tgt"), "bitext": ("src", "tgt"), "text": ("words",)}
+
+
+def _once(make: Callable[..., Stage]) -> Callable[..., Stage]:
+    """Make a stage once for the same arguments."""
+
+    @wraps(make)
+    def kept(self: SharedStages, *args: Any) -> Stage:
+        name = (make.__name__, *args)
+        if name not in self.memo:
+            self.memo[name] = self.add(make(self, *args))
+        return self.memo[name]
+
+    return kept
 
 
 @dataclass
@@ -35,70 +63,54 @@ class SharedStages:
     grid: Grid
     identity: Identity
     stages: dict[str, Stage] = field(default_factory=dict)
-    _memo: dict[tuple[Any, ...], Stage] = field(default_factory=dict)
+    memo: dict[tuple[Any, ...], Stage] = field(default_factory=dict)
 
     def add(self, stage: Stage) -> Stage:
         """Keep a stage, once per key, and return the one that is kept."""
         return self.stages.setdefault(stage.key, stage)
 
+    @_once
     def heldout_bitext(self, lang: str) -> Stage:
         """Add the dev and test sides of a language."""
-        return self._once(
-            ("heldout", lang), lambda: self._bitext(lang, {"part": "heldout", **self._split()})
-        )
+        return self._bitext(lang, self.grid.corpus_for(lang), {"part": "heldout", **self._split()})
 
+    @_once
     def training_bitext(self, lang: str, sentences: int) -> Stage:
         """Add the last `sentences` clean pairs before dev, or the first ones of the corpus."""
-        cleaning: dict[str, Any] = {
-            **self._lengths(),
-            "overlap": self.grid.overlap,
-            "shortage": self.grid.shortage,
-        }
-        if self.grid.training_from != "end":  # an option that came later: keys are without it
-            cleaning["training_from"] = self.grid.training_from
-        if self.grid.pieces is not None:
-            cleaning["pieces"] = self.grid.pieces.identity()
-        part: dict[str, Any] = {
+        grid = self.grid
+        part = {
             "part": "training",
             "sentences": sentences,
-            **cleaning,
+            **self._lengths(),
+            "overlap": grid.overlap,
+            "shortage": grid.shortage,
             **self._split(),
         }
-        return self._once(
-            ("training", lang, sentences),
-            lambda: self._bitext(
-                lang,
-                part,
-                inputs={**self._heldout_elsewhere(lang), **self._reads(pieces_encoder(self.grid))},
-            ),
-        )
+        if grid.training_from != "end":  # an option that came later: keys are without it
+            part["training_from"] = grid.training_from
+        if grid.pieces is not None:
+            part["pieces"] = grid.pieces.identity()
+        inputs = {}
+        if grid.together and grid.overlap != "keep":
+            # one model must not train on the pivot sides that are held out of another language
+            others = [other for other in grid.languages if other != lang]
+            inputs = {f"heldout/{other}": self.heldout_bitext(other).key for other in others}
+        inputs |= self._reads(pieces_encoder(grid))
+        return self._bitext(lang, grid.corpus_for(lang), part, inputs)
 
-    def _heldout_elsewhere(self, lang: str) -> dict[str, str]:
-        """Return the held-out sides of the other languages of one model: it must not train on their
-        pivot sides in the text of this language.
-        """
-        if not self.grid.together or self.grid.overlap == "keep":
-            return {}
-        return {
-            f"heldout/{other}": self.heldout_bitext(other).key
-            for other in self.grid.languages
-            if other != lang
-        }
-
-    def whole_bitext(self, lang: str, spec: CorpusSpec) -> Stage:
-        """Add all of another corpus, for the text in it: nothing is held out."""
-        cleaning: dict[str, Any] = {
+    @_once
+    def _whole_bitext(self, lang: str) -> Stage:
+        """Add all of the corpus of `text`: nothing is held out."""
+        part = {
+            "part": "training",
+            "sentences": EVERYTHING,
+            "split": {"test": 0, "dev": 0},
             **self._lengths(),
             "overlap": "keep",
             "shortage": "use-all",
         }
-        part: dict[str, Any] = {
-            "part": "training",
-            "sentences": EVERYTHING,
-            "split": {"test": 0, "dev": 0},
-            **cleaning,
-        }
-        return self._once(("whole", lang), lambda: self._bitext(lang, part, spec))
+        assert self.grid.text.corpus is not None
+        return self._bitext(lang, self.grid.text.corpus, part)
 
     def _lengths(self) -> dict[str, Any]:
         """Return how long a side of a training pair may be."""
@@ -111,52 +123,37 @@ class SharedStages:
         split = self.grid.split
         return {"split": "files" if split.files else {"test": split.test, "dev": split.dev}}
 
-    def _once(self, name: tuple[Any, ...], make: Callable[[], Stage]) -> Stage:
-        if name not in self._memo:
-            self._memo[name] = self.add(make())
-        return self._memo[name]
-
     def _bitext(
         self,
         lang: str,
+        spec: CorpusSpec,
         part: Mapping[str, Any],
-        spec: CorpusSpec | None = None,
         inputs: Mapping[str, str] | None = None,
     ) -> Stage:
-        grid, spec = self.grid, spec or self.grid.corpus_for(lang)
+        pivot, segmentation = self.grid.pivot, self.grid.segmentation
         corpus = catalog("corpora")[spec.kind](spec.params)
-        digests, locations = self.identity.of(corpus.sources(lang, grid.pivot))
-        pair: dict[str, Any] = {
-            "lang": lang,
-            "pivot": grid.pivot,
-            "segmentation": grid.segmentation,
-        }
+        pair = {"lang": lang, "pivot": pivot, "segmentation": segmentation}
         return Stage(
-            kind="bitext",
-            maker=spec.kind,
-            version=BITEXT_VERSION + corpus.VERSION - 1,
-            params={"corpus": spec.params.identity(), **pair, **part},
-            inputs=inputs or {},
-            digests=digests,
-            locations=locations,
+            "bitext",
+            spec.kind,
+            BITEXT_VERSION + corpus.VERSION - 1,
+            {"corpus": spec.params.identity(), **pair, **part},
+            inputs or {},
+            *self.identity.of(corpus.sources(lang, pivot)),
             options=spec.params.model_dump_json(by_alias=True),
         )
 
+    @_once
     def heldout_pairs(self, lang: str, sentences: int) -> Stage:
         """Add the word pairs of dev and test: one run of the word aligner over test, dev and
         `sentences` training pairs.
         """
-        return self._once(
-            ("heldout pairs", lang, sentences),
-            lambda: self._pairs(
-                lang,
-                {"part": "heldout"},
-                {
-                    "heldout": self.heldout_bitext(lang).key,
-                    "training": self.training_bitext(lang, sentences).key,
-                },
-            ),
-        )
+        inputs = {
+            "heldout": self.heldout_bitext(lang).key,
+            "training": self.training_bitext(lang, sentences).key,
+        }
+        whole = self.grid.pairs.align_on == "largest"
+        return self._pairs(lang, {"keep_training": True} if whole else {}, "heldout", inputs)
 
     def dev(self, lang: str, sentences: int, *, links: bool) -> Stage:
         """Return what holds the dev part that a method selects by: word pairs, from the word
@@ -175,47 +172,38 @@ class SharedStages:
         largest = self.grid.pairs.align_on == "largest"
         return self.heldout_pairs(lang, max(self.grid.sentences) if largest else sentences)
 
+    @_once
     def training_pairs(self, lang: str, sentences: int) -> Stage:
         """Add the word pairs of a training set, from a run over its own sentences. With ``align_on:
         largest`` they are cut out of the run over the largest training set.
         """
+        bitext = self.training_bitext(lang, sentences)
+        if self.grid.pairs.align_on != "largest":
+            return self._pairs(lang, {}, "training", {"training": bitext.key})
+        run = self.heldout_pairs(lang, max(self.grid.sentences))
+        return self._pairs(lang, {"sentences": sentences}, "slice", {"run": run.key})
 
-        def make() -> Stage:
-            bitext = self.training_bitext(lang, sentences)
-            if self.grid.pairs.align_on == "largest":
-                run = self.heldout_pairs(lang, max(self.grid.sentences))
-                return self._pairs(
-                    lang, {"part": "slice", "sentences": sentences}, {"run": run.key}
-                )
-            return self._pairs(lang, {"part": "training"}, {"training": bitext.key})
-
-        return self._once(("training pairs", lang, sentences), make)
-
-    def _pairs(self, lang: str, part: Mapping[str, Any], inputs: Mapping[str, str]) -> Stage:
-        spec = self.grid.pairs
+    def _pairs(
+        self, lang: str, more: Mapping[str, Any], part: str, inputs: Mapping[str, str]
+    ) -> Stage:
+        spec, pivot = self.grid.pairs, self.grid.pivot
         aligner = catalog("aligners")[spec.kind](spec.params)
-        digests, locations = self.identity.of(aligner.sources(lang, self.grid.pivot))
         params = {
             "aligner": spec.params.identity(),
             "lang": lang,
-            "pivot": self.grid.pivot,
+            "pivot": pivot,
             "symmetrization": spec.symmetrization,
             "one_to_one": spec.one_to_one,
-            **(
-                {"keep_training": True}
-                if spec.align_on == "largest" and part["part"] == "heldout"
-                else {}
-            ),
-            **part,
+            "part": part,
+            **more,
         }
         return Stage(
             "pairs",
             spec.kind,
             PAIRS_VERSION + aligner.VERSION - 1,
             params,
-            inputs if "run" in inputs else {**inputs, **self._reads(aligner_encoder(spec))},
-            digests,
-            locations,
+            inputs if part == "slice" else {**inputs, **self._reads(aligner_encoder(spec))},
+            *self.identity.of(aligner.sources(lang, pivot)),
             options=spec.params.model_dump_json(by_alias=True),
         )
 
@@ -241,73 +229,135 @@ class SharedStages:
                 `SEEN_DICTIONARY` or `SEEN_SWAPPED`.
             places: Their paths, by the same names.
         """
-        grid = self.grid
-
-        def make() -> Stage:
-            run = self.heldout_pairs(lang, unseen_in or max(grid.sentences))
-            inputs = {"run": run.key}
+        name, sizes = ("seen", lang, unseen_in), sorted(self.grid.sentences)
+        if name not in self.memo:
+            inputs = {"run": self.heldout_pairs(lang, unseen_in or sizes[-1]).key}
             if unseen_in is None:
-                inputs |= {
-                    f"pairs/{n}": self.training_pairs(lang, n).key for n in sorted(grid.sentences)
-                }
-            return Stage(
-                "seen",
-                "types",
-                SEEN_VERSION,
-                {"lang": lang, "pivot": grid.pivot},
-                inputs,
-                dictionaries,
-                places,
-            )
+                inputs |= {f"pairs/{n}": self.training_pairs(lang, n).key for n in sizes}
+            params: dict[str, Any] = {"lang": lang, "pivot": self.grid.pivot}
+            made = Stage("seen", "types", SEEN_VERSION, params, inputs, dictionaries, places)
+            self.memo[name] = self.add(made)
+        return self.memo[name]
 
-        return self._once(("seen", lang, unseen_in), make)
-
+    @_once
     def text(self, lang: str, sentences: int) -> Stage:
         """Add the monolingual text of a language: its training side, or its side of another corpus.
         The pivot's is joined over all languages.
         """
-        grid, spec = self.grid, self.grid.text.corpus
-
-        def make() -> Stage:
-            others = grid.languages if lang == grid.pivot else (lang,)
-            stages = {
-                other: (
-                    self.whole_bitext(other, spec)
-                    if spec
-                    else self.training_bitext(other, sentences)
-                )
-                for other in others
-            }
-            inputs = {f"bitext/{other}": stage.key for other, stage in stages.items()}
-            return Stage(
-                "text", grid.text.source, TEXT_VERSION, {"lang": lang, "pivot": grid.pivot}, inputs
-            )
-
-        return self._once(("text", lang, None if spec else sentences), make)
+        grid, inputs = self.grid, {}
+        for other in grid.languages if lang == grid.pivot else (lang,):
+            own = self.training_bitext(other, sentences) if grid.text.corpus is None else None
+            inputs[f"bitext/{other}"] = (own or self._whole_bitext(other)).key
+        params: dict[str, Any] = {"lang": lang, "pivot": grid.pivot}
+        return Stage("text", grid.text.source, TEXT_VERSION, params, inputs)
 
     def encoder(self, spec: EncoderSpec) -> Stage:
         """Add an encoder: built from text as a stage, or loaded from its own folder."""
-
-        def make() -> Stage:
+        name = ("encoder", spec.label)
+        if name not in self.memo:
             kind = catalog("encoders")[spec.kind](spec.params)
             digests, locations = self.identity.of(kind.sources())
-            every = (*self.grid.languages, self.grid.pivot) if kind.needs_text else ()
-            inputs = {
-                f"text/{lang}": self.text(lang, max(self.grid.sentences)).key for lang in every
-            }
-            return Stage(
+            made = kind.needs_text
+            every, largest = (*self.grid.languages, self.grid.pivot), max(self.grid.sentences)
+            stage = Stage(
                 "encoder",
                 spec.kind,
                 kind.VERSION,
                 params_in_key(spec.params, digests),
-                inputs,
+                {f"text/{lang}": self.text(lang, largest).key for lang in every if made},
                 digests,
                 locations,
-                inline=not kind.needs_text,
+                inline=not made,
                 options=spec.params.model_dump_json(by_alias=True),
-                precision=precision_of(self.grid, kind.family) if kind.needs_text else "fp32",
-                compiled=kind.needs_text and compiles(self.grid, kind.family),
-                shares=1 if kind.needs_text else 0,
+                precision=precision_of(self.grid, kind.family) if made else "fp32",
+                compiled=made and compiles(self.grid, kind.family),
+                shares=1 if made else 0,
             )
+            self.memo[name] = self.add(stage)
+        return self.memo[name]
 
-        return self._once(("encoder", spec.label), make)
+
+def prepared_pieces(
+    shared: SharedStages, encoder: Stage, inputs: Mapping[str, str], sentences: int
+) -> dict[str, str]:
+    """Add the stages of the pieces of a method's training data, made by the tokenizer of `encoder`;
+    return their keys by the names of the inputs: those called ``pairs/``, ``bitext/`` and ``text/``
+    count. None are added where there is little text.
+    """
+    grid, found = shared.grid, {}
+    for name, key in inputs.items():
+        kind, _, lang = name.partition("/")
+        corpus = kind == "text" and grid.text.corpus is not None
+        if kind in _COLUMNS and (EVERYTHING if corpus else sentences) >= LEAST_SENTENCES:
+            langs = dict(zip(_COLUMNS[kind], (lang, grid.pivot), strict=False))
+            stage = Stage(
+                "pieces",
+                "tokenizer",
+                PIECES_VERSION,
+                {"columns": langs},
+                {"encoder": encoder.key, "data": _sentences(shared.stages[key])},
+            )
+            found[name] = shared.add(stage).key
+    return found
+
+
+def prepared_rows(
+    shared: SharedStages, encoder: Stage, kind: str, task: Task, languages: Sequence[str]
+) -> dict[str, str]:
+    """Add the stages of the pieces of a task's training rows in some languages, made by the
+    tokenizer of `encoder`; return their keys as ``rows/de``. None are added where there are few
+    rows, or the task cannot write them.
+    """
+    pivot, found = shared.grid.pivot, {}
+    for lang in languages:
+        rows = task.prepares(lang, pivot)
+        if rows is None:
+            continue
+        outside, named = shared.identity.of_languages({lang: rows.sources})
+        stage = Stage(
+            "pieces",
+            kind,
+            PIECES_VERSION + task.VERSION - 1,
+            {"task": dict(rows.options), "lang": lang, "pivot": pivot, **named},
+            {"encoder": encoder.key},
+            *outside,
+            options=task.params.model_dump_json(by_alias=True),
+        )
+        if row_count(stage) >= LEAST_SENTENCES:
+            found[f"rows/{lang}"] = shared.add(stage).key
+    return found
+
+
+def row_count(stage: Stage) -> float:
+    """Return about how many training rows of a task the stage of their pieces holds, by the size of
+    their file; infinity where that is not known.
+    """
+    task: Any = stage.params["task"]
+    made = task["phrasebook"]["train"] if task.get("data") == "phrasebook" else math.inf
+    files = [Path(place) for place in stage.locations.values() if Path(place).is_absolute()]
+    try:
+        held = sum(path.stat().st_size for path in files) / _ROW_BYTES if files else math.inf
+    except OSError:  # a missing file is reported when its digest is asked for
+        held = 0.0
+    return float(min(made, held, task.get("max_train") or math.inf))
+
+
+def _sentences(stage: Stage) -> str:
+    """The key of the stage whose sentences are read: word pairs of a whole training set have those
+    of the bitext, in the same order, so that both have one stage of pieces, which need not wait for
+    the word aligner.
+    """
+    whole = stage.kind == "pairs" and stage.params["part"] == "training"
+    return stage.inputs["training"] if whole else stage.key
+
+
+def precision_of(grid: Grid, family: str) -> Precision:
+    """Return the precision of what is computed with encoders of a family. Static vectors are read,
+    not computed, so that no option changes what is made of them.
+    """
+    return grid.run.precision if family == "transformer" else "fp32"
+
+
+def compiles(grid: Grid, family: str) -> bool:
+    """Return whether encoders of a family run compiled, which is for transformers alone."""
+    return grid.run.compile and family == "transformer"

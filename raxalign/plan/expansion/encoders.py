@@ -40,14 +40,19 @@ def pieces_encoder(grid: Grid) -> EncoderSpec | None:
     """
     if grid.pieces is None:
         return None
-    encoders, name = catalog("encoders"), grid.pieces.encoder
-    if name in encoders:
+    name = grid.pieces.encoder
+    if name in catalog("encoders"):
         raise RaxalignError(
             f"{grid.path}: corpus: pieces: encoder: {name!r} is a kind of encoder; name a folder or"
             " a hub name"
         )
-    params = encoders["transformer"].Params(name=name)
-    return EncoderSpec("transformer", params, encoders["transformer"](params).label())
+    return _spec("transformer", {"name": name})
+
+
+def _spec(kind: str, options: Mapping[str, Any]) -> EncoderSpec:
+    encoders = catalog("encoders")
+    params = encoders[kind].Params(**options)
+    return EncoderSpec(encoders.kind(kind), params, encoders[kind](params).label())
 
 
 def aligner_encoder(pairs: PairsSpec) -> EncoderSpec | None:
@@ -61,15 +66,13 @@ def aligner_encoder(pairs: PairsSpec) -> EncoderSpec | None:
         return None
     encoders = catalog("encoders")
     is_kind = name in encoders and name != "transformer"
-    kind, options = (name, {}) if is_kind else ("transformer", {"name": name})
     try:
-        params = encoders[kind].Params(**options)
+        return _spec(name, {}) if is_kind else _spec("transformer", {"name": name})
     except ValidationError as error:
         raise RaxalignError(
             f"pairs: encoder: {name!r} is a kind of encoder that requires options, which a word"
             " aligner cannot give; name a folder or a hub name"
         ) from error
-    return EncoderSpec(encoders.kind(kind), params, encoders[kind](params).label())
 
 
 def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[Fault]:

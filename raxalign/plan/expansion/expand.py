@@ -5,11 +5,6 @@ Points are the product encoder x languages x sentences x seeds x method params. 
 result is dropped before hashing, so that equal points are merged: `sentences` where a method
 reads no training text, `seed` where neither method nor task depends on chance, and params that
 other params make idle.
-
-What became of a grid's points: how many were excluded or refused, and how many were merged.
-
-Whether a search can end trials early: whether a training makes dev selections that measure what
-the search judges by.
 """
 
 from __future__ import annotations
@@ -20,22 +15,21 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
+from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
 from raxalign.config.axes import Axis
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Needs
-from raxalign.plan.expansion.alignment import Alignment
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import depth_of, encoder_faults, head_of
 from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.tasks import TaskStages
+from raxalign.plan.expansion.tasks import Alignment, TaskStages
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
-from raxalign.plan.point import Point
 from raxalign.plan.stage import Stage
 from raxalign.plan.study import Asked, Study, Suggestion, study_of
 from raxalign.plan.touch import Meeting
-from raxalign.plan.trial import Searched, Trial, Untouched
+from raxalign.plan.trial import Point, Searched, Trial, Untouched
 from raxalign.plugin_files import returned
 from raxalign.printing import are, counted
 from raxalign.store.key import digest
@@ -48,55 +42,39 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Tally:
-    """Counts points by the name of their method: all of them (`points`), those that `exclude` names
-    (`excluded`), those with an encoder of a family that the method does not take (`refused`, by
-    method and family), and those with one that lacks the masked-LM head that the method requires
-    (`headless`, by method and encoder).
+class _Counts:
+    """Counts points by the name of their method: all of them, those that `exclude` names, and those
+    that are dropped, each for a reason.
     """
 
     points: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
-    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
-    headless: Counter[tuple[str, str]] = field(default_factory=Counter)
+    dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def nothing_left(self, grid: Grid) -> Fault:
         """Return the fault of a grid whose points are all left out."""
         excluded, points = self.excluded.total(), self.points.total()
         key = "exclude" if excluded else "methods"
-        counts = (
-            f"{excluded} of {counted(points, 'point')} {are(excluded)} excluded",
-            f"{points - excluded} have an encoder that does not suit their method",
-        )
+        told = f"{excluded} of {counted(points, 'point')} {are(excluded)} excluded"
+        if points > excluded:
+            told += f" and {points - excluded} have an encoder that does not suit their method"
         remedy = "exclude less" if excluded else "`raxalign doctor --encoder` names those that do"
-        told = " and ".join(counts if points > excluded else counts[:1])
         return Fault(grid.lines.get(key), key, f"no trial is left: {told}", remedy)
 
     def told(self, grid: Grid, trials: Collection[Trial]) -> Iterator[str]:
-        """Yield one line per method for each of: points excluded, points merged, points refused."""
-        counts = Counter(trial.method for trial in trials)
+        """Yield one line per method for each of: points excluded, points merged, points dropped."""
         searched = {spec.name for spec in grid.methods if spec.searched is not None}
         for name, points in self.points.items():
-            refused, headless = (
-                {what: count for (method, what), count in dropped.items() if method == name}
-                for dropped in (self.refused, self.headless)
-            )
-            dropped = sum(refused.values()) + sum(headless.values())
-            left = points - self.excluded[name] - dropped
+            own = [trial for trial in trials if trial.method == name]
+            dropped = {why: count for (of, why), count in self.dropped.items() if of == name}
+            left = points - self.excluded[name] - sum(dropped.values())
             if self.excluded[name]:
                 yield f"{name}: {self.excluded[name]} of {counted(points, 'point')} excluded"
-            if counts[name] and counts[name] < left and name not in searched:
-                why = _why_merged(grid, [trial for trial in trials if trial.method == name])
-                yield f"{name}: {counted(left, 'point')} are {counted(counts[name], 'trial')}{why}"
-            yield from (
-                f"{name} does not take {family} encoders: {counted(count, 'point')} dropped"
-                for family, count in refused.items()
-            )
-            yield from (
-                f"{name} requires a masked-LM head, which {encoder} does not have:"
-                f" {counted(count, 'point')} dropped"
-                for encoder, count in headless.items()
-            )
+            if own and len(own) < left and name not in searched:
+                why = _why_merged(grid, own)
+                yield f"{name}: {counted(left, 'point')} are {counted(len(own), 'trial')} ({why})"
+            for why, count in dropped.items():
+                yield f"{name} {why}: {counted(count, 'point')} dropped"
 
 
 def _why_merged(grid: Grid, trials: Collection[Trial]) -> str:
@@ -107,24 +85,13 @@ def _why_merged(grid: Grid, trials: Collection[Trial]) -> str:
         if len(values) > 1 and any(getattr(trial, name) is None for trial in trials)
     ]
     return (
-        f" ({' and '.join(reasons)} cannot change the result)"
-        if reasons
-        else " (some params are idle)"
+        f"{' and '.join(reasons)} cannot change the result" if reasons else "some params are idle"
     )
-
-
-_MEANS = ("avg", "avg_zero_shot")
 
 
 def with_pruning(study: Study, grid: Grid, corner: Trial, stages: Mapping[str, Stage]) -> Study:
     """Return a study that knows why its pruner cannot act; where it can, its name depends on the
-    pruner.
-
-    Args:
-        study: The study.
-        grid: The grid.
-        corner: The trial that it stands for.
-        stages: The stages of the plan, by key.
+    pruner. `corner` is the trial that the study stands for.
     """
     if not study.pruner.prunes:
         return study
@@ -136,24 +103,21 @@ def with_pruning(study: Study, grid: Grid, corner: Trial, stages: Mapping[str, S
 
 def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: Objective) -> str:
     """Return in a clause why a trial cannot be pruned; nothing where it can."""
-    spec = next(spec for spec in grid.tasks if spec.name == objective.task)
-    evaluation = trial.evaluations.get(objective.task)
-    if evaluation is None:
-        return f"{objective.task} reads nothing that {trial.method} changes"
-    if catalog("tasks")[spec.kind].measured(objective.metric) is None:
-        return f"{objective.metric} is computed after the evaluation"
-    stage = stages[evaluation]
+    task, metric = objective.task, objective.metric
+    spec = next(spec for spec in grid.tasks if spec.name == task)
+    if task not in trial.evaluations:
+        return f"{task} reads nothing that {trial.method} changes"
+    if catalog("tasks")[spec.kind].measured(metric) is None:
+        return f"{metric} is computed after the evaluation"
+    stage = stages[trial.evaluations[task]]
     if "trained" not in stage.inputs:
-        return (
-            f"{objective.task} has no training, so {objective.metric} is measured once, at the end"
-        )
+        return f"{task} has no training, so {metric} is measured once, at the end"
     if "aligned" not in stages[stage.inputs["trained"]].inputs:
-        return f"all trials share one training of {objective.task}"
-    if not stage.plugin().watches(objective.metric):
-        return f"the training of {objective.task} makes no dev selections by {objective.metric}"
-    languages = stage.params["languages"]
-    if objective.lang not in (*_MEANS, *languages):  # type: ignore[misc]
-        return f"{objective.lang} is not one of the languages that {objective.task} scores"
+        return f"all trials share one training of {task}"
+    if not stage.plugin().watches(metric):
+        return f"the training of {task} makes no dev selections by {metric}"
+    if objective.lang not in (*MEANS, *stage.params["languages"]):  # type: ignore[misc]
+        return f"{objective.lang} is not one of the languages that {task} scores"
     return ""
 
 
@@ -203,7 +167,7 @@ def expand(
     if not allow_missing:
         identity.refuse_missing()
     if not expansion.trials and not expansion.studies:
-        raise GridError(grid.path, [expansion.tally.nothing_left(grid)])
+        raise GridError(grid.path, [expansion.counts.nothing_left(grid)])
     return expansion.plan()
 
 
@@ -220,7 +184,7 @@ class _Expansion:
     depths: Mapping[str, int | None]
     heads: Mapping[str, bool]
     trials: dict[str, Trial] = field(default_factory=dict)
-    tally: Tally = field(default_factory=Tally)
+    counts: _Counts = field(default_factory=_Counts)
     studies: dict[str, Study] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
 
@@ -315,17 +279,18 @@ class _Expansion:
         """Count a point, and say whether it is a trial: neither excluded nor with an encoder that
         does not suit its method.
         """
-        tally, name = self.tally, point.method
-        tally.points[name] += 1
+        name, counts = point.method, self.counts
+        counts.points[name] += 1
+        why = ""
         if any(map(point.meets, self.grid.exclude)):
-            tally.excluded[name] += 1
-        elif family not in method.accepts:
-            tally.refused[name, family] += 1
+            counts.excluded[name] += 1
+            return False
+        if family not in method.accepts:
+            why = f"does not take {family} encoders"
         elif not self.heads[point.encoder] and method.needs().head:
-            tally.headless[name, point.encoder] += 1
-        else:
-            return True
-        return False
+            why = f"requires a masked-LM head, which {point.encoder} does not have"
+        counts.dropped.update([(name, why)] if why else [])
+        return not why
 
     def _trial(
         self, point: Point, alignment: Alignment, untouched: Mapping[str, Untouched]
@@ -373,11 +338,11 @@ class _Expansion:
         return Plan(
             name=grid.name,
             pivot=grid.pivot,
-            points=self.tally.points.total(),
+            points=self.counts.points.total(),
             trials=tuple(self.trials.values()),
             stages=self._reachable(),
             axes={spec.name: _axes(spec) for spec in grid.methods},
-            merged=(*self.tally.told(grid, self.trials.values()), *self._without_head()),
+            merged=(*self.counts.told(grid, self.trials.values()), *self._without_head()),
             unresolved=tuple(identity.unresolved),
             warnings=tuple(self.tasks.warnings),
             missing=tuple(map(str, identity.missing)),

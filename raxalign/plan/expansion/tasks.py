@@ -1,5 +1,5 @@
-"""The stages of a trial's tasks: a task's own training, shared where methods leave weights alone,
-and its evaluation.
+"""The stages of a trial: the aligned encoder; the trainings of its tasks, shared where methods
+leave weights alone; and its evaluations.
 """
 
 from __future__ import annotations
@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.errors import Fault, GridError, RaxalignError
-from raxalign.plan.expansion.data import SEEN_DICTIONARY, SEEN_SWAPPED
-from raxalign.plan.expansion.prepared import prepared_rows
+from raxalign.plan.expansion.data import (
+    SEEN_DICTIONARY,
+    SEEN_SWAPPED,
+    compiles,
+    precision_of,
+    prepared_pieces,
+    prepared_rows,
+)
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import Stage
 from raxalign.plugin_files import returned
@@ -20,7 +26,6 @@ from raxalign.tasks.base import TaskNeeds
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid, TaskSpec
     from raxalign.methods.base import Method
-    from raxalign.plan.expansion.alignment import Alignment
     from raxalign.plan.expansion.data import SharedStages
     from raxalign.tasks.base import Task
 
@@ -85,19 +90,12 @@ class TaskStages:
         return any(task.has_chance() for _, task in self._tasks)
 
     def evaluations(
-        self,
-        alignment: Alignment,
-        aligned: Stage,
-        named: Container[str] | None = None,
+        self, alignment: Alignment, aligned: Stage, named: Container[str] | None = None
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Return task name -> key of its evaluation, for the tasks that take the family of the
-        encoder, and that it has a masked-LM head for; and task name -> why readouts that the task's
-        training outdates are kept, for those of these tasks where they are.
-
-        Args:
-            alignment: What was aligned.
-            aligned: The stage of the aligned encoder.
-            named: The names of the tasks that are asked for; None for all.
+        """Return task name -> key of its evaluation, for the `named` tasks (None: all) that take
+        the family of the encoder, and that it has a masked-LM head for; and task name -> why
+        readouts that the task's training outdates are kept, for those of these tasks where they
+        are.
         """
         keys: dict[str, str] = {}
         outdated: dict[str, str] = {}
@@ -132,21 +130,23 @@ class TaskStages:
             if fitted is aligned and (refit := task.refit()) is not None:
                 # where nothing is fitted again there is one result, whatever was asked for
                 task = refit.keeping()
-        outside, named = self._sources(task, covered)
-        params: dict[str, Any] = {
-            "task": task.canonical(),
-            "languages": list(covered),
-            "pivot": self.grid.pivot,
-            **named,
-        }
-        if task.has_chance():
-            params["seed"] = alignment.seed
-        options = task.params.model_dump_json(by_alias=True)
-        made = Stage(
-            "evaluation", spec.kind, task.VERSION, params, inputs, *outside, options=options
-        )
-        made = replace(made, precision=aligned.precision, compiled=aligned.compiled)
+        params: dict[str, Any] = {"task": task.canonical()}
+        params |= {"seed": alignment.seed} if task.has_chance() else {}
+        made = self._stage("evaluation", spec.kind, task, covered, aligned)
+        made = replace(made, params={**made.params, **params}, inputs=inputs)
         return self.shared.add(made), why
+
+    def _stage(
+        self, kind: str, maker: str, task: Task, languages: tuple[str, ...], aligned: Stage
+    ) -> Stage:
+        """Return a stage of a task in some languages, with the outside data that it reads."""
+        pivot = self.grid.pivot
+        sources = {lang: task.sources(lang, pivot) for lang in languages}
+        outside, named = self.shared.identity.of_languages(sources)
+        params: dict[str, Any] = {"languages": list(languages), "pivot": pivot, **named}
+        options = task.params.model_dump_json(by_alias=True)
+        made = Stage(kind, maker, task.VERSION, params, {}, *outside, options=options)
+        return replace(made, precision=aligned.precision, compiled=aligned.compiled)
 
     def _read(self, needs: TaskNeeds, languages: tuple[str, ...]) -> dict[str, str]:
         """Return the shared stages that an evaluation reads, by the names of its inputs."""
@@ -180,29 +180,19 @@ class TaskStages:
             and read == (pivot,)
             and (not effect.inside or bool(effect.inside_layers))
         )
-        outside, named = self._sources(task, read)
-        params: dict[str, Any] = {
-            "task": dict(task.training() or {}),
-            "languages": list(read),
-            "pivot": pivot,
-            "seed": alignment.seed,
-            **named,
-        }
+        params: dict[str, Any] = {"task": dict(task.training() or {}), "seed": alignment.seed}
         if effect.pivot:
             params["toward"] = list(alignment.languages)
         if effect.inside and untouched:
             params["frozen"] = effect.inside_layers
-        inputs = {"encoder": alignment.start.key} if untouched else {"aligned": aligned.key}
-        options = task.params.model_dump_json(by_alias=True)
-        made = Stage("tuned", spec.kind, task.VERSION, params, inputs, *outside, options=options)
-        prepared = self._prepared(spec, task, alignment, read)
+        made = self._stage("tuned", spec.kind, task, read, aligned)
         return self.shared.add(
             replace(
                 made,
-                precision=aligned.precision,
-                compiled=aligned.compiled,
+                params={**made.params, **params},
+                inputs={"encoder": alignment.start.key} if untouched else {"aligned": aligned.key},
                 shares=self.grid.run.workers,  # a task always trains with dropout
-                prepared=prepared,
+                prepared=self._prepared(spec, task, alignment, read),
             )
         )
 
@@ -214,9 +204,8 @@ class TaskStages:
             return {}
         known = (spec.name, alignment.start.key, languages)
         if known not in self._rows:  # every point of the grid is looked at: once is enough
-            self._rows[known] = prepared_rows(
-                self.shared, alignment.start, spec.kind, task, languages
-            )
+            rows = prepared_rows(self.shared, alignment.start, spec.kind, task, languages)
+            self._rows[known] = rows
         return self._rows[known]
 
     def _fitted(
@@ -254,13 +243,6 @@ class TaskStages:
         )
         return self.shared.add(fitted), ""
 
-    def _sources(
-        self, task: Task, languages: tuple[str, ...]
-    ) -> tuple[tuple[dict[str, str], dict[str, str]], dict[str, Any]]:
-        """Return ((digests, locations), params) of the task's outside data."""
-        sources = {lang: task.sources(lang, self.grid.pivot) for lang in languages}
-        return self.shared.identity.of_languages(sources)
-
     def _seen(self, lang: str, unseen_in: int | None) -> Stage:
         """Add the seen word types, with every dictionary that a method of the grid trains on."""
         if lang not in self._dictionaries:  # every point of the grid is looked at: once is enough
@@ -285,3 +267,87 @@ class TaskStages:
 def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of the languages that a task is for."""
     return tuple(lang for lang in languages if spec.languages is None or lang in spec.languages)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Everything that the stages of a trial depend on.
+
+    Attributes:
+        kind: The kind of the method.
+        method: The method with its params.
+        params: Its canonical params (`Method.canonical`).
+        start: The stage of the encoder that is aligned.
+        family: The family of that encoder.
+        languages: The languages of the trial, without the pivot.
+        sentences: The number of training sentence pairs per language.
+        seed: The seed of the method and of the tasks' trainings.
+        head: Whether the encoder has a masked-LM head.
+    """
+
+    kind: str
+    method: Method
+    params: Mapping[str, Any]
+    start: Stage
+    family: str
+    languages: tuple[str, ...]
+    sentences: int
+    seed: int
+    head: bool = True
+
+    def stage(self, shared: SharedStages) -> Stage:
+        """Add the stage of the aligned encoder: everything that `align` reads, and nothing else."""
+        grid, inputs = shared.grid, self._inputs(shared)
+        digests: dict[str, str] = {}
+        locations: dict[str, str] = {}
+        for lang in self.languages:
+            found, places = shared.identity.of(self.method.sources(lang, grid.pivot))
+            digests |= {f"{name}/{lang}": value for name, value in found.items()}
+            locations |= {f"{name}/{lang}": value for name, value in places.items()}
+        prepared: dict[str, str] = {}
+        if self.method.needs().pieces:
+            prepared = prepared_pieces(shared, self.start, inputs, self.sentences)
+        params: dict[str, Any] = {
+            "method": dict(self.params),
+            "languages": list(self.languages),
+            "pivot": grid.pivot,
+        }
+        params |= {"seed": self.seed} if self.method.has_chance() else {}
+        return shared.add(
+            Stage(
+                "aligned",
+                self.kind,
+                self.method.VERSION,
+                params,
+                inputs,
+                digests,
+                locations,
+                options=self.method.params.model_dump_json(by_alias=True),
+                prepared=prepared,
+                precision=precision_of(grid, self.family),
+                compiled=compiles(grid, self.family),
+                shares=grid.run.workers if self.method.has_dropout() else 0,
+            )
+        )
+
+    def _inputs(self, shared: SharedStages) -> dict[str, str]:
+        """Add the stages that `align` reads; return their keys by the names of the inputs."""
+        needs, inputs = self.method.needs(), {"encoder": self.start.key}
+        for lang in self.languages:
+            if needs.links:
+                inputs[f"pairs/{lang}"] = shared.training_pairs(lang, self.sentences).key
+            if needs.bitext:
+                inputs[f"bitext/{lang}"] = shared.training_bitext(lang, self.sentences).key
+            if needs.dev:
+                inputs[f"dev/{lang}"] = shared.dev(lang, self.sentences, links=needs.links).key
+        if needs.text:
+            inputs |= {
+                f"text/{lang}": shared.text(lang, self.sentences).key
+                for lang in (*self.languages, shared.grid.pivot)
+            }
+        return inputs
+
+    def reads_training(self, shared: SharedStages) -> bool:
+        """Check whether the number of training sentences can change the result."""
+        needs = self.method.needs()
+        return needs.links or needs.bitext or (needs.text and shared.grid.text.corpus is None)

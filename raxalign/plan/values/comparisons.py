@@ -37,23 +37,12 @@ _NEUTRAL = undeclared("")
 class Compared:
     """A value of a table, compared with a baseline where there is one.
 
-    Attributes:
-        cell: The cell of the value.
-        name: The name of the value in the cell.
-        value: The value.
-        interval: Its interval over runs and examples.
-        baseline: The cell that it is compared with.
-        comparison: The test of the difference.
-        p_adjusted: The p-value after Holm's correction over all comparisons of the value's table
-            (task, metric and split).
-        verdict: What follows from the p-values at the level of significance: `not after correction`
-            where that of the comparison by itself is below it, and the adjusted one is not.
-        untested: Why there is no interval or no test; empty where there is one.
-        at_chance: Whether the interval of a classifier holds `guessing`.
-        guessing: What guessing gets.
-        outdated: Why the value is under readouts that the task's training has outdated; empty where
-            it is not.
-        measured: What is declared of the metric.
+    `p_adjusted` is the p-value after Holm's correction over all comparisons of the value's table
+    (task, metric and split), and `verdict` what follows from it: `not after correction` where that
+    of the comparison by itself is below the level of significance, and the adjusted one is not.
+    `untested` says why there is no interval or no test. `at_chance` is whether the interval of a
+    classifier holds `guessing`, what guessing gets. `outdated` says why the value is under readouts
+    that the task's training has outdated. `measured` is what is declared of the metric.
     """
 
     cell: Cell
@@ -83,11 +72,9 @@ class Compared:
         if self.comparison is not None:
             return self.comparison.difference
         against = self.baseline_value
-        return (
-            None
-            if against is None or self.untested == OTHER_LANGUAGES
-            else self.value.mean - against.mean
-        )
+        if against is None or self.untested == OTHER_LANGUAGES:
+            return None
+        return self.value.mean - against.mean
 
     @property
     def is_significant(self) -> bool:
@@ -115,7 +102,9 @@ class Compared:
 def baseline_cells(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
     """Return the cells of the encoders as they were: those whose method changes nothing."""
     kinds = {trial.method: trial.kind for trial in plan.trials}
-    return [cell for cell in cells if _is_baseline(kinds.get(cell.method, cell.method))]
+    known = catalog("methods")
+    named = [(cell, kinds.get(cell.method, cell.method)) for cell in cells]
+    return [cell for cell, kind in named if kind in known and known[kind].is_baseline]
 
 
 def comparisons(
@@ -156,22 +145,13 @@ def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
     """Return the values of single languages that are less than half of those of the baseline. No
     predictions are read: nothing is tested.
     """
-    baselines = _chosen(cells, plan, None)
     tables = set(tables_of((name for cell in cells for name in cell.values), plan.measured))
+    by_cell = {id(cell): cell for cell in cells}
     found = (
-        Compared(
-            cell,
-            name,
-            value,
-            baseline=baselines[id(cell)],
-            measured=plan.measured(name[0], name[2]),
-        )
-        for cell in cells
-        if id(cell) in baselines
-        for name, value in cell.values.items()
-        if name in baselines[id(cell)].values
-        and (name[0], name[2], name[3]) in tables
-        and name[1] not in MEANS
+        Compared(by_cell[at], name, value, baseline=base, measured=plan.measured(name[0], name[2]))
+        for at, base in _chosen(cells, plan, None).items()
+        for name, value in by_cell[at].values.items()
+        if name in base.values and (name[0], name[2], name[3]) in tables and name[1] not in MEANS
     )
     return [entry for entry in found if entry.falls_far]
 
@@ -213,10 +193,8 @@ class _Task:
     def _names(self, cell: Cell) -> list[Name]:
         """The names of a cell's values in these tables, languages as the grid has them."""
         names = [name for name in cell.values if (name[0], name[2], name[3]) in self.tables]
-        order = {
-            lang: place for place, lang in enumerate(ordered({n[1] for n in names}, self.plan))
-        }
-        return sorted(names, key=lambda name: order[name[1]])
+        order = ordered({name[1] for name in names}, self.plan)
+        return sorted(names, key=lambda name: order.index(name[1]))
 
     def _one(
         self,
@@ -228,7 +206,8 @@ class _Task:
     ) -> Compared:
         """Compare one value of a cell, from its runs and those of the baselines (`kept`)."""
         base = base if base is not None and name in base.values else None
-        own = runs.get(name)
+        trials = (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key)
+        outdated = (trial.outdated_in(*name[:2], self.plan.pivot) for trial in trials)
         found = Compared(
             cell,
             name,
@@ -236,9 +215,10 @@ class _Task:
             baseline=base,
             verdict="cannot tell" if base is not None else None,
             untested=NO_PREDICTIONS,
-            outdated=self._outdated(cell, name),
+            outdated=next(outdated, ""),
             measured=self.plan.measured(name[0], name[2]),
         )
+        own = runs.get(name)
         if own is None:
             return found
         found = self._with_interval(found, own)
@@ -248,11 +228,6 @@ class _Task:
         if other is None:
             return replace(found, untested=NO_PREDICTIONS)
         return self._tested(found, base, own, other)
-
-    def _outdated(self, cell: Cell, name: Name) -> str:
-        """Why outdated readouts are kept under a value."""
-        trials = (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key)
-        return next((trial.outdated_in(*name[:2], self.plan.pivot) for trial in trials), "")
 
     def _with_interval(self, found: Compared, own: Runs) -> Compared:
         """Add the interval of a value, and whether it holds what guessing gets."""
@@ -283,42 +258,27 @@ class _Task:
 
 def _adjusted(found: Sequence[Compared]) -> list[Compared]:
     """Add Holm's correction over the comparisons of each table, and the verdicts that follow."""
-    from raxalign.analysis.significance import holm
+    from raxalign.analysis.significance import LEVEL, holm
 
     families: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for index, entry in enumerate(found):
-        if entry.comparison is not None and entry.comparison.p is not None:
+        if entry.tested:
             families[entry.name[0], *entry.name[2:]].append(index)
     judged = list(found)
     for family in families.values():
-        for index, adjusted in zip(
-            family, holm([_p(found[index]) for index in family]), strict=True
-        ):
-            comparison = found[index].comparison
-            assert comparison is not None
-            up = comparison.difference * found[index].measured.sign > 0
-            verdict = _verdict(_p(found[index]), adjusted, up=up)
+        alone = [_p(found[index]) for index in family]
+        for index, p, adjusted in zip(family, alone, holm(alone), strict=True):
+            verdict: Verdict = "not after correction" if p < LEVEL else "cannot tell"
+            if adjusted < LEVEL:
+                up = (found[index].difference or 0.0) * found[index].measured.sign > 0
+                verdict = "better" if up else "worse"
             judged[index] = replace(found[index], p_adjusted=adjusted, verdict=verdict)
     return judged
 
 
-def _verdict(p: float, adjusted: float, *, up: bool) -> Verdict:
-    """Return what follows from a p-value and the adjusted one, where the value is better (`up`) or
-    worse.
-    """
-    from raxalign.analysis.significance import LEVEL
-
-    if adjusted < LEVEL:
-        return "better" if up else "worse"
-    return "not after correction" if p < LEVEL else "cannot tell"
-
-
 def _p(entry: Compared) -> float:
-    return (
-        entry.comparison.p
-        if entry.comparison is not None and entry.comparison.p is not None
-        else 1.0
-    )
+    known = entry.comparison.p if entry.comparison is not None else None
+    return 1.0 if known is None else known
 
 
 def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, Cell]:
@@ -329,24 +289,15 @@ def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, 
     grids = {trial.method: trial.grid for trial in plan.trials if trial.grid}
     found = {}
     for cell in cells:
-        there = [
-            other
-            for other in candidates
-            if other.encoder == cell.encoder and other.sentences in (None, cell.sentences)
-        ]
-        if not there:
-            sizes = [other for other in candidates if other.encoder == cell.encoder]
-            there = sizes if len(sizes) == 1 and cell.sentences is None else []
+        same = [other for other in candidates if other.encoder == cell.encoder]
+        there = [other for other in same if other.sentences in (None, cell.sentences)]
+        if not there and len(same) == 1 and cell.sentences is None:
+            there = same
         if there:
             of = {grids.get(cell.method), None}
             own = [other for other in there if grids.get(other.method) in of]
             found[id(cell)] = (own or there)[0]
     return found
-
-
-def _is_baseline(kind: str) -> bool:
-    """Check whether a kind of method leaves the encoder as it is."""
-    return kind in catalog("methods") and bool(catalog("methods")[kind].is_baseline)
 
 
 def _named(cells: Sequence[Cell], plan: Plan, wanted: str) -> list[Cell]:

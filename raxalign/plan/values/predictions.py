@@ -1,7 +1,5 @@
-"""The runs behind a cell's values, from stored predictions; for means over languages too.
-
-How an evaluation depends on chance, by the plan and never by results: whether its seed counts,
-and which training it shares with others.
+"""The runs behind a cell's values, from stored predictions; for means over languages too. How an
+evaluation depends on chance is seen from the plan, and never from results.
 """
 
 from __future__ import annotations
@@ -24,40 +22,23 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Chance:
-    """Looks at the stages of a plan. The encoder that a grid starts from does not count as chance:
-    all runs share it.
-    """
-
-    plan: Plan
-    _known: dict[str, bool] = field(default_factory=dict)
-
-    def has_chance(self, key: str) -> bool:
-        """Check whether another seed would give another result of a stage."""
-        if key not in self._known:
-            stage = self.plan.stages[key]
-            depends = stage.kind != "encoder" and (
-                "seed" in stage.params or any(map(self.has_chance, stage.inputs.values()))
-            )
-            self._known[key] = depends
-        return self._known[key]
-
-    def training(self, evaluation: str) -> str | None:
-        """Return the key of the training behind an evaluation; None where its task has none."""
-        return self.plan.stages[evaluation].inputs.get("trained")
-
-
-@dataclass
 class Predictions:
     """Reads the predictions of cells from a ledger (None: there are none)."""
 
     plan: Plan
     ledger: Ledger | None
-    chance: Chance = field(init=False)
+    _known: dict[str, bool] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Ask the plan what depends on chance."""
-        self.chance = Chance(self.plan)
+    def has_chance(self, key: str) -> bool:
+        """Check whether another seed would give another result of a stage. The encoder that a grid
+        starts from does not count as chance: all runs share it.
+        """
+        if key not in self._known:
+            stage = self.plan.stages[key]
+            self._known[key] = stage.kind != "encoder" and (
+                "seed" in stage.params or any(map(self.has_chance, stage.inputs.values()))
+            )
+        return self._known[key]
 
     def runs(self, cell: Cell, names: Iterable[Name]) -> dict[Name, Runs]:
         """Return the runs of those values whose predictions are stored and can be taken apart. Each
@@ -92,7 +73,7 @@ class Predictions:
         return bool(trained) and all(a == b and None not in a for a, b in trained)
 
     def _trained(self, keys: Iterable[str]) -> frozenset[str | None]:
-        return frozenset(self.chance.training(key) for key in keys)
+        return frozenset(self.plan.stages[key].inputs.get("trained") for key in keys)
 
     def _samples(self, cell: Cell, names: Iterable[Name]) -> dict[tuple[str, Name], Sample | None]:
         wanted: dict[str, set[Name]] = defaultdict(set)
@@ -133,7 +114,7 @@ class Predictions:
             if len(several) < len(keys):
                 return None
             chosen[seed] = several
-            chance = chance or any(map(self.chance.has_chance, keys))
+            chance = chance or any(map(self.has_chance, keys))
         if not chosen:
             return None
         measured = self.plan.measured(name[0], name[2])

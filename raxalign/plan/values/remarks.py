@@ -12,6 +12,7 @@ from raxalign.plan.trial import kept_readouts
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
+    from raxalign.plan.trial import Trial
 
 UNKNOWN = 0.02
 """A share of unknown pieces above this is remarked on: the encoder's vectors of such a text are
@@ -25,14 +26,9 @@ HARDLY = "hardly trained"
 """How the remark on trainings begins that ended too early."""
 
 _SHOWN = 3  # trials that a remark names
-
-
-_READ = (
-    *("unknown", "unknown_in_training", "loss_not_lowered", "loss_still_falling"),
-    *("not_as_trained", "thin_support"),
-    *("cut_batches", "left_out"),
-)
-"""The notes of a record that remarks are made of."""
+_TRAINING = ("loss_not_lowered", "loss_still_falling", "cut_batches")
+_SAID = ("not_as_trained", "thin_support")  # what speaks for itself
+_READ = ("unknown", "unknown_in_training", "left_out", *_TRAINING, *_SAID)
 
 
 def remarked(record: Mapping[str, Any], metric: str | None) -> dict[str, Any]:
@@ -54,28 +50,30 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     were left out, outdated readouts that were kept, unknown languages, and what differs between
     grids that the plan joins.
     """
-    thin: dict[str, None] = {}
-    unknown: dict[tuple[str, str, str], dict[str, None]] = {}
-    for trial in plan.trials:
-        for task, key in trial.evaluations.items():
-            notes = records.get(key, {}).get("notes", {})
-            for reader, lang, share in _unknown(task, notes):
-                unknown.setdefault((trial.encoder, lang, f"{share:.1%}"), {})[reader] = None
-            thin |= dict.fromkeys(_said(notes))
-    there = (
-        (trial, task)
+    there = [
+        (trial, task, records[key].get("notes", {}))
         for trial in plan.trials
         for task, key in trial.evaluations.items()
         if key in records
-    )
+    ]
+    unknown: dict[tuple[str, str, str], dict[str, None]] = {}
+    for trial, task, notes in there:
+        trained = notes.get("unknown_in_training", {})
+        readers = {task: notes.get("unknown", {})}
+        readers |= {f"the training of {name}": rates for name, rates in trained.items()}
+        for reader, rates in readers.items():
+            for lang, share in rates.items():
+                if share > UNKNOWN:
+                    unknown.setdefault((trial.encoder, lang, f"{share:.1%}"), {})[reader] = None
     found = [
         f"{share} of the pieces of {lang} in {', '.join(readers)} are unknown to the tokenizer of"
         f" {encoder} ([UNK])"
         for (encoder, lang, share), readers in unknown.items()
     ]
-    found += [*_trainings(plan, records), *_floors(plan, records)]
-    known = filter(None, map(remark, plan.languages))
-    return [*plan.apart, *found, *thin, *kept_readouts(there), *known]
+    found += [*_trainings(plan, there), *_floors(plan, records)]
+    found += dict.fromkeys(said for _, _, notes in there for said in _said(notes))
+    found += kept_readouts((trial, task) for trial, task, _ in there)
+    return [*plan.apart, *found, *filter(None, map(remark, plan.languages))]
 
 
 def chosen_in_report(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -98,39 +96,20 @@ def chosen_in_report(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> li
     ]
 
 
-def _unknown(task: str, notes: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """Yield (what reads it, language, share) of texts with more than a few unknown pieces."""
-    readers = {
-        task: notes.get("unknown", {}),
-        **{
-            f"the training of {name}": rates
-            for name, rates in notes.get("unknown_in_training", {}).items()
-        },
-    }
-    for reader, rates in readers.items():
-        for lang, share in rates.items():
-            if share > UNKNOWN:
-                yield reader, lang, share
-
-
-def _trainings(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _trainings(plan: Plan, there: Iterable[tuple[Trial, str, Mapping[str, Any]]]) -> Iterator[str]:
     """Yield the remarks on trainings, each with the trials that it is about."""
-    flat: dict[str, dict[str, None]] = {}
-    falling: dict[str, dict[str, None]] = {}
-    cut: dict[str, dict[str, None]] = {}
-    for trial in plan.trials:
-        for key in trial.evaluations.values():
-            notes = records.get(key, {}).get("notes", {})
-            if not notes.keys() & {"loss_not_lowered", "loss_still_falling", "cut_batches"}:
-                continue
-            shown = trial_name(trial, plan)
-            for name, (start, end) in notes.get("loss_not_lowered", {}).items():
-                flat.setdefault(name, {})[f"{shown}: {start:.4g} to {end:.4g}"] = None
-            for name, (start, end, late) in notes.get("loss_still_falling", {}).items():
-                told = f"{shown}: {start:.4g} to {end:.4g}, {late / (start - end):.0%} of it late"
-                falling.setdefault(name, {})[told] = None
-            for name in notes.get("cut_batches", ()):
-                cut.setdefault(name, {})[shown] = None
+    found: dict[str, dict[str, dict[str, None]]] = {kind: {} for kind in _TRAINING}
+    for trial, _, notes in there:
+        shown = trial_name(trial, plan) if notes.keys() & found.keys() else ""
+        for kind in _TRAINING:
+            for name in notes.get(kind, ()):
+                told = shown
+                if kind != "cut_batches":
+                    start, end, *late = notes[kind][name]
+                    told += f": {start:.4g} to {end:.4g}"
+                    told += "".join(f", {part / (start - end):.0%} of it late" for part in late)
+                found[kind].setdefault(name, {})[told] = None
+    flat, falling, cut = found.values()
     for name, runs in flat.items():
         yield f"the loss of the training {name} did not fall ({_first(runs)})"
     for name, runs in falling.items():
@@ -176,7 +155,7 @@ def _said(notes: Mapping[str, Any]) -> Iterator[str]:
     """Yield what notes say for themselves, and a sentence per held-out part of a language that is
     not evaluated as a whole.
     """
-    for kind in ("not_as_trained", "thin_support"):
+    for kind in _SAID:
         yield from (f"{name}: {said}" for name, said in notes.get(kind, {}).items())
     for lang, parts in notes.get("left_out", {}).items():
         for part, (n, of) in parts.items():

@@ -1,17 +1,25 @@
-"""Plan and ledger -> rows, one per value, as `results --format json` prints them."""
+"""Plan and ledger -> rows, one per value, as `results --format json` prints them; and what a search
+may see of a trial: its scores on development sets.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from raxalign.analysis.cells import CONFIRMED, SUGGESTED
+from raxalign.analysis.cells import CONFIRMED, MEANS, SUGGESTED
+from raxalign.analysis.metrics import FEW, spoken
 from raxalign.errors import DamagedArtifact, RaxalignError
+from raxalign.measured import Measured
 from raxalign.plan.metrics import added_scores
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
+    from raxalign.plan.study import Objective
     from raxalign.plan.trial import Trial
     from raxalign.store.ledger import Ledger
 
@@ -29,26 +37,24 @@ def read_records(plan: Plan, ledger: Ledger) -> dict[str, dict[str, Any]]:
     """Read the records of a plan's evaluations that the ledger has, by their keys, with the scores
     of added metrics.
     """
-    wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
-    return with_added(plan, ledger, ledger.read_many(sorted(wanted & ledger.keys())))
+    return _read(plan, ledger, ledger.keys())
 
 
 def batches(
     plan: Plan, ledger: Ledger, size: int = 500
 ) -> Iterator[tuple[Plan, dict[str, dict[str, Any]]]]:
     """Yield a plan part by part, each with its records as `read_records` returns them, so that the
-    records of ten thousand trials need not be in memory at once.
-
-    Args:
-        plan: The plan.
-        ledger: Where the records are; it is listed once.
-        size: The number of trials in a part.
+    records of ten thousand trials need not be in memory at once. A part has `size` trials.
     """
     there = ledger.keys()
     for start in range(0, len(plan.trials), size):
         part = plan.only(iter(plan.trials[start : start + size]))
-        wanted = {key for trial in part.trials for key in trial.evaluations.values()}
-        yield part, with_added(part, ledger, ledger.read_many(sorted(wanted & there)))
+        yield part, _read(part, ledger, there)
+
+
+def _read(plan: Plan, ledger: Ledger, there: AbstractSet[str]) -> dict[str, dict[str, Any]]:
+    wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
+    return with_added(plan, ledger, ledger.read_many(sorted(wanted & there)))
 
 
 def with_added(
@@ -138,3 +144,72 @@ def metric_name(task: str, lang: str, metric: str, split: str) -> str:
     test results.
     """
     return f"{task}/{lang}/{metric}" if split == "test" else f"{task}/{lang}/{split}_{metric}"
+
+
+class DevScores:
+    """The scores of trials on development sets. No others can be read through it."""
+
+    def __init__(self, plan: Plan, ledger: Ledger) -> None:
+        self._plan, self._ledger = plan, ledger
+
+    def of(self, trial: Trial) -> dict[str, float]:
+        """Return the scores of a trial on development sets, by ``task/lang/metric``."""
+        there = [key for key in trial.evaluations.values() if self._ledger.has(key)]
+        records = with_added(self._plan, self._ledger, self._ledger.read_many(there))
+        return {
+            f"{row['task']}/{row['lang']}/{row['metric']}": float(row["value"])
+            for row in trial_rows(trial, records)
+            if row["split"] == "dev"
+        }
+
+
+def judge(objectives: Sequence[Objective], trial: Trial, scores: DevScores) -> tuple[float, ...]:
+    """Return the values of the objectives of a trial that is done.
+
+    Raises `RaxalignError` where the trial has no development score of that name.
+    """
+    found = scores.of(trial)
+    for objective in objectives:
+        if objective.name in found:
+            continue
+        if objective.task in trial.untouched:
+            why = f"{objective.task} reads nothing that {trial.method} changes"
+        else:
+            known = [name for name in found if name.startswith(f"{objective.task}/")] or list(found)
+            why = f"there are: {', '.join(known)}" if known else "no task has any"
+        raise RaxalignError(f"search.metric: no development score {objective.name} ({why})")
+    return tuple(found[objective.name] for objective in objectives)
+
+
+@dataclass(frozen=True)
+class DevMean:
+    """A trial's mean over languages on dev: of what it is, its value, and what is declared of its
+    metric.
+    """
+
+    name: str
+    value: float
+    measured: Measured
+
+
+def dev_mean(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> DevMean | None:
+    """Return a trial's mean over languages on dev: of its first task that has one over enough
+    pairs, by the task's main metric where that has them. None where no task has any. `records` are
+    those of its evaluations, by key.
+    """
+    rows = [row for row in trial_rows(trial, records) if row["split"] == "dev"]
+    for task in trial.evaluations:
+        values: dict[str, dict[str, float]] = {}
+        for row in rows:
+            if row["task"] == task and row["lang"] not in MEANS:
+                values.setdefault(row["metric"], {})[row["lang"]] = float(row["value"])
+        shown = [name for name in values if plan.measured(task, name).role == "score"]
+        if (main := plan.main_metric(task)) in shown:
+            shown = [main, *shown]
+        for metric in shown:
+            counts = values.get(plan.count_of(task, metric), {})
+            if not counts or max(counts.values()) >= FEW:
+                found = values[metric].values()
+                mean = math.fsum(found) / len(found)
+                return DevMean(f"{task} {spoken(metric)}", mean, plan.measured(task, metric))
+    return None

@@ -31,21 +31,20 @@ _Score = tuple[float, int]
 
 def weights_of(plan: Plan) -> frozenset[str]:
     """Return the keys of the stages of a plan that hold trained weights."""
-    changes = cache(_changes_weights)
+
+    @cache
+    def changes(catalogue: str | None, maker: str, options: str) -> bool:
+        if catalogue is None:  # no plug-in makes it: it comes from outside
+            return False
+        kind = catalog(catalogue)[maker]
+        return bool(kind(kind.Params.model_validate_json(options)).effect().weights)
+
     return frozenset(
         key
         for key, stage in plan.stages.items()
         if stage.kind == "tuned"
         or (stage.kind == "aligned" and changes(stage.catalogue, stage.maker, stage.options))
     )
-
-
-def _changes_weights(catalogue: str | None, maker: str, options: str) -> bool:
-    """Whether a method changes weights; one that no plug-in makes comes from outside."""
-    if catalogue is None:
-        return False
-    kind = catalog(catalogue)[maker]
-    return bool(kind(kind.Params.model_validate_json(options)).effect().weights)
 
 
 def below(plan: Plan, chosen: AbstractSet[str]) -> dict[str, frozenset[str]]:
@@ -98,10 +97,7 @@ class Keeping:
         self, trial: Trial, records: Mapping[str, Mapping[str, Any]]
     ) -> Iterator[tuple[str, str]]:
         """Note that a trial ended; yield the weights that may go now, each with the reason.
-
-        Args:
-            trial: The trial.
-            records: Those of its evaluations that are in the ledger, by their keys.
+        `records` are those of its evaluations that are in the ledger, by their keys.
         """
         self._running.discard(trial.key)
         for entry in self._pending & records.keys() & self._of.keys():
@@ -153,8 +149,12 @@ class Keeping:
         return frozenset().union(*(self._of.get(e, ()) for e in trial.evaluations.values()))
 
     def _cell(self, key: str) -> str:
-        point = self._plan.by_key[key].point
-        return digest([point.method, point.params, point.encoder, point.languages, point.sentences])
+        return run_cell(self._plan.by_key[key])
+
+
+def run_cell(trial: Trial) -> str:
+    """Return what trials have in common that differ in their seed alone."""
+    return digest([trial.method, trial.params, trial.encoder, trial.languages, trial.sentences])
 
 
 def dev_score(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> float | None:
@@ -182,22 +182,12 @@ def dev_score(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
 
 
 def made_again(
-    plan: Plan,
-    done: AbstractSet[str],
-    stored: AbstractSet[str],
-    records: Mapping[str, Tombstone],
+    plan: Plan, done: AbstractSet[str], stored: AbstractSet[str], records: Mapping[str, Tombstone]
 ) -> str | None:
     """Return a sentence on the weights that pending evaluations need and that were not kept; None
-    where there are none.
-
-    Args:
-        plan: The plan.
-        done: The evaluations that the ledger has.
-        stored: The keys of the artifacts that the storage has.
-        records: What is left of the weights that were not kept, by key.
+    where there are none. `records` is what is left of those that were not kept, by key; see
+    `to_make` for the others.
     """
-    if not records:
-        return None
     return again([records[key] for key in to_make(plan, done, stored) if key in records])
 
 

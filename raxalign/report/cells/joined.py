@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened
+from raxalign.plan.names import start_of
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.options import start_of
 from raxalign.report.terminal.differences import Walk
 
 _T = TypeVar("_T")

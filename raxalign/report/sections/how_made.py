@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 from raxalign.config.grid import written
 from raxalign.languages import language
 from raxalign.plan.estimates.cost import duration, seconds_by_key
-from raxalign.plan.values.options import (
+from raxalign.plan.names import (
     Options,
     encoder_options,
     filled,

@@ -12,9 +12,8 @@ from raxalign.analysis.cells import Cell, cells
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
 from raxalign.plan.study import Study
-from raxalign.plan.tried import StudyRecord, Tried, beats, gain_of, read_record
+from raxalign.plan.tried import StudyRecord, Tried, beats, gain_of, read_record, saved_words
 from raxalign.plan.values.results import rows
-from raxalign.plan.values.saved import saved_words
 from raxalign.report.cells.names import symbol
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.figures import search_panels as panels

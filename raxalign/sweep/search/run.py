@@ -29,7 +29,7 @@ _STATES: Mapping[TrialState, State] = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PointOutcome:
     """How a point ended: its scores on development sets, or why there are none; and its dev curve,
     where its training was watched. One that was pruned has no scores and no reason.
     """
@@ -40,7 +40,7 @@ class Outcome:
     curve: DevCurve | None = None
 
 
-Known = Callable[[Sequence[Mapping[str, Value]]], list[Outcome | None]]
+Known = Callable[[Sequence[Mapping[str, Value]]], list[PointOutcome | None]]
 """Looks up the outcomes of points that are in the ledger already (None: not there)."""
 
 
@@ -102,7 +102,7 @@ class StudyRun:
         running = trial.state == TrialState.RUNNING
         return running and not self.owner.lives(trial.user_attrs[OWNER])
 
-    def end(self, number: int, outcome: Outcome) -> None:
+    def end(self, number: int, outcome: PointOutcome) -> None:
         """Keep how a point ended."""
         if outcome.seconds is not None:
             self.log.note(number, SECONDS, outcome.seconds)
@@ -120,7 +120,7 @@ class StudyRun:
     def refuse(self, number: int, reason: str) -> None:
         """Keep that a point cannot be run."""
         self.log.note(number, IMPOSSIBLE, True)
-        self.end(number, Outcome(None, reason=reason))
+        self.end(number, PointOutcome(None, reason=reason))
 
     @property
     def spent(self) -> bool:

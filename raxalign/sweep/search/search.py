@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from raxalign.errors import StorageError
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.study import Study
-from raxalign.plan.tried import read_record
-from raxalign.plan.values.saved import saved_words
+from raxalign.plan.tried import read_record, saved_words
 from raxalign.printing import to_stderr
 from raxalign.store.alive import beating
 from raxalign.sweep.collecting import Collector
@@ -27,7 +26,7 @@ from raxalign.tracking.client import Target
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchSummary:
     """How the searches of a grid ended: the grid with everything that they suggested, the number of
     trials that were run, the failures (trial key -> message), and messages for the user.
     """
@@ -38,7 +37,7 @@ class Searched:
     messages: list[str]
 
 
-def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -> Searched:
+def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -> SearchSummary:
     """Run studies until their budgets are spent, then confirm their best points with fresh seeds.
 
     Args:
@@ -74,7 +73,7 @@ def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -
     for study in studies if ended.pruned else ():
         if saved := saved_words(read_record(opened.storage, study)):
             to_stderr(f"search {study.about}: {saved}")
-    return Searched(opened, ended.done, ended.failed, [message] if message else [])
+    return SearchSummary(opened, ended.done, ended.failed, [message] if message else [])
 
 
 def _deadline(opened: Opened) -> float | None:

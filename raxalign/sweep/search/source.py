@@ -23,13 +23,13 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_texts
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.dev_values import DevScores, judge
+from raxalign.plan.values.results import DevScores, judge
 from raxalign.store.dev_curves import DevCurves
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.search.journal import Journal, StudyLog
 from raxalign.sweep.search.owner import Owner
-from raxalign.sweep.search.run import Outcome, StudyRun
+from raxalign.sweep.search.run import PointOutcome, StudyRun
 
 
 def known_points(
@@ -156,7 +156,7 @@ class SearchSource:
 
     def _outcomes(
         self, study: Study, points: Sequence[Mapping[str, Value]]
-    ) -> list[Outcome | None]:
+    ) -> list[PointOutcome | None]:
         """Return what the ledger has of some points of a study."""
         allowed = self._runs[study.name].allowed
         suggestions = [
@@ -169,7 +169,7 @@ class SearchSource:
         ).plan
         ledger = self.opened.storage.ledger
         there = ledger.keys()
-        found: list[Outcome | None] = [None] * len(points)
+        found: list[PointOutcome | None] = [None] * len(points)
         for entry in plan.asked:
             trial = plan.by_key[entry.trial]
             if trial.evaluations and there.issuperset(trial.evaluations.values()):
@@ -188,24 +188,24 @@ class SearchSource:
                 outcome = (
                     self._judge(self.opened.plan, run.study, trial)
                     if error is None
-                    else Outcome(None, reason=error)
+                    else PointOutcome(None, reason=error)
                 )
                 run.end(number, outcome)
                 changed.add(name)
         return changed
 
-    def _judge(self, plan: Plan, study: Study, trial: Trial) -> Outcome:
+    def _judge(self, plan: Plan, study: Study, trial: Trial) -> PointOutcome:
         ledger, storage = self.opened.storage.ledger, self.opened.storage
         curve = DevCurves(storage, study.name).read(trial.key) if study.prunes else None
         seconds = trial_seconds(plan, trial, storage)
         if curve is not None and curve.pruned and not self._is_judged(study, trial, ledger):
             seconds = aligned_seconds(plan, trial, storage) + curve.points[-1].seconds
-            return Outcome(None, seconds, curve=curve)
+            return PointOutcome(None, seconds, curve=curve)
         try:
             scores = judge(study.objectives, trial, DevScores(plan, ledger))
-            return Outcome(scores, seconds, curve=curve)
+            return PointOutcome(scores, seconds, curve=curve)
         except RaxalignError as error:
-            return Outcome(None, seconds, str(error))
+            return PointOutcome(None, seconds, str(error))
 
     def _is_judged(self, study: Study, trial: Trial, ledger: Ledger) -> bool:
         """Whether the ledger has what a study judges a trial by: one that was pruned may have been

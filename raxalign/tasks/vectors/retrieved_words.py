@@ -4,7 +4,7 @@ the metrics over them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,15 +98,6 @@ class Answers:
     identical: Bools
     unseen: Bools
 
-    def found(self, direction: SearchDirection, *, contextual: bool) -> Ints:
-        """Return the words that a metric is computed from."""
-        return (self.contextual if contextual else self.thinned or self.contextual)[direction]
-
-    def correct(self, direction: SearchDirection, *, contextual: bool) -> Bools:
-        """Return which pairs were found."""
-        _, (_, linked) = self._oriented(direction)
-        return np.equal(self.found(direction, contextual=contextual), linked)
-
     def _oriented(
         self, direction: SearchDirection
     ) -> tuple[tuple[SideWords, Ints], tuple[SideWords, Ints]]:
@@ -114,9 +105,9 @@ class Answers:
         src, tgt = self.pairs.sides()
         return (src, tgt) if direction == "to_pivot" else (tgt, src)
 
-    def first(self, direction: SearchDirection, passed: Bools) -> Bools:
-        """Return the non-contextual ones of some pairs: those of first occurrences, or the first of
-        the query's type among those that passed.
+    def _first(self, direction: SearchDirection, passed: Bools) -> Bools:
+        """The non-contextual ones of some pairs: those of first occurrences, or the first of the
+        query's type among those that passed.
         """
         if self.thinned is not None:
             return passed & (self.thinned[direction] >= 0)
@@ -127,59 +118,63 @@ class Answers:
                 first.setdefault(side.forms[words[pair]], pair)
         return marked(len(passed), list(first.values()))
 
-    def chosen(self, direction: SearchDirection, *, contextual: bool, with_seen: bool) -> Bools:
-        """Return the pairs that a metric is over."""
-        passed = ~self.identical if with_seen else ~self.identical & self.unseen
-        return passed if contextual else self.first(direction, passed)
+    def flags(self, direction: SearchDirection) -> dict[str, Bools]:
+        """Return what predictions say of each pair, from which all metrics can be computed again.
+
+        `correct` is that of the contextual search, `correct_first` that of the non-contextual one.
+        `first` marks the pairs of `noncontextual_accuracy_all`, `first_unseen` those of
+        `noncontextual_accuracy`, and `first_any` those of `first` and the pairs of one surface form
+        that would be.
+        """
+        _, (_, linked) = self._oriented(direction)
+        every = np.ones(len(self.pairs), dtype=np.bool_)
+        return {
+            "correct": np.equal(self.contextual[direction], linked),
+            "correct_first": np.equal((self.thinned or self.contextual)[direction], linked),
+            "identical": self.identical,
+            "unseen": self.unseen,
+            "first_any": self._first(direction, every),
+            "first": self._first(direction, ~self.identical),
+            "first_unseen": self._first(direction, ~self.identical & self.unseen),
+        }
 
     def metrics(self) -> tuple[dict[str, float], list[str]]:
         """Return values by metric, and the metrics for which there are no pairs."""
         values: dict[str, float] = {}
         absent: list[str] = []
-        for name, contextual, with_seen in ACCURACIES:
-            picked = [
-                self.chosen(d, contextual=contextual, with_seen=with_seen) for d in DIRECTIONS
-            ]
-            either = np.logical_or.reduce(picked)
+        flags = {direction: self.flags(direction) for direction in DIRECTIONS}
+        for name in ACCURACIES:
+            asked = {way: _asked(name, own.__getitem__) for way, own in flags.items()}
+            either = np.logical_or.reduce([chosen for chosen, _ in asked.values()])
             if not either.any():
-                unseen = "" if with_seen else "unseen "
+                unseen = "" if name.endswith("_all") else "unseen "
                 absent.append(f"{name}: no {unseen}pairs of different surface forms")
                 continue
-            parts = [
-                (self.correct(d, contextual=contextual)[pick], self.pairs.row[pick])
-                for d, pick in zip(DIRECTIONS, picked, strict=True)
-            ]
-            values[name], error = mean_accuracy(parts)
-            for direction, (right, _) in zip(DIRECTIONS, parts, strict=True):
-                values[f"{name}_{direction}"] = float(right.mean())
+            parts = {
+                way: (right[chosen], self.pairs.row[chosen])
+                for way, (chosen, right) in asked.items()
+            }
+            values[name], error = mean_accuracy(list(parts.values()))
+            values |= {f"{name}_{way}": float(right.mean()) for way, (right, _) in parts.items()}
             values[f"{name}_pairs"] = float(either.sum())
             if error is not None:
                 values[f"{name}_stderr"] = error
         return values, absent
 
     def predictions(self, direction: SearchDirection) -> dict[str, Any]:
-        """Return one row per pair, from which all metrics can be computed again.
-
-        `correct` is that of the contextual search, `correct_first` that of the non-contextual one,
-        whose columns are null for pairs that were not part of it. `first` marks the pairs of
-        `noncontextual_accuracy_all`, `first_unseen` those of `noncontextual_accuracy`, and
-        `first_any` those of `first` and the pairs of one surface form that would be. `unit` is the
-        same wherever the pivot's sentence is.
+        """Return one row per pair. Columns of a search are null for pairs that were not part of it.
+        `unit` is the same wherever the pivot's sentence is.
         """
-        pairs, n = self.pairs, len(self.pairs)
+        pairs, n, flags = self.pairs, len(self.pairs), self.flags(direction)
         types, (_, (side, _)) = pairs.types(), self._oriented(direction)
         searched: dict[str, Any] = {}
-        for name, right, contextual in (
-            ("found", "correct", True),
-            ("found_first", "correct_first", False),
-        ):
-            words = self.found(direction, contextual=contextual)
-            missing, correct = words < 0, self.correct(direction, contextual=contextual)
+        for suffix, found in (("", self.contextual), ("_first", self.thinned or self.contextual)):
+            words, missing = found[direction], found[direction] < 0
             searched |= {
-                f"{name}_id": pa.array(pairs.ids[side.row[words]], mask=missing),
-                f"{name}_position": pa.array(side.position[words], mask=missing),
-                name: [side.forms[w] if w >= 0 else None for w in words.tolist()],
-                right: pa.array(correct, mask=missing),
+                f"found{suffix}_id": pa.array(pairs.ids[side.row[words]], mask=missing),
+                f"found{suffix}_position": pa.array(side.position[words], mask=missing),
+                f"found{suffix}": [side.forms[w] if w >= 0 else None for w in words.tolist()],
+                f"correct{suffix}": pa.array(flags[f"correct{suffix}"], mask=missing),
             }
         return {
             "direction": [direction] * n,
@@ -189,13 +184,18 @@ class Answers:
             "tgt_position": pairs.tgt.position[pairs.tgt_word],
             "src": [a for a, _ in types],
             "tgt": [b for _, b in types],
+            **flags,
             **searched,
-            "identical": self.identical,
-            "unseen": self.unseen,
-            "first_any": self.first(direction, np.ones(n, dtype=np.bool_)),
-            "first": self.chosen(direction, contextual=False, with_seen=True),
-            "first_unseen": self.chosen(direction, contextual=False, with_seen=False),
         }
+
+
+def _asked(name: str, flag: Callable[[str], Bools]) -> tuple[Bools, Bools]:
+    """The pairs that an accuracy is over, and which are right, by the flags of predictions."""
+    with_seen = name.endswith("_all")
+    if name.startswith("noncontextual"):
+        return flag("first" if with_seen else "first_unseen"), flag("correct_first")
+    distinct = ~flag("identical")
+    return distinct if with_seen else distinct & flag("unseen"), flag("correct")
 
 
 def word_pairs(table: pa.Table, metric: str) -> Sample | None:
@@ -203,37 +203,26 @@ def word_pairs(table: pa.Table, metric: str) -> Sample | None:
     per direction.
     """
     name, direction = direction_of(metric)
-    with_seen, family = name.endswith("_all"), name.removesuffix("_all")
-    contextual = family == "contextual_accuracy"
-    correct = "correct" if contextual else "correct_first"
-    if family not in ("contextual_accuracy", "noncontextual_accuracy") or (
-        correct not in table.column_names
-    ):
+    correct = "correct_first" if name.startswith("noncontextual") else "correct"
+    if name not in ACCURACIES or correct not in table.column_names:
         return None
-
-    def flags(name: str) -> Bools:
-        return column(table, name).astype(bool)
-
-    if contextual:
-        chosen = ~flags("identical") if with_seen else ~flags("identical") & flags("unseen")
-    else:
-        chosen = flags("first" if with_seen else "first_unseen")
+    chosen, right = _asked(name, lambda flag: column(table, flag).astype(bool))
     directions = column(table, "direction")
     if direction:
-        chosen &= directions == direction
+        chosen = chosen & (directions == direction)
     if not chosen.any():
         return None
-    gains = flags(correct)[chosen].astype(float)
+    gains = right[chosen].astype(float)
     return summed(units_of(table)[chosen], directions[chosen], gains, np.ones(len(gains)))
 
 
 ACCURACIES = (
-    ("contextual_accuracy", True, False),
-    ("noncontextual_accuracy", False, False),
-    ("contextual_accuracy_all", True, True),
-    ("noncontextual_accuracy_all", False, True),
+    "contextual_accuracy",
+    "noncontextual_accuracy",
+    "contextual_accuracy_all",
+    "noncontextual_accuracy_all",
 )
-"""(name, whether among all words, whether over seen pairs too)."""
+"""Accuracies among all words and among first occurrences, over unseen pairs and over all."""
 
 _FAMILIES = "{contextual|noncontextual}_accuracy"
 MEASURED = (

@@ -29,12 +29,10 @@ def encoder(tmp_path_factory):
     return TransformerEncoder.from_folder(folder)
 
 
-def align(src, tgt, encoder, tmp_path, **params):
-    options = {"layer": "0", **params}
-    inputs = AlignerInputs(
-        range(len(src)), None, {}, tmp_path, 1, lang="de", pivot="en", encoder=encoder
-    )
-    return SimAlign(SimAlign.Params(encoder="tiny", **options)).align(src, tgt, inputs)
+def align(src, tgt, encoder, tmp_path, langs=("de", "en"), **params):
+    options = {"encoder": "tiny", "layer": "0", **params}
+    inputs = AlignerInputs(range(len(src)), None, {}, tmp_path, 1, True, *langs, encoder)
+    return SimAlign(SimAlign.Params(**options)).align(src, tgt, inputs)
 
 
 def shuffled(n=60, seed=0):
@@ -72,8 +70,8 @@ def test_equal_words_are_linked_whatever_their_order(method, layer, tmp_path):
 def test_batches_of_any_size_give_the_links_of_single_pairs(
     method, distortion, encoder, tmp_path, monkeypatch
 ):
-    src, tgt, _ = shuffled(24)
-    tgt = [[*words, "w0"] for words in tgt[12:]] + tgt[:12]  # pairs of different lengths
+    src, tgt, _ = shuffled(8)
+    tgt = [[*words, "w0"] for words in tgt[4:]] + tgt[:4]  # pairs of different lengths
     params = {"layer": "last", "method": method, "distortion": distortion}
     alone = one_by_one(src, tgt, encoder, tmp_path, **params)
     for size in (1, 40 * 32 * 4, 1 << 26):
@@ -119,11 +117,9 @@ def test_without_an_encoder_it_says_so(tmp_path):
 def test_given_words_may_be_read_one_by_one(tmp_path):
     folder = tiny_bert(tmp_path / "encoder", ["とうきょう", "とう", "きょう"], layers=2)
     encoder = TransformerEncoder.from_folder(folder)
-    src = tgt = [["とう", "きょう"]]
-    options = {"layer": "0", "encoder": "tiny"}
-    inputs = AlignerInputs(range(1), None, {}, tmp_path, 1, lang="ja", pivot="zh", encoder=encoder)
-    joined, _ = SimAlign(SimAlign.Params(**options)).align(src, tgt, inputs)
-    apart, _ = SimAlign(SimAlign.Params(**options, spacing="blanks")).align(src, tgt, inputs)
+    words, langs = [["とう", "きょう"]], ("ja", "zh")
+    joined, _ = align(words, words, encoder, tmp_path, langs)
+    apart, _ = align(words, words, encoder, tmp_path, langs, spacing="blanks")
     assert apart.pair(0) == {(0, 0), (1, 1)}
     assert joined.pair(0) != apart.pair(0)  # one piece is the vector of both words
 

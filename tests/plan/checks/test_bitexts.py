@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.corpora.phrasebook import Phrasebook
+from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.corpora.readers.inspection import FileRead, Translations
 from raxalign.plan.checks.bitexts import (
     doubts,
     other_lengths,
     read_bitexts,
+    shortages,
     swapped_translations,
 )
 from raxalign.plan.expansion.expand import expand
@@ -23,28 +24,25 @@ name: short
 encoder: {{kind: scratch}}
 languages: {{each: [de, fr]}}
 corpus: {{source: {source}, split: {{test: 2, dev: 1}}}}
-sentences: [2, 3]
-methods: {{rotation: {{}}}}
+sentences: {sentences}
+methods: {{rotation: {{}}, ppa: {{}}}}
 tasks: {{sentence_retrieval: {{}}}}
 """
 
 
 @pytest.fixture
 def plan(tmp_path):
-    def plan_(source, more=""):
-        (tmp_path / "grid.yaml").write_text(GRID.format(source=source) + more, encoding="utf-8")
+    def plan_(source, more="", sentences="[2, 3]"):
+        text = GRID.format(source=source, sentences=sentences) + more
+        (tmp_path / "grid.yaml").write_text(text, encoding="utf-8")
         return expand(load(tmp_path / "grid.yaml"), allow_missing=True)
 
     return plan_
 
 
 @pytest.fixture
-def found(tmp_path):
-    def found_(source):
-        (tmp_path / "grid.yaml").write_text(GRID.format(source=source), encoding="utf-8")
-        return list(read_bitexts(expand(load(tmp_path / "grid.yaml"), allow_missing=True)))
-
-    return found_
+def found(plan):
+    return lambda source: list(read_bitexts(plan(source)))
 
 
 def test_each_language_is_read_once_and_a_bad_line_is_named(found, tmp_path):
@@ -72,7 +70,7 @@ def test_files_that_are_not_there_and_corpora_without_files_are_passed_over(foun
 
 def write_phrases(folder, *, swap):
     for lang in ("de", "fr"):
-        pairs = list(Phrasebook(Phrasebook.Params(size=40)).read(lang, "en", None))
+        pairs = list(PhrasebookCorpus(PhrasebookCorpus.Params(size=40)).read(lang, "en", None))
         sides = ([pair.source for pair in pairs], [pair.target for pair in pairs])
         for code, text in zip((lang, "en"), sides[::-1] if lang in swap else sides, strict=True):
             (folder / f"{lang}-en.{code}").write_text("\n".join(text) + "\n", encoding="utf-8")
@@ -98,14 +96,11 @@ def test_held_out_lines_with_a_blank_side_are_counted(found, tmp_path):
         (tmp_path / f"{lang}-en.en").write_text("y\n" * (6 if lang == "de" else 9) + " \n\n\n")
     (tmp_path / "fr-en.en").write_text("y\n" * 9)
     german, french = found("moses, path: '{lang}-{pivot}'")
-    assert [str(remark) for remark in german.remarks] == [
-        f"{tmp_path}/de-en.de: 3 of 3 sentence pairs that are held out have a blank side and are"
-        " left out",
-    ]
-    assert [str(remark) for remark in french.remarks] == [
-        f"{tmp_path}/fr-en.fr: 1 of 3 sentence pairs that are held out have a blank side and are"
-        " left out",
-    ]
+    for entry, lang, blank in ((german, "de", 3), (french, "fr", 1)):
+        assert [str(remark) for remark in entry.remarks] == [
+            f"{tmp_path}/{lang}-en.{lang}: {blank} of 3 sentence pairs that are held out have a"
+            " blank side and are left out"
+        ]
 
 
 def test_a_shift_is_seen_by_plan_at_the_beginning_and_by_doctor_everywhere(plan, found, tmp_path):
@@ -129,11 +124,8 @@ def test_dictionaries_and_gold_texts_that_are_swapped_are_named(plan, tmp_path):
     """German by its frequent words and by the words of the grid's text, Greek by its letters."""
     write_phrases(tmp_path, swap=())
     made = plan("moses, path: '{lang}-{pivot}'")
-    text = [
-        (tmp_path / f"de-en.{code}").read_text(encoding="utf-8").splitlines()
-        for code in ("de", "en")
-    ]
-    sentences = list(zip(*text, strict=True))
+    text = ((tmp_path / f"de-en.{code}").read_text(encoding="utf-8") for code in ("de", "en"))
+    sentences = list(zip(*(side.splitlines() for side in text), strict=True))
     words = [
         (de, en)
         for pair in sentences
@@ -143,13 +135,9 @@ def test_dictionaries_and_gold_texts_that_are_swapped_are_named(plan, tmp_path):
     right = [read("de", sentences), read("de", words), read("el", greek), read("fr", [])]
     assert list(swapped_translations(made, right)) == []
     wrong = [
-        replace(
-            entry,
-            translations=replace(
-                entry.translations, pairs=[pair[::-1] for pair in entry.translations.pairs]
-            ),
-        )
+        replace(entry, translations=replace(own, pairs=[pair[::-1] for pair in own.pairs]))
         for entry in right
+        if (own := entry.translations)
     ]
     assert [str(doubt).partition(" seem")[0] for doubt in swapped_translations(made, wrong)] == [
         "de.txt: the sides of de-en",
@@ -177,3 +165,37 @@ def test_links_of_another_length_than_the_text_say_both_lengths(
             " of sentence pair k, so both need equally many",
         )
     ]
+
+
+@pytest.fixture
+def told(plan, tmp_path):
+    def shortages_of(sentences, more=""):
+        corpus = 'source: moses, path: "{lang}-{pivot}"'
+        found = plan(f"moses, path: '{{lang}}-{{pivot}}'{more}", f"text: {{{corpus}}}\n", sentences)
+        return shortages(found)
+
+    for lang, n_lines in (("de", 10), ("fr", 3)):
+        for code in (lang, "en"):
+            (tmp_path / f"{lang}-en.{code}").write_text("x\n" * n_lines, encoding="utf-8")
+    return shortages_of
+
+
+def test_what_the_largest_training_text_lacks_is_told_by_language(told, tmp_path):
+    asked = "9 training sentences were asked for, and there are"
+    assert told("[5, 9, 8]") == (
+        f"{tmp_path}/de-en.de: de-en: {asked} 10 lines, 3 of them for dev and test; ask for at most"
+        " 7, make `split` smaller, or set `shortage: use-all`",
+        f"{tmp_path}/fr-en.fr: fr-en: {asked} 3 lines, 3 of them for dev and test; make `split`"
+        " smaller, or name a corpus with more text",
+    )
+
+
+def test_enough_text_and_shortages_that_are_allowed_are_not_told(told):
+    assert [message.split(": ")[1] for message in told("[5, 7]")] == ["fr-en"]
+    assert told("[5, 9]", ", shortage: use-all") == ()
+
+
+def test_files_that_are_not_there_are_passed_over(told, tmp_path):
+    for path in tmp_path.glob("*-en.en"):
+        path.unlink()
+    assert told("900") == ()

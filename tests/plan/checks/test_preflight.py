@@ -20,23 +20,13 @@ def write(tmp_path, monkeypatch):
     monkeypatch.setenv("RAXALIGN_STORAGE", str(tmp_path / "storage"))
 
     def write_(*methods, tasks=(XNLI,), more="", languages="{each: [de, fr]}", **files):
-        good = {
-            "train.en": "A\tB\t0\n",
-            "dev.en": "C\tD\t1\n",
-            "dev.de": "E\tF\t2\n",
-            "dev.fr": "G\tH\t2\nI\tJ\t0\n",
-        }
+        good = {"train.en": "A\tB\t0\n", "dev.en": "C\tD\t1\n", "dev.de": "E\tF\t2\n"}
+        good |= {"dev.fr": "G\tH\t2\nI\tJ\t0\n"}
         for name, text in {**good, **files}.items():
             (tmp_path / name).write_text(text, encoding="utf-8")
+        parts = {"sentences": "100", "more": more, "languages": languages}
         return open_grid(
-            write_grid(
-                tmp_path,
-                methods=methods or ("none: {}",),
-                tasks=tasks,
-                sentences="100",
-                more=more,
-                languages=languages,
-            )
+            write_grid(tmp_path, methods=methods or ("none: {}",), tasks=tasks, **parts)
         ).plan
 
     return write_
@@ -53,13 +43,10 @@ def test_only_what_is_left_to_run_is_read(write):
     french = next(trial for trial in plan.trials if trial.languages == ("fr",))
     assert len(read_files(plan).faults) == 1
     assert read_files(plan, done=set(french.evaluations.values())) == FilesRead(3, 3)
-    assert read_files(
-        plan, done={key for trial in plan.trials for key in trial.evaluations.values()}
-    ) == FilesRead(0, 0)
-    assert (
-        read_files(plan.only(iter([trial for trial in plan.trials if trial is not french]))).faults
-        == ()
-    )
+    every = {key for trial in plan.trials for key in trial.evaluations.values()}
+    assert read_files(plan, done=every) == FilesRead(0, 0)
+    others = plan.only(trial for trial in plan.trials if trial is not french)
+    assert read_files(others).faults == ()
 
 
 def test_what_was_found_good_is_remembered_until_it_changes(write, tmp_path):
@@ -73,23 +60,15 @@ def test_what_was_found_good_is_remembered_until_it_changes(write, tmp_path):
 
 def test_dictionaries_of_methods_and_links_of_word_aligners_are_read(write, tmp_path):
     methods = ("rotation: {supervision: dictionary, dictionary: 'dict.{lang}'}", "finetune: {}")
-    files = {
-        "dict.de": "Haus house\n",
-        "dict.fr": "maison the house\n",
-        "links.de": "0-0 1-1\n\n",
-        "links.fr": "0-0\nx-y\n",
-    }
+    files = {"dict.de": "Haus house\n", "dict.fr": "maison the house\n"}
+    files |= {"links.de": "0-0 1-1\n\n", "links.fr": "0-0\nx-y\n"}
     plan = write(*methods, tasks=("retrieval: {}",), more="", **files)
     assert [fault.rsplit("/", 1)[-1].split(";")[0] for fault in read_files(plan).faults] == [
         "dict.fr:1: 3 words"
     ]
     path = tmp_path / "grid.yaml"
-    path.write_text(
-        path.read_text(encoding="utf-8").replace(
-            "{aligner: fast_align}", "{aligner: links, path: 'links.{lang}'}"
-        ),
-        encoding="utf-8",
-    )
+    links = "{aligner: links, path: 'links.{lang}'}"
+    path.write_text(path.read_text().replace("{aligner: fast_align}", links))
     found = read_files(open_grid(path).plan)
     assert sorted(fault.rsplit("/", 1)[-1].split(". ")[0] for fault in found.faults) == [
         "dict.fr:1: 3 words; an entry is two, divided by a space or a tab",
@@ -104,9 +83,8 @@ def test_a_dictionary_whose_sides_are_swapped_is_doubted_until_it_is_mended(writ
 
     def doubts(order):
         lines = "".join(" ".join((el.split()[1], en)[::order]) + "\n" for el, en in entries)
-        plan = write(
-            *methods, tasks=("retrieval: {}",), languages="{each: [el]}", **{"dict.el": lines}
-        )
+        parts = {"languages": "{each: [el]}", "dict.el": lines}
+        plan = write(*methods, tasks=("retrieval: {}",), **parts)
         return read_files(plan, memory=tmp_path / "memory").remarks
 
     for _ in range(2):  # what is doubted is not remembered as good

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
+import raxalign as rx
 from raxalign.config.grid import load
-from raxalign.plan.estimates.forecast import forecast, quicker_links
-from raxalign.plan.estimates.speed import (
+from raxalign.plan.estimates.disk import estimate_disk
+from raxalign.plan.estimates.forecast import (
     GPU,
-    Crowd,
+    TOKENS,
+    OtherWork,
     Speed,
+    Work,
     core_speed,
-    crowd,
+    forecast,
+    other_work,
+    quicker_links,
     start_seconds,
     worker_speed,
 )
-from raxalign.plan.estimates.work import TOKENS, Work
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 from tests.grids import write_grid
 
 SPEED = Speed(1.2e11, 1.2e11)
@@ -87,7 +93,7 @@ def test_a_gpu_makes_models_faster_and_not_data(plan: Plan) -> None:
     )
 
 
-def test_what_has_run_corrects_its_own_kind_and_those_of_its_family(plan: Plan) -> None:
+def test_what_has_run_corrects_its_own_kind(plan: Plan) -> None:
     small, large = (of(plan, "bitext", sentences=size)[0] for size in (100, 200))
     work = Work(plan, SPEED)
     a, b = work.seconds(small), work.seconds(large)
@@ -96,7 +102,7 @@ def test_what_has_run_corrects_its_own_kind_and_those_of_its_family(plan: Plan) 
     (encoder,), pairs = of(plan, "encoder"), of(plan, "pairs")[0]
     found = forecast(plan, {small: 3 * a}, [large, encoder, pairs], SPEED)
     assert found.seconds[large] == pytest.approx(3 * b)
-    assert found.seconds[pairs] == pytest.approx(3 * (work.seconds(pairs) or 0))
+    assert found.seconds[pairs] == pytest.approx(work.seconds(pairs))
     assert found.seconds[encoder] == pytest.approx(work.seconds(encoder))
     assert found.measured == 1
     assert "1 of 3 from what has run in this storage" in found.told(1)
@@ -122,16 +128,15 @@ def test_the_start_of_ray_counts_until_the_end_and_not_as_work(plan: Plan) -> No
 def test_a_busy_machine_is_named_with_its_load_and_a_quiet_one_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert (Crowd(6.0, 2).slows(2), Crowd(6.0, 2).slows(1)) == (4.0, 3.5)
-    assert Crowd(0.0, 4).slows(100) == 1.0  # workers of a cluster are elsewhere
-    assert Crowd(6.0, 2).note(2) == (
+    assert OtherWork(0.0, 4).note(100) == ""  # workers of a cluster are elsewhere
+    assert OtherWork(6.0, 2).note(2) == (
         "other work has a load of 6.0 on the 2 cores of this machine; while that lasts, all takes"
         " longer"
     )
-    assert Crowd(0.9, 2).note(2) == ""
-    monkeypatch.setattr("raxalign.plan.estimates.speed.os.getloadavg", lambda: (2.5, 9.0, 9.0))
-    monkeypatch.setattr("raxalign.plan.estimates.speed.os.cpu_count", lambda: 4)
-    assert crowd() == Crowd(2.0, 4)
+    assert OtherWork(0.9, 2).note(2) == ""
+    monkeypatch.setattr("raxalign.plan.estimates.forecast.os.getloadavg", lambda: (2.5, 9.0, 9.0))
+    monkeypatch.setattr("raxalign.plan.estimates.forecast.os.cpu_count", lambda: 4)
+    assert other_work() == OtherWork(2.0, 4)
 
 
 def test_pairs_that_are_cut_out_of_a_larger_run_cost_what_is_cut_out(tmp_path: Path) -> None:
@@ -170,10 +175,10 @@ def test_the_speed_is_that_of_additions_per_second(monkeypatch: pytest.MonkeyPat
     for tick, speed in ((0.01, 4650 * 5e5), (0.005, 4650 * 1.5e6)):
         clock = (tick * number for number in range(100))
         monkeypatch.setattr(
-            "raxalign.plan.estimates.speed.time.thread_time", lambda clock=clock: next(clock)
+            "raxalign.plan.estimates.forecast.time.thread_time", lambda clock=clock: next(clock)
         )
         assert core_speed() == pytest.approx(speed)
-    monkeypatch.setattr("raxalign.plan.estimates.speed.core_speed", lambda: 3.0)
+    monkeypatch.setattr("raxalign.plan.estimates.forecast.core_speed", lambda: 3.0)
     assert worker_speed(2, gpu=False) == Speed(6.0, 3.0)
     assert worker_speed(2, gpu=True) == Speed(GPU, 3.0)
 
@@ -192,3 +197,50 @@ def test_a_quicker_word_aligner_is_named_where_links_take_most_of_the_time(
     assert ("`pairs: {aligner: fast_align}` is much quicker" in found) is named
     assert found.startswith("  most of it is eflomal, about ") is named
     assert "most of it" not in quicker_links(plan, forecast(plan, {}, [], SPEED))
+
+
+ALL = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        pytest.param({"sentences": 300, "corpus": {"size": 600}}, 300, id="some of a corpus"),
+        pytest.param({"sentences": ALL, "corpus": {"size": 600}}, 600, id="all of it"),
+        pytest.param({"sentences": ALL, "corpus": {"path": "x"}}, math.inf, id="all of a file"),
+        pytest.param({"sentences": 300, "corpus": {"path": "x"}}, 300, id="some of a file"),
+        pytest.param({"part": "heldout", "split": {"test": 150, "dev": 60}}, 210, id="held out"),
+    ],
+)
+def test_a_bitext_has_what_is_asked_for_and_no_more_than_its_corpus(params, expected) -> None:
+    stage = Stage("bitext", "x", 1, params)
+    plan = Plan("", "en", 0, (), {stage.key: stage}, {})
+    assert Work(plan).sentences(stage.key) == expected
+
+
+def test_all_text_of_a_file_has_no_estimate_and_all_of_a_sized_corpus_its_own(
+    tmp_path: Path,
+) -> None:
+    for lang in ("de", "en"):
+        (tmp_path / f"plain.{lang}").write_text("Hallo .\n")
+    sized = "{source: phrasebook, size: 40, seed: 1}"
+    file = f"{{source: moses, path: {tmp_path}/plain}}"
+    found = {}
+    for name, text in (("sized", sized), ("file", file)):
+        grid = tmp_path / f"{name}.yaml"
+        grid.write_text(
+            f"name: {name}\nencoder: phrasebook\nlanguages: {{together: [de]}}\n"
+            "corpus: {source: phrasebook, size: 60, split: {test: 10, dev: 10}}\nsentences: [20]\n"
+            f"text: {text}\nmethods: {{mlm: {{epochs: 1}}}}\ntasks: {{retrieval: {{}}}}\n"
+        )
+        plan = rx.plan(grid, storage=str(tmp_path / "storage")).plan
+        work, disk = Work(plan, SPEED), estimate_disk(plan, {})
+        texts = {key for key, stage in plan.stages.items() if stage.kind == "text"}
+        aligned = {key for key, stage in plan.stages.items() if stage.kind == "aligned"}
+        assert texts
+        assert aligned
+        found[name] = [work.seconds(key) for key in texts | aligned], disk.unknown.get("text")
+    assert all(seconds is not None and seconds < 60 for seconds in found["sized"][0])
+    assert found["sized"][1] is None
+    assert set(found["file"][0]) == {None}
+    assert found["file"][1] == 2

@@ -63,17 +63,8 @@ def test_methods_that_leave_weights_alone_share_a_tasks_training(tmp_path):
         tmp_path, methods=("none: {}", "rotation: {}"), tasks=("xnli: {data: phrasebook}",)
     )
     assert kinds(plan)["tuned"] == 1
-    assert (
-        kinds(
-            plan_of(
-                tmp_path,
-                tasks=("xnli: {data: phrasebook}",),
-                methods=("none: {}", "finetune: {}"),
-                sentences="100",
-            )
-        )["tuned"]
-        == 3
-    )
+    parts = {"methods": ("none: {}", "finetune: {}"), "sentences": "100"}
+    assert kinds(plan_of(tmp_path, tasks=("xnli: {data: phrasebook}",), **parts))["tuned"] == 3
 
 
 def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
@@ -103,25 +94,13 @@ def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
 
 
 def test_faults_of_a_task_have_the_line_of_the_option_or_else_of_what_lacks_it(tmp_path):
-    tasks = (
-        "xnli:",
-        "  setting: zero-shot",
-        "  data:",
-        "    train: 'train.{lang}.tsv'",
-        "    test: 'test.{lang}.tsv'",
-        "ner:",
-        "  data: {train: a, dev: b}",
-    )
+    tasks = ("xnli:", "  setting: zero-shot", "  data:", "    train: 'train.{lang}.tsv'")
+    tasks += ("    test: 'test.{lang}.tsv'", "ner:", "  data: {train: a, dev: b}")
     path = write_grid(tmp_path, tasks=tasks)
     lines = path.read_text(encoding="utf-8").splitlines()
     with pytest.raises(GridError) as told:
         expand(load(path))
-    at = {
-        fault.problem.split(" ")[0]: lines[fault.line - 1].strip()
-        for fault in told.value.faults
-        if fault.line is not None
-    }
-    assert at == {
+    assert {f.problem.split(" ")[0]: lines[f.line - 1].strip() for f in told.value.faults} == {
         "data.train": "train: 'train.{lang}.tsv'",
         "selection:": "xnli:",
         "data.dev": "data: {train: a, dev: b}",
@@ -130,16 +109,10 @@ def test_faults_of_a_task_have_the_line_of_the_option_or_else_of_what_lacks_it(t
 
 def training_inputs(plan):
     """The held-out sets that each training text is kept apart from, besides its own."""
-    stages = [
-        stage
+    return {
+        stage.params["lang"]: {n: plan.stages[k].params["lang"] for n, k in stage.inputs.items()}
         for stage in plan.stages.values()
         if stage.kind == "bitext" and stage.params["part"] == "training"
-    ]
-    return {
-        stage.params["lang"]: {
-            name: plan.stages[key].params["lang"] for name, key in stage.inputs.items()
-        }
-        for stage in stages
     }
 
 
@@ -150,19 +123,12 @@ def test_training_text_is_kept_apart_from_all_held_out_text_of_the_model(tmp_pat
         "fr": {"heldout/de": "de", "heldout/es": "es"},
         "es": {"heldout/de": "de", "heldout/fr": "fr"},
     }
-
-
-def test_models_of_one_language_and_overlap_that_is_kept_have_no_inputs(tmp_path):
-    parts = {"sentences": "100", "methods": ("rotation: {}",)}
     each = plan_of(tmp_path, languages="{each: [de, fr]}", **parts)
     assert training_inputs(each) == {"de": {}, "fr": {}}
-    together = write_grid(tmp_path, languages="{together: [de, fr]}", **parts)
-    together.write_text(
-        together.read_text(encoding="utf-8").replace("  size:", "  overlap: keep\n  size:"),
-        encoding="utf-8",
-    )
-    assert training_inputs(expand(load(together))) == {"de": {}, "fr": {}}
     assert training_inputs(plan_of(tmp_path, languages="{together: [de]}", **parts)) == {"de": {}}
+    kept = write_grid(tmp_path, languages="{together: [de, fr]}", **parts)
+    kept.write_text(kept.read_text().replace("  size:", "  overlap: keep\n  size:"))
+    assert training_inputs(expand(load(kept))) == {"de": {}, "fr": {}}
 
 
 def test_training_from_the_start_changes_the_keys_of_training_alone(tmp_path):
@@ -187,39 +153,23 @@ def test_another_configuration_of_a_repository_is_other_data(tmp_path):
     """One commit has many configurations: which of them is read is in the keys, whatever the commit
     is called.
     """
+    locked = {f"hub:some/treebanks/{c}@{name}": "c" * 40 for c in CONFIGS for name in NAMES}
 
-    def stages(configs, revision="main"):
-        task = (
-            f"pos: {{data: hub, dataset: some/treebanks, revision: {revision}, configs: {configs}}}"
-        )
+    def stages(de, en, revision="main"):
+        data = f"data: hub, dataset: some/treebanks, revision: {revision}"
+        task = f"pos: {{{data}, configs: {{de: {de}, en: {en}}}}}"
         path = write_grid(tmp_path, methods=("none: {}",), tasks=(task,), languages="{each: [de]}")
-        plan = expand(
-            load(path),
-            Identity(
-                locked={
-                    f"hub:some/treebanks/{config}@{name}": "c" * 40
-                    for config in CONFIGS
-                    for name in NAMES
-                }.get
-            ),
-        )
+        plan = expand(load(path), Identity(locked=locked.get))
         (evaluation,) = plan.trials[0].evaluations.values()
         return evaluation, plan.stages[evaluation].inputs["trained"], plan.stages[evaluation]
 
-    gsd, hdt, ewt = (
-        stages(configs)
-        for configs in (
-            "{de: de_gsd, en: en_gum}",
-            "{de: de_hdt, en: en_gum}",
-            "{de: de_gsd, en: en_ewt}",
-        )
-    )
+    gsd = stages("de_gsd", "en_gum")
+    hdt, ewt = stages("de_hdt", "en_gum"), stages("de_gsd", "en_ewt")
     assert gsd[0] != hdt[0]
     assert gsd[1] == hdt[1], "the training reads the pivot alone"
     assert gsd[1] != ewt[1]
-    assert stages("{de: de_gsd, en: en_gum}", "v2")[:2] == gsd[:2], (
-        "a tag of the same commit is the same data"
-    )
+    same = stages("de_gsd", "en_gum", "v2")
+    assert same[:2] == gsd[:2], "a tag of the same commit is the same data"
     assert set(gsd[2].digests.values()) == {"c" * 40}
 
 
@@ -237,34 +187,19 @@ def test_inputs_come_before_what_reads_them(tmp_path):
         seen.add(key)
 
 
-def test_idle_params_fall_together(tmp_path):
+def test_idle_params_fall_together_and_a_dictionary_counts_as_its_content(tmp_path):
+    def trials(supervision, name):
+        method = f"rotation: {{supervision: {supervision}, dictionary: {name}}}"
+        parts = {"languages": "{each: [de]}", "sentences": "100"}
+        return [trial.key for trial in plan_of(tmp_path, methods=(method,), **parts).trials]
+
     for name in ("one.txt", "two.txt"):
         (tmp_path / name).write_text("haus house\n")
-    methods = ("rotation: {supervision: parallel, dictionary: [one.txt, two.txt]}",)
-    assert (
-        len(plan_of(tmp_path, methods=methods, languages="{each: [de]}", sentences="100").trials)
-        == 1
-    )
-
-
-def test_a_dictionary_counts_as_its_content_and_not_as_its_path(tmp_path):
-    for name in ("one.txt", "two.txt"):
-        (tmp_path / name).write_text("haus house\n")
-    parts = {"languages": "{each: [de]}", "sentences": "100"}
-    first, second = (
-        plan_of(
-            tmp_path,
-            methods=(f"rotation: {{supervision: dictionary, dictionary: {name}}}",),
-            **parts,
-        )
-        for name in ("one.txt", "two.txt")
-    )
-    assert [trial.key for trial in first.trials] == [trial.key for trial in second.trials]
+    assert len(trials("parallel", "[one.txt, two.txt]")) == 1
+    first = trials("dictionary", "one.txt")
+    assert first == trials("dictionary", "two.txt")
     (tmp_path / "two.txt").write_text("haus home\n")
-    third = plan_of(
-        tmp_path, methods=("rotation: {supervision: dictionary, dictionary: two.txt}",), **parts
-    )
-    assert [trial.key for trial in first.trials] != [trial.key for trial in third.trials]
+    assert first != trials("dictionary", "two.txt")
 
 
 def test_run_settings_are_no_part_of_any_key(tmp_path):
@@ -281,25 +216,18 @@ def test_the_workers_of_the_file_are_in_the_keys_of_trainings_with_dropout_alone
         plan_of(tmp_path, methods=methods, tasks=tasks, run=f"workers: {n}") for n in (1, 3)
     )
     for plan, workers in ((one, 1), (three, 3)):
-        made = [stage for stage in plan.stages.values() if not stage.inline]
         assert {
             (stage.kind, stage.params.get("method", {}).get("dropout")): stage.shares
-            for stage in made
+            for stage in plan.stages.values()
+            if not stage.inline
         } == {
             **dict.fromkeys([("bitext", None), ("text", None), ("pairs", None), ("seen", None)], 0),
+            **dict.fromkeys([("aligned", None), ("aligned", False), ("evaluation", None)], 0),
+            **dict.fromkeys([("aligned", True), ("tuned", None)], workers),
             ("encoder", None): 1,
-            ("aligned", None): 0,
-            ("aligned", True): workers,
-            ("aligned", False): 0,
-            ("tuned", None): workers,
-            ("evaluation", None): 0,
         }
-    stays = {
-        stage.kind
-        for key, stage in one.stages.items()
-        if key in three.stages and stage.kind not in ("evaluation", "aligned")
-    }
-    assert stays == {"bitext", "text", "pairs", "seen", "encoder"}
+    stays = {one.stages[key].kind for key in one.stages.keys() & three.stages.keys()}
+    assert stays - {"evaluation", "aligned"} == {"bitext", "text", "pairs", "seen", "encoder"}
     for trial, other in zip(one.trials, three.trials, strict=True):
         dropout = trial.params.get("dropout", False)
         assert (trial.aligned == other.aligned) is not dropout
@@ -442,10 +370,6 @@ def test_a_missing_file_with_a_near_name_says_which_there_is(tmp_path):
     method = "rotation: {supervision: dictionary, dictionary: '{lang}.txt'}"
     with pytest.raises(DataError) as told:
         plan_of(tmp_path, methods=(method,))
-    assert (
-        f"{tmp_path}/de.txt: No such file or directory (there is de.txt.bz2: decompress it)"
-        in str(told.value)
-    )
-    assert f"{tmp_path}/fr.txt: No such file or directory\n" in f"{told.value}\n".replace(
-        ". P", "\n"
-    )
+    said, none = str(told.value), "No such file or directory"
+    assert f"{tmp_path}/de.txt: {none} (there is de.txt.bz2: decompress it)" in said
+    assert f"{tmp_path}/fr.txt: {none}\n" in f"{said}\n".replace(". P", "\n")

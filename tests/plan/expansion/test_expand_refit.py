@@ -12,6 +12,8 @@ from tests.grids import write_grid
 
 
 def plan_of(folder, **parts):
+    """The plan of a grid of one language and size."""
+    parts = {"sentences": "50", "languages": "{each: [de]}", **parts}
     return expand(load(write_grid(folder, **parts)))
 
 
@@ -25,35 +27,21 @@ def test_a_training_on_the_pivot_alone_is_shared_by_what_moves_others_inside(tmp
     """
 
     def tuned(shift, task="xnli: {data: phrasebook}"):
-        plan = plan_of(
-            tmp_path,
-            methods=("none: {}", f"mean_shift: {{{shift}}}"),
-            tasks=(task,),
-            sentences="50",
-            seeds="[0, 1]",
-        )
+        methods = ("none: {}", f"mean_shift: {{{shift}}}")
+        parts = {"seeds": "[0, 1]", "languages": "{each: [de, fr]}"}
+        plan = plan_of(tmp_path, methods=methods, tasks=(task,), **parts)
         stages = [stage for stage in plan.stages.values() if stage.kind == "tuned"]
-        assert all(
-            plan.stages[key].inputs["trained"] in plan.stages
-            for trial in plan.trials
-            for key in trial.evaluations.values()
-        )
-        return [stage.params.get("frozen") for stage in stages if "encoder" in stage.inputs], len(
-            stages
-        )
+        keys = [key for trial in plan.trials for key in trial.evaluations.values()]
+        assert all(plan.stages[key].inputs["trained"] in plan.stages for key in keys)
+        shared = [stage.params.get("frozen") for stage in stages if "encoder" in stage.inputs]
+        return shared, len(stages)
 
-    assert tuned("layers: 1, alpha: [0.5, 1.0, 2.0]") == ([None, None, "1", "1"], 4)
-    assert tuned("layers: ['1', last], alpha: [0.5, 1.0]") == (
-        [None, None, "1", "1", "last", "last"],
-        6,
-    )
-    assert tuned("layers: 1, alpha: [0.5, 1.0], direction: to-other") == (
-        [None, None],
-        2 + 2 * 2 * 2,
-    )
-    assert tuned(
-        "layers: 1, alpha: [0.5, 1.0]", "xnli: {data: phrasebook, setting: translate-train}"
-    ) == ([], 4 + 2 * 2 * 2)
+    usual, two = [None, None, "1", "1"], "layers: 1, alpha: [0.5, 1.0]"
+    assert tuned("layers: 1, alpha: [0.5, 1.0, 2.0]") == (usual, 4)
+    assert tuned("layers: ['1', last], alpha: [0.5, 1.0]") == ([*usual, "last", "last"], 6)
+    assert tuned(f"{two}, direction: to-other") == ([None, None], 2 + 2 * 2 * 2)
+    translated = "xnli: {data: phrasebook, setting: translate-train}"
+    assert tuned(two, translated) == ([], 4 + 2 * 2 * 2)
 
 
 def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
@@ -63,7 +51,7 @@ def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
         "retrieval: {}",
     )
     methods = ("none: {}", "rotation: {}", "finetune: {}")
-    plan = plan_of(tmp_path, methods=methods, tasks=tasks, sentences="50", languages="{each: [de]}")
+    plan = plan_of(tmp_path, methods=methods, tasks=tasks)
     assert kinds(plan)["tuned"] == 2, "fitting readouts again trains no task again"
     for trial in plan.trials:
         kept, xnli, retrieval = (
@@ -91,41 +79,27 @@ def test_readouts_are_fitted_again_on_the_piece_that_a_tagger_reads(tmp_path):
         "kept: {kind: pos, data: phrasebook, readout: keep}",
         "pos: {data: phrasebook, readout: refit}",
     )
-    plan = plan_of(
-        tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}"
-    )
+    plan = plan_of(tmp_path, methods=READOUTS, tasks=tasks)
     again = {}
     for trial in plan.trials:
-        stage, once = (
-            plan.stages[plan.stages[trial.evaluations["pos"]].inputs["aligned"]],
-            plan.stages[trial.aligned],
-        )
+        evaluation, once = plan.stages[trial.evaluations["pos"]], plan.stages[trial.aligned]
+        stage = plan.stages[evaluation.inputs["aligned"]]
         again.setdefault(trial.method, set()).add(stage.key)
-        assert stage.params == {
-            **once.params,
-            "method": {**once.params["method"], "pooling": "first"},
-        }
-        assert json.loads(stage.options) == {
-            **json.loads(once.options),
-            "pooling": "first",
-        }
-        assert once.params["method"]["pooling"] == trial.params["pooling"], (
-            "what is aligned before the training stays as asked"
-        )
+        method = {**once.params["method"], "pooling": "first"}
+        assert stage.params == {**once.params, "method": method}
+        assert json.loads(stage.options) == {**json.loads(once.options), "pooling": "first"}
+        asked = trial.params["pooling"]
+        assert once.params["method"]["pooling"] == asked, "before the training it stays as asked"
     assert len(plan.trials) == 3 + 2 + 2
-    assert {method: len(keys) for method, keys in again.items()} == {
-        "rotation": 1,
-        "linear": 1,
-        "sentence_rotation": 1,
-    }
+    assert {method: len(keys) for method, keys in again.items()} == dict.fromkeys(
+        ("rotation", "linear", "sentence_rotation"), 1
+    )
 
 
 @pytest.mark.parametrize("kind", ["xnli", "mlqa"])
 def test_readouts_are_fitted_again_as_the_method_says_where_a_task_reads_no_words(tmp_path, kind):
     tasks = ("retrieval: {}", f"{kind}: {{data: phrasebook, readout: refit}}")
-    plan = plan_of(
-        tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}"
-    )
+    plan = plan_of(tmp_path, methods=READOUTS, tasks=tasks)
     for trial in plan.trials:
         again = plan.stages[plan.stages[trial.evaluations[kind]].inputs["aligned"]]
         assert again.params == plan.stages[trial.aligned].params
@@ -144,8 +118,6 @@ def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
         tmp_path,
         methods=("none: {}", "finetune: {}", "mean_shift: {}"),
         tasks=tasks,
-        sentences="50",
-        languages="{each: [de]}",
     )
     for trial in plan.trials:
         assert trial.evaluations["kept"] == trial.evaluations["again"]
@@ -155,39 +127,28 @@ def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
 
 
 def test_readouts_that_a_task_trains_through_are_not_fitted_again(tmp_path):
-    with pytest.raises(
-        RaxalignError, match=r"tasks\.xnli\.readout: refit: rotation moves the pivot"
-    ):
-        plan_of(
-            tmp_path,
-            methods=("rotation: {direction: to-other}",),
-            tasks=("xnli: {data: phrasebook, readout: refit}",),
-        )
+    told = r"tasks\.xnli\.readout: refit: rotation moves the pivot"
+    tasks = ("xnli: {data: phrasebook, readout: refit}",)
+    with pytest.raises(RaxalignError, match=told):
+        plan_of(tmp_path, methods=("rotation: {direction: to-other}",), tasks=tasks)
 
 
+TUNED, EPOCHS = ("xnli", "mlqa", "pos"), "leaves the weights of several epochs"
 ALL = ("none: {}", "rotation: {}", "centering: {}", "finetune: {}", "mean_shift: {}")
 
 
 def outdated(folder, task, **parts):
     """Method -> why its readouts are kept though the training of a task outdates them."""
-    options = {"methods": ALL, "sentences": "50", "languages": "{each: [de]}", **parts}
+    options = {"methods": ALL, **parts}
     plan = plan_of(folder, tasks=(f"x: {{{task}}}",), **options)
     return {trial.method: trial.outdated["x"] for trial in plan.trials if trial.outdated}
 
 
 @pytest.mark.parametrize("kind", ["xnli", "mlqa", "pos"])
 def test_readouts_are_fitted_again_unless_the_file_asks_to_keep_them(tmp_path, kind):
-    tasks = tuple(
-        f"{name}: {{kind: {kind}, data: phrasebook{option}}}"
-        for name, option in (
-            ("usual", ""),
-            ("again", ", readout: refit"),
-            ("kept", ", readout: keep"),
-        )
-    )
-    plan = plan_of(
-        tmp_path, methods=("rotation: {}",), tasks=tasks, sentences="50", languages="{each: [de]}"
-    )
+    asked = {"usual": "", "again": ", readout: refit", "kept": ", readout: keep"}
+    tasks = tuple(f"{n}: {{kind: {kind}, data: phrasebook{how}}}" for n, how in asked.items())
+    plan = plan_of(tmp_path, methods=("rotation: {}",), tasks=tasks)
     (trial,) = plan.trials
     assert trial.evaluations["usual"] == trial.evaluations["again"] != trial.evaluations["kept"]
     assert trial.outdated == {"kept": "`readout: keep`"}
@@ -196,16 +157,10 @@ def test_readouts_are_fitted_again_unless_the_file_asks_to_keep_them(tmp_path, k
 @pytest.mark.parametrize(
     ("task", "why"),
     [
-        ("kind: xnli, data: phrasebook, readout: keep", "`readout: keep`"),
-        ("kind: mlqa, data: phrasebook, readout: keep", "`readout: keep`"),
-        ("kind: pos, data: phrasebook, readout: keep", "`readout: keep`"),
-        (
-            "kind: xnli, data: phrasebook, selection: mean-dev",
-            "`selection: mean-dev` leaves the weights of several epochs",
-        ),
-        (
-            "kind: pos, data: phrasebook, selection: target-dev",
-            "`selection: target-dev` leaves the weights of several epochs",
+        *((f"kind: {kind}, data: phrasebook, readout: keep", "`readout: keep`") for kind in TUNED),
+        *(
+            (f"kind: {kind}, data: phrasebook, selection: {how}", f"`selection: {how}` {EPOCHS}")
+            for kind, how in (("xnli", "mean-dev"), ("pos", "target-dev"))
         ),
     ],
 )
@@ -242,8 +197,6 @@ def test_vectors_that_no_training_changes_are_not_fitted_again(tmp_path):
             "again: {kind: xnli, data: phrasebook, readout: refit}",
         ),
         encoder="{kind: static, dimension: 16}",
-        sentences="50",
-        languages="{each: [de]}",
     )
     (trial,) = plan.trials
     assert len({*trial.evaluations.values()}) == 1
@@ -255,8 +208,6 @@ def test_a_plan_names_outdated_readouts_before_anything_runs(tmp_path):
         tmp_path,
         methods=("none: {}", "rotation: {}", "linear: {}", "finetune: {}"),
         tasks=("xnli: {data: phrasebook, selection: mean-dev}", "pos: {data: phrasebook}"),
-        sentences="50",
-        languages="{each: [de]}",
     )
     assert [line for line in plan.remarks() if "readouts" in line] == [
         "xnli: the readouts of rotation, linear were fitted before the task's training, which"

@@ -7,7 +7,7 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.errors import DataError
 from raxalign.plan.estimates.cost import to_make
-from raxalign.plan.expansion import prepared
+from raxalign.plan.expansion import data
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from tests.grids import write_grid
@@ -45,22 +45,17 @@ def test_much_text_has_one_stage_of_pieces_for_all_that_read_it(plan):
 
 
 def test_no_key_of_a_result_depends_on_it(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(prepared, "LEAST_SENTENCES", 10**12)
+    monkeypatch.setattr(data, "LEAST_SENTENCES", 10**12)
     without = plan_of(tmp_path)
     assert not of_kind(without, "pieces")
-    assert without.stages.keys() == {
-        key for key, stage in plan.stages.items() if stage.kind != "pieces"
-    }
+    kept = {key for key, stage in plan.stages.items() if stage.kind != "pieces"}
+    assert without.stages.keys() == kept
     assert without.by_key.keys() == plan.by_key.keys()
 
 
 def test_text_of_a_corpus_of_its_own_counts_as_much(tmp_path):
-    plan = plan_of(
-        tmp_path,
-        methods=("mlm: {}",),
-        sentences="100",
-        more="text: {source: phrasebook, size: 50}\n",
-    )
+    more = "text: {source: phrasebook, size: 50}\n"
+    plan = plan_of(tmp_path, methods=("mlm: {}",), sentences="100", more=more)
     assert len(of_kind(plan, "pieces")) == 2
 
 
@@ -85,10 +80,8 @@ def test_pieces_are_made_for_a_training_that_is_not_stored(plan):
 
 
 def test_pieces_of_word_pairs_do_not_wait_for_the_aligner_unless_they_are_cut_out(plan, tmp_path):
-    behind = {
-        plan.stages[key].kind for key in plan.closure([s.key for s in of_kind(plan, "pieces")])
-    }
-    assert "pairs" not in behind
+    behind = plan.closure([stage.key for stage in of_kind(plan, "pieces")])
+    assert "pairs" not in {plan.stages[key].kind for key in behind}
     largest = "pairs: {align_on: largest, aligner: fast_align}"
     path = write_grid(
         tmp_path, size=12_000, languages="{each: [de]}", sentences="10_000", methods=METHODS
@@ -131,18 +124,14 @@ def test_many_rows_of_a_task_have_one_stage_per_language_for_all_trainings(tmp_p
     assert len(tuned) == 3  # of three encoders; what has few rows has none
     assert {name for stage in tuned for name in stage.prepared} == {"rows/de", "rows/en"}
     assert {key for stage in tuned for key in stage.prepared.values()} == stages.keys()
-    keys = list(plan.stages)
-    assert all(
-        keys.index(key) < keys.index(stage.key)
-        for stage in tuned
-        for key in stage.prepared.values()
-    )
+    at = {key: place for place, key in enumerate(plan.stages)}
+    assert all(at[key] < at[stage.key] for stage in tuned for key in stage.prepared.values())
     assert Plan.from_json(plan.to_json()) == plan
 
 
 def test_no_key_depends_on_the_pieces_of_rows(tmp_path, monkeypatch):
     keys = {key for key, stage in plan_of_tasks(tmp_path).stages.items() if stage.kind != "pieces"}
-    monkeypatch.setattr(prepared, "LEAST_SENTENCES", 10**12)
+    monkeypatch.setattr(data, "LEAST_SENTENCES", 10**12)
     without = plan_of_tasks(tmp_path)
     assert not rows_of(without)
     assert without.stages.keys() == keys
@@ -151,9 +140,8 @@ def test_no_key_depends_on_the_pieces_of_rows(tmp_path, monkeypatch):
 def test_rows_of_other_files_or_options_are_other_stages(tmp_path):
     before = {stage.key for stage in rows_of(plan_of_tasks(tmp_path))}
     fewer = TRANSLATED[0].replace("data:", "max_train: 20_000, data:")
-    assert before.isdisjoint(
-        stage.key for stage in rows_of(plan_of_tasks(tmp_path, tasks=(fewer,)))
-    )
+    other = rows_of(plan_of_tasks(tmp_path, tasks=(fewer,)))
+    assert before.isdisjoint(stage.key for stage in other)
     slower = TRANSLATED[0].replace("data:", "learning_rate: 1.0e-3, max_length: 64, data:")
     same = {stage.key for stage in rows_of(plan_of_tasks(tmp_path, tasks=(slower,)))}
     assert len(same) == 2

@@ -198,8 +198,7 @@ def test_a_name_of_one_of_the_task_s_other_metrics_is_refused(tmp_path: Path) ->
     text = file.read_text(encoding="utf-8").replace("retrieval: {}", added)
     file.write_text(text + "plugins: [wrong.py]\n", encoding="utf-8")
     with pytest.raises(
-        GridError,
-        match=r"noncontextual_accuracy is the name of a metric of the task's own",
+        GridError, match=r"noncontextual_accuracy is the name of a metric of the task's own"
     ):
         open_grid(file)
 

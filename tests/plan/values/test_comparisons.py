@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raxalign.analysis.cells import cells
+from raxalign.analysis.cells import Cell, cells
 from raxalign.analysis.significance import ONE_RUN, holm
 from raxalign.catalog import catalog
 from raxalign.errors import DamagedArtifact, RaxalignError
@@ -25,7 +25,7 @@ from raxalign.plan.values.comparisons import (
     comparisons,
     fallen,
 )
-from raxalign.plan.values.predictions import Chance
+from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.retrieval import Retrieval
@@ -44,12 +44,11 @@ GRID = {
 
 def compared(opened: Opened, ledger: Ledger | None, baseline: str | None = None) -> list[Compared]:
     found = rows(opened.plan, ledger or opened.storage.ledger)
-    return comparisons(
-        cells(found, opened.plan.pivot, opened.plan.measured),
-        opened.plan,
-        ledger,
-        baseline=baseline,
-    )
+    return comparisons(cells_of(opened, found), opened.plan, ledger, baseline=baseline)
+
+
+def cells_of(opened: Opened, found: list[dict[str, Any]]) -> list[Cell]:
+    return cells(found, opened.plan.pivot, opened.plan.measured)
 
 
 def one(found: list[Compared], opened: Opened, cell: str, task: str, lang: str) -> Compared:
@@ -77,19 +76,18 @@ def test_chance_is_what_the_plan_says_and_not_how_many_seeds_there_are(tmp_path:
     plan = open_grid(
         write_grid(tmp_path, **{**GRID, "seeds": "[0]"}), storage=str(tmp_path / "storage")
     ).plan  # type: ignore[arg-type]
-    chance, trials = Chance(plan), {trial.method: trial.evaluations for trial in plan.trials}
+    chance, trials = (
+        Predictions(plan, None),
+        {trial.method: trial.evaluations for trial in plan.trials},
+    )
     assert {method: chance.has_chance(keys["retrieval"]) for method, keys in trials.items()} == {
         "none": False,
         "rotation": False,
         "finetune": True,
     }
     assert all(chance.has_chance(keys["xnli"]) for keys in trials.values())
-    assert (
-        chance.training(trials["none"]["xnli"])
-        == chance.training(trials["rotation"]["xnli"])
-        != chance.training(trials["finetune"]["xnli"])
-    )
-    assert chance.training(trials["none"]["retrieval"]) is None
+    trained = {m: plan.stages[keys["xnli"]].inputs["trained"] for m, keys in trials.items()}
+    assert trained["none"] == trained["rotation"] != trained["finetune"]
 
 
 def test_every_value_is_compared_with_the_encoder_as_it_was(found: list[Compared]) -> None:
@@ -98,15 +96,8 @@ def test_every_value_is_compared_with_the_encoder_as_it_was(found: list[Compared
     assert {entry.verdict for entry in own} == {None}
     others = [entry for entry in found if entry.cell.method != "none"]
     assert {entry.baseline.method for entry in others if entry.baseline} == {"none"}
-    assert {entry.name[1] for entry in others} == {
-        "de-en",
-        "fr-en",
-        "en",
-        "de",
-        "fr",
-        "avg",
-        "avg_zero_shot",
-    }, "the means too"
+    langs = {"de-en", "fr-en", "en", "de", "fr", "avg", "avg_zero_shot"}
+    assert {entry.name[1] for entry in others} == langs, "the means too"
     for entry in others:
         assert entry.comparison is not None
         assert entry.baseline_value is not None
@@ -163,7 +154,7 @@ def test_some_tables_alone_are_judged_as_among_all(
 ) -> None:
     opened, ledger = made
     table = ("xnli", "accuracy", "test")
-    whole = cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured)
+    whole = cells_of(opened, rows(opened.plan, ledger))
     alone = comparisons(whole, opened.plan, ledger, tables={table})
     wanted = [entry for entry in found if (entry.name[0], *entry.name[2:]) == table]
     assert [(entry.name, entry.p_adjusted, entry.verdict) for entry in alone] == [
@@ -175,12 +166,8 @@ def test_one_run_of_something_with_chance_cannot_be_told(tmp_path: Path) -> None
     opened, ledger = made_up(tmp_path, **{**GRID, "seeds": "[0]"})
     found = compared(opened, ledger)
     trained = one(found, opened, "finetune", "retrieval", "de-en")
-    assert (trained.interval, trained.p_adjusted, trained.verdict, trained.untested) == (
-        None,
-        None,
-        "cannot tell",
-        ONE_RUN,
-    )
+    assert (trained.interval, trained.p_adjusted) == (None, None)
+    assert (trained.verdict, trained.untested) == ("cannot tell", ONE_RUN)
     assert one(found, opened, "rotation center=true", "xnli", "de").untested == ONE_RUN
     closed_form = one(found, opened, "rotation center=true", "retrieval", "de-en")
     assert closed_form.interval is not None
@@ -198,15 +185,12 @@ def test_another_baseline_is_named_as_in_the_tables(made: tuple[Opened, Ledger])
     against = one(found, opened, "none", "xnli", "de")
     assert against.comparison is not None
     assert against.comparison.paired
-    with pytest.raises(
-        RaxalignError, match="any of: rotation center=false, rotation center=true; name one"
+    for name, told in (
+        ("rotation", "any of: rotation center=false, rotation center=true; name one"),
+        ("rotatoin", "no result is called 'rotatoin'; there are: none, rotation center=false"),
     ):
-        compared(opened, ledger, "rotation")
-    with pytest.raises(
-        RaxalignError,
-        match="no result is called 'rotatoin'; there are: none, rotation center=false",
-    ):
-        compared(opened, ledger, "rotatoin")
+        with pytest.raises(RaxalignError, match=told):
+            compared(opened, ledger, name)
 
 
 def test_without_a_baseline_or_predictions_nothing_is_told(
@@ -273,9 +257,7 @@ def test_a_collapse_is_named_after_one_run_where_nothing_can_be_tested(tmp_path:
     far = one(found, opened, "finetune", "retrieval", "de-en")
     assert (far.verdict, far.tested, far.falls_far) == ("cannot tell", False, True)
     assert not one(found, opened, "rotation center=true", "retrieval", "de-en").falls_far
-    named = fallen(
-        cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured), opened.plan
-    )
+    named = fallen(cells_of(opened, rows(opened.plan, ledger)), opened.plan)
     assert {(entry.cell.method, entry.name[0]) for entry in named} == {
         ("finetune", "retrieval"),
         ("finetune", "xnli"),
@@ -306,15 +288,10 @@ def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path: Path) 
     ledger = opened.storage.ledger
     for trial in opened.plan.trials:
         scores, table = words(trial.languages, 0.5, np.random.default_rng(0))
-        wrong = [
-            {**score, "value": score["value"] + 0.01 * (score["lang"] == "de-en")}
-            for score in scores
-        ]
-        ledger.write(
-            trial.evaluations["retrieval"],
-            {"scores": wrong, "params": {}, "task": "retrieval"},
-            table,
-        )
+        for score in scores:
+            score["value"] += 0.01 * (score["lang"] == "de-en")
+        record = {"scores": scores, "params": {}, "task": "retrieval"}
+        ledger.write(trial.evaluations["retrieval"], record, table)
     found = compared(opened, ledger)
     assert one(found, opened, "finetune", "retrieval", "de-en").untested == NO_PREDICTIONS
     assert one(found, opened, "finetune", "retrieval", "avg").untested == NO_PREDICTIONS
@@ -325,19 +302,13 @@ def test_means_over_other_languages_are_not_compared(tmp_path: Path) -> None:
     opened, ledger = made_up(
         tmp_path, **{**GRID, "languages": "{each: [de, fr, es]}", "tasks": ("retrieval: {}",)}
     )
-    there = [
-        row
-        for row in rows(opened.plan, ledger)
-        if (row["method"], row["languages"]) != ("rotation", ["es"])
-    ]
-    found = comparisons(cells(there, opened.plan.pivot, opened.plan.measured), opened.plan, ledger)
+    left_out = ("rotation", ["es"])
+    every = rows(opened.plan, ledger)
+    there = [row for row in every if (row["method"], row["languages"]) != left_out]
+    found = comparisons(cells_of(opened, there), opened.plan, ledger)
     mean = one(found, opened, "rotation center=true", "retrieval", "avg")
-    assert (mean.comparison, mean.difference, mean.verdict, mean.untested) == (
-        None,
-        None,
-        "cannot tell",
-        OTHER_LANGUAGES,
-    )
+    assert (mean.comparison, mean.difference) == (None, None)
+    assert (mean.verdict, mean.untested) == ("cannot tell", OTHER_LANGUAGES)
     assert mean.interval is not None
     assert one(found, opened, "finetune", "retrieval", "avg").untested == ""
 
@@ -380,16 +351,10 @@ def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path:
     found = rows(opened.plan, ledger)
     Path(opened.root, "ledger", key, "predictions.arrow").write_bytes(b"no table")
     with pytest.raises(DamagedArtifact, match=r"predictions\.arrow"):
-        comparisons(cells(found, opened.plan.pivot, opened.plan.measured), opened.plan, ledger)
-    compared_ = comparisons(
-        cells(rows(opened.plan, ledger), opened.plan.pivot, opened.plan.measured),
-        opened.plan,
-        ledger,
-    )
-    assert not any(
-        entry.cell.method == "none" and entry.name[0] == "retrieval" for entry in compared_
-    )
-    left = one(compared_, opened, "finetune", "retrieval", "de-en")
+        comparisons(cells_of(opened, found), opened.plan, ledger)
+    again = compared(opened, ledger)
+    assert ("none", "retrieval") not in {(entry.cell.method, entry.name[0]) for entry in again}
+    left = one(again, opened, "finetune", "retrieval", "de-en")
     assert left.interval is not None
     assert left.comparison is None
 
@@ -407,8 +372,6 @@ def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(
         "_low": entry.interval.low,
         "_high": entry.interval.high,
         "_difference": comparison.difference,
-    }
-    wanted |= {
         "_difference_low": comparison.low,
         "_difference_high": comparison.high,
         "_p": comparison.p,

@@ -41,28 +41,16 @@ def test_more_than_two_percent_of_unknown_pieces_are_remarked_on_once(tmp_path: 
 
 def test_what_a_training_read_is_remarked_on_with_its_maker(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
-    (found,) = remarks(
-        plan,
-        noted(
-            plan,
-            {
-                "unknown": {"zh": 0.5},
-                "unknown_in_training": {"finetune": {"zh": 0.5}, "xnli": {"en": 0.01}},
-            },
-        ),
-    )
-    assert found.startswith(
-        "50.0% of the pieces of zh in retrieval, the training of finetune are unknown"
-    )
+    trained = {"finetune": {"zh": 0.5}, "xnli": {"en": 0.01}}
+    (found,) = remarks(plan, noted(plan, {"unknown": {"zh": 0.5}, "unknown_in_training": trained}))
+    readers = "retrieval, the training of finetune"
+    assert found.startswith(f"50.0% of the pieces of zh in {readers} are unknown")
 
 
 def test_trainings_whose_loss_did_not_fall_are_named_and_counted(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
-    key = next(
-        trial.evaluations["retrieval"]
-        for trial in plan.trials
-        if trial.params.get("lambda") == 0.1 and trial.seed == 1
-    )
+    trial = next(t for t in plan.trials if t.params.get("lambda") == 0.1 and t.seed == 1)
+    key = trial.evaluations["retrieval"]
     notes = {"loss_not_lowered": {"finetune": [0.9674, 1.6971]}}
     assert remarks(plan, {key: {"notes": notes}}) == [
         "the loss of the training finetune did not fall (finetune lambda=0.1 de seed 1: 0.9674 to"
@@ -86,9 +74,8 @@ def test_trainings_whose_dropout_drew_otherwise_since_memory_ran_out_are_named(
 def test_what_a_method_was_fitted_on_that_is_little_is_remarked_on_once(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     said = "150 pairs do not determine a rotation of 256 dimensions"
-    assert remarks(plan, noted(plan, {"thin_support": {"rotation de": said}})) == [
-        f"rotation de: {said}"
-    ]
+    found = remarks(plan, noted(plan, {"thin_support": {"rotation de": said}}))
+    assert found == [f"rotation de: {said}"]
 
 
 def test_held_out_lines_that_were_left_out_are_counted_once(tmp_path: Path) -> None:
@@ -106,13 +93,8 @@ def test_records_without_such_notes_and_trials_without_records_have_no_remarks(
 ) -> None:
     plan = plan_of(tmp_path)
     assert remarks(plan, {}) == []
-    assert (
-        remarks(
-            plan,
-            noted(plan, {}) | {key: {"scores": []} for key in plan.trials[0].evaluations.values()},
-        )
-        == []
-    )
+    scored = {key: {"scores": []} for key in plan.trials[0].evaluations.values()}
+    assert remarks(plan, noted(plan, {}) | scored) == []
 
 
 def test_a_report_has_the_remarks_among_its_facts(tmp_path: Path) -> None:
@@ -127,25 +109,20 @@ def test_a_report_has_the_remarks_among_its_facts(tmp_path: Path) -> None:
 def test_results_name_the_param_that_only_the_report_chooses_for_each_language(
     tmp_path: Path,
 ) -> None:
-    methods = ("none: {}", "mean_shift: {layers: 1, alpha: [0.5, 1.0]}")
-    tasks = ("xnli: {setting: zero-shot, data: phrasebook}",)
-    plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
-    keys = [key for trial in plan.trials for key in trial.evaluations.values()]
-    tested = {key: {"scores": [{"split": "test"}]} for key in keys}
-    assert chosen_in_report(plan, tested) == []
-    both = {key: {"scores": [{"split": "test"}, {"split": "dev"}]} for key in keys}
-    assert chosen_in_report(plan, both) == [
+    def chosen(alpha: str, *splits: str) -> list[str]:
+        methods = ("none: {}", f"mean_shift: {{layers: 1, alpha: {alpha}}}")
+        tasks = ("xnli: {setting: zero-shot, data: phrasebook}",)
+        plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
+        keys = [key for trial in plan.trials for key in trial.evaluations.values()]
+        record = {"scores": [{"split": split} for split in splits]}
+        return chosen_in_report(plan, dict.fromkeys(keys, record))
+
+    assert chosen("[0.5, 1.0]", "test") == []
+    assert chosen("0.5", "dev") == [], "one value is not chosen"
+    assert chosen("[0.5, 1.0]", "test", "dev") == [
         "mean_shift: every alpha has lines of its own here; the report (`raxalign report`) also"
         " chooses one alpha for each language on the language's own dev set"
     ]
-
-
-def test_one_value_of_a_param_is_not_chosen_by_the_report(tmp_path: Path) -> None:
-    methods = ("none: {}", "mean_shift: {layers: 1, alpha: 0.5}")
-    tasks = ("xnli: {setting: zero-shot, data: phrasebook}",)
-    plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
-    keys = [key for trial in plan.trials for key in trial.evaluations.values()]
-    assert chosen_in_report(plan, {key: {"scores": [{"split": "dev"}]} for key in keys}) == []
 
 
 def test_what_is_kept_of_a_record_gives_the_same_remarks(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.results import rows
 from raxalign.report.plans import as_json, as_text
 from raxalign.report.status import status
-from raxalign.sweep import grid
+from raxalign.sweep import tracked
 from tests.aws import BUCKET, Proxy
 from tests.grids import write_grid
 
@@ -94,7 +94,7 @@ def test_a_finished_grid_asks_ten_times_at_most(
             ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
         elif not stage.inline:
             store.make(stage.kind, key, lambda folder: {})
-    monkeypatch.setattr(grid, "copy_all", lambda plan, target, local: 10)
+    monkeypatch.setattr(tracked, "copy_all", lambda plan, target: 10)
     run(opened)
     proxy.requests.clear()
     assert run(open_grid(path, storage=opened.root)).cached == 10

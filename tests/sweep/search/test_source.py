@@ -9,8 +9,7 @@ import pytest
 
 from raxalign.plan.load import reopened
 from raxalign.plan.tried import read_record
-from raxalign.plan.values.dev_values import DevScores
-from raxalign.plan.values.results import rows
+from raxalign.plan.values.results import DevScores, rows
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan

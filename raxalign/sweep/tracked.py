@@ -1,0 +1,146 @@
+"""A grid in MLflow, around its drivers: what none of them has copied, its report and its answer.
+Nothing is imported where nothing is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from raxalign.plan.load import Opened, reopened
+from raxalign.plan.plan import Plan
+from raxalign.plan.study import Study, Suggestion
+from raxalign.plan.tried import read_record
+from raxalign.store.key import digest
+from raxalign.tracking import sync
+from raxalign.tracking.client import SQLITE, Target, TrackingError, default_uri
+from raxalign.tracking.database_sync import carried
+from raxalign.tracking.recorder import Event
+
+
+def target_of(opened: Opened) -> Target:
+    """Return where the runs of a grid go."""
+    uri = opened.run.tracking_uri or default_uri(opened.storage)
+    return Target(uri, opened.storage, opened.grid.text_of_file)
+
+
+def with_database(plan: Plan, target: Target) -> AbstractContextManager[None]:
+    """Have the newest database of an object store within a block, and copy it back after it."""
+    return carried(target, lambda: sync.sync(plan, target))
+
+
+def copy_all(opened: Opened, target: Target) -> int:
+    """Copy all results of a grid to MLflow, as `sync` does, and on an object store the database to
+    the storage.
+    """
+    plan, pruned = opened.plan, pruned_events(opened)
+    with carried(target, lambda: sync.sync(plan, target, pruned)):
+        return sync.sync(plan, target, pruned)
+
+
+def finish_tracking(opened: Opened, plan: Plan) -> list[str]:
+    """Copy to MLflow what an earlier, killed driver has left behind; returns a message where that
+    could not be done.
+    """
+    target = target_of(opened)
+    if _marker(target, plan).exists():
+        return []
+    try:
+        copy_all(opened, target)
+    except TrackingError as error:
+        return [str(error)]
+    mark_copied(plan, target)
+    return []
+
+
+def keep_report(opened: Opened, folder: Path) -> str | None:
+    """Put a report with the grid's run, where the grid was tracked; returns a message where
+    that could not be done.
+    """
+    return _where_tracked(opened, lambda target: sync.keep_report(opened.plan, target, folder))
+
+
+def describe(opened: Opened, answer: str) -> str | None:
+    """Write the answer of the results into the description of the grid's experiment, where it is
+    another than before and the grid was tracked; returns a message where that could not be done.
+    """
+    name, uri = opened.plan.name, target_of(opened).uri
+    marker = opened.storage.local / "tracked" / f"{digest([uri, name])[:32]}.answer"
+    wanted = json.dumps({"grid": name, "uri": uri, "answer": answer})
+
+    def write(target: Target) -> None:
+        sync.describe(opened.plan, target, answer)
+        _mark(marker, wanted)
+
+    if marker.exists() and marker.read_text(encoding="utf-8") == wanted:
+        return None
+    return _where_tracked(opened, write)
+
+
+def _where_tracked(opened: Opened, what: Callable[[Target], object]) -> str | None:
+    target = target_of(opened)
+    database = target.uri.removeprefix(SQLITE)
+    if database != target.uri and not Path(database).exists():
+        return None
+    try:
+        with with_database(opened.plan, target):
+            what(target)
+    except TrackingError as error:
+        return str(error)
+    return None
+
+
+def mark_copied(plan: Plan, target: Target) -> None:
+    """Note that all results of a plan are in a tracking store, where the ledger has all of them."""
+    wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
+    if target.storage.ledger.keys() >= wanted:
+        _mark(_marker(target, plan), json.dumps({"grid": plan.name, "uri": target.uri}))
+
+
+def _marker(target: Target, plan: Plan) -> Path:
+    """Return the file whose presence means that all results of a plan are in one tracking store."""
+    trials = sorted(trial.key for trial in plan.trials)
+    evaluations = sorted(k for t in plan.trials for k in t.evaluations.values())
+    name = digest([target.uri, plan.name, trials, evaluations])
+    return target.storage.local / "tracked" / name[:32]
+
+
+def _mark(marker: Path, text: str) -> None:
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.write_text(text, encoding="utf-8")
+
+
+def pruned_events(opened: Opened) -> list[Event]:
+    """Return the end of each pruned trial of a grid, for the tracking store. Trials that were made
+    whole elsewhere, for the grid itself or to confirm a point, are not among them.
+    """
+    found = {
+        study.name: read_record(opened.storage, study).pruned
+        for study in opened.plan.studies
+        if study.prunes
+    }
+    if not any(found.values()):
+        return []
+
+    def suggested(study: Study) -> list[Suggestion]:
+        return [Suggestion(entry.number, entry.values) for entry in found.get(study.name, ())]
+
+    plan, there = reopened(opened, suggested).plan, opened.storage.ledger.keys()
+    places = {
+        (name, entry.number): entry.stopped.words
+        for name, entries in found.items()
+        for entry in entries
+        if entry.stopped is not None
+    }
+    events = {
+        entry.trial: Event(
+            plan.by_key[entry.trial], ended=True, pruned=places[entry.study, entry.number]
+        )
+        for entry in plan.asked
+        if (entry.study, entry.number) in places
+        and entry.trial not in opened.plan.by_key
+        and not there.issuperset(plan.by_key[entry.trial].evaluations.values())
+    }
+    return list(events.values())
