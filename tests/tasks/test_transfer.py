@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 from raxalign.corpora.readers.hub import MissingSplit
 from raxalign.tasks.base import Score
 from raxalign.tasks.transfer.fingerprints import among
-from raxalign.tasks.transfer.outcome import means, missing_splits, read_given
-from raxalign.tasks.transfer.selection import best_epoch, kept, readers, select
+from raxalign.tasks.transfer.outcome import (
+    best_epoch,
+    kept,
+    means,
+    missing_splits,
+    read_given,
+    readers,
+    select,
+)
 
 GIVEN = {"en": ("dev", "test"), "th": ("test",), "xx": ()}
 
