@@ -8,6 +8,7 @@ pass over the block finds the maxima, and only k groups per row are read again.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,9 @@ _CACHED = 2**20
 
 _READ = 4096
 """Vectors whose groups are read at once."""
+
+_ROWS_OF_A_THREAD = 1024
+"""Rows of values below which another thread does not pay."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +84,26 @@ class Nearest:
 
 def _largest(values: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the k largest values of every row and their columns, in any order; of equal ones the
-    first where k is 1. NumPy selects three times as fast as PyTorch does on a CPU.
+    first where k is 1.
     """
     if k == 1:
         columns = values.argmax(1, keepdim=True)
     elif values.device.type == "cpu":
-        columns = torch.from_numpy(np.argpartition(values.numpy(), -k, axis=1)[:, -k:])
+        columns = torch.from_numpy(_columns_of_largest(values.numpy(), k))
     else:
         columns = values.topk(k, dim=1, sorted=False).indices
     return values.gather(1, columns), columns
+
+
+def _columns_of_largest(values: np.ndarray, k: int) -> np.ndarray:
+    """Return the columns of the k largest values of every row. NumPy selects three times as fast as
+    PyTorch does on a CPU, but in one thread, so each of as many threads takes a part of the rows.
+    """
+    n_parts = min(torch.get_num_threads(), 1 + len(values) // _ROWS_OF_A_THREAD)
+    parts = np.array_split(values, n_parts)
+    with ThreadPoolExecutor(n_parts) as pool:
+        found = pool.map(lambda part: np.argpartition(part, -k, axis=1)[:, -k:], parts)
+        return np.concatenate(list(found))
 
 
 def nearest_both(

@@ -44,15 +44,8 @@ def shared(
     """Yield each part with what is computed from it, in the order of the parts.
 
     Outside of `sharing` this worker computes all of them. Within it, every n-th part is its own,
-    and the others come from their workers.
-
-    Args:
-        parts: What is computed at once, such as the rows of a batch.
-        compute: Computes one part alone. What it returns is plain data, or arrays and tensors on
-            the CPU.
-
-    Raises:
-        PeerLost: Another worker is gone.
+    and the others come from their workers. What is computed is plain data, or arrays and tensors on
+    the CPU. Raises `PeerLost` where another worker is gone.
     """
     rank, workers = _WORKERS.get()
     if workers == 1:

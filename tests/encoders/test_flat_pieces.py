@@ -92,7 +92,9 @@ def test_words_that_share_a_piece_are_cut_together(kind):
         ).tolist() == (read)
 
 
-@pytest.mark.parametrize(("threads", "part"), [(1, 2), (1, 100), (3, 2)])
+@pytest.mark.parametrize(
+    ("threads", "part"), [(1, 2), (1, 100), pytest.param(3, 2, marks=pytest.mark.slow)]
+)
 def test_mapped_pieces_are_those_of_the_text(encoder, tmp_path, monkeypatch, threads, part):
     monkeypatch.setattr(made_pieces, "PART", part)
     data = dataset(tmp_path / "data")

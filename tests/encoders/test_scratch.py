@@ -132,6 +132,7 @@ def test_the_vocabulary_covers_all_scripts_cased_and_with_accents() -> None:
     assert train_wordpiece(everything, 200, lowercase=True).tokenize("FLUß") == ["fluß"]
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_same_vocabulary() -> None:
     program = (
         "import random, hashlib; from raxalign.encoders.training.text import"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -27,7 +25,6 @@ class Shift(rx.Method):
     reference = "mine"
 
     class Params(rx.Params):
-        width: int = 32
         value: float = 0.0
 
     def needs(self):
@@ -38,14 +35,9 @@ class Shift(rx.Method):
 
         from raxalign.encoders.models.transforms import Affine, Transform
 
-        shift = torch.full((self.params.width,), self.params.value)
+        shift = torch.full((32,), self.params.value)
         return rx.AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=shift),)),))
 """
-
-
-@pytest.fixture
-def encoder(tmp_path: Path) -> TransformerEncoder:
-    return TransformerEncoder.from_folder(tiny_bert(tmp_path / "tiny", ["ein", "Haus"]))
 
 
 def refused(encoder: TransformerEncoder, step: Affine) -> str:
@@ -73,14 +65,7 @@ def test_weights_that_are_not_numbers_are_named(encoder: TransformerEncoder) -> 
         refuse_unsound(object(), "trained", AlignedEncoder(encoder, weights_changed=True))
 
 
-@pytest.mark.parametrize(
-    ("option", "fault"),
-    [
-        ("value=nan", "a shift that has NaN or infinite values"),
-        ("width=33", r"a shift of shape \(33,\), not \(32,\)"),
-    ],
-)
-def test_align_writes_nothing_and_names_the_file_of_a_plug_in(tmp_path, option, fault):
+def test_align_writes_nothing_and_names_the_file_of_a_plug_in(tmp_path):
     (tmp_path / "shifting.py").write_text(OUTSIDE)
     encoder = tiny_bert(tmp_path / "tiny", ["ein", "Haus"])
     pairs = PairsRequest(
@@ -88,9 +73,9 @@ def test_align_writes_nothing_and_names_the_file_of_a_plug_in(tmp_path, option, 
     )
     make_pairs(pairs, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
     request = AlignRequest(
-        "shifting", (option,), str(encoder), {"de": tmp_path / "pairs"}, "en", 0, "cpu"
+        "shifting", ("value=nan",), str(encoder), {"de": tmp_path / "pairs"}, "en", 0, "cpu"
     )
-    wanted = rf"shifting\.py:16: method shifting: align returned the transform of de .* {fault}"
+    wanted = r"shifting\.py:15: method shifting: align returned the transform of de .* a shift that"
     with visible([open_file(tmp_path / "shifting.py")]), pytest.raises(RaxalignError, match=wanted):
         make_aligned(request, tmp_path / "out", storage=Storage(str(tmp_path / "storage")))
     assert not (tmp_path / "out").exists()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +9,8 @@ from raxalign.caveats import collecting
 from raxalign.encoders.models.pieces import text_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
+from tests.encoders.architectures import model_of
+from tests.encoders.tokenizers_of_kinds import tokenizer_of
 
 SENTENCES = [
     ["the", "playing", "dogs"],
@@ -127,52 +128,13 @@ def test_vectors_that_are_no_numbers_are_refused_with_the_language(encoder):
         encoder.words([["the"]], "de", layers=(3,), pooling="mean")
 
 
-def _roberta(folder: Path) -> Path:
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaForMaskedLM
-
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "▁a", "▁b", "▁c", "a", "b", "c", "▁"]
-    tokenizer = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces], unk_id=3))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    names = {
-        "bos_token": "<s>",
-        "eos_token": "</s>",
-        "cls_token": "<s>",
-        "sep_token": "</s>",
-        "pad_token": "<pad>",
-        "unk_token": "<unk>",
-    }
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, mask_token="<mask>", **names
-    ).save_pretrained(folder)
-    config = XLMRobertaConfig(
-        vocab_size=12,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=14,
-        type_vocab_size=1,
-        pad_token_id=1,
-    )
-    XLMRobertaForMaskedLM(config).save_pretrained(folder)
-    return folder
-
-
-def test_positions_of_roberta_begin_behind_the_padding_index(tmp_path: Path) -> None:
-    encoder = TransformerEncoder.from_folder(_roberta(tmp_path))
-    assert encoder.max_positions == 12
-    found = encoder.words([["a"] * 20, ["b", "ca"]], "en", layers=(2,), pooling="mean")
-    assert found.present_N.tolist() == [True] * 10 + [False] * 10 + [True, True]
-
-
-def test_pairs_follow_the_tokenizer_template_with_one_segment_type(tmp_path: Path) -> None:
-    encoder = TransformerEncoder.from_folder(_roberta(tmp_path))
-    batch = encoder.collate(encoder.pieces([["a"]], "de", [["b", "c"]], "en"))
-    assert batch.ids_BT.tolist() == [
-        encoder.tokenizer([["a"]], [["b", "c"]], is_split_into_words=True)["input_ids"][0]
-    ]
-    assert batch.langs_BT.tolist() == [[0, 0, 0, 0, 1, 1, 1]]
+def test_pairs_follow_the_tokenizer_template_where_there_are_no_segments():
+    tokenizer = tokenizer_of("unigram")
+    encoder = TransformerEncoder(model_of("distilbert", head=False), tokenizer)
+    first, second = ["We"], ["have", "mice"]
+    batch = encoder.collate(encoder.pieces([first], "de", [second], "en"))
+    wanted = tokenizer([first], [second], is_split_into_words=True)["input_ids"]
+    assert batch.ids_BT.tolist() == wanted
+    begin = wanted[0].index(tokenizer.sep_token_id) + 1
+    assert batch.langs_BT.tolist() == [[0] * begin + [1] * (len(wanted[0]) - begin)]
     assert not batch.segments_BT.any()
-    assert len(encoder.hidden(batch)) == 3

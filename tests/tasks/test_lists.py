@@ -8,7 +8,7 @@ import pytest
 from raxalign.running import Sentence
 from raxalign.tasks.classification import examples
 from raxalign.tasks.classification.examples import Example, Examples, ExampleTable, training_parts
-from raxalign.tasks.transfer.lists import chained, compacted
+from raxalign.tasks.transfer.lazy_lists import chained, compacted
 from tests.methods.toy import toy_encoder
 
 ROWS = [

@@ -31,7 +31,7 @@ from raxalign.tasks.spans.windows import (
     write_questions,
 )
 from raxalign.tasks.tagging.sentences import Sentences, Tagged, read_sentences, write_sentences
-from raxalign.tasks.transfer.lists import PreparedTexts, compact_rows, prepared_rows
+from raxalign.tasks.transfer.lazy_lists import PreparedTexts, compact_rows, prepared_rows
 from raxalign.train.runtime import Runtime
 from tests.tasks import word_nli
 from tests.tiny import tiny_bert

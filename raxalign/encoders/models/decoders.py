@@ -53,16 +53,9 @@ def is_bidirectional(config: Any) -> bool:
 
 
 def attention_inputs(model: Any, mask_BT: torch.Tensor) -> dict[str, Any]:
-    """Return what the forward pass of a model gets for its attention.
-
-    Args:
-        model: A base model or one with a head.
-        mask_BT: 1 for real pieces, 0 for padding.
-
-    Returns:
-        The mask as it is for encoders. For decoders there is no cache of keys and values, and a
-        bidirectional one gets a mask (B, 1, T, T) that takes the place of the causal one, sliding
-        windows included.
+    """Return what the forward pass of a model gets for its attention, by the mask of real pieces:
+    encoders get it as it is. For decoders there is no cache of keys and values, and a bidirectional
+    one gets a mask (B, 1, T, T) in the place of the causal one, sliding windows included.
     """
     import torch
 
@@ -88,12 +81,7 @@ def with_a_piece(row: PieceRow, filler: int) -> PieceRow:
 
 
 def summary_places(model: Any, starts_S: np.ndarray, lengths_S: np.ndarray) -> np.ndarray:
-    """Return the place of the piece of each row that stands for all of it, (S,): of an encoder the
-    first piece ([CLS]), of a decoder the last one, which alone has seen the others.
-
-    Args:
-        model: A base model or one with a head.
-        starts_S: The place of the first piece of each row.
-        lengths_S: The number of pieces of each row.
+    """Return the place of the piece that stands for each row, (S,), which begins at `starts_S`: of
+    an encoder the first piece ([CLS]), of a decoder the last one, which alone has seen the others.
     """
     return starts_S + lengths_S - 1 if is_decoder(model.config) else starts_S

@@ -115,15 +115,9 @@ def weight_shapes(*paths: Path) -> dict[str, list[int]]:
 
 
 def has_head(config: Mapping[str, Any], weights: Collection[str] | None) -> bool | None:
-    """Return whether an encoder has a masked-LM head.
-
-    Args:
-        config: The content of its ``config.json``.
-        weights: The names of its weights; None where they are not known.
-
-    Returns:
-        What the names show; else what the recorded architectures promise; None where neither
-        is known.
+    """Return whether an encoder has a masked-LM head, by its ``config.json`` and the names of its
+    weights: what the names show; else what the recorded architectures promise; None where neither
+    is known.
     """
     if config.get("is_encoder_decoder"):
         return False
@@ -185,12 +179,8 @@ class Footprint:
 
 
 def config_footprint(config: Mapping[str, Any], folder: Path | None = None) -> Footprint | None:
-    """Return the sizes of an encoder; None where its config does not record them.
-
-    Args:
-        config: The content of its ``config.json``.
-        folder: The folder of its weights, whose headers count its parameters exactly (None: the
-            config alone is read).
+    """Return the sizes of an encoder; None where its config does not record them. The headers of
+    the weights in a folder count its parameters exactly.
     """
     hidden = _first(config, "hidden_size", "d_model", "dim", "emb_dim", "n_embd")
     layers, vocabulary = _first(config, *_DEPTHS), _first(config, "vocab_size", "n_words")

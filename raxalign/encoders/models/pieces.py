@@ -49,13 +49,8 @@ class Encoded:
 
 def encode_texts(tokenizer: Any, texts: Sequence[str], counted: str | None) -> Encoded:
     """Return the pieces of texts as the tokenizer makes them of running text. ``[SEP]`` in a text
-    is text, not a special piece.
-
-    Args:
-        tokenizer: the tokenizer, a fast one.
-        texts: the texts, at most some thousands.
-        counted: the language for which unknown pieces are counted while caveats are collected
-            (None: not at all).
+    is text, not a special piece. Unknown pieces are `counted` for a language while caveats are
+    collected.
     """
     backend = tokenizer.backend_tokenizer
     # The tokenizer is shared: earlier truncation or padding is still switched on.
@@ -104,10 +99,6 @@ def place_words(encoded: Encoded, sentences: Sequence[Sentence]) -> tuple[Ints, 
 
     The pieces of a word are adjacent: a blank that a normaliser puts into the middle of a word is
     one of them. White space at the ends of a word is not part of it.
-
-    Args:
-        encoded: the pieces of the texts of all sentences.
-        sentences: the sentences, in the same order.
     """
     sizes = [len(sentence.text) + 1 for sentence in sentences]
     before_S, words_S = offsets_of(sizes), offsets_of([len(sentence) for sentence in sentences])

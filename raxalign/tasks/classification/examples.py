@@ -23,7 +23,7 @@ from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_tab
 from raxalign.encoders.models.flat_pieces import write_pieces
 from raxalign.errors import DataError
 from raxalign.running import Sentence
-from raxalign.tasks.transfer.lists import ARRAYS, LazyList, PreparedTexts
+from raxalign.tasks.transfer.lazy_lists import ARRAYS, LazyList, PreparedTexts
 from raxalign.tasks.transfer.rows import TaskRows
 
 CodeSwitching = Literal["none", "sentence"]

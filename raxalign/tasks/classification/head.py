@@ -28,7 +28,7 @@ from raxalign.tasks.classification.metrics import METRICS
 from raxalign.tasks.classification.model import SentenceClassifier, WordClassifier
 from raxalign.tasks.classification.reading import ExampleFile, read_hub
 from raxalign.tasks.transfer.head import Given, Head, HeldOut, UnitBatches, noted
-from raxalign.tasks.transfer.lists import chained
+from raxalign.tasks.transfer.lazy_lists import chained
 from raxalign.tasks.transfer.outcome import readers
 
 if TYPE_CHECKING:

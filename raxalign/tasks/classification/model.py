@@ -20,7 +20,7 @@ from raxalign.encoders.models.decoders import summary_places
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.running import in_text
-from raxalign.tasks.transfer.lists import PreparedTexts, compact_rows, prepared_rows
+from raxalign.tasks.transfer.lazy_lists import PreparedTexts, compact_rows, prepared_rows
 from raxalign.tasks.transfer.model import FineTuned, TaskModel, summed_loss
 from raxalign.tasks.transfer.row_states import RowLayout, lay_out, states_of
 from raxalign.train.sharing import shared

@@ -35,7 +35,7 @@ from raxalign.tasks.spans.windows import (
     write_questions,
 )
 from raxalign.tasks.transfer.head import Given, Hashes, Head, HeldOut, UnitBatches
-from raxalign.tasks.transfer.lists import LazyList, chained
+from raxalign.tasks.transfer.lazy_lists import LazyList, chained
 from raxalign.tasks.transfer.outcome import read_given
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from raxalign.encoders.models.pieces import (
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.spans.rows import Question, Questions, answered
-from raxalign.tasks.transfer.lists import LazyList
+from raxalign.tasks.transfer.lazy_lists import LazyList
 
 _RECORD = "questions.json"
 _ASKED, _CONTEXTS = "asked", "contexts"

@@ -21,7 +21,7 @@ from raxalign.tasks.tagging.sentences import (
     write_sentences,
 )
 from raxalign.tasks.transfer.head import Given, Head, HeldOut, noted
-from raxalign.tasks.transfer.lists import ragged
+from raxalign.tasks.transfer.lazy_lists import ragged
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder

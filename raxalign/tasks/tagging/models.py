@@ -21,7 +21,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
 from raxalign.tasks.tagging.params import feature_layers
-from raxalign.tasks.transfer.lists import compact_rows, ragged
+from raxalign.tasks.transfer.lazy_lists import compact_rows, ragged
 from raxalign.tasks.transfer.model import FineTuned, TaskModel, summed_loss
 from raxalign.tasks.transfer.row_states import RowLayout, lay_out, states_of
 from raxalign.train.devices import on_device, to_device

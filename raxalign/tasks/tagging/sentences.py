@@ -19,7 +19,7 @@ from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.corpora.text.sentences import cells, sentence_columns
 from raxalign.encoders.models.flat_pieces import map_array, write_pieces
 from raxalign.running import Sentence
-from raxalign.tasks.transfer.lists import (
+from raxalign.tasks.transfer.lazy_lists import (
     ARRAYS,
     LazyList,
     PreparedTexts,
