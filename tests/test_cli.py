@@ -20,8 +20,9 @@ from typing import Any, get_args
 import pytest
 
 from raxalign import api, cli
-from raxalign.cli._terminal import Symmetrization
+from raxalign.cli import _terminal
 from raxalign.config import _specs
+from raxalign.config import run as run_config
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.errors import GridError
@@ -479,7 +480,7 @@ def test_a_part_of_a_plan_is_shown(run: Callable[..., Done], grid: Path) -> None
 def test_list_knows_what_was_meant(run: Callable[..., Done]) -> None:
     assert "finetune: " in run("list", "methods").out
     assert "Weight of the regulariser" in run("list", "methods", "finetune").out
-    assert run("list", "methods", "linear", "--format", "markdown").out.startswith("## linear\n")
+    assert run("list", "methods", "linear", "--format", "markdown").out.startswith("# linear\n")
     done = run("list", "method")
     assert (done.code, done.err) == (2, "error: list method: did you mean methods?\n")
 
@@ -595,22 +596,13 @@ def test_gc_keeps_what_a_grid_needs(run: Callable[..., Done], grid: Path) -> Non
     assert set(store.keys()) == {("pairs", needed.key)}
 
 
-def test_the_values_of_keep_are_those_of_grid_files() -> None:
-    from raxalign.cli._terminal import Keep as Flag
-    from raxalign.config.run import Keep
-
-    assert tuple(Flag) == get_args(Keep)
-
-
-def test_the_values_of_precision_are_those_of_grid_files() -> None:
-    from raxalign.cli._terminal import Precision as Flag
-    from raxalign.config.run import Precision
-
-    assert tuple(Flag) == get_args(Precision)
-
-
-def test_the_heuristics_are_those_of_grid_files() -> None:
-    assert [entry.value for entry in Symmetrization] == list(get_args(_specs.Symmetrization))
+def test_the_words_of_options_are_those_of_grid_files() -> None:
+    for flag, known in (
+        (_terminal.Keep, run_config.Keep),
+        (_terminal.Precision, run_config.Precision),
+        (_terminal.Symmetrization, _specs.Symmetrization),
+    ):
+        assert get_args(flag) == get_args(known)
 
 
 def test_aer_prints_a_line_per_score(run: Callable[..., Done], tmp_path: Path) -> None:
