@@ -35,6 +35,7 @@ from tests.grids import write_grid
 from tests.tiny import tiny_bert
 
 pytestmark = pytest.mark.slow
+WHOLE = {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
 
 
 @pytest.fixture
@@ -101,11 +102,7 @@ def test_bringing_twice_changes_nothing(tmp_path, plan):
     assert sync(plan, where) == 2
     first = tracked(where.uri, "small")
     assert sync(plan, where) == 2
-    assert counts(where.uri) == {
-        ("grid", "FINISHED"): 1,
-        ("trial", "FINISHED"): 2,
-        ("cell", "FINISHED"): 1,
-    }
+    assert counts(where.uri) == WHOLE
     key = plan.trials[0].key
     assert history(where.uri, key, "train/loss") == 3
     assert history(where.uri, key, "retrieval/de-en/contextual_accuracy") == 1
@@ -272,11 +269,7 @@ def test_several_drivers_on_a_fresh_database_make_one_run_a_trial(tmp_path, plan
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0]
     sync(plan, where)
-    assert counts(where.uri) == {
-        ("grid", "FINISHED"): 1,
-        ("trial", "FINISHED"): 2,
-        ("cell", "FINISHED"): 1,
-    }
+    assert counts(where.uri) == WHOLE
 
 
 def free_port() -> int:
@@ -291,24 +284,10 @@ def server(folder: Path, port: int):
     """An MLflow server on this machine, on the database `server.db`; ready when the block begins,
     gone when it ends.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "server",
-        "--backend-store-uri",
-        f"sqlite:///{folder}/server.db",
-        "--host",
-        "127.0.0.1",
-    ]
-    command += [
-        "--port",
-        str(port),
-        "--workers",
-        "1",
-        "--artifacts-destination",
-        str(folder / "server-artifacts"),
-    ]
+    place = f"--host 127.0.0.1 --port {port} --workers 1"
+    store = ["--backend-store-uri", f"sqlite:///{folder}/server.db"]
+    store += ["--artifacts-destination", str(folder / "server-artifacts")]
+    command = [sys.executable, "-m", "mlflow", "server", *place.split(), *store]
     log = folder / "server.log"
     with log.open("a") as file:
         process = subprocess.Popen(
@@ -346,11 +325,7 @@ def test_a_server_that_is_down_is_told_and_served_later_exactly_once(tmp_path, p
     with server(tmp_path, port):
         assert sync(plan, where) == 2
         assert sync(plan, where) == 2
-        assert counts(where.uri) == {
-            ("grid", "FINISHED"): 1,
-            ("trial", "FINISHED"): 2,
-            ("cell", "FINISHED"): 1,
-        }
+        assert counts(where.uri) == WHOLE
         assert history(where.uri, plan.trials[0].key, "retrieval/de-en/contextual_accuracy") == 1
         found = loaded_from(where.uri, plan.trials[0], tmp_path)
         assert found.predict(pd.DataFrame({"text": ["a"], "language": ["de"]})).shape == (1, 32)
