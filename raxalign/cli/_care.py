@@ -126,8 +126,7 @@ def _loaded(plugins: Iterable[Path]) -> list[PluginFile]:
 def doctor(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None,
     encoder: Annotated[
-        str | None,
-        typer.Option(help="A folder or a hub name: report on this encoder alone."),
+        str | None, typer.Option(help="A folder or a hub name: report on this encoder alone.")
     ] = None,
     storage: Storage = None,
 ) -> None:

@@ -78,12 +78,7 @@ def grid(
     if confirm is not None and (only or shard or limit):
         raise typer.BadParameter("--confirm chooses among all trials: leave out the other")
     opened = open_grid(
-        file,
-        storage=storage,
-        address=address,
-        workers=workers,
-        keep=keep,
-        allow_missing=dry_run,
+        file, storage=storage, address=address, workers=workers, keep=keep, allow_missing=dry_run
     )
     if dry_run:
         shown = with_confirmed(opened, confirm)

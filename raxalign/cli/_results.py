@@ -227,8 +227,7 @@ def _print_comparisons(
 
 def show(
     key: Annotated[
-        str,
-        typer.Argument(help="Key of a trial, a stage or an evaluation, or a unique beginning."),
+        str, typer.Argument(help="Key of a trial, a stage or an evaluation, or a unique beginning.")
     ],
     storage: Storage = None,
     format: Annotated[  # noqa: A002

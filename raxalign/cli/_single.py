@@ -268,13 +268,7 @@ def evaluate(
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 
     request = EvaluateRequest(
-        encoder,
-        tuple(task or ()),
-        tuple(language or ()),
-        seed,
-        device,
-        threads,
-        precision,
+        encoder, tuple(task or ()), tuple(language or ()), seed, device, threads, precision
     )
     opened = open_grid(file, storage=storage)
     found, plan_ = evaluate_encoder(opened, request, tell=tell)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 GridFile = Annotated[Path, typer.Argument(metavar="FILE", help="The grid file (YAML).")]
 GridFiles = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE", help="The grid file (YAML); several make one table."),
+    list[Path], typer.Argument(metavar="FILE", help="The grid file (YAML); several make one table.")
 ]
 Storage = Annotated[
     str | None,

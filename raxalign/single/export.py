@@ -28,14 +28,7 @@ from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import again
 from raxalign.plugin_files import require_named
-from raxalign.single.model_card import (
-    RAXALIGN,
-    SENTENCES,
-    WEIGHTS,
-    Card,
-    origin_of,
-    scores_of,
-)
+from raxalign.single.model_card import RAXALIGN, SENTENCES, WEIGHTS, Card, origin_of, scores_of
 from raxalign.single.place import (
     TRANSFORMS,
     appearing,

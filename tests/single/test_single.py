@@ -346,8 +346,7 @@ def test_an_exported_encoder_scores_what_its_trial_scored(finished: Opened, tmp_
         own = [
             row
             for row in rows(
-                finished.plan,
-                open_workshop(finished.plan, finished.storage, Runtime()).ledger,
+                finished.plan, open_workshop(finished.plan, finished.storage, Runtime()).ledger
             )
             if row["trial"] == trial.key
         ]
