@@ -123,11 +123,7 @@ def nearest_both(
         some = x.take(slice(top, top + rows))
         others = y.take(slice(left, left + columns))
         block = _padded_product(some, others, spaces[lane], ahead.group)
-        in_rows = in_columns = block
-        if penalties is not None:
-            block.mul_(2)
-            in_rows = block - _padded(penalties[1][left : left + columns], block.shape[1])
-            in_columns = block - _padded(penalties[0][top : top + rows], len(block))[:, None]
+        in_rows, in_columns = _scores(block, penalties, top, left)
         row_peaks, column_peaks = _maxima(in_rows, in_columns, g, h)
         grouped_rows = in_rows.view(len(block), -1, g)
         grouped_columns = in_columns.view(-1, h, block.shape[1]).permute(2, 0, 1)
@@ -157,6 +153,23 @@ def _padded_product(
     block[len(some) :], block[:, len(others) :] = -math.inf, -math.inf
     torch.mm(some, others.T, out=block[: len(some), : len(others)])
     return block
+
+
+def _scores(
+    block: torch.Tensor,
+    penalties: tuple[torch.Tensor, torch.Tensor] | None,
+    top: int,
+    left: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a block's scores of the columns for each row, and of the rows for each column."""
+    if penalties is None:
+        return block, block
+    (height, width), (of_rows, of_columns) = block.shape, penalties
+    block.mul_(2)
+    return (
+        block - _padded(of_columns[left : left + width], width),
+        block - _padded(of_rows[top : top + height], height)[:, None],
+    )
 
 
 def _padded(values: torch.Tensor, size: int) -> torch.Tensor:
