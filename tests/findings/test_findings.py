@@ -19,7 +19,7 @@ from findings.questions import Claim, Pick, Quantity, Question, above
 from findings.record import Ran, Record
 from raxalign.analysis.cells import cells
 from raxalign.analysis.runs import Runs
-from raxalign.analysis.significance import Contrast
+from raxalign.analysis.significance import ContrastTest
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.estimates.cost import duration, seconds_by_key
@@ -40,7 +40,7 @@ XNLI = Quantity("zero-shot accuracy on XNLI", "xnli", "accuracy")
 
 def answered(value: float, p: float | None, quantity: Quantity = WORDS) -> Answer:
     question = Question("a - b", (), quantity)
-    return Answer(question, Contrast(value, None, None, p, (5, 5), 100), p)
+    return Answer(question, ContrastTest(value, None, None, p, (5, 5), 100), p)
 
 
 def verdict(*answers: Answer) -> str:
@@ -188,7 +188,7 @@ def test_what_is_kept_stays_as_it_was_and_counts_in_the_correction_of_what_is_ne
     new, old = (Claim(name, name, WORDS, name, (STRONG,)) for name in ("new", "old"))
     for place in (module, record_module):
         monkeypatch.setattr(place, "CLAIMS", (new, old))
-    contrast = Contrast(0.1, 0.05, 0.15, None, (5, 1), 0)
+    contrast = ContrastTest(0.1, 0.05, 0.15, None, (5, 1), 0)
     kept = Answered(old, (Answer(STRONG, contrast, 0.5),), 60.0)
     record = Record((kept,), {"old": Ran("2026-01-01", 3, 9.0)})
     record.write(tmp_path / "record.json")
