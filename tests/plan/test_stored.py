@@ -16,8 +16,7 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_path, stored_plans
 from raxalign.report.garbage import unfinished
-from raxalign.single.place import open_workshop
-from raxalign.stages import run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import read_plan, write_plan
@@ -44,7 +43,7 @@ def plan(tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
     in another process.
     """
     opened = open_grid(write_page(tmp_path), storage=root)
-    workshop = open_workshop(opened.plan, Storage(root), Runtime())
+    workshop = Workshop(opened.plan, Storage(root), Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     write_plan(opened.plan, Storage(root))
