@@ -78,7 +78,7 @@ def test_a_plan_that_was_edited_is_refused_by_workers_and_passed_over_by_command
         read_plan(place)
     for read in (stored_plans, planned_trials):
         with pytest.warns(UserWarning, match=r"was changed.* It is passed over"):
-            assert list(read(root)) == []
+            assert list(read(Storage(root))) == []
     with pytest.warns(UserWarning, match="was changed"):
         assert unfinished(Storage(root), []).plans == ()
     write_plan(plan, Storage(root))
