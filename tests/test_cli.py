@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gc
 import io
+import itertools
 import json
 import os
 import re
@@ -64,7 +65,9 @@ def run(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
     def run_(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["raxalign", *map(str, arguments)])
+        """Run a command; a text may hold several arguments."""
+        parts = (a.split() if isinstance(a, str) else [str(a)] for a in arguments)
+        monkeypatch.setattr(sys, "argv", ["raxalign", *itertools.chain(*parts)])
         try:
             cli.main()
             code = 0
@@ -569,50 +572,27 @@ def test_aer_prints_a_line_per_score(run: Callable[..., Done], tmp_path: Path) -
         "1 1 1 S\n1 3 3 S\n1 2 2 P\n2 1 1 S\n2 1 2 P\n", encoding="utf-8"
     )
     done = run("aer", "links", "gold", "--format", "naacl")
-    shown = [
-        "precision",
-        "0.7500",
-        "recall",
-        "0.6667",
-        "f1",
-        "0.7059",
-        "aer",
-        "0.2857",
-        "sentences",
-        "2",
-    ]
-    assert (done.code, done.out.split()[:10]) == (0, shown)
+    shown = "precision 0.7500 recall 0.6667 f1 0.7059 aer 0.2857 sentences 2 "
+    assert (done.code, " ".join(done.out.split()).startswith(shown)) == (0, True)
     assert "Read it as `naacl`" in run("aer", "links", "gold").err
 
 
 def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Path) -> None:
     tiny_bert(tmp_path / "encoder", ["the", "der", "die", "das", "."], layers=1)
-    data = [
-        "--source",
-        "phrasebook",
-        "-o",
-        "size=200",
-        "--lang",
-        "de",
-        "--sentences",
-        "80",
-        "--heldout",
-        "60",
-    ]
-    links = ["--aligner", "fast_align", "--no-one-to-one", "--symmetrization", "grow-diag"]
-    done = run("pairs", *data, *links, "--out", "pairs", "--export-links", "links.txt")
+    data = "--source phrasebook -o size=200 --lang de --sentences 80 --heldout 60"
+    links = "--aligner fast_align --no-one-to-one --symmetrization grow-diag"
+    done = run("pairs --out pairs --export-links links.txt", data, links)
     assert (done.code, done.out) == (0, "pairs\n")
     assert "80 sentence pairs" in done.err
     assert len((tmp_path / "links.txt").read_text(encoding="utf-8").splitlines()) == 80
-    on_cpu = ["--encoder", "encoder", "--device", "cpu"]
     done = run(
-        "align", "rotation", *on_cpu, "--pairs", "de=pairs", "-o", "center=true", "--out", "out"
+        "align rotation --encoder encoder --device cpu --pairs de=pairs -o center=true --out out"
     )
     assert (done.code, done.out) == (0, "out\n")
     grid = write_grid(
         tmp_path, languages="{each: [de]}", size=200, sentences="80", methods=("none: {}",)
     )
-    options = ["--encoder", "out", "--device", "cpu", "--task", "retrieval", "--format", "json"]
-    rows = json.loads(run("evaluate", grid, *options).out)
+    options = "--encoder out --device cpu --task retrieval --format json"
+    rows = json.loads(run("evaluate", grid, options).out)
     assert {row["lang"] for row in rows} == {"de-en"}
     assert all(0 <= row["value"] <= 1 for row in rows if row["metric"] == "contextual_accuracy")
