@@ -25,8 +25,7 @@ from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.estimates.cost import duration, seconds_by_key
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.results import rows
-from raxalign.single.place import open_workshop
-from raxalign.stages import run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.ledgers import made_up
@@ -214,7 +213,7 @@ def of_dictionaries(folder: Path, entries: Path, encoder: str) -> Opened:
     tasks, methods = (DICTIONARY.format(folder=entries),), ("none: {}",)
     grid = write_grid(folder, encoder=encoder, methods=methods, tasks=tasks, **parts)  # type: ignore[arg-type]
     opened = open_grid(grid, storage=str(folder / "storage"))
-    workshop = open_workshop(opened.plan, opened.storage, Runtime())
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return opened
