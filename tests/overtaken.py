@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-import tests.store.bucket  # noqa: F401 registers the file system
+import tests.fake_bucket  # noqa: F401 registers the file system
 from raxalign.plan.load import open_grid
 from raxalign.plan.stage import Stage
 from raxalign.stages import Workshop, checkpoints, workshop

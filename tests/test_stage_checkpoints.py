@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-import tests.store.bucket  # noqa: F401 registers the file system
+import tests.fake_bucket  # noqa: F401 registers the file system
 from raxalign.plan.load import open_grid
 from raxalign.plan.stage import Stage
 from raxalign.stages import Workshop, workshop

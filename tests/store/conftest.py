@@ -7,8 +7,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import bucket  # noqa: F401 registers the file system
 import pytest
+
+import tests.fake_bucket  # noqa: F401 registers the file system
 
 
 @pytest.fixture(autouse=True)

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bucket import Bucket
 
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests.aws import BUCKET, Proxy
+from tests.fake_bucket import Bucket
 
 N = 10
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bucket import Bucket
 
 from raxalign.errors import StorageError
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
+from tests.fake_bucket import Bucket
 
 KEY = "ab" * 32
 
@@ -30,11 +30,11 @@ def start(program: str, *arguments: object) -> subprocess.Popen[str]:
         " ArtifactStore\n"
     )
     if str(arguments[0]).startswith("bucket:"):
-        imports += "import bucket\n"
+        imports += "import tests.fake_bucket\n"
     text = imports + textwrap.dedent(program)
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path]),
     }
     return subprocess.Popen(
         [sys.executable, "-c", text, *map(str, arguments)],

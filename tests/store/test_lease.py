@@ -241,7 +241,7 @@ def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_
 
 HOLDER = """
 import sys, time
-import bucket
+import tests.fake_bucket
 from raxalign.errors import LeaseLost
 from raxalign.store import lease as module
 from raxalign.store.storage import Storage
@@ -262,7 +262,7 @@ def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(
     shared: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "EXPIRY", 0.5)
-    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, shared],
         env={**os.environ, "PYTHONPATH": paths},
