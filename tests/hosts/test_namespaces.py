@@ -6,12 +6,10 @@ import pytest
 
 from tests.e2e.runs import kill_all
 from tests.hosts.cluster import eventually
-from tests.hosts.namespaces import DESK, hosts_up, missing
+from tests.hosts.namespaces import DESK, NEEDED, hosts_up
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(reason := missing()), reason=reason or "-"),
-]
+pytestmark = [pytest.mark.slow, NEEDED]
+OPTIONS = ["-q", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
 
 
 @pytest.fixture(scope="module")
@@ -21,20 +19,9 @@ def hosts(tmp_path_factory):
         yield up
 
 
-def ssh(hosts, number, command):
-    return hosts.run(
-        DESK,
-        *(
-            "ssh",
-            "-o",
-            "LogLevel=ERROR",
-            "-o",
-            "StrictHostKeyChecking=no",
-            "-o",
-            "UserKnownHostsFile=/dev/null",
-        ),
-        *("-i", str(hosts.key), f"root@{hosts.address(number)}", command),
-    )
+def ssh(hosts, number, command, *, key=None, start=DESK):
+    target = ("-i", key or str(hosts.key), f"root@{hosts.address(number)}")
+    return hosts.run(start, "ssh", *OPTIONS, *target, command)
 
 
 def test_the_desk_reaches_each_host_by_ssh(hosts):
@@ -84,10 +71,5 @@ def test_a_host_reaches_another_with_a_key_in_its_own_home(hosts):
     key = hosts.home(1) / "its_key.pem"
     key.write_text(hosts.key.read_text())
     key.chmod(0o600)
-    options = (
-        *("-o", "LogLevel=ERROR", "-o", "StrictHostKeyChecking=no"),
-        *("-o", "UserKnownHostsFile=/dev/null"),
-    )
-    target = f"root@{hosts.address(2)}"
-    done = hosts.run(1, "ssh", *options, "-i", "~/its_key.pem", target, "hostname; echo ~")
+    done = ssh(hosts, 2, "hostname; echo ~", key="~/its_key.pem", start=1)
     assert done.stdout.split() == ["rax2", str(hosts.home(2))], done.stderr
