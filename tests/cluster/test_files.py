@@ -18,7 +18,12 @@ SLURM = FOLDER / "slurm.sbatch"
 
 @pytest.fixture
 def local() -> dict[str, Any]:
-    return yaml.safe_load((FOLDER / "local.yaml").read_text())
+    return launched_from("cluster/local.yaml")
+
+
+def launched_from(name: str) -> dict[str, Any]:
+    """A file as `ray up` reads it."""
+    return yaml.safe_load((ROOT / name).read_text())
 
 
 @pytest.fixture
@@ -47,21 +52,32 @@ def test_the_local_head_counts_its_workers_without_itself(local):
 
 
 def test_the_local_head_has_the_resource_of_drivers_and_no_worker_has(local):
-    assert re.search(r"--resources='\{\"trial_driver\": \d{3,}\}'", local_start(local, "head"))
-    assert "trial_driver" not in local_start(local, "worker")
+    (head,), (worker,) = starts(local, "head"), starts(local, "worker")
+    assert re.search(r"--resources='\{\"trial_driver\": \d{3,}\}'", head)
+    assert "trial_driver" not in worker
 
 
-def test_the_local_token_travels_and_the_dashboard_stays_on_the_head(local):
-    assert local["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
+@pytest.mark.parametrize(
+    ("name", "home"), [("cluster.yaml", "/home/ubuntu"), ("cluster/local.yaml", "~")]
+)
+def test_the_token_travels_and_the_dashboard_stays_on_the_head(name, home):
+    config = launched_from(name)
+    assert config["file_mounts"][f"{home}/.ray/auth_token"] == "~/.ray/auth_token"
     for kind in ("head", "worker"):
-        assert "RAY_AUTH_MODE=token ray start" in local_start(local, kind)
-    assert "--dashboard-host=127.0.0.1" in local_start(local, "head")
-    assert any("chmod 600 ~/.ray/auth_token" in command for command in local["setup_commands"])
+        assert starts(config, kind)
+        assert all("RAY_AUTH_MODE=token ray start" in one for one in starts(config, kind))
+    assert "--dashboard-host=127.0.0.1" in starts(config, "head")[-1]
+    assert any("chmod 600 ~/.ray/auth_token" in command for command in config["setup_commands"])
 
 
-def local_start(local: dict[str, Any], kind: str) -> str:
-    (command,) = [one for one in local[f"{kind}_start_ray_commands"] if "ray start" in one]
-    return command
+def test_drivers_on_aws_have_a_resource_that_no_worker_has():
+    types = launched_from("cluster.yaml")["available_node_types"]
+    assert types.pop("head")["resources"]["trial_driver"] >= 100
+    assert all("trial_driver" not in node["resources"] for node in types.values())
+
+
+def starts(config: dict[str, Any], kind: str) -> list[str]:
+    return [one for one in config[f"{kind}_start_ray_commands"] if "ray start" in one]
 
 
 def test_the_kubernetes_job_has_a_token_and_ends_with_its_cluster(job):
@@ -150,9 +166,8 @@ def test_the_slurm_script_calls_symmetric_run_as_ray_takes_it(tmp_path):
     assert (mode, command) == ("token", "symmetric-run")
     separator = arguments.index("--")
     address = "192.0.2.7:22345"
-    assert arguments[separator + 1 :] == [
-        *("raxalign", "grid", "a grid.yaml", "--address", address)
-    ]
+    command = ["raxalign", "grid", "a grid.yaml", "--address", address]
+    assert arguments[separator + 1 :] == command
     own = arguments[:separator]
     assert own[:4] == ["--address", address, "--min-nodes", "3"]
     assert {"--num-cpus=8", "--num-gpus=2", '--resources={"trial_driver": 1000}'} <= set(own)
@@ -163,15 +178,9 @@ def test_the_arguments_of_the_slurm_script_are_options_of_ray_start():
     from ray.scripts.scripts import start
     from ray.scripts.symmetric_run import curate_and_validate_ray_start_args
 
-    line = (
-        SLURM.read_text()
-        .split("exec srun", 1)[1]
-        .split("symmetric-run", 1)[1]
-        .split("-- raxalign")[0]
-    )
-    arguments = [
-        word.split("=")[0] for word in line.replace("\\\n", " ").split() if word.startswith("--")
-    ]
+    _, _, command = SLURM.read_text().partition("exec srun")
+    line = command.split("symmetric-run", 1)[1].split("-- raxalign")[0].replace("\\\n", " ")
+    arguments = [word.split("=")[0] for word in line.split() if word.startswith("--")]
     assert set(arguments[:2]) == {"--address", "--min-nodes"}
     rest = arguments[2:]
     assert curate_and_validate_ray_start_args(["--address", "a:1", *rest]) == rest
