@@ -223,9 +223,7 @@ def _folder_of(path: Path, plugin: Any, line: int | None) -> str:
             return folder
     *bases, last = (folder.base for folder in FOLDERS.values())
     raise PluginFault(
-        path,
-        f"{plugin.__name__} is not a subclass of {', '.join(bases)} or {last}",
-        line=line,
+        path, f"{plugin.__name__} is not a subclass of {', '.join(bases)} or {last}", line=line
     )
 
 

@@ -65,7 +65,7 @@ KNOWN_CIRCLES: set[tuple[str, str]] = (
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 72_785, 465, 60_020
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 72_402, 456, 59_643
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
     Alignment Objective Part PhrasebookSizes Runs Score Sentences Spoken Unit
@@ -75,9 +75,8 @@ PRIVATE_OF_OTHERS: set[tuple[str, str]] = set()
 """What is private to Ray and MLflow and is used or patched, by file; nothing is added."""
 LONG_FUNCTIONS = {  # each with its reason
     "api.py": ("word_pairs", "align", "evaluate"),  # keyword arguments are the interface
-    "cli/_grids.py": ("grid",),  # a command's arguments are its options
+    "cli/_grids.py": ("grid", "search"),  # a command's arguments are its options
     "cli/_results.py": ("results",),  # likewise
-    "cli/_search.py": ("search",),  # likewise
     "cli/_single.py": ("pairs", "align", "evaluate", "export"),  # likewise
     "methods/finetune.py": ("alignment_loss",),  # a formula over tensors
     "methods/objectives/word_contrast.py": ("word_contrastive_loss",),  # likewise

@@ -18,14 +18,7 @@ from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
-from raxalign.plugin_files import (
-    blamed,
-    load_files,
-    message_of,
-    open_file,
-    refuse_changed,
-    visible,
-)
+from raxalign.plugin_files import blamed, load_files, message_of, open_file, refuse_changed, visible
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
 from raxalign.store.storage import Storage

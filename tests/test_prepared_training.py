@@ -34,10 +34,7 @@ def workshop_of(folder, made):
     )
     plan, root = expand(load(path)), str(folder / "storage")
     return Workshop(
-        plan,
-        Storage(root),
-        Runtime(threads=1),
-        lambda stage, seconds: made.append(stage),
+        plan, Storage(root), Runtime(threads=1), lambda stage, seconds: made.append(stage)
     )
 
 

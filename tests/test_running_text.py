@@ -25,11 +25,7 @@ from raxalign.methods.rows.linked_words import (
 )
 from raxalign.methods.rows.sentences import read_bitexts, read_texts
 from raxalign.methods.rows.switching import read_switchable
-from raxalign.methods.statistics.moments import (
-    drawn_sentences,
-    linked_vectors,
-    sentences_of,
-)
+from raxalign.methods.statistics.moments import drawn_sentences, linked_vectors, sentences_of
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.simalign import SimAlign
 from raxalign.pairing.schema import full_schema

@@ -57,10 +57,7 @@ def finished(tmp_path_factory):
     root = str(folder / "storage")
     plan = expand(load(path))
     workshop = Workshop(
-        plan,
-        Storage(root),
-        Runtime(),
-        lambda stage, seconds: made.append(stage.key),
+        plan, Storage(root), Runtime(), lambda stage, seconds: made.append(stage.key)
     )
     for trial in plan.trials:
         run_trial(workshop, trial.key)
@@ -73,12 +70,7 @@ def test_two_processes_that_need_one_stage_make_it_once(tmp_path):
     (pairs, *_) = [key for key, stage in plan.stages.items() if stage.kind == "pairs"]
     made, root = [], str(tmp_path / "storage")
     shops = [
-        Workshop(
-            plan,
-            Storage(root),
-            Runtime(),
-            lambda stage, seconds: made.append(stage.key),
-        )
+        Workshop(plan, Storage(root), Runtime(), lambda stage, seconds: made.append(stage.key))
         for _ in range(2)
     ]
     with ThreadPoolExecutor(2) as pool:

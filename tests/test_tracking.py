@@ -37,7 +37,7 @@ from tests.tiny import tiny_bert
 pytestmark = pytest.mark.slow
 
 
-FINISHED = {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
+WHOLE = {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
 SCORES = ("", "_pairs", "_stderr", "_to_pivot")
 
 
@@ -112,7 +112,7 @@ def test_bringing_twice_changes_nothing(tmp_path, plan, where):
     assert sync(plan, where) == 2
     first = tracked(where.uri, "small")
     assert sync(plan, where) == 2
-    assert counts(where.uri) == FINISHED
+    assert counts(where.uri) == WHOLE
     assert history(where.uri, plan.trials[0], "train/loss") == 3
     assert history(where.uri, plan.trials[0], "retrieval/de-en/contextual_accuracy") == 1
     assert {run["id"] for run in tracked(where.uri, "small")} == {run["id"] for run in first}
@@ -125,7 +125,7 @@ def test_a_grid_of_maps_that_are_fitted_after_a_training_alone_is_tracked(tmp_pa
     plan = small(tmp_path, languages="{each: [de]}", methods=methods, tasks=tasks)
     fill(tmp_path, plan)
     assert sync(plan, where) == 2
-    assert counts(where.uri) == {**FINISHED, ("cell", "FINISHED"): 2}
+    assert counts(where.uri) == {**WHOLE, ("cell", "FINISHED"): 2}
 
 
 def test_an_error_of_raxalign_is_not_told_as_the_store_s_and_leaves_nothing_running(
@@ -243,7 +243,7 @@ def test_several_drivers_on_a_fresh_database_make_one_run_a_trial(tmp_path, plan
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0]
     sync(plan, where)
-    assert counts(where.uri) == FINISHED
+    assert counts(where.uri) == WHOLE
 
 
 def free_port() -> int:
@@ -303,7 +303,7 @@ def test_a_server_that_is_down_is_told_and_served_later_exactly_once(tmp_path, p
     with server(tmp_path, port):
         assert sync(plan, where) == 2
         assert sync(plan, where) == 2
-        assert counts(where.uri) == FINISHED
+        assert counts(where.uri) == WHOLE
         assert history(where.uri, plan.trials[0], "retrieval/de-en/contextual_accuracy") == 1
         found = loaded_from(where.uri, plan.trials[0], tmp_path)
         assert found.predict(pd.DataFrame({"text": ["a"], "language": ["de"]})).shape == (1, 32)

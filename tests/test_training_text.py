@@ -53,11 +53,7 @@ def write(folder, prefix, lang, pairs):
 def workshop_of(folder, grid):
     (folder / "grid.yaml").write_text(grid, encoding="utf-8")
     root = str(folder / "storage")
-    return Workshop(
-        expand(load(folder / "grid.yaml")),
-        Storage(root),
-        Runtime(),
-    )
+    return Workshop(expand(load(folder / "grid.yaml")), Storage(root), Runtime())
 
 
 def test_what_is_tested_in_one_language_is_not_trained_on_in_another(tmp_path):

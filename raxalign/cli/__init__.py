@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from raxalign.cli import _care, _grids, _look, _results, _search, _single
+from raxalign.cli import _care, _grids, _results, _single
 from raxalign.cli._terminal import print_out
 from raxalign.errors import RaxalignError
 from raxalign.printing import spell_what_cannot_be_encoded
@@ -58,7 +58,7 @@ def _everywhere(
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(_grids.grid, _grids.plan, _grids.status, _results.results, _grids.report),
-    *(_search.search, _look.show, _look.diff),
+    *(_grids.search, _results.show, _results.diff),
     *(_single.pairs, _single.aer, _single.align, _single.evaluate, _single.export),
     *(_care.init, _care.list_, _care.ui, _care.sync, _care.doctor, _care.gc),
 )

@@ -45,8 +45,7 @@ def init(
     ] = None,
 ) -> None:
     """Write a commented grid file to start from, or a plug-in of your own with its test."""
-    from raxalign.single.start import write_grid
-    from raxalign.single.start_plugin import FOLDERS
+    from raxalign.single.start import FOLDERS, write_grid
 
     if name in FOLDERS:
         _init_plugin(name, plugin, out)
@@ -59,7 +58,7 @@ def init(
 
 
 def _init_plugin(what: str, name: str | None, out: Path | None) -> None:
-    from raxalign.single.start_plugin import write_plugin
+    from raxalign.single.start import write_plugin
 
     if name is None:
         raise typer.BadParameter(f"give it a name: raxalign init {what} my_{what}")
@@ -89,7 +88,7 @@ def list_(
     ] = None,
     format: Annotated[  # noqa: A002
         ListFormat, typer.Option(help="text, or markdown as in docs/.")
-    ] = ListFormat.text,
+    ] = "text",
     plugins: Plugins = None,
 ) -> None:
     """List the plug-ins of a kind: a table of what each is, then all with their options; or print
@@ -103,7 +102,7 @@ def list_(
     with visible(_loaded(plugins or ())):
         print_out(
             catalogue.as_markdown(what, kind)
-            if format is ListFormat.markdown
+            if format == "markdown"
             else catalogue.describe(what, kind, width())
         )
 
@@ -127,8 +126,7 @@ def _loaded(plugins: Iterable[Path]) -> list[PluginFile]:
 def doctor(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None,
     encoder: Annotated[
-        str | None,
-        typer.Option(help="A folder or a hub name: report on this encoder alone."),
+        str | None, typer.Option(help="A folder or a hub name: report on this encoder alone.")
     ] = None,
     storage: Storage = None,
 ) -> None:

@@ -35,8 +35,7 @@ def kinds_listed(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def starts(incomplete: str) -> list[str]:
     """Complete the grid files and the kinds of plug-ins that `raxalign init` writes."""
-    from raxalign.single.start import CHOICES
-    from raxalign.single.start_plugin import FOLDERS
+    from raxalign.single.start import CHOICES, FOLDERS
 
     return _beginning(incomplete, [*CHOICES, *FOLDERS])
 

@@ -1,4 +1,4 @@
-"""The command that prints results."""
+"""The commands that show what is in storages: results, one key, or two storages compared."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from raxalign.cli._terminal import (
     Confirm,
     Format,
     GridFiles,
+    PlanFormat,
+    Plugins,
     ResultsFormat,
     Storage,
     open_grids,
@@ -51,7 +53,7 @@ def results(
             help="table, json (one row per value) or csv; latex or markdown: one short table per"
             " task for a paper, as the report writes them to tables/."
         ),
-    ] = ResultsFormat.table,
+    ] = "table",
     task: Annotated[
         _Several,
         typer.Option(
@@ -100,7 +102,7 @@ def results(
         raise typer.BadParameter("--compare goes with neither --per-seed nor --transpose")
     if best and len(files) > 1:
         raise typer.BadParameter("--best is for one grid")
-    short = format in (ResultsFormat.latex, ResultsFormat.markdown)
+    short = format in ("latex", "markdown")
     if short and (per_seed or transpose):
         raise typer.BadParameter(f"--format {format} goes with neither --per-seed nor --transpose")
     opened = open_grids(files, storage, confirm)
@@ -111,8 +113,8 @@ def results(
     if best:
         print_best(opened, list(rows))
         return
-    rest = Format.table if short else Format(format)
-    if rest is not Format.table and compare is None and not selection.narrows:
+    rest: Format = "table" if format == "latex" or format == "markdown" else format
+    if rest != "table" and compare is None and not selection.narrows:
         stream_rows(rows, rest)
     elif found := list(rows):
         selection.refuse_unknown(found, opened.plan.pivot)
@@ -141,9 +143,9 @@ def _print_values(
 ) -> None:
     from raxalign.report import tables
 
-    if format is Format.json:
+    if format == "json":
         print_out(tables.as_json(selection.rows(rows, opened.plan.pivot)))
-    elif format is Format.csv:
+    elif format == "csv":
         print_out(tables.as_csv(selection.rows(rows, opened.plan.pivot)))
     else:
         made = tables.blocks(rows, opened.plan, selection, per_seed=per_seed)
@@ -164,7 +166,7 @@ def _print_short(
     from raxalign.report.paper.short_tables import short_tables
     from raxalign.report.render import short_latex, short_markdown
 
-    plan, render = opened.plan, short_latex if format is ResultsFormat.latex else short_markdown
+    plan, render = opened.plan, short_latex if format == "latex" else short_markdown
     results = Results.of(rows, plan)
     if selection.narrows:
         results = replace(results, cells=selection.cells(results.cells))
@@ -213,11 +215,78 @@ def _print_comparisons(
             "--compare: what was asked for is not compared (counts, standard errors and parts of"
             " metrics are not)"
         )
-    if format is Format.json:
+    if format == "json":
         print_out(tables.as_json(compared.comparison_rows(found, plan)))
-    elif format is Format.csv:
+    elif format == "csv":
         print_out(tables.as_csv(compared.comparison_rows(found, plan), compared.FIELDS))
     else:
         text = compared.as_text(found, plan, width=width())
         lines = [] if selection.narrows else paragraph(answer(found, results), width())
         print_out("\n".join([text.rstrip(), *lines]))
+
+
+def show(
+    key: Annotated[
+        str, typer.Argument(help="Key of a trial, a stage or an evaluation, or a unique beginning.")
+    ],
+    storage: Storage = None,
+    format: Annotated[  # noqa: A002
+        PlanFormat, typer.Option(help="table, or json with curves point by point.")
+    ] = "table",
+    examples: Annotated[
+        int, typer.Option(min=0, help="Predictions shown per task, language and split.")
+    ] = 3,
+    plugins: Plugins = None,
+) -> None:
+    """Show everything of one trial, stage or evaluation: params, what it was made from, where it is
+    on disk, scores with intervals, some predictions, training curves, and its MLflow run.
+    """
+    import json
+
+    from raxalign.plugin_files import open_file
+    from raxalign.report.terminal.details import as_text, details
+    from raxalign.report.terminal.lookup import look_up
+    from raxalign.single.place import storage_of
+    from raxalign.tracking.registry import run_of
+
+    for path in plugins or ():
+        open_file(path)
+    place = storage_of(storage)
+    match = look_up(key, place)
+    facts = details(match, place, examples)
+    if match.sort == "trial" and match.plan is not None:
+        facts["mlflow"] = run_of(place, match.plan.name, f"trial:{match.key}")
+    if format == "json":
+        print_out(json.dumps(facts, ensure_ascii=False, indent=1, default=str))
+    else:
+        print_out(as_text(facts, width()))
+
+
+def diff(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A grid file, or a storage (folder or URL).")
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    storage: Storage = None,
+    format: Annotated[PlanFormat, typer.Option(help="table or json.")] = "table",  # noqa: A002
+    plugins: Plugins = None,
+) -> None:
+    """Compare two storages, two grid files, or one of each: which trials and values only one has,
+    which params, versions and data make keys differ, and by how much values differ.
+
+    Values of grid files are those of their storages. Exit code: 0 where nothing differs (values
+    within 1e-6 count as equal), 1 where something does, 2 where it cannot be compared.
+    """
+    from raxalign.plugin_files import open_file
+    from raxalign.report.terminal.differences import as_json, as_text, differences, read_side
+
+    for path in plugins or ():
+        open_file(path)
+    sides = read_side(first, storage), read_side(second, storage)
+    found = differences(*sides)
+    if format == "json":
+        print_out(as_json(found))
+    else:
+        print_out(as_text(found, *sides, width=width()))
+    if found.any:
+        raise typer.Exit(1)

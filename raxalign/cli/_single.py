@@ -77,7 +77,7 @@ def pairs(
     ] = None,
     symmetrization: Annotated[
         Symmetrization, typer.Option(help="How the links of the two directions are combined.")
-    ] = Symmetrization.intersection,
+    ] = "intersection",
     one_to_one: Annotated[
         bool, typer.Option(help="Keep only links of words that have no other link.")
     ] = True,
@@ -89,7 +89,7 @@ def pairs(
                 " keep them, as links made by hand need it (`aer`)."
             )
         ),
-    ] = Overlap.drop,
+    ] = "drop",
     export_links: Annotated[
         Path | None, typer.Option(help="Also write the links to this file, as i-j (Pharaoh).")
     ] = None,
@@ -112,11 +112,11 @@ def pairs(
         heldout,
         aligner,
         tuple(aligner_option or ()),
-        symmetrization.value,
+        symmetrization,
         one_to_one,
         encoder,
         device,
-        overlap.value,
+        overlap,
     )
     with visible(open_file(path) for path in plugins or ()):
         notes = make_pairs(
@@ -142,7 +142,7 @@ def aer(
     gold: Annotated[Path, typer.Argument(metavar="GOLD", help="Links made by hand.")],
     format: Annotated[  # noqa: A002
         GoldFormat, typer.Option(help="How GOLD is written: i-j and ipj, or `sentence i j [S|P]`.")
-    ] = GoldFormat.pharaoh,
+    ] = "pharaoh",
     one_based: Annotated[
         bool,
         typer.Option("--one-based", help="GOLD counts words from 1 (NAACL format always does)."),
@@ -159,9 +159,7 @@ def aer(
     """
     from raxalign.single.aer import ErrorRateRequest, error_rate
 
-    request = ErrorRateRequest(
-        links, gold, format.value, int(one_based), int(links_one_based), swap
-    )
+    request = ErrorRateRequest(links, gold, format, int(one_based), int(links_one_based), swap)
     for name, value in error_rate(request, tell=tell).items():
         print_out(f"{name:<9}  {value:.4f}" if isinstance(value, float) else f"{name:<9}  {value}")
 
@@ -189,7 +187,7 @@ def align(
     threads: Threads = None,
     precision: Annotated[
         Precision, typer.Option(help="Products inside the encoder, as `run.precision` of a grid.")
-    ] = Precision.fp32,
+    ] = "fp32",
     storage: Storage = None,
     plugins: Plugins = None,
 ) -> None:
@@ -208,7 +206,7 @@ def align(
         seed,
         device,
         threads,
-        precision.value,
+        precision,
     )
     with visible(open_file(path) for path in plugins or ()):
         make_aligned(request, out, storage=storage_of(storage))
@@ -243,7 +241,7 @@ def evaluate(
     seed: Annotated[int | None, typer.Option(min=0, help="One seed (default: the grid's).")] = None,
     format: Annotated[  # noqa: A002
         Format, typer.Option(help="table, json (one row per value) or csv.")
-    ] = Format.table,
+    ] = "table",
     every: Annotated[
         bool,
         typer.Option(
@@ -270,13 +268,7 @@ def evaluate(
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 
     request = EvaluateRequest(
-        encoder,
-        tuple(task or ()),
-        tuple(language or ()),
-        seed,
-        device,
-        threads,
-        None if precision is None else precision.value,
+        encoder, tuple(task or ()), tuple(language or ()), seed, device, threads, precision
     )
     opened = open_grid(file, storage=storage)
     found, plan_ = evaluate_encoder(opened, request, tell=tell)

@@ -6,10 +6,9 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 
 GridFile = Annotated[Path, typer.Argument(metavar="FILE", help="The grid file (YAML).")]
 GridFiles = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE", help="The grid file (YAML); several make one table."),
+    list[Path], typer.Argument(metavar="FILE", help="The grid file (YAML); several make one table.")
 ]
 Storage = Annotated[
     str | None,
@@ -37,87 +35,26 @@ Storage = Annotated[
 ]
 
 
-class Format(StrEnum):
-    """How results are printed."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-
-
-class ResultsFormat(StrEnum):
-    """How `results` prints: as `Format`, or as short tables for a paper."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    latex = "latex"
-    markdown = "markdown"
-
-
-class Symmetrization(StrEnum):
-    """The heuristics of `pairs` (those of `config.grid.Symmetrization`, which is slow to import; a
-    test compares the two).
-    """
-
-    intersection = "intersection"
-    union = "union"
-    grow_diag = "grow-diag"
-    grow_diag_final_and = "grow-diag-final-and"
-    forward = "forward"
-    reverse = "reverse"
-    atools_grow_diag = "atools-grow-diag"
-    atools_grow_diag_final = "atools-grow-diag-final"
-    atools_grow_diag_final_and = "atools-grow-diag-final-and"
-
-
-class GoldFormat(StrEnum):
-    """How links made by hand are written."""
-
-    pharaoh = "pharaoh"
-    naacl = "naacl"
-
-
-class Overlap(StrEnum):
-    """What `pairs` does with repeated sentence pairs."""
-
-    drop = "drop"
-    keep = "keep"
-
-
-class PlanFormat(StrEnum):
-    """How a plan is printed."""
-
-    table = "table"
-    json = "json"
-
-
-class Keep(StrEnum):
-    """The values of `run.keep` (those of `config.run.Keep`, which is slow to import; a test
-    compares the two).
-    """
-
-    all = "all"
-    best = "best"
-    none = "none"
-
-
-class Precision(StrEnum):
-    """The values of `run.precision` (those of `config.run.Precision`, which is slow to import; a
-    test compares the two).
-    """
-
-    fp32 = "fp32"
-    tf32 = "tf32"
-    bf16 = "bf16"
-
-
-class ListFormat(StrEnum):
-    """How the catalogue is printed."""
-
-    text = "text"
-    markdown = "markdown"
-
+Format = Literal["table", "json", "csv"]
+ResultsFormat = Literal["table", "json", "csv", "latex", "markdown"]
+PlanFormat = Literal["table", "json"]
+ListFormat = Literal["text", "markdown"]
+GoldFormat = Literal["pharaoh", "naacl"]
+Overlap = Literal["drop", "keep"]
+# the modules of `config` that have these three are slow to import; tests compare them
+Keep = Literal["all", "best", "none"]
+Precision = Literal["fp32", "tf32", "bf16"]
+Symmetrization = Literal[
+    "intersection",
+    "union",
+    "grow-diag",
+    "grow-diag-final-and",
+    "forward",
+    "reverse",
+    "atools-grow-diag",
+    "atools-grow-diag-final",
+    "atools-grow-diag-final-and",
+]
 
 Out = Annotated[Path, typer.Option("--out", help="The folder to write; nothing is overwritten.")]
 Options = Annotated[
@@ -263,7 +200,7 @@ def stream_rows(rows: Iterable[Mapping[str, Any]], format: Format) -> None:  # n
     """Print rows as JSON or CSV while they are read."""
     from raxalign.report.tables import csv_parts, json_parts
 
-    print_parts(csv_parts(rows) if format is Format.csv else chain(json_parts(rows), ["\n"]))
+    print_parts(csv_parts(rows) if format == "csv" else chain(json_parts(rows), ["\n"]))
 
 
 def print_rows(
@@ -276,9 +213,9 @@ def print_rows(
     from raxalign.report import tables
     from raxalign.report.terminal.selection import Selection
 
-    if format is Format.json:
+    if format == "json":
         print_out(tables.as_json(rows))
-    elif format is Format.csv:
+    elif format == "csv":
         print_out(tables.as_csv(rows))
     else:
         made = tables.blocks(rows, plan_, Selection(every=every))

@@ -40,8 +40,14 @@ else:
 
 Norm = Literal["squared", "plain"]
 Reduction = Literal["sum", "mean"]
-
-
+_RELEASED = {
+    "batch_size": 8,
+    "align_target": "frozen",
+    "reduction": "mean",
+    "special_pairs": True,
+    "part": 4,
+    "shuffle": False,
+}
 _PROFILES: Profiles = {
     "paper": {
         "batch_size": 2,
@@ -51,22 +57,8 @@ _PROFILES: Profiles = {
         "part": 0,
         "shuffle": False,
     },
-    "released": {
-        "batch_size": 8,
-        "align_target": "frozen",
-        "reduction": "mean",
-        "special_pairs": True,
-        "part": 4,
-        "shuffle": False,
-    },
-    "sane": {
-        "batch_size": 8,
-        "align_target": "frozen",
-        "reduction": "mean",
-        "special_pairs": True,
-        "part": 0,
-        "shuffle": True,
-    },
+    "released": _RELEASED,
+    "sane": {**_RELEASED, "part": 0, "shuffle": True},
 }
 
 _LAYERS = (
@@ -287,14 +279,6 @@ def item_weights(
 
 
 @dataclass(frozen=True)
-class WeightedSpans:
-    """Words as their vectors are read, and the weight of each."""
-
-    spans: Spans
-    weight: np.ndarray
-
-
-@dataclass(frozen=True)
 class WeightedWords:
     """Words to read: the place of the first piece of each, its number of pieces, and its weight."""
 
@@ -304,17 +288,13 @@ class WeightedWords:
 
     @classmethod
     def join(cls, parts: Sequence[WeightedWords]) -> WeightedWords:
-        """All words of several parts."""
-        return cls(
-            *(
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in ("first", "count", "weight")
-            )
-        )
+        """Return all words of several parts."""
+        columns = zip(*((part.first, part.count, part.weight) for part in parts), strict=True)
+        return cls(*map(np.concatenate, columns))
 
-    def pooled(self, pooling: Pooling) -> WeightedSpans:
-        """Return the words as their vectors are read."""
-        return WeightedSpans(Spans.of(self.first, self.count, pooling), self.weight)
+    def pooled(self, pooling: Pooling) -> tuple[Spans, np.ndarray]:
+        """Return the words as their vectors are read, and their weights."""
+        return Spans.of(self.first, self.count, pooling), self.weight
 
 
 @dataclass(frozen=True)
@@ -341,10 +321,10 @@ class _Read:
 
     live: Layout
     frozen: Layout | None
-    pairs: WeightedSpans
-    targets: WeightedSpans
-    words: WeightedSpans
-    origins: WeightedSpans
+    pairs: tuple[Spans, np.ndarray]
+    targets: Spans
+    words: tuple[Spans, np.ndarray]
+    origins: Spans
 
 
 _Weights = list[tuple["np.ndarray", "np.ndarray"]]
@@ -432,7 +412,7 @@ class Alignment(HostSided[_Weights, _Read]):
             WeightedWords.join(parts).pooled(self.options.pooling)
             for parts in zip(*items, strict=True)
         )
-        return _Read(live, frozen, pairs, targets, words, origins)
+        return _Read(live, frozen, pairs, targets[0], words, origins[0])
 
     def device_loss(self, step: Step, part: _Read) -> torch.Tensor:  # noqa: ARG002
         """Return the contribution of what was read, a scalar."""
@@ -441,16 +421,17 @@ class Alignment(HostSided[_Weights, _Read]):
         if part.frozen is not None:
             with torch.no_grad():
                 frozen = states_of(self.frozen, part.frozen, self.options.layers).layers
-        moving_PLH = part.pairs.spans.pool(live)
+        (pairs, pair_weights), (words, word_weights) = part.pairs, part.words
+        moving_PLH = pairs.pool(live)
         return alignment_loss(
             moving_PLH,
-            part.targets.spans.pool(live if self.options.align_target == "live" else frozen),
-            part.words.spans.pool(live),
-            part.origins.spans.pool(frozen or live),
+            part.targets.pool(live if self.options.align_target == "live" else frozen),
+            words.pool(live),
+            part.origins.pool(frozen or live),
             reg_weight=self.options.reg_weight,
             norm=self.options.norm,
-            pair_weights_P=on_device(part.pairs.weight, moving_PLH.device, moving_PLH.dtype),
-            word_weights_W=on_device(part.words.weight, moving_PLH.device, moving_PLH.dtype),
+            pair_weights_P=on_device(pair_weights, moving_PLH.device, moving_PLH.dtype),
+            word_weights_W=on_device(word_weights, moving_PLH.device, moving_PLH.dtype),
         )
 
     def layouts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 
 from pydantic import Field
@@ -110,7 +111,7 @@ class Rotation(WordMapMethod):
         """Word pairs; with a dictionary the bitext in which its words occur; text for its
         centroids.
         """
-        return self.params.needs(text=self.params.reads_corpus())
+        return replace(super().needs(), text=self.params.reads_corpus())
 
     def canonical(self) -> dict[str, Any]:
         """Return the params without what only a dictionary, or only a centroid, makes use of."""

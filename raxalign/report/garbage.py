@@ -17,10 +17,10 @@ from raxalign.plan.estimates.cost import volume
 from raxalign.plan.load import Opened, open_grid, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at, stored_texts
-from raxalign.store.alive import process_of
+from raxalign.store.alive import discard, process_of
 from raxalign.store.drivers import Sign, remove_sign, signs
 from raxalign.store.lease import locks, remove_lock
-from raxalign.store.leftovers import SCRATCH, Leftovers, bytes_of, left_by_dead, remove_local
+from raxalign.store.leftovers import SCRATCH, below, bytes_of, left_by_dead, remove_entry
 from raxalign.store.storage import Storage
 from raxalign.store.studies import SIGNS
 from raxalign.tracking.drivers import this_driver
@@ -107,15 +107,15 @@ class Needed:
 
 def waste(needed: Needed) -> Iterator[Waste]:
     """Yield everything that may go."""
-    left = Leftovers(needed.storage)
+    storage = needed.storage
     yield from _artifacts(needed)
-    yield from _in_storage(needed, left)
-    yield from _drivers(needed, left)
-    yield from _checkpoints(needed, left)
+    yield from _in_storage(needed, storage)
+    yield from _drivers(needed, storage)
+    yield from _checkpoints(needed, storage)
     yield from _caches(needed)
     why = "their processes died before they were whole"
-    for path, size in left.temporaries():
-        yield Waste("temporaries", path.name, size, why, partial(remove_local, path))
+    for path in storage.files.abandoned():
+        yield Waste("temporaries", path.name, bytes_of(path), why, partial(discard, path))
 
 
 def _artifacts(needed: Needed) -> Iterator[Waste]:
@@ -131,7 +131,7 @@ def _artifacts(needed: Needed) -> Iterator[Waste]:
             yield Waste("records", f"{kind} {key[:12]}", 0, why, remove)
 
 
-def _in_storage(needed: Needed, left: Leftovers) -> Iterator[Waste]:
+def _in_storage(needed: Needed, storage: Storage) -> Iterator[Waste]:
     """Plans, curves and damaged artifacts. A plan that was not written to its end goes when no
     driver lives.
     """
@@ -147,24 +147,24 @@ def _in_storage(needed: Needed, left: Leftovers) -> Iterator[Waste]:
             return top == "damaged" or entry not in needed.trials
         if entry in needed.plans or not entry.endswith(".json"):
             return entry not in needed.plans and needed.quiet
-        text = left.read(path).decode("utf-8", "replace")
+        text = storage.files.read(path).decode("utf-8", "replace")
         return not any(key in text for key in keys)
 
     for top, reason in why.items():
-        for entry, files in left.below(top).items():
+        for entry, files in below(storage, top).items():
             if is_stale(top, entry, next(iter(files))):
-                yield _stored(top, left, top, entry, files, reason)
+                yield _stored(top, storage, top, entry, files, reason)
 
 
 def _stored(
-    kind: str, left: Leftovers, top: str, entry: str, files: dict[str, int], why: str
+    kind: str, storage: Storage, top: str, entry: str, files: dict[str, int], why: str
 ) -> Waste:
     """Files of the storage below a folder."""
-    remove = partial(left.remove, top, entry, files)
+    remove = partial(remove_entry, storage, top, entry, files)
     return Waste(kind, entry, sum(files.values()), why, remove)
 
 
-def _drivers(needed: Needed, left: Leftovers) -> Iterator[Waste]:
+def _drivers(needed: Needed, storage: Storage) -> Iterator[Waste]:
     """Signs of dead drivers, and the folders of Ray that they left, in the storage and on this
     machine.
     """
@@ -173,33 +173,35 @@ def _drivers(needed: Needed, left: Leftovers) -> Iterator[Waste]:
         if not sign.lives:
             remove = partial(remove_sign, needed.storage, sign.name)
             yield Waste("drivers", sign.name, 0, dead, remove)
-    for entry, files in left.below(SIGNS).items():
-        if not this.finds_alive(left.read(next(iter(files))).decode("utf-8", "replace")):
-            yield Waste("drivers", entry, 0, dead, partial(left.remove, SIGNS, entry, files))
+    for entry, files in below(storage, SIGNS).items():
+        text = storage.files.read(next(iter(files))).decode("utf-8", "replace")
+        if not this.finds_alive(text):
+            remove = partial(remove_entry, storage, SIGNS, entry, files)
+            yield Waste("drivers", entry, 0, dead, remove)
     alive = {sign.name for sign in needed.signs if sign.lives}
     why = "the drivers that used them are dead"
-    for entry, files in left.below("ray").items():
+    for entry, files in below(storage, "ray").items():
         if entry not in alive and not process_of(entry):
-            yield _stored("scratch", left, "ray", entry, files, why)
+            yield _stored("scratch", storage, "ray", entry, files, why)
     for path in left_by_dead(Path(tempfile.gettempdir()), SCRATCH):
-        yield Waste("scratch", path.name, bytes_of(path), why, partial(remove_local, path))
+        yield Waste("scratch", path.name, bytes_of(path), why, partial(discard, path))
 
 
-def _checkpoints(needed: Needed, left: Leftovers) -> Iterator[Waste]:
+def _checkpoints(needed: Needed, storage: Storage) -> Iterator[Waste]:
     """Checkpoints, and locks of trainings."""
     storage = needed.storage
     stored = {key for _, key in storage.artifacts.keys()}  # noqa: SIM118
     stored |= {key for _, key in storage.tombstones.keys()}  # noqa: SIM118
     held, folder = locks(storage), storage.local / "checkpoints"
     there: list[tuple[str, int, Callable[[], None]]] = [
-        (path.name, bytes_of(path), partial(remove_local, path))
+        (path.name, bytes_of(path), partial(discard, path))
         for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
         if path.is_dir()
     ]
     if storage.is_remote:
         there += [
-            (key, sum(files.values()), partial(left.remove, "checkpoints", key, files))
-            for key, files in left.below("checkpoints").items()
+            (key, sum(files.values()), partial(remove_entry, storage, "checkpoints", key, files))
+            for key, files in below(storage, "checkpoints").items()
         ]
     why = "their trainings are over, or no given grid has them"
     for key, size, remove in there:
@@ -238,7 +240,7 @@ def _caches(needed: Needed) -> Iterator[Waste]:
     for (kind, why), paths in found.items():
         for path in sorted(paths):
             name = path.name if kind == "downloads" else path.name[:12]
-            yield Waste(kind, name, bytes_of(path), why, partial(remove_local, path))
+            yield Waste(kind, name, bytes_of(path), why, partial(discard, path))
 
 
 def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:

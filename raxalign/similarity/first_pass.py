@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from raxalign import lazy
 from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling
+from raxalign.similarity.worker_pool import lanes_for, walk
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,27 +110,27 @@ def nearest_both(
             (m,) as a candidate (None: nothing, and the similarity counts once).
     """
     n, m, g, h = len(x), len(y), tiling.row_group, tiling.column_group
-    rows, columns = tiling.block(n, m, x.vectors.element_size())
+    # One lane visits columns in ascending order, so that the first of equals stays.
+    lanes = 1 if k == 1 else lanes_for(x.vectors, y.vectors)
+    rows, columns = tiling.block(n, m, x.vectors.element_size(), lanes)
     ahead, back = (
         _nothing_yet(len(side), len(other), k, tiling.wide(n, m), x.vectors)
         for side, other in ((x, y), (y, x))
     )
-    space = x.vectors.new_empty(rows * columns)
-    for top in range(0, n, rows):
+    spaces = [x.vectors.new_empty(rows * columns) for _ in range(lanes)]
+
+    def visit(lane: int, top: int, left: int) -> None:
         some = x.take(slice(top, top + rows))
-        for left in range(0, m, columns):
-            others = y.take(slice(left, left + columns))
-            block = _padded_product(some, others, space, ahead.group)
-            in_rows = in_columns = block
-            if penalties is not None:
-                block.mul_(2)
-                in_rows = block - _padded(penalties[1][left : left + columns], block.shape[1])
-                in_columns = block - _padded(penalties[0][top : top + rows], len(block))[:, None]
-            row_peaks, column_peaks = _maxima(in_rows, in_columns, g, h)
-            grouped_rows = in_rows.view(len(block), -1, g)
-            grouped_columns = in_columns.view(-1, h, block.shape[1]).permute(2, 0, 1)
-            ahead.add(grouped_rows[: len(some)], row_peaks[: len(some)], top, left)
-            back.add(grouped_columns[: len(others)], column_peaks.T[: len(others)], left, top)
+        others = y.take(slice(left, left + columns))
+        block = _padded_product(some, others, spaces[lane], ahead.group)
+        in_rows, in_columns = _scores(block, penalties, top, left)
+        row_peaks, column_peaks = _maxima(in_rows, in_columns, g, h)
+        grouped_rows = in_rows.view(len(block), -1, g)
+        grouped_columns = in_columns.view(-1, h, block.shape[1]).permute(2, 0, 1)
+        ahead.add(grouped_rows[: len(some)], row_peaks[: len(some)], top, left)
+        back.add(grouped_columns[: len(others)], column_peaks.T[: len(others)], left, top)
+
+    walk(range(0, n, rows), range(0, m, columns), visit, lanes)
     return ahead, back
 
 
@@ -152,6 +153,23 @@ def _padded_product(
     block[len(some) :], block[:, len(others) :] = -math.inf, -math.inf
     torch.mm(some, others.T, out=block[: len(some), : len(others)])
     return block
+
+
+def _scores(
+    block: torch.Tensor,
+    penalties: tuple[torch.Tensor, torch.Tensor] | None,
+    top: int,
+    left: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a block's scores of the columns for each row, and of the rows for each column."""
+    if penalties is None:
+        return block, block
+    (height, width), (of_rows, of_columns) = block.shape, penalties
+    block.mul_(2)
+    return (
+        block - _padded(of_columns[left : left + width], width),
+        block - _padded(of_rows[top : top + height], height)[:, None],
+    )
 
 
 def _padded(values: torch.Tensor, size: int) -> torch.Tensor:

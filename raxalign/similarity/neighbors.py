@@ -4,11 +4,13 @@ CSLS costs one matrix product and keeps no similarities. `first_pass.py` finds t
 every vector, and the largest similarity to each group of neighbouring candidates. When the hubness
 terms are known, `second_pass.py` compares the best of the nearest with a bound of what each group
 can score, and computes only groups again that can still win. Most queries have none. Where vectors
-crowd so closely that no bound excludes a group, this costs another product.
+crowd so closely that no bound excludes a group, this costs another product. On several threads of a
+CPU, lanes walk over blocks of their own (`worker_pool.py`).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from raxalign import lazy
@@ -16,6 +18,7 @@ from raxalign.similarity.first_pass import nearest_both
 from raxalign.similarity.measures import MEASURES, Definition, Measure
 from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling, first_twin, inverse_norms
 from raxalign.similarity.second_pass import best_candidates
+from raxalign.similarity.worker_pool import at_once, lanes_for
 
 if TYPE_CHECKING:
     import torch
@@ -73,10 +76,10 @@ def _search(
         # that the bounds of groups of them are tight.
         x, y = x.by_nearness(y), y.by_nearness(x)
         rows, columns = nearest_both(x, y, k, tiling)
-        return (
-            best_candidates(x, y, rows, columns.hubness()),
-            best_candidates(y, x, columns, rows.hubness()),
-        )
+        sides = ((x, y, rows, columns.hubness()), (y, x, columns, rows.hubness()))
+        jobs = [partial(best_candidates, *side) for side in sides]
+        forward, backward = at_once(jobs, lanes_for(x.vectors, y.vectors))
+        return forward, backward
     squares = None
     if definition.penalty == "square":
         squares = source.square().sum(1), target.square().sum(1)

@@ -45,20 +45,23 @@ class Tiling:
         least = -(-8 * rows * columns // self.peak_bytes)  # two sides in float32
         return _rounded_up(max(self.wide_group, least), math.lcm(self.row_group, self.column_group))
 
-    def block(self, rows: int, columns: int, itemsize: int) -> tuple[int, int]:
+    def block(self, rows: int, columns: int, itemsize: int, lanes: int = 1) -> tuple[int, int]:
         """Return the rows and columns of a block, multiples of the wide groups; a block has about
         twice as many rows as columns, since values are read faster from a row than from a column.
+        Each lane has a block in memory, and as many rows of blocks as the others.
         """
         fit = self.block_bytes // itemsize
-        high = _largest_part(rows, max(math.isqrt(2 * fit), fit // columns))
-        wide = _largest_part(columns, fit // high)
+        high = _largest_part(rows, max(math.isqrt(2 * fit), fit // columns), lanes)
+        wide = _largest_part(columns, min(fit // (lanes * high), -(-columns // lanes)))
         group = self.wide(rows, columns)
         return _rounded_up(high, group), _rounded_up(wide, group)
 
 
-def _largest_part(size: int, most: int) -> int:
-    """Return the size of the largest part where `size` is cut into the fewest equal parts."""
-    return -(-size // -(-size // max(1, most)))
+def _largest_part(size: int, most: int, unit: int = 1) -> int:
+    """Return the size of the largest part where `size` is cut into the fewest equal parts, a
+    multiple of `unit`.
+    """
+    return -(-size // _rounded_up(-(-size // max(1, most)), unit))
 
 
 def _rounded_up(size: int, unit: int) -> int:

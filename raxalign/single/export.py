@@ -28,7 +28,7 @@ from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import again
 from raxalign.plugin_files import require_named
-from raxalign.single.model_card import Card, origin_of, scores_of
+from raxalign.single.model_card import RAXALIGN, SENTENCES, WEIGHTS, Card, origin_of, scores_of
 from raxalign.single.place import (
     TRANSFORMS,
     appearing,
@@ -37,7 +37,6 @@ from raxalign.single.place import (
     runtime,
     silent,
 )
-from raxalign.single.ways import RAXALIGN, SENTENCES, WEIGHTS
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 

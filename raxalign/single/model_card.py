@@ -1,12 +1,5 @@
-"""The model card of an exported encoder.
-
-The code on a model card: how an exported encoder is opened and read.
-
-Where an exported encoder comes from: the encoder that it was made from, the text and the word
-pairs that it was aligned on, and their licences.
-
-The scores of an exported encoder for its card: its main results next to those of the encoder
-that it was made from.
+"""The model card of an exported encoder: how it is opened, where it comes from, and its main
+results next to those of the encoder that it was made from. Its text is `templates/card.md.j2`.
 """
 
 from __future__ import annotations
@@ -23,12 +16,11 @@ from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.analysis.metrics import spoken
 from raxalign.catalog import catalog
 from raxalign.config.run import Precision
+from raxalign.languages import language, spellings
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
 from raxalign.provenance import versions
-from raxalign.single.card_spoken import Spoken
-from raxalign.single.ways import SENTENCES, WEIGHTS
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -42,88 +34,9 @@ if TYPE_CHECKING:
     from raxalign.store.ledger import Ledger
 
 
-def use(
-    family: str,
-    opened_by: str,
-    lang: str,
-    layers: str,
-    pooling: str | None,
-    *,
-    has_transforms: bool,
-) -> str:
-    """Return the code that opens an exported encoder.
-
-    Args:
-        family: the family of the encoder.
-        opened_by: the class of transformers that opens it.
-        lang: a language that it was aligned for.
-        layers: the layers that were aligned.
-        pooling: how the method joined the pieces of a word (None: it read no words).
-        has_transforms: whether transforms are stored next to the weights.
-    """
-    words = (
-        _WORDS.replace("LANG", lang)
-        .replace("LAYERS", layers)
-        .replace("POOLING", pooling or "mean")
-        .replace("HOW", _how(layers, pooling))
-    )
-    if family == "static" and has_transforms:
-        return f"{_ALIGNED.replace('LANG', lang)}\n\n{words}"
-    if family == "static":
-        return _STATIC.replace("LANG", lang)
-    if has_transforms:
-        return f"{_STORED}\n\n{words}"
-    return f"{words}\n\n{_PLAIN.replace('AutoModelForMaskedLM', opened_by)}"
-
-
-def _how(layers: str, pooling: str | None) -> str:
-    if pooling is None:
-        return ""
-    return (
-        f"The alignment was fitted on layers `{layers}`, with words read by `{pooling}` of their"
-        " pieces: read them in the same way.\n\n"
-    )
-
-
-_WORDS = """HOW```python
-import raxalign as rx
-# from huggingface_hub import snapshot_download; folder = snapshot_download("user/name")
-
-encoder = rx.AlignedEncoder.from_export(folder)
-words = encoder.words([["ein", "Haus"]], "LANG", layers="LAYERS", pooling="POOLING")
-words.vectors_NLH  # words x layers x hidden size
-```"""
-_PLAIN = """The weights themselves are aligned, so that other libraries open them as well:
-
-```python
-from transformers import AutoModelForMaskedLM, AutoTokenizer
-
-model = AutoModelForMaskedLM.from_pretrained(folder)
-tokenizer = AutoTokenizer.from_pretrained(folder)
-```
-
-```python
-from sentence_transformers import SentenceTransformer
-
-vectors = SentenceTransformer(folder).encode(["Ein Haus."])
-```"""
-_STORED = """Vectors of words, aligned by what is stored next to the weights, in
-`transforms.safetensors`. Programs that do not read it have vectors *without* the alignment."""
-_STATIC = """Vectors of words, as they were trained.
-There is one file per language, in word2vec's text format.
-
-```python
-from gensim.models import KeyedVectors
-
-vectors = KeyedVectors.load_word2vec_format(f"{folder}/LANG.vec")
-```"""
-_ALIGNED = _STATIC.replace("as they were trained", "aligned").replace("G.vec", "G.aligned.vec")
-ALIGNED_WORDS = """**The files `*.aligned.vec` hold the aligned vectors**, and the files `*.vec`
-those as they were trained."""
-UNALIGNED_PIECES = """**The files `*.vec` hold the vectors of pieces as they were trained**, without
-the alignment, which raxalign applies to words."""
-
-
+RAXALIGN, SENTENCES, WEIGHTS = "raxalign", "sentence-transformers", "AutoModel"
+"""The ways of loading an export, as its card names them."""
+_TEMPLATE = Path(__file__).with_name("templates") / "card.md.j2"
 _HUB = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 
 
@@ -237,7 +150,7 @@ class Score:
     verdict: str = ""
     split: str = "test"
     lower: bool = False
-    ways: tuple[str, ...] = ("raxalign", "AutoModel")
+    ways: tuple[str, ...] = (RAXALIGN, WEIGHTS)
 
 
 def scores_of(
@@ -323,6 +236,55 @@ def _score(
     )
 
 
+@dataclass(frozen=True)
+class Spoken:
+    """How sentence-transformers is given the language, where the vectors of an encoder depend on
+    it.
+
+    Attributes:
+        choices: The languages; ``en>de`` is the pivot on its way to German.
+        fixed: The language of texts that come without one (None: they are refused).
+        layers: The layers whose pieces make the vector of a sentence.
+        depth: The number of blocks of the encoder.
+        transforms: Whether transforms are stored next to the weights.
+        weights_changed: Whether the weights are others than those of the base encoder.
+    """
+
+    choices: tuple[str, ...]
+    fixed: str | None
+    layers: tuple[int, ...]
+    depth: int
+    transforms: bool
+    weights_changed: bool
+
+    @classmethod
+    def of(cls, aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -> Spoken:
+        """Return what an encoder is read by, as it was exported."""
+        from raxalign.encoders.models.sentence_module import layers_read
+
+        return cls(
+            tuple(choices),
+            use.language,
+            layers_read(use, aligned.transforms, aligned.n_layers),
+            aligned.n_layers,
+            bool(aligned.transforms),
+            aligned.weights_changed,
+        )
+
+    def values(self) -> dict[str, Any]:
+        """Return what the template shows of it."""
+        first = self.fixed or self.choices[0]
+        code, last = first.partition(">")[0], self.layers == (self.depth,)
+        layers = f"layer {'+'.join(map(str, self.layers))} of {self.depth}"
+        return {
+            **vars(self),
+            "first": first,
+            "read": "the last layer" if last else layers,
+            "column": spellings(code)[-1].replace("-", "_"),
+            "name": language(code).name,
+        }
+
+
 _LIBRARIES = {"transformers": WEIGHTS, SENTENCES: SENTENCES}
 _ROLES = {"avg": "mean", "avg_zero_shot": "mean without the pivot"}
 
@@ -381,44 +343,26 @@ class Card:
 
     def text(self, *, has_transforms: bool) -> str:
         """Return the card as Markdown with the front matter that the Hugging Face Hub reads."""
-        parts = [
-            f"---\n{self._front()}\n---",
-            f"# {self.title}",
-            *self._warning(has_transforms=has_transforms),
-            self._lead(),
-            "## How to use it",
-            *([self.spoken.code()] if self.spoken is not None else []),
-            self._use(has_transforms=has_transforms),
-            *(["## Results", self._results()] if self.scores else []),
-            "## How it was made",
-            "\n".join(self._facts()),
-            "## Licences",
-            self._licences(),
-        ]
-        return "\n\n".join(parts) + "\n"
+        from jinja2 import Template
 
-    def _warning(self, *, has_transforms: bool) -> list[str]:
-        """What programs that read the encoder alone get, where that is not what the scores are
-        of.
-        """
-        if self.spoken is not None:
-            return [self.spoken.warning()]
-        static = self.family == "static" and has_transforms
-        return [UNALIGNED_PIECES if self.of_pieces else ALIGNED_WORDS] if static else []
-
-    def _use(self, *, has_transforms: bool) -> str:
-        code = use(
-            self.family,
-            self.opened_by,
-            (self.languages or [self.pivot])[0],
-            str(self.params.get("layers", "last")),
-            self._pooling(),
-            has_transforms=has_transforms,
+        template = Template(
+            _TEMPLATE.read_text(encoding="utf-8"), trim_blocks=True, keep_trailing_newline=True
         )
-        if self.of_pieces:
-            code = code.replace(".aligned.vec", ".vec")
-        opened = "SentenceTransformer(folder, trust_remote_code=True)"
-        return code.replace("SentenceTransformer(folder)", opened) if self.has_module else code
+        text: str = template.render(
+            card=self,
+            front=self._front(),
+            has_transforms=has_transforms,
+            spoken=self.spoken.values() if self.spoken is not None else None,
+            texts=[f"{text.kind} {text.name}".strip() for text in self.origin.texts],
+            lang=(self.languages or [self.pivot])[0],
+            layers=str(self.params.get("layers", "last")),
+            pooling=self._pooling(),
+            rows=[_row(score) for score in self.scores],
+            one_by_one=ONE_BY_ONE,
+            facts=self._facts(),
+            licence=self._licence(),
+        )
+        return text
 
     @property
     def title(self) -> str:
@@ -478,37 +422,10 @@ class Card:
         words = found is not None and "last" in get_args(found.annotation)
         return str(self.params["pooling"]) if words and self.params.get("pooling") else None
 
-    def _lead(self) -> str:
-        size = f" {self.sentences:,} sentence pairs per language" if self.sentences else ""
-        texts = ", ".join(f"{text.kind} {text.name}".strip() for text in self.origin.texts)
-        trained = f" It was aligned on{size or ' text'} of {texts}." if texts else ""
-        return (
-            f"`{self.encoder}`, its representations of {', '.join(self.languages)} aligned with"
-            f" {self.pivot} by the method `{self.method}`.{trained}"
-        )
-
-    def _results(self) -> str:
-        """A table of the main scores, and how to read it."""
-        head = (
-            "| task | language | metric | this encoder [95 %] | n | base encoder | difference"
-            " | given by |"
-        )
-        rule = "|---|---|---|---:|---:|---:|---:|---|"
-        seeds = f"{len(self.seeds)} seeds" if len(self.seeds) > 1 else "seed"
-        legend = (
-            "The interval of this encoder is over examples; n counts the independent ones. The"
-            " base encoder is the one that it was made from. The difference is that of the"
-            f" method over the grid's {seeds}, with its 95 % interval over seeds and examples."
-            " The verdict behind it is that of the grid's own table, with Holm's correction over"
-            f" all comparisons of the table. {ONE_BY_ONE} The last column names the ways of loading"
-            " this folder that give the value of this encoder; a task of the grid gives it alone"
-            " where readouts were fitted again after the task's own training."
-        )
-        return "\n".join([head, rule, *map(_row, self.scores), "", legend])
-
-    def _facts(self) -> list[str]:
+    def _facts(self) -> dict[str, object]:
+        """How it was made, by name; None is not shown."""
         weight = self.params.get("lambda")
-        facts = {
+        return {
             "base encoder": self.origin.base_model or self.encoder,
             "word pairs": ", ".join(self.origin.aligners) or None,
             "λ": f"{weight:g}" if isinstance(weight, int | float) else None,
@@ -527,35 +444,25 @@ class Card:
             "key": self.key,
             "made with": ", ".join(f"{name} {version}" for name, version in versions().items()),
         }
-        return [f"* {name}: `{value}`" for name, value in facts.items() if value is not None]
-
-    def _licences(self) -> str:
-        if self._licence() == "apache-2.0":
-            return "Apache 2.0: the encoder was trained from scratch on raxalign's own phrasebook."
-        texts = "".join(
-            f"\n* {text.kind} {text.name}".rstrip() + f": {text.licence}"
-            for text in self.origin.texts
-        )
-        training = f" The licences of the training text:\n{texts}" if texts else ""
-        return f"The licence of the weights is that of the encoder they were made from.{training}"
 
 
-def _row(score: Score) -> str:
-    number = "{:.4f}".format
+def _row(score: Score) -> list[str]:
+    """The cells of a score in the table."""
     around = f" [{score.low:.4f}, {score.high:.4f}]" if score.low is not None else ""
     difference = "" if score.difference is None else f"{score.difference:+.4f}"
     if score.bounds is not None:
         low, high = score.bounds
         difference += f" [{low:+.4f}, {high:+.4f}], {score.verdict}"
-    split = "" if score.split == "test" else f" ({score.split})"
-    return (
-        f"| {score.task}{split} | {_ROLES.get(score.lang, score.lang)}"
-        f" | {spoken(score.metric)}{', lower is better' if score.lower else ''}"
-        f" | {number(score.value)}{around}"
-        f" | {'' if score.examples is None else f'{score.examples:,}'}"
-        f" | {'' if score.base is None else number(score.base)} | {difference}"
-        f" | {', '.join(score.ways) or 'the grid alone'} |"
-    )
+    return [
+        score.task + ("" if score.split == "test" else f" ({score.split})"),
+        _ROLES.get(score.lang, score.lang),
+        spoken(score.metric) + (", lower is better" if score.lower else ""),
+        f"{score.value:.4f}{around}",
+        "" if score.examples is None else f"{score.examples:,}",
+        "" if score.base is None else f"{score.base:.4f}",
+        difference,
+        ", ".join(score.ways) or "the grid alone",
+    ]
 
 
 def _evaluated(score: Score) -> list[EvalResult]:

@@ -23,13 +23,7 @@ from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import aligner_encoder, encoder_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
-from raxalign.single.place import (
-    appearing,
-    open_workshop,
-    refuse_existing,
-    runtime,
-    silent,
-)
+from raxalign.single.place import appearing, open_workshop, refuse_existing, runtime, silent
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 

@@ -1,13 +1,39 @@
-"""A first grid file: a copy of one that the package carries."""
+"""First files to start from: a grid that the package carries, a plug-in with its test, or the grid
+file of a search written from a few options.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import raxalign
+from raxalign.catalog import catalog
+from raxalign.config.spaces import KINDS
 from raxalign.errors import RaxalignError, StorageError
 
 CHOICES = ("quickstart", "paper", "mine")
+FOLDERS = {"method": "methods", "task": "tasks", "corpus": "corpora"}
+"""What there is a first plug-in of, with the folder of its kind."""
+_TEMPLATES = Path(__file__).with_name("templates")
+_FORMS = "lambda=log_uniform:0.01:10, epochs=int:1:4, layers=choice:last:9:9-12"
+_TEXT = """\
+# Written by `raxalign search`; edit it as any grid file, and run it again: what is done is kept.
+name: {name}
+pivot: {pivot}
+encoder: {encoder}
+languages: {{each: [{languages}]}}
+corpus: {corpus}
+pairs: {{aligner: {aligner}}}
+sentences: {sentences}
+methods:
+  none: {{}}
+  {method}:
+{params}
+tasks:
+  {task}: {task_options}
+search: {{sampler: {sampler}, budget: {budget}, metric: "{metric}", confirm: {confirm}{pruner}}}
+"""
 
 
 def grids_folder() -> Path:
@@ -34,13 +60,147 @@ def write_grid(name: str, out: Path | None = None) -> Path:
         raise RaxalignError(f"init {name}: is not one of the grids; there are {', '.join(CHOICES)}")
     out = out or Path(f"{name}.yaml")
     text = (grids_folder() / f"{name}.yaml").read_text(encoding="utf-8")
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise RaxalignError(
-            f"{out}: is there already; give another name with --out, or remove it first"
-        ) from error
-    except OSError as error:
-        raise StorageError(f"{out}: cannot be written ({error.strerror or error})") from error
+    _write(out, text, "give another name with --out, or remove it first")
     return out
+
+
+def write_plugin(what: str, name: str, folder: Path | None = None) -> tuple[Path, Path]:
+    """Write ``<name>.py`` and ``test_<name>.py``; return both.
+
+    Args:
+        what: One of `FOLDERS`.
+        name: The name of the plug-in in grid files.
+        folder: Where they are written (None: here).
+
+    Raises:
+        RaxalignError: The name cannot be one, or is taken, or a file is there already.
+        StorageError: The files cannot be written.
+    """
+    if not name.isidentifier() or not name.islower() or name.startswith("_") or name == "base":
+        raise RaxalignError(
+            f"init {what} {name}: cannot be a plug-in's name; write small letters, digits and _,"
+            f" for example my_{what}"
+        )
+    if catalog(FOLDERS[what]).own(name):
+        raise RaxalignError(
+            f"init {what} {name}: the name is taken (`raxalign list {FOLDERS[what]}`); give another"
+        )
+    class_name = "".join(part.capitalize() for part in name.split("_"))
+    folder = folder or Path()
+    written = folder / f"{name}.py", folder / f"test_{name}.py"
+    for path in written:
+        if path.exists():
+            raise RaxalignError(f"{path}: is there already; give another name, or --out FOLDER")
+    for path, template in zip(written, (what, f"test_{what}"), strict=True):
+        text = (_TEMPLATES / f"{template}.txt").read_text(encoding="utf-8")
+        text = text.replace("my_name", name).replace("MyName", class_name)
+        _write(path, text, "give another name, or --out FOLDER")
+    return written
+
+
+def write_search(
+    path: Path,
+    *,
+    spaces: Sequence[str],
+    options: Sequence[str],
+    languages: Sequence[str],
+    task: str,
+    **values: str | int | None,
+) -> None:
+    """Write the grid file of a search; nothing is overwritten. What is wrong with its values is
+    found when the file is read.
+
+    Args:
+        path: The file.
+        spaces: The searched params, as ``lambda=log_uniform:0.01:10``.
+        options: The other options of the method, as ``batch_size=16``.
+        languages: The languages; each has a study of its own.
+        task: What the search is judged by: the kind of a task, or a mapping of one in YAML
+            (``xnli: {data: phrasebook}``).
+        values: The other options of `raxalign search` by their names; `metric` None is the main
+            metric of the task.
+
+    Raises:
+        RaxalignError: Options cannot be written down.
+        StorageError: The file cannot be written.
+    """
+    task, _, task_options = task.partition(":")
+    pruner = values.pop("pruner", "none")
+    filled = {
+        **values,
+        "name": path.stem,
+        "languages": ", ".join(languages),
+        "corpus": _corpus(str(values["corpus"])),
+        "params": _params(spaces, options, languages),
+        "task": task,
+        "task_options": task_options.strip() or "{}",
+        "metric": values["metric"] or _main_metric(task),
+        "pruner": "" if pruner == "none" else f", pruner: {pruner}",
+    }
+    _write(path, _TEXT.format(**filled), "give another name")
+
+
+def _params(spaces: Sequence[str], options: Sequence[str], languages: Sequence[str]) -> str:
+    """Return the params of the method as a grid file has them."""
+    if not spaces or not languages:
+        raise RaxalignError(
+            "a search needs --lang, and a --space for each param to search; for example"
+            f" --lang de --space {_FORMS.split(',', maxsplit=1)[0]}"
+        )
+    params = [f"    {_space(text)}" for text in spaces]
+    params += [f"    {': '.join(_pair('--option', text))}" for text in options]
+    return "\n".join(params)
+
+
+def _write(path: Path, text: str, remedy: str) -> None:
+    """Write a file that is not there yet."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        if path.exists():
+            raise RaxalignError(f"{path}: is there already; {remedy}") from error
+        raise StorageError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def _pair(flag: str, text: str) -> tuple[str, str]:
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not name or not value:
+        raise RaxalignError(f"{flag} {text!r}: write NAME=VALUE, for example {_FORMS}")
+    return name, value
+
+
+def _space(text: str) -> str:
+    """Return a space as a grid file has it."""
+    name, value = _pair("--space", text)
+    kind, *parts = value.split(":")
+    if kind not in KINDS or len(parts) < 2:
+        raise RaxalignError(
+            f"--space {text!r}: write NAME=KIND:VALUE:VALUE with one of {', '.join(KINDS)}, for"
+            f" example {_FORMS}"
+        )
+    return f"{name}: {{{kind}: [{', '.join(parts)}]}}"
+
+
+def _corpus(text: str) -> str:
+    """Return a corpus as a grid file has it."""
+    if text.startswith("{"):
+        return text
+    if text in catalog("corpora"):
+        return f"{{source: {text}}}"
+    return f"{{source: moses, path: {Path(text).absolute()}}}"
+
+
+def _main_metric(task: str) -> str:
+    """Return the main metric of a task: of a pair of languages where the task compares vectors of
+    two, and without the pivot where it trains on that.
+    """
+    from raxalign.tasks.base import Task
+
+    kinds = catalog("tasks")
+    if task not in kinds:
+        raise RaxalignError(f"--task {task!r}: unknown task; known: {', '.join(kinds)}")
+    kind = kinds[task]
+    lang = "{lang}-{pivot}" if kind.training is Task.training else "avg_zero_shot"
+    return f"{task}/{lang}/{kind.main_metric}"

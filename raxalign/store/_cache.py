@@ -18,7 +18,7 @@ from pathlib import Path
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Problem
 from raxalign.store._posix import make_folders
-from raxalign.store._temporary import PREFIX, discard, is_abandoned, temporary_name
+from raxalign.store.alive import PREFIX, discard, is_abandoned, temporary_name
 from raxalign.store.key import digest
 
 DEFAULT_GIB = 50.0

@@ -54,11 +54,7 @@ class Connection:
         self.reading: dict[str, Any] = {"max_concurrency": 1} if protocols & _S3 else {}
 
     def ask(
-        self,
-        place: str,
-        doing: str,
-        request: Callable[[], T],
-        waits: Sequence[float] | None = None,
+        self, place: str, doing: str, request: Callable[[], T], waits: Sequence[float] | None = None
     ) -> T:
         """Return the answer to a request.
 

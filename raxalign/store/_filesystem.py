@@ -59,6 +59,9 @@ class Files(ABC):
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return the bytes of those files that exist."""
 
+    def collect(self, paths: Sequence[str]) -> None:  # noqa: B027 most need not
+        """Make those of the small files that exist quick to read for other machines."""
+
     @abstractmethod
     def modified(self, path: str) -> float:
         """Return when a file was written, in seconds, by the clock of the storage."""

@@ -4,13 +4,23 @@ readers copy to a local cache.
 Files of a folder lie under a name made from their contents. So two processes that make the same key
 with other bytes (a word aligner without a seed does) do not overwrite each other's, and the marker
 always names the files that belong to it.
+
+Small objects that stay as they are, manifests and results, are read without a request for each.
+The machine keeps what it has read (`_cache.py`). One that has read little yet reads
+``collected/all``, an object that holds many small ones, each with its path and the stamp that a
+listing showed of it. A listing decides what there is, and an entry counts only under the stamp that
+the original has now. So it is a cache like any other: it may be old, damaged or deleted at any
+time, and what it does not hold is read one by one. Of two that write it at once the last one wins.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,12 +30,19 @@ from raxalign.store._cache import Cache, local_cache
 from raxalign.store._connection import Connection, is_blip
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Files, Problem, Published
-from raxalign.store._lasting import FEW, Lasting
 from raxalign.store._posix import make_folders
-from raxalign.store._temporary import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
+from raxalign.store.alive import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
+from raxalign.store.sealed import parse
 
 T = TypeVar("T")
+FEW = 8
+"""The number of objects that are asked for one by one; for more, their folder is listed."""
 _FOLDER_NAME = 16  # hexadecimal digits of a version
+_COLLECTED = "collected/all"
+_TOPS = ("artifacts", "ledger")  # below these an object is seldom written again
+_WORTH = 2**16  # bytes of a collection that are read as quickly as one object is asked for
+_GROWTH = 100  # times its packed size that a collection may have: manifests and results have 10
+_Entries = dict[str, tuple[str, bytes]]  # path -> stamp, bytes
 
 
 class ObjectFiles(Files):
@@ -71,15 +88,65 @@ class ObjectFiles(Files):
         """
         if len(paths) <= FEW:
             return self.read_all(paths)
-        stamps = self.stamps(os.path.commonpath(paths))
-        there = {path: stamps[path] for path in paths if path in stamps}
-        return Lasting(self, self._cache).read(there)
+        there = self.stamps(os.path.commonpath(paths))
+        stamps = {path: there[path] for path in paths if path in there}
+        found = self._copies(stamps)
+        left = {path: stamp for path, stamp in stamps.items() if path not in found}
+        if sum(map(_lasts, left)) > FEW:
+            entries: _Entries = {}
+            with suppress(StorageError):
+                entries = self._entries(most=len(left) * _WORTH)
+            known = {path: entries[path] for path in left if path in entries}
+            new = {path: data for path, (stamp, data) in known.items() if stamp == left[path]}
+            self._remember(left, new)
+            found |= new
+        found |= self._one_by_one({path: left[path] for path in left if path not in found})
+        return {path: found[path] for path in stamps if path in found}
 
     def collect(self, paths: Sequence[str]) -> None:
-        """Write small objects that stay as they are into one object too, from which machines that
-        have not read them yet read all of them.
+        """Write those of the small objects that exist into one object too, from which machines that
+        have not read them yet read all of them. What it held before and has not changed stays.
         """
-        Lasting(self, self._cache).collect(paths)
+        entries = self._entries()
+        if entries.keys() >= set(paths):
+            return
+        stamps = {path: stamp for top in _TOPS for path, stamp in self.stamps(top).items()}
+        kept = {path: entry for path, entry in entries.items() if stamps.get(path) == entry[0]}
+        new = {path: stamps[path] for path in paths if path not in kept and stamps.get(path)}
+        if new:
+            found = self._copies(new)
+            found |= self._one_by_one({path: new[path] for path in new if path not in found})
+            read = {path: (str(new[path]), data) for path, data in found.items()}
+            self.write(_COLLECTED, _pack(kept | read))
+            folder, _, name = _COLLECTED.partition("/")
+            for other in self.names(folder).keys() - {name}:  # of earlier versions
+                self.delete(f"{folder}/{other}")
+
+    def _entries(self, most: float = float("inf")) -> _Entries:
+        """Return what the collection holds; nothing where it has more than `most` bytes."""
+        stamp = self.stamps(_COLLECTED.partition("/")[0]).get(_COLLECTED)
+        if stamp is None or int(stamp.split()[0]) > most:
+            return {}
+        data = self._cache.remembered(_COLLECTED, stamp)
+        if data is None:
+            data = self.read_all([_COLLECTED]).get(_COLLECTED, b"")
+            self._cache.remember(_COLLECTED, stamp, data)
+        return _unpack(data)
+
+    def _copies(self, stamps: Mapping[str, str | None]) -> dict[str, bytes]:
+        """Return what this machine has of some objects under these stamps."""
+        found = {path: self._cache.remembered(path, stamp) for path, stamp in stamps.items()}
+        return {path: data for path, data in found.items() if data is not None}
+
+    def _one_by_one(self, stamps: Mapping[str, str | None]) -> dict[str, bytes]:
+        """Read objects at the same time, and keep copies of those that last."""
+        found = self.read_all(list(stamps))
+        self._remember(stamps, {path: data for path, data in found.items() if _lasts(path)})
+        return found
+
+    def _remember(self, stamps: Mapping[str, str | None], found: Mapping[str, bytes]) -> None:
+        for path, data in found.items():
+            self._cache.remember(path, stamps[path], data)
 
     def read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return the bytes of those objects that exist; they are read at the same time."""
@@ -297,3 +364,29 @@ def _stamp(info: dict[str, Any]) -> str | None:
     shown = [info.get(name) for name in ("ETag", "etag", "md5Hash", "mtime")]
     known = [str(value) for value in shown if value]
     return f"{info.get('size')} {known[0]}" if known else None
+
+
+def _lasts(path: str) -> bool:
+    return path.partition("/")[0] in _TOPS
+
+
+def _pack(entries: _Entries) -> bytes:
+    """Return the bytes of a collection, the SHA-256 of the others first."""
+    texts = {path: (stamp, data.decode("latin-1")) for path, (stamp, data) in entries.items()}
+    body = zlib.compress(json.dumps(texts, sort_keys=True).encode())
+    return hashlib.sha256(body).digest() + body
+
+
+def _unpack(data: bytes) -> _Entries:
+    """Return the entries of a collection; none of a damaged one, of one in another form, or of one
+    that grows as no small objects do.
+    """
+    checksum, body = data[:32], data[32:]
+    unpacking, most = zlib.decompressobj(), _GROWTH * len(data)
+    try:
+        text = unpacking.decompress(body, most)
+        whole = unpacking.eof and hashlib.sha256(body).digest() == checksum
+        texts = parse(text) if whole else {}
+        return {path: (stamp, text.encode("latin-1")) for path, (stamp, text) in texts.items()}
+    except (ValueError, TypeError, AttributeError, zlib.error):
+        return {}

@@ -15,7 +15,7 @@ from pathlib import Path
 from raxalign.errors import StorageError
 from raxalign.store._faults import storage_error, told
 from raxalign.store._filesystem import Files, Problem, Published
-from raxalign.store._temporary import PREFIX, abandoned_below, discard, sign_of_life, temporary_name
+from raxalign.store.alive import PREFIX, abandoned_below, discard, sign_of_life, temporary_name
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)

@@ -1,13 +1,17 @@
 """Whether a process lives: a name that no other process has, which its own machine knows, and signs
-of life that it gives for other machines.
+of life that it gives for other machines. Temporary files and folders hold the name of the process
+that made them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import socket
 import threading
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -17,6 +21,13 @@ from raxalign.errors import StorageError
 
 DAY_SECONDS = 24 * 3600.0
 BEAT_SECONDS = 600.0
+PREFIX = ".tmp-"
+_PLACES = (
+    *(".", "ledger", "failures", "drivers/*", "plans"),
+    *("studies", "studies/drivers", "studies/curves/*", "artifacts/*/*"),
+    *("locks/*", "locks/making/*"),
+)
+"""The folders of a storage on a file system that temporaries are made in."""
 
 
 def maker_name() -> str:
@@ -66,6 +77,49 @@ def beating(beat: Callable[[], object], *, every: float, name: str) -> Iterator[
     finally:
         over.set()
         thread.join()
+
+
+def temporary_name(key: str) -> str:
+    """``.tmp-<key>-<machine>-<pid>-<start of the process>-<random>``."""
+    return f"{PREFIX}{key}-{maker_name()}-{uuid.uuid4().hex[:8]}"
+
+
+def is_abandoned(path: Path) -> bool:
+    """Return whether the process that made a temporary is dead: known on its own machine, elsewhere
+    assumed after a day without a sign of life.
+    """
+    parts = path.name.rsplit("-", 4)
+    lives = process_of("-".join(parts[1:4])) if len(parts) == 5 else None
+    if lives is not None:
+        return not lives
+    try:
+        return time.time() - path.stat().st_mtime > DAY_SECONDS
+    except OSError:
+        return False
+
+
+def abandoned_below(root: Path) -> list[Path]:
+    """Return the temporaries of a storage on a file system whose processes are dead."""
+    patterns = (f"{PREFIX}*" if place == "." else f"{place}/{PREFIX}*" for place in _PLACES)
+    return [path for pattern in patterns for path in root.glob(pattern) if is_abandoned(path)]
+
+
+@contextmanager
+def sign_of_life(folder: Path) -> Iterator[None]:
+    """Touch a folder now and then: a training of days in one machine must not look abandoned to
+    another.
+    """
+    with beating(lambda: os.utime(folder), every=BEAT_SECONDS, name="raxalign-store"):
+        yield
+
+
+def discard(path: Path) -> None:
+    """Remove a temporary file or folder, as far as that is possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 @cache

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store._faults import told, told_of_build
-from raxalign.store._filesystem import Published
+from raxalign.store._filesystem import Files, Published
 from raxalign.store.files import files_of
 from raxalign.store.key import Json
 from raxalign.store.manifest import MANIFEST, Manifest, Verified
@@ -47,9 +47,9 @@ class ArtifactStore:
     their digest, and `open` copies them into ``RAXALIGN_CACHE`` (default ``~/.cache/raxalign``).
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, files: Files | None = None) -> None:
         self.root = str(root)
-        self._storage = files_of(self.root)
+        self._storage = files if files is not None else files_of(self.root)
 
     def folder(self, kind: str, key: str) -> str:
         """Return the place of an artifact, whether it exists or not: an absolute path or a URL."""

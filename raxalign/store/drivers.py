@@ -15,8 +15,14 @@ from functools import partial
 
 from raxalign.errors import StorageError
 from raxalign.store._filesystem import Files
-from raxalign.store._temporary import temporary_name
-from raxalign.store.alive import BEAT_SECONDS, DAY_SECONDS, beating, lives, maker_name
+from raxalign.store.alive import (
+    BEAT_SECONDS,
+    DAY_SECONDS,
+    beating,
+    lives,
+    maker_name,
+    temporary_name,
+)
 from raxalign.store.sealed import parse
 from raxalign.store.storage import Storage
 

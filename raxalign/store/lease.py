@@ -158,7 +158,7 @@ class Lease:
         if self._lost:
             raise LeaseLost(
                 f"{self._files.place(self._folder)}: another process has taken this lock, since"
-                " this one gave no sign of life for too long. What it makes is the other one's now",
+                " this one gave no sign of life for too long. What it makes is the other one's now"
             )
 
     def beat(self) -> None:

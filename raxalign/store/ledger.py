@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.store._faults import told
-from raxalign.store._filesystem import Published
+from raxalign.store._filesystem import Files, Published
 from raxalign.store.files import files_of
 from raxalign.store.key import digest
 from raxalign.store.manifest import FileEntry, compare, file_entry
@@ -37,9 +37,9 @@ class Ledger:
     predictions: an entry that does not match is set aside, and the evaluation counts as not done.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, files: Files | None = None) -> None:
         self.root = str(root)
-        self._storage = files_of(self.root)
+        self._storage = files if files is not None else files_of(self.root)
 
     def has(self, key: str) -> bool:
         """Return whether an evaluation is done; cheap, does not look at its bytes."""

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from raxalign.store._temporary import discard, temporary_name
+from raxalign.store.alive import discard, temporary_name
 from raxalign.store.key import file_digest
 from raxalign.store.manifest import inside
 from raxalign.store.sealed import seal, unseal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -43,12 +44,12 @@ class Storage:
     @cached_property
     def artifacts(self) -> ArtifactStore:
         """The artifacts, by kind and key."""
-        return ArtifactStore(self.root)
+        return ArtifactStore(self.root, self.files)
 
     @cached_property
     def ledger(self) -> Ledger:
         """The results, by key."""
-        return Ledger(self.root)
+        return Ledger(self.root, self.files)
 
     @cached_property
     def tombstones(self) -> Tombstones:
@@ -95,3 +96,13 @@ class Storage:
             return self.artifacts.manifest(kind, key)
         tombstone = self.tombstones.of(kind, key)
         return tombstone.manifest if tombstone is not None else None
+
+    def collect(self, artifacts: Iterable[tuple[str, str]], evaluations: Iterable[str]) -> None:
+        """Collect the manifests of those of the artifacts (kind, key), and the records of those of
+        the evaluations, that an object store has. The originals remain the truth. On a file system,
+        where reading many files is quick, nothing is done.
+
+        Raises `StorageError` where the store does not answer, or lets nothing be written.
+        """
+        manifests, records = self.artifacts.markers(artifacts), self.ledger.markers(evaluations)
+        self.files.collect([*manifests, *records])

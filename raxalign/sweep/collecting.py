@@ -7,7 +7,6 @@ from contextlib import suppress
 from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
-from raxalign.store.collected import collect
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Event, JobEnded, Planned
 
@@ -22,7 +21,7 @@ def collect_plan(plan: Plan, storage: Storage) -> None:
     artifacts = ((stage.kind, stage.key) for stage in there if stage.kind != "evaluation")
     evaluations = (stage.key for stage in there if stage.kind == "evaluation")
     with suppress(StorageError):
-        collect(storage, artifacts, evaluations)
+        storage.collect(artifacts, evaluations)
 
 
 class Collector:

@@ -11,8 +11,8 @@ from raxalign.sample import Sample, of_column
 from raxalign.tasks.base import SharedRows
 from raxalign.tasks.spans.metrics import MEASURED, METRICS
 from raxalign.tasks.spans.params import SpanParams
+from raxalign.tasks.transfer.outcome import kept
 from raxalign.tasks.transfer.params import HubSet
-from raxalign.tasks.transfer.selection import kept
 from raxalign.tasks.transfer.task import TransferTask
 
 if TYPE_CHECKING:

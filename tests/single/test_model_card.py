@@ -47,18 +47,7 @@ def test_a_card_of_an_encoder_without_a_head_does_not_promise_one(opened_by: str
 
 
 SCORE = Score(
-    "nli",
-    "xnli",
-    "de",
-    "accuracy",
-    0.72,
-    0.7,
-    0.74,
-    2490,
-    0.65,
-    0.07,
-    (0.05, 0.09),
-    "better",
+    "nli", "xnli", "de", "accuracy", 0.72, 0.7, 0.74, 2490, 0.65, 0.07, (0.05, 0.09), "better"
 )
 ORIGIN = Origin(
     "bert-base-multilingual-cased",

@@ -90,6 +90,10 @@ def finished(site: Path) -> Opened:
     return opened
 
 
+def made_pairs(folder: Path, request: PairsRequest, out: Path, **options: Any) -> dict[str, Any]:
+    return make_pairs(request, out, storage=Storage(str(folder / "storage")), **options)
+
+
 def align(site: Path, out: Path, method: str, *options: str, **changes: object) -> None:
     request = AlignRequest(
         method, options, str(site / "encoder"), {"de": site / "pairs"}, "en", 0, "cpu"
@@ -140,7 +144,7 @@ def test_links_made_by_hand_beside_words_of_a_tokeniser_are_warned_of(tmp_path: 
     request = replace(
         REQUEST, source="moses", options=(f"path={tmp_path / 'text'}",), sentences=None, heldout=0
     )
-    make_pairs(request, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
+    made_pairs(tmp_path, request, tmp_path / "pairs")
     error_rate(ErrorRateRequest(tmp_path / "pairs", gold), tell=told.append)
     assert told == [
         f"warning: the words of {tmp_path / 'pairs'} were made by a tokeniser, and {gold} counts"
@@ -157,7 +161,7 @@ def test_a_word_aligner_reads_the_encoder_that_it_is_given(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(site)
-    notes = make_pairs(SIMALIGN, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
+    notes = made_pairs(tmp_path, SIMALIGN, tmp_path / "pairs")
     assert notes["sentence_pairs"] == 80
     assert notes["word_pairs"] > 80
     assert set(notes["unknown"]) == {"de", "en"}, "its notes record what the tokenizer knew"
@@ -165,9 +169,7 @@ def test_a_word_aligner_reads_the_encoder_that_it_is_given(
     assert metadata["aligner_encoder"]["name"] == "encoder"
     named = replace(SIMALIGN, encoder=None, aligner_options=("layer=1", "encoder=./encoder"))
     made: list[str] = []
-    make_pairs(
-        named, tmp_path / "again", storage=Storage(str(tmp_path / "storage")), tell=made.append
-    )
+    made_pairs(tmp_path, named, tmp_path / "again", tell=made.append)
     assert made == [], "the option and the flag name the same encoder"
 
 
@@ -177,7 +179,7 @@ def test_an_encoder_or_a_device_that_a_word_aligner_does_not_use_is_refused(tmp_
         (replace(REQUEST, device="cpu"), "--device cpu: fast_align reads no encoder"),
     ):
         with pytest.raises(RaxalignError, match=message):
-            make_pairs(request, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
+            made_pairs(tmp_path, request, tmp_path / "pairs")
 
 
 def test_a_layer_that_the_encoder_lacks_is_refused_before_anything_is_made(
@@ -185,7 +187,7 @@ def test_a_layer_that_the_encoder_lacks_is_refused_before_anything_is_made(
 ) -> None:
     request = replace(SIMALIGN, aligner_options=(), encoder=str(site / "encoder"))
     with pytest.raises(RaxalignError, match=r"--aligner simalign: layer: .*layers 0 .* to 2"):
-        make_pairs(request, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
+        made_pairs(tmp_path, request, tmp_path / "pairs")
     assert not (tmp_path / "storage" / "bitext").exists()
 
 
@@ -203,17 +205,13 @@ def test_exported_links_are_those_of_the_dataset(site: Path) -> None:
 
 
 def test_without_a_number_all_sentences_are_taken(site: Path, tmp_path: Path) -> None:
-    notes = make_pairs(
-        replace(REQUEST, sentences=None, heldout=0),
-        tmp_path / "all",
-        storage=Storage(str(site / "storage")),
-    )
+    notes = made_pairs(site, replace(REQUEST, sentences=None, heldout=0), tmp_path / "all")
     assert 150 < notes["sentence_pairs"] <= 200  # repeated sentences are dropped
 
 
 def test_nothing_is_overwritten(site: Path) -> None:
     with pytest.raises(RaxalignError, match="is there already"):
-        make_pairs(REQUEST, site / "pairs", storage=Storage(str(site / "storage")))
+        made_pairs(site, REQUEST, site / "pairs")
     with pytest.raises(RaxalignError, match="is there already"):
         align(site, site / "encoder", "rotation")
 
@@ -234,9 +232,7 @@ def test_wrong_requests_are_told(
     site: Path, tmp_path: Path, changes: dict[str, object], told: str
 ) -> None:
     with pytest.raises(RaxalignError, match=told):
-        make_pairs(
-            replace(REQUEST, **changes), tmp_path / "out", storage=Storage(str(site / "storage"))
-        )  # type: ignore[arg-type]
+        made_pairs(site, replace(REQUEST, **changes), tmp_path / "out")  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
 
 
@@ -261,9 +257,7 @@ def test_too_little_text_is_met_by_options_of_the_command(
     site: Path, tmp_path: Path, changes: dict[str, object], remedy: str
 ) -> None:
     with pytest.raises(DataError, match=remedy):
-        make_pairs(
-            replace(REQUEST, **changes), tmp_path / "out", storage=Storage(str(site / "storage"))
-        )  # type: ignore[arg-type]
+        made_pairs(site, replace(REQUEST, **changes), tmp_path / "out")  # type: ignore[arg-type]
 
 
 def test_exported_links_are_read_back_with_the_words_of_the_dataset(
@@ -283,9 +277,9 @@ def test_exported_links_are_read_back_with_the_words_of_the_dataset(
         aligner_options=(f"path={site}/links.txt",),
     )
     with pytest.raises(RaxalignError, match=r"links\.txt: these links count words"):
-        make_pairs(again, tmp_path / "refused", storage=Storage(str(site / "storage")))
+        made_pairs(site, again, tmp_path / "refused")
     given = replace(again, options=(*again.options, "pretokenized=true"))
-    make_pairs(given, tmp_path / "again", storage=Storage(str(site / "storage")))
+    made_pairs(site, given, tmp_path / "again")
 
     def linked(table: pa.Table) -> list[dict[str, object]]:
         return sorted(
@@ -345,15 +339,14 @@ def test_pairs_of_another_language_are_refused(site: Path, tmp_path: Path) -> No
 
 def test_an_exported_encoder_scores_what_its_trial_scored(finished: Opened, tmp_path: Path) -> None:
     for number, trial in enumerate(finished.plan.trials):
-        export_trial(trial.key[:12], tmp_path / str(number), storage=Storage(finished.root))
+        export_trial(trial.key[:12], tmp_path / str(number), storage=finished.storage)
         found, _ = evaluate_encoder(
             finished, EvaluateRequest(str(tmp_path / str(number)), device="cpu")
         )
         own = [
             row
             for row in rows(
-                finished.plan,
-                open_workshop(finished.plan, Storage(finished.root), Runtime()).ledger,
+                finished.plan, open_workshop(finished.plan, finished.storage, Runtime()).ledger
             )
             if row["trial"] == trial.key
         ]
@@ -369,7 +362,7 @@ def test_an_export_opens_in_transformers(finished: Opened, tmp_path: Path) -> No
     from transformers import AutoModel, AutoTokenizer
 
     key = next(trial.aligned for trial in finished.plan.trials if trial.method == "finetune")
-    export_trial(key, tmp_path / "out", storage=Storage(finished.root))
+    export_trial(key, tmp_path / "out", storage=finished.storage)
     model, tokenizer = (
         AutoModel.from_pretrained(tmp_path / "out"),
         AutoTokenizer.from_pretrained(tmp_path / "out"),
@@ -380,7 +373,7 @@ def test_an_export_opens_in_transformers(finished: Opened, tmp_path: Path) -> No
 def test_keys_that_no_plan_has_are_told(finished: Opened, tmp_path: Path) -> None:
     for key, told in (("ab", "at least 4"), ("zzzzzz", "none of the 1 plans")):
         with pytest.raises(RaxalignError, match=told):
-            export_trial(key, tmp_path / "out", storage=Storage(finished.root))
+            export_trial(key, tmp_path / "out", storage=finished.storage)
 
 
 def test_an_evaluation_is_kept(finished: Opened, site: Path) -> None:
@@ -416,7 +409,7 @@ def test_evaluations_in_another_precision_are_kept_apart_on_the_same_word_pairs(
     request = EvaluateRequest(str(site / "encoder"), ("retrieval",), ("de",), device="cpu")
     plain, plan = evaluate_encoder(finished, request)
     rounded, other = evaluate_encoder(finished, replace(request, precision="bf16"))
-    ledger = open_workshop(other, Storage(finished.root), Runtime()).ledger
+    ledger = open_workshop(other, finished.storage, Runtime()).ledger
     assert {row["metric"] for row in plain} == {row["metric"] for row in rounded}
     keys = [
         {key for key, stage in found.stages.items() if stage.kind == "evaluation"}

@@ -1,17 +1,38 @@
-"""`raxalign init`: a grid file to start from, out of the package."""
+"""`raxalign init` and `raxalign search`: a grid file to start from, a plug-in that works with a
+test that passes at once, and a grid file from a few options.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from raxalign.catalog import FOLDERS as ALL
+from raxalign.cli import app
 from raxalign.config.grid import load
-from raxalign.errors import RaxalignError
+from raxalign.config.search import Pruner
+from raxalign.config.spaces import Space
+from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.expansion.expand import expand
-from raxalign.single.start import CHOICES, grids_folder, write_grid
+from raxalign.plugin_files import open_file
+from raxalign.single.start import (
+    CHOICES,
+    FOLDERS,
+    grids_folder,
+    write_grid,
+    write_plugin,
+    write_search,
+)
+from tests.grids import ENCODER
 
 REPOSITORY = Path(__file__).parents[2]
+NAMES = {"method": "my_shift", "task": "my_gap", "corpus": "my_lines"}
+CORPUS = "{source: phrasebook, size: 200, split: {test: 30, dev: 30}}"
 
 
 @pytest.mark.parametrize("name", CHOICES)
@@ -68,3 +89,155 @@ def test_the_fine_tuning_of_mine_has_hundreds_of_steps_at_the_smallest_size(tmp_
     assert max(rates) == 1e-3  # that of small encoders
     steps = {t.sentences * t.params["epochs"] // t.params["batch_size"] for t in trials}  # type: ignore[operator]
     assert min(steps) >= 300
+
+
+def test_what_is_written_is_a_plug_in_of_its_kind(tmp_path: Path) -> None:
+    assert set(FOLDERS.values()) <= set(ALL)
+    for what, name in NAMES.items():
+        file, test = write_plugin(what, name, tmp_path)
+        assert (file.name, test.name) == (f"{name}.py", f"test_{name}.py")
+        found = open_file(file)
+        assert (found.name, found.folder) == (name, FOLDERS[what])
+
+
+@pytest.mark.slow
+def test_the_tests_of_all_kinds_pass_at_once(tmp_path: Path) -> None:
+    for what, name in NAMES.items():
+        write_plugin(what, name, tmp_path)
+    environment = {n: v for n, v in os.environ.items() if n != "RAXALIGN_TRUST"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "6 passed" in done.stdout
+    left = {path.name for path in tmp_path.iterdir() if path.name != "__pycache__"}
+    assert left == {f"{start}{name}.py" for name in NAMES.values() for start in ("", "test_")}
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "message"),
+    [
+        ("method", "my-method", "cannot be a plug-in's name; write small letters"),
+        ("method", "base", "cannot be a plug-in's name"),
+        ("method", "rotation", r"the name is taken \(`raxalign list methods`\)"),
+        ("task", "xnli", r"the name is taken \(`raxalign list tasks`\)"),
+    ],
+)
+def test_a_name_that_cannot_be_used_is_refused(
+    what: str, name: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(RaxalignError, match=rf"init {what} {name}: .*{message}"):
+        write_plugin(what, name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_there_are_left_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text("of my own")
+    with pytest.raises(RaxalignError, match=r"test_mine\.py: is there already"):
+        write_plugin("method", "mine", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["test_mine.py"]
+
+
+def write(path: Path, **changes: object) -> None:
+    values: dict[str, object] = {
+        "method": "finetune",
+        "spaces": ["lambda=log_uniform:0.01:10", "layers=choice:last:1"],
+        "options": ["batch_size=16"],
+        "languages": ["de", "fr"],
+        "pivot": "en",
+        "corpus": CORPUS,
+        "encoder": ENCODER,
+        "sentences": 100,
+        "task": "retrieval",
+        "metric": None,
+        "budget": "20 trials",
+        "sampler": "tpe",
+        "confirm": 5,
+        "aligner": "fast_align",
+    }
+    write_search(path, **{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_the_options_are_a_grid_file_that_loads(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    write(path)
+    grid = load(path)
+    assert (grid.name, grid.languages, grid.sentences) == ("mine", ("de", "fr"), (100,))
+    none, method = grid.methods
+    assert none.kind == "none"
+    assert method.searched is not None
+    assert method.searched.spaces == (
+        Space("lambda", "log_uniform", 0.01, 10),
+        Space("layers", "choice", choices=("last", 1)),
+    )
+    assert grid.search is not None
+    assert grid.search.metric == ("retrieval/{lang}-{pivot}/contextual_accuracy",)
+    assert (grid.search.most, grid.search.confirm) == (20, 5)
+
+
+def test_a_pruner_is_written_where_one_is_asked_for(tmp_path: Path) -> None:
+    write(tmp_path / "none.yaml")
+    assert "pruner" not in (tmp_path / "none.yaml").read_text(encoding="utf-8")
+    write(tmp_path / "median.yaml", pruner="median")
+    search = load(tmp_path / "median.yaml").search
+    assert search is not None
+    assert search.pruner == Pruner(name="median")
+
+
+def test_a_task_with_a_training_is_judged_without_the_pivot(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    write(path, task="xnli: {setting: zero-shot, data: phrasebook}")
+    search = load(path).search
+    assert search is not None
+    assert search.metric == ("xnli/avg_zero_shot/accuracy",)
+
+
+def test_a_prefix_is_two_parallel_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "mine.yaml", corpus="data/de-en")
+    assert f"{{source: moses, path: {tmp_path}/data/de-en}}" in (tmp_path / "mine.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"spaces": ["lambda"]}, "--space 'lambda': write NAME=VALUE"),
+        ({"spaces": ["lambda=between:1:2"]}, "write NAME=KIND:VALUE:VALUE with one of log_uniform"),
+        ({"spaces": []}, "a search needs --lang, and a --space"),
+        ({"languages": []}, "a search needs --lang, and a --space"),
+        ({"task": "retrieva"}, "--task 'retrieva': unknown task"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(
+    tmp_path: Path, changes: dict[str, object], said: str
+) -> None:
+    with pytest.raises(RaxalignError) as caught:
+        write(tmp_path / "mine.yaml", **changes)
+    assert said in str(caught.value)
+    assert not (tmp_path / "mine.yaml").exists()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("mine")
+    with pytest.raises(RaxalignError, match="is there already"):
+        write(path)
+    assert path.read_text() == "mine"
+    with pytest.raises(StorageError, match="cannot be written"):
+        write(path / "below.yaml")
+
+
+def test_the_command_writes_the_file_and_shows_the_plan(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    options = ["--space", "lambda=log_uniform:0.01:10", "-o", "batch_size=16", "--lang", "de"]
+    options += ["--corpus", CORPUS, "--encoder", ENCODER, "--sentences", "100", "--trials", "4"]
+    options += ["--aligner", "fast_align", "--storage", str(tmp_path / "st"), "--dry-run"]
+    result = CliRunner().invoke(app, ["search", str(path), *options])
+    assert result.exit_code == 0, result.output
+    assert "search finetune de, 100 sentences: at most 4 trials" in result.output
+    assert load(path).search is not None

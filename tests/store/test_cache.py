@@ -54,7 +54,7 @@ def test_what_a_living_store_uses_stays(root: str) -> None:
 
 
 def test_the_uses_of_a_dead_process_do_not_count(root: str, tmp_path: Path) -> None:
-    from raxalign.store._temporary import maker_name
+    from raxalign.store.alive import maker_name
 
     folder = ArtifactStore(root).make("pairs", key(0), build)
     gc.collect()

@@ -13,7 +13,6 @@ import pytest
 from bucket import Bucket
 
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.collected import collect
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
@@ -101,7 +100,7 @@ def collections(root: str) -> list[str]:
 def test_a_machine_that_has_read_nothing_reads_a_collection(
     root: str, elsewhere: Callable[[str], None], requests: Requests
 ) -> None:
-    collect(Storage(root), PAIRS, KEYS)
+    Storage(root).collect(PAIRS, KEYS)
     elsewhere("second")
     assert numbers(root) == list(range(N))
     assert len(requests) == 3, "two listings, and the collection"
@@ -116,7 +115,7 @@ def test_a_machine_that_has_read_nothing_reads_a_collection(
 def test_what_came_after_a_collection_is_read_alone(
     root: str, elsewhere: Callable[[str], None], requests: Requests
 ) -> None:
-    collect(Storage(root), [], KEYS[:8])
+    Storage(root).collect([], KEYS[:8])
     elsewhere("second")
     assert numbers(root) == list(range(N))
     assert len(requests) == 3 + 2
@@ -125,7 +124,7 @@ def test_what_came_after_a_collection_is_read_alone(
 def test_an_entry_is_not_used_when_its_original_has_changed(
     root: str, elsewhere: Callable[[str], None], requests: Requests
 ) -> None:
-    collect(Storage(root), [], KEYS)
+    Storage(root).collect([], KEYS)
     files_of(root).delete(f"ledger/{key(3)}/evaluation.json")
     Ledger(root).write(key(3), {"scores": [], "number": 333}, None)
     files_of(root).delete(f"ledger/{key(5)}/evaluation.json")
@@ -137,7 +136,7 @@ def test_an_entry_is_not_used_when_its_original_has_changed(
 def test_a_damaged_collection_is_not_used_and_is_replaced(
     root: str, elsewhere: Callable[[str], None], requests: Requests
 ) -> None:
-    collect(Storage(root), PAIRS, KEYS)
+    Storage(root).collect(PAIRS, KEYS)
     files, (name,) = files_of(root), collections(root)
     whole = files.read(f"collected/{name}")
     for damaged in (b"", b"{}", whole[:-1], whole.replace(whole[9:10], b"?")):
@@ -145,7 +144,7 @@ def test_a_damaged_collection_is_not_used_and_is_replaced(
         elsewhere(f"for {len(damaged)} {damaged[:9]!r}")
         assert numbers(root) == list(range(N))
         assert len(requests) == 3 + N
-    collect(Storage(root), PAIRS, KEYS)
+    Storage(root).collect(PAIRS, KEYS)
     assert files.read(f"collected/{name}") == whole
     assert collections(root) == [name]
 
@@ -155,29 +154,20 @@ def test_a_damaged_result_is_set_aside_whether_it_was_collected_or_not(
 ) -> None:
     place = f"ledger/{key(3)}/evaluation.json"
     files_of(root).write(place, b"{}")
-    collect(Storage(root), [], KEYS)
+    Storage(root).collect([], KEYS)
     elsewhere("second")
     with pytest.warns(UserWarning, match="set aside as .*damaged"):
         assert numbers(root) == [0, 1, 2, *range(4, N)]
     assert not files_of(root).exists(place)
 
 
-def test_two_writers_leave_two_collections_and_the_next_one_merges_them(
+def test_the_next_writer_keeps_what_was_collected_before(
     root: str, elsewhere: Callable[[str], None], requests: Requests
 ) -> None:
-    collect(Storage(root), [], KEYS[:6])
-    files, (first,) = files_of(root), collections(root)
-    data = files.read(f"collected/{first}")
-    files.delete(f"collected/{first}")
-    collect(Storage(root), [], KEYS[6:])
-    files.write(f"collected/{first}", data)
-    assert len(collections(root)) == 2
+    Storage(root).collect([], KEYS[:6])
+    Storage(root).collect([], KEYS[6:])
+    Storage(root).collect(PAIRS, [])
     elsewhere("second")
-    assert numbers(root) == list(range(N))
-    assert len(requests) == 4, "two listings, and both collections"
-    collect(Storage(root), PAIRS, [])
-    assert len(collections(root)) == 1
-    elsewhere("third")
     assert (numbers(root), notes(root)) == (list(range(N)), list(range(N)))
     assert len(requests) == 5
 
@@ -185,7 +175,7 @@ def test_two_writers_leave_two_collections_and_the_next_one_merges_them(
 def test_a_collection_that_goes_while_it_is_read_does_no_harm(
     root: str, elsewhere: Callable[[str], None], requests: Requests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collect(Storage(root), [], KEYS)
+    Storage(root).collect([], KEYS)
     (name,) = collections(root)
     elsewhere("second")
 
@@ -200,7 +190,7 @@ def test_a_collection_that_goes_while_it_is_read_does_no_harm(
 def test_a_collection_that_may_not_be_read_does_no_harm(
     root: str, elsewhere: Callable[[str], None], requests: Requests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collect(Storage(root), [], KEYS)
+    Storage(root).collect([], KEYS)
     elsewhere("second")
 
     def refused(method: str, path: str) -> None:
@@ -212,33 +202,30 @@ def test_a_collection_that_may_not_be_read_does_no_harm(
 
 
 def test_entries_of_what_was_removed_go_with_the_next_collection(root: str) -> None:
-    collect(Storage(root), PAIRS, KEYS[:8])
-    (before,) = collections(root)
+    Storage(root).collect(PAIRS, KEYS[:8])
     for pair in PAIRS:
         ArtifactStore(root).remove(*pair)
-    collect(Storage(root), PAIRS, KEYS)
-    (after,) = collections(root)
-    sizes = files_of(root).names("collected")
-    assert after != before
-    assert sizes[after] < 5000
+    whole = files_of(root).names("collected")["all"]
+    Storage(root).collect(PAIRS, KEYS)
+    assert files_of(root).names("collected")["all"] < whole
     assert numbers(root) == list(range(N))
 
 
 def test_where_all_is_collected_nothing_is_written(root: str, requests: Requests) -> None:
-    collect(Storage(root), PAIRS, KEYS)
+    Storage(root).collect(PAIRS, KEYS)
     requests.clear()
-    collect(Storage(root), PAIRS[:5], KEYS[3:])
-    assert [method for method, _ in requests] == ["LIST"]
+    Storage(root).collect(PAIRS[:5], KEYS[3:])
+    assert [method for method, _ in requests] == ["LIST", "GET"]
     requests.clear()
-    collect(Storage(root), [*PAIRS, ("pairs", key(99))], KEYS)
+    Storage(root).collect([*PAIRS, ("pairs", key(99))], KEYS)
     assert [method for method, _ in requests] == ["LIST", "LIST", "LIST"]
 
 
 def test_more_than_what_is_asked_for_is_not_copied(
     root: str, elsewhere: Callable[[str], None], requests: Requests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collect(Storage(root), PAIRS, KEYS)
-    monkeypatch.setattr("raxalign.store._lasting._WORTH", 1)
+    Storage(root).collect(PAIRS, KEYS)
+    monkeypatch.setattr("raxalign.store._objects._WORTH", 1)
     elsewhere("second")
     assert numbers(root) == list(range(N))
     assert len(requests) == 2 + N
@@ -246,7 +233,7 @@ def test_more_than_what_is_asked_for_is_not_copied(
 
 def test_a_folder_has_no_collections(tmp_path: Path) -> None:
     Ledger(str(tmp_path)).write(key(0), {"scores": []}, None)
-    collect(Storage(str(tmp_path)), [], KEYS)
+    Storage(str(tmp_path)).collect([], KEYS)
     assert not (tmp_path / "collected").exists()
 
 
@@ -254,7 +241,7 @@ def test_a_store_that_shows_no_stamps_has_no_collections(tmp_path: Path) -> None
     root = f"memory://{tmp_path}/root"
     for number in range(N):
         Ledger(root).write(key(number), {"scores": [], "number": number}, None)
-    collect(Storage(root), [], KEYS)
+    Storage(root).collect([], KEYS)
     assert collections(root) == []
     assert numbers(root) == list(range(N))
 
@@ -265,7 +252,7 @@ def test_the_first_look_at_s3_is_three_requests(
     root = f"s3://{BUCKET}/{tmp_path.name}"
     for number in range(N):
         Ledger(root).write(key(number), {"scores": [], "number": number}, None)
-    collect(Storage(root), [], KEYS)
+    Storage(root).collect([], KEYS)
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "second"))
     proxy.requests.clear()
     assert numbers(root) == list(range(N))

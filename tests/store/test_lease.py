@@ -33,10 +33,10 @@ def holder(root: str, number: int = 1) -> dict[str, object]:
     return record
 
 
-def held_by(root: str, **changes: object) -> None:
+def held_by(root: str, number: int = 1, **changes: object) -> None:
     """The lock of another machine, which gives no sign of life."""
     record = {"maker": "0badcafe-1-1", "host": "other", "pid": 1, "beat": 0, "done": False}
-    files_of(root).write("locks/training/1", json.dumps({**record, **changes}).encode())
+    files_of(root).write(f"locks/training/{number}", json.dumps({**record, **changes}).encode())
 
 
 def test_one_after_the_other_holds_it(root: str) -> None:
@@ -198,26 +198,21 @@ def take_after(root: str, meanwhile: Callable[[], None]) -> list[str]:
 
     def wait(holder: str) -> None:
         waited.append(holder)
-        held_by_number(root, 3, done=True)
+        held_by(root, 3, done=True)
 
     slow = Lease(Slow(files_of(root), meanwhile), "training")  # type: ignore[arg-type]
     slow.take(wait, lambda holder: EXPIRY)
     return waited
 
 
-def held_by_number(root: str, number: int, *, done: bool) -> None:
-    record = {"maker": "0badcafe-1-1", "host": "other", "pid": 1, "beat": 0, "done": done}
-    files_of(root).write(f"locks/training/{number}", json.dumps(record).encode())
-
-
 def test_who_was_stopped_between_its_look_and_its_creation_waits_for_the_holder(root: str) -> None:
     """The number that it creates was another one's, which the holder of the next one removed."""
 
     def others() -> None:
-        held_by_number(root, 3, done=False)
+        held_by(root, 3, done=False)
         files_of(root).delete("locks/training/1")
 
-    held_by_number(root, 1, done=True)
+    held_by(root, 1, done=True)
     assert take_after(root, others) == ["other (process 1)"]
     assert sorted(files_of(root).names("locks/training")) == ["4"]
 
@@ -236,7 +231,7 @@ def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_
         holder.give_back()
 
     holder = Lease(files_of(root), "training")
-    held_by_number(root, 4, done=True)
+    held_by(root, 4, done=True)
     slow = Lease(Slow(files_of(root), others), "training")  # type: ignore[arg-type]
     slow.take(wait, lambda holder: EXPIRY)
     assert len(waited) == 1

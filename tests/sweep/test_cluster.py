@@ -1,4 +1,4 @@
-"""Starting a cluster on this machine: who may talk to it."""
+"""Starting a cluster on this machine: who may talk to it, and where its own files are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 import ray
 
 from raxalign.errors import ResourceError
+from raxalign.store.alive import maker_name
 from raxalign.store.storage import Storage
 from raxalign.sweep import cluster
 from raxalign.sweep.job import Job
@@ -128,3 +130,52 @@ def test_a_thread_that_leaves_garbage_while_ray_shuts_down_does_not_end_the_proc
         [sys.executable, "-m", "tests.sweep.garbage"], capture_output=True, text=True, check=False
     )
     assert done.stdout == "went on\n", done.stderr
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def ended_process() -> str:
+    """The name of a process that has ended."""
+    code = "from raxalign.store.alive import maker_name; print(maker_name())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_on_one_machine_the_scratch_folder_is_temporary_and_names_its_process(
+    temporary,
+) -> None:
+    place = Path(cluster.scratch_folder("s3://bucket", None))
+    assert place.is_dir()
+    assert place.parent == temporary
+    assert place.name.startswith(f"raxalign-ray-{maker_name()}-")
+
+
+def test_on_a_cluster_the_scratch_folder_is_in_the_storage_which_all_nodes_see() -> None:
+    place = cluster.scratch_folder("s3://bucket/x", "auto")
+    assert place.startswith("s3://bucket/x/ray/")
+    assert place.endswith(f"/{maker_name()}")
+
+
+def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(temporary) -> None:
+    left = temporary / f"raxalign-ray-{ended_process()}-abc"
+    left.mkdir()
+    other = temporary / f"raxalign-ray-{maker_name()}-abc"
+    other.mkdir()
+    strange = temporary / "raxalign-ray-notes"
+    strange.mkdir()
+    cluster.scratch_folder("root", None)
+    assert (left.exists(), other.exists(), strange.exists()) == (False, True, True)
+
+
+def test_the_scratch_folder_goes_with_what_is_in_it_and_once_more_without_harm(
+    temporary,
+) -> None:
+    place = cluster.scratch_folder("root", None)
+    (Path(place) / "trial" / "deep").mkdir(parents=True)
+    cluster.remove_scratch(place)
+    assert not Path(place).exists()
+    cluster.remove_scratch(place)

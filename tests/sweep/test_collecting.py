@@ -35,7 +35,7 @@ def test_all_stages_and_results_of_a_plan_are_collected(
         found.update({key: kind for kind, key in artifacts})
         found.update(dict.fromkeys(evaluations, "evaluation"))
 
-    monkeypatch.setattr(collecting, "collect", collect)
+    monkeypatch.setattr(Storage, "collect", collect)
     collect_plan(opened.plan, Storage("root"))
     stages = opened.plan.stages.values()
     assert found == {stage.key: stage.kind for stage in stages if not stage.inline}
@@ -56,8 +56,8 @@ def test_a_sweep_collects_after_each_500_trials(
 def test_a_store_that_refuses_stops_nothing(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(root: str, artifacts: Pairs, evaluations: Iterable[str]) -> None:
-        raise StorageError(root)
+    def refuse(storage: Storage, artifacts: Pairs, evaluations: Iterable[str]) -> None:
+        raise StorageError(storage.root)
 
-    monkeypatch.setattr(collecting, "collect", refuse)
+    monkeypatch.setattr(Storage, "collect", refuse)
     collect_plan(opened.plan, Storage("root"))

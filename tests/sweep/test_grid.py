@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.plan.load import open_grid
-from raxalign.store._temporary import maker_name
+from raxalign.store.alive import maker_name
 from raxalign.sweep import grid
 from raxalign.sweep.grid import run_whole
 from raxalign.sweep.tracked import finish_tracking, keep_report, target_of

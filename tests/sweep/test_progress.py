@@ -48,6 +48,13 @@ def lines(out: io.StringIO) -> list[str]:
     return out.getvalue().splitlines()[1:]
 
 
+def rendered(progress: Progress) -> str:
+    """What the live display shows."""
+    with progress._console.capture() as shown:
+        progress._console.print(progress._render())
+    return shown.get()
+
+
 def encoder(plan):
     return next(stage for stage in plan.stages.values() if stage.kind == "encoder")
 
@@ -115,11 +122,10 @@ def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own
     progress = Progress(job.storage.ledger, console)
     progress.hear(Planned(plan, 2, 0, 4))
     progress.hear(Advanced(encoder(plan), Advance(60.0, 500, {"loss": 2.5})))
-    with console.capture() as shown:
-        console.print(progress._render())
+    shown = rendered(progress)
     progress.stop()
-    assert "running" in shown.get()
-    assert "encoder scratch: step 500, loss 2.500, 60 s so far" in shown.get()
+    assert "running" in shown
+    assert "encoder scratch: step 500, loss 2.500, 60 s so far" in shown
 
 
 def test_a_trial_is_described_by_its_axes(plan) -> None:
@@ -174,9 +180,7 @@ def test_a_terminal_shows_waits_as_they_are_and_no_lines(plan, job, out) -> None
     shown = []
     for waits in ({plan.trials[0].key: 30.0}, {}):
         progress.hear(GroupsWaiting(waits, "waits for 2 workers"))
-        with console.capture() as captured:
-            console.print(progress._render())
-        shown.append(captured.get())
+        shown.append(rendered(progress))
     progress.stop()
     assert "none de: waits for 2 workers (30 s so far)" in shown[0]
     assert "waits for" not in shown[1]
@@ -204,9 +208,8 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
     said = [line for line in lines(out) if not line.startswith("note")]
     assert said[0] == f"1/2 {describe(one)}: done, retrieval contextual accuracy all 31.2 % on dev"
     assert said[1] == f"2/2 {describe(other)}: done"  # test values are for the end
-    with progress._console.capture() as shown:
-        progress._console.print(progress._render())
-    assert "best on dev: 31.2 %" in shown.get()
+    shown = rendered(progress)
+    assert "best on dev: 31.2 %" in shown
 
 
 def test_the_best_on_dev_is_the_smallest_where_lower_is_better(tmp_path, out) -> None:
@@ -217,9 +220,8 @@ def test_the_best_on_dev_is_the_smallest_where_lower_is_better(tmp_path, out) ->
         progress.hear(JobEnded(trial))
     said = next(line for line in lines(out) if f" {describe(opened.plan.trials[0])}: " in line)
     assert re.search(r": done, ranks mean rank 0\.\d{2,4} on dev", said), said
-    with progress._console.capture() as shown:
-        progress._console.print(progress._render())
-    assert re.search(r"best on dev: 0\.4\d+ +rotation", shown.get()), shown.get()
+    shown = rendered(progress)
+    assert re.search(r"best on dev: 0\.4\d+ +rotation", shown), shown
 
 
 def test_the_first_estimate_has_the_start_of_the_workers_and_names_what_else_runs(
@@ -253,18 +255,16 @@ def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, mo
     clock[0] += 20
     progress.hear(Advanced(stage, Advance(18.0, 90, {"encoder/loss": 3.0})))
     progress.hear(Advanced(stage, Advance(20.0, 100, {"encoder/loss": 2.0})))
-    with progress._console.capture() as shown:
-        progress._console.print(progress._render())
+    shown = rendered(progress)
     text = "encoder scratch: step 100, 5 steps/s, loss 2.000, 20 s so far, about 40 s left"
-    assert text in shown.get()
-    assert "about 60 s left" in shown.get()  # 40 s, then both trials at once
+    assert text in shown
+    assert "about 60 s left" in shown  # 40 s, then both trials at once
     clock[0] += 40
     progress.hear(JobEnded(stage, seconds=60.0))
     progress.hear(Began(one))
     watched = {"xnli/loss": 1.0, "xnli/tokens_per_second": 12345.6}
     progress.hear(Advanced(one, Advance(5.0, 10, watched)))
-    with progress._console.capture() as shown:
-        progress._console.print(progress._render())
+    shown = rendered(progress)
     shows = "xnli step 10, 12,346 tokens/s, loss 1.000, 5 s so far, about 20 s left"
-    assert f"{describe(one)}: {shows}" in shown.get()
-    assert "encoder scratch" not in shown.get()
+    assert f"{describe(one)}: {shows}" in shown
+    assert "encoder scratch" not in shown

@@ -49,8 +49,8 @@ def test_the_header_tells_it_from_columns_of_words(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("3\ta b\tO O O\tx\n", r"dev_de\.tsv:4: 2 words, but 3 labels"),
-        ("3\ta b\tO x\tx\n", r"dev_de\.tsv:4: unknown label 'x'"),
+        ("3\ta b\tO O O\tx\n", r"dev_de\.tsv:4: 2 words, but 3 tags"),
+        ("3\ta b\tO x\tx\n", r"dev_de\.tsv:4: unknown tag 'x'"),
         ("3\ta b\tO O\n", r"dev_de\.tsv:4: 3 columns, the header has 4"),
         ("3\t\t\tx\n", r"dev_de\.tsv:4: the request is empty"),
     ],

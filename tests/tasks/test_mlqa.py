@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 
-from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.config.sources import RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
@@ -24,26 +23,8 @@ from raxalign.tasks.transfer.head import Given
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.host_reads import host_reads
+from tests.tasks.word_qa import ASKED, WORDS, task, write, write_all
 from tests.tiny import tiny_bert
-
-ANSWERS = {"en": ("one", "two"), "de": ("eins", "zwei"), "es": ("uno", "dos")}
-WORDS = [f"w{i}" for i in range(30)] + [
-    *(word for words in ANSWERS.values() for word in words),
-    "who",
-    "wer",
-    "quien",
-    "here",
-    "hier",
-]
-ASKED = {"en": "who", "de": "wer", "es": "quien"}
-FAST = {
-    "learning_rate": 5e-3,
-    "epochs": 3,
-    "batch_size": 8,
-    "max_length": 24,
-    "max_answer_length": 2,
-}
 
 
 @pytest.fixture(scope="module")
@@ -58,45 +39,9 @@ def encoder(read_encoder):
     return deepcopy(read_encoder)
 
 
-def write(path, lang, n, seed, name):
-    rng = np.random.default_rng(seed)
-    paragraphs = []
-    for i in range(n):
-        words = [f"w{k}" for k in rng.integers(0, 30, 7)]
-        at = int(rng.integers(0, 7))
-        words[at] = ANSWERS[lang][i % 2]
-        start = len(" ".join([*words[:at], ""]))
-        qas = [
-            {
-                "id": f"{name}{i}",
-                "question": ASKED[lang],
-                "answers": [{"text": words[at], "answer_start": start}],
-            }
-        ]
-        paragraphs.append({"context": " ".join(words), "qas": qas})
-    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
-
-
 @pytest.fixture
 def files(tmp_path):
     return write_all(tmp_path / "files")
-
-
-def write_all(folder):
-    folder.mkdir()
-    for k, lang in enumerate(("en", "de", "es")):
-        write(folder / f"train-{lang}.json", lang, 96, k, "train")
-        write(folder / f"dev-{lang}.json", lang, 20, 10 + k, "dev")
-        write(folder / f"test-{lang}.json", lang, 24, 20 + k, "test")
-    return {
-        "train": f"{folder}/train-{{pivot}}.json",
-        "dev": f"{folder}/dev-{{lang}}.json",
-        "test": f"{folder}/test-{{lang}}.json",
-    }
-
-
-def task(files, **params):
-    return Mlqa(Mlqa.Params(**{"data": files, **FAST, **params}))
 
 
 def translated(files):
@@ -124,33 +69,14 @@ def tuned(tmp_path_factory, read_encoder):
     return run(root, AlignedEncoder(deepcopy(read_encoder)), write_all(root / "files"))
 
 
-def test_learns_to_answer_and_predictions_recompute_to_the_scores(tuned):
+def test_predictions_recompute_to_the_scores(tuned):
     outcome, notes = tuned
-    found = values(outcome)
-    assert found["en", "test"] > 0.9
-    assert set(found) == {
-        (lang, split) for lang in ("en", "de", "avg", "avg_zero_shot") for split in ("dev", "test")
-    }
-    assert found["avg", "test"] == pytest.approx((found["en", "test"] + found["de", "test"]) / 2)
-    assert found["avg_zero_shot", "test"] == found["de", "test"]
     assert notes["rows"] == {"en": 96}
     rows = outcome.predictions.to_pylist()
     assert len(rows) == 2 * (20 + 24)
     for row in rows:
-        assert row["f1"] == f1(row["prediction"], row["answer"], row["context_lang"])
-    for metric in ("f1", "exact_match"):
-        for (lang, split), value in values(outcome, metric).items():
-            if not lang.startswith("avg"):
-                assert value == pytest.approx(
-                    np.mean(
-                        [
-                            row[metric]
-                            for row in rows
-                            if (row["lang"], row["split"]) == (lang, split)
-                        ]
-                    )
-                )
-    assert exact_match(rows[0]["prediction"], rows[0]["answer"], "en") == rows[0]["exact_match"]
+        answers = row["prediction"], row["answer"], row["context_lang"]
+        assert (row["f1"], row["exact_match"]) == (f1(*answers), exact_match(*answers))
 
 
 def test_rules_change_what_answers_are_worth_and_no_training(tmp_path, encoder, files):
@@ -215,54 +141,6 @@ def test_g_xlt_shares_its_training_with_xlt(files):
     assert task(files, setting="g-xlt").canonical() != task(files).canonical()
     both = task(translated(files), setting="translate-train")
     assert both.training() != task(files).training()
-    training = {
-        rule: task(files, selection=rule).training()
-        for rule in ("pivot-dev", "mean-dev", "target-dev", "last")
-    }
-    assert training["mean-dev"] == training["target-dev"]
-    assert len({json.dumps(value, sort_keys=True) for value in training.values()}) == 3
-    assert all(str(path) not in json.dumps(task(files).canonical()) for path in files.values())
-
-
-def test_mean_dev_and_target_dev_pick_by_development_sets(tmp_path, encoder, files):
-    for rule in ("mean-dev", "target-dev"):
-        outcome, _ = run(
-            tmp_path, AlignedEncoder(encoder), files, selection=rule, name=rule, epochs=2
-        )
-        chosen, by_epoch = (
-            outcome.notes["models"]["all"][name] for name in ("epochs", "dev_by_epoch")
-        )
-        means = np.mean([by_epoch["en"], by_epoch["de"]], axis=0)
-        for lang in ("en", "de"):
-            assert chosen[lang] == 1 + int(
-                np.argmax(means if rule == "mean-dev" else by_epoch[lang])
-            )
-            assert values(outcome)[lang, "dev"] == pytest.approx(by_epoch[lang][chosen[lang] - 1])
-        assert ("warning" in outcome.notes) is (rule == "target-dev")
-
-
-def test_one_seed_gives_one_result_and_a_killed_training_goes_on(tmp_path, encoder, files, tuned):
-    class Killed(Exception):
-        pass
-
-    def die(metrics, step):
-        if step >= 30:
-            raise Killed
-
-    whole, _ = tuned
-    runtime = {"checkpoints": tmp_path / "checkpoints", "checkpoint_every": 7}
-    with pytest.raises(Killed):
-        run(
-            tmp_path,
-            AlignedEncoder(encoder),
-            files,
-            name="killed",
-            runtime=Runtime(**runtime, report=die),
-        )
-    resumed, _ = run(
-        tmp_path, AlignedEncoder(encoder), files, name="resumed", runtime=Runtime(**runtime)
-    )
-    assert resumed.predictions.equals(whole.predictions)
 
 
 def test_training_questions_that_are_evaluated_are_refused(tmp_path, encoder, files):
@@ -368,6 +246,7 @@ def test_micro_batches_sum_to_the_loss_of_the_batch(files, encoder):
     assert whole == pytest.approx(float(by_hand), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
     for switching in ("none", "sentence"):
         options = {"setting": "translate-train", "code_switching": switching, "name": switching}
@@ -410,32 +289,12 @@ def test_where_the_pivot_moves_each_language_has_its_model(tmp_path, encoder, fi
 
 
 def test_faults_that_only_the_params_show(files):
-    assert task(files).check(("de",), "en") == []
-    assert "zero-shot" in task(translated(files)).check(("de",), "en")[0]
     assert task(translated(files), setting="translate-train").check(("de",), "en") == []
-    assert (
-        "reads one file per language; put {lang} in the path"
-        in task(files, setting="translate-train").check(("de",), "en")[0]
-    )
+    (fault,) = task(files, setting="translate-train").check(("de",), "en")
+    assert "reads one file per language; put {lang} in the path" in fault
     assert "translate-train" in task(files, code_switching="sentence").check(("de",), "en")[0]
-    assert "selection" in task({"train": "t", "test": "x"}).check(("de",), "en")[0]
-    assert any(
-        "nothing to evaluate" in fault
-        for fault in task({"train": "t"}, selection="last").check(("de",), "en")
-    )
-    assert (
-        "phrasebook has no zh" in Mlqa(Mlqa.Params(data="phrasebook")).check(("de", "zh"), "en")[0]
-    )
     assert Mlqa(Mlqa.Params()).check(("de",), "en") == []
     assert "selection" in Mlqa(Mlqa.Params(hub={"dev": None})).check(("de",), "en")[0]
-    for wrong in (
-        {"data": {"dev": "x"}},
-        {"setting": "xlt"},
-        {"max_answer_length": 0},
-        {"hub": {"split": "x"}},
-    ):
-        with pytest.raises(ValidationError):
-            Mlqa.Params(**wrong)
 
 
 def test_one_file_that_all_languages_would_be_scored_on_is_a_fault(files):
@@ -449,10 +308,6 @@ def test_one_file_that_all_languages_would_be_scored_on_is_a_fault(files):
 
 
 def test_what_is_read_of_each_language(files):
-    mlqa = task(files)
-    assert set(mlqa.sources("en", "en")) == {"train", "dev", "test"}
-    assert set(mlqa.sources("de", "en")) == {"dev", "test"}
-    assert isinstance(mlqa.sources("de", "en")["dev"], LocalFile)
     both = task(translated(files), setting="translate-train")
     assert both.sources("de", "en")["train"].path.name == "train-de.json"
     assert both.training_languages(("de", "es"), "en") == ("en", "de", "es")
@@ -527,10 +382,3 @@ def test_the_phrasebook_is_answered_in_every_language(tmp_path, encoder):
     }
     assert notes["misplaced"] == {}
     assert 0 < notes["windows_with_answer"] <= notes["windows"]
-
-
-def test_no_step_of_the_training_waits_for_the_device(tmp_path, encoder, files):
-    with host_reads() as steps:
-        run(tmp_path, AlignedEncoder(encoder), files)
-    assert len(steps) > 2
-    assert [name for found in steps[1:] for name in found] == []

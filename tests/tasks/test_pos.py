@@ -14,7 +14,7 @@ from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.tagging.reading import read_hub
-from raxalign.tasks.tagging.scheme import UPOS
+from raxalign.tasks.tagging.scheme import ENTITIES
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
@@ -105,17 +105,6 @@ def test_words_beyond_the_length_are_wrong(tmp_path, encoder):
     assert all(row[6:] == ["_", "_"] for row in again.predictions["predicted"].to_pylist())
 
 
-def test_the_phrasebook_has_universal_tags():
-    data = Pos(Pos.Params(data="phrasebook", phrasebook={"train": 80, "dev": 20, "test": 20})).head(
-        TaskInputs("en")
-    )
-    train = data.rows("train", "en")
-    for lang in ("en", "de", "bg"):
-        assert {tag for row in data.rows("test", lang).rows for tag in row.tags} <= set(UPOS)
-    for split in ("dev", "test"):
-        assert not np.isin(data.rows(split, "en").fingerprints(), train.fingerprints()).any()
-
-
 def test_the_hub_has_a_treebank_a_language():
     source = Pos(Pos.Params()).sources("de", "en")["hub"]
     assert source == RemoteData(
@@ -161,6 +150,8 @@ def test_tags_of_the_hub_that_are_no_universal_ones_are_an_error_with_their_row(
     on_the_hub(tmp_path, "de_fine", "test", [["a"], ["b", "c"]], [["NOUN"], ["NOUN", "NN"]])
     on_the_hub(tmp_path, "de_bare", "test", [["a"], ["b", "c"]], [[0], [0, 2]])
     on_the_hub(tmp_path, "de_none", "test", [["a"], ["b", "c"]], [[0], [2, -1]], UD)
+    with pytest.raises(DataError, match="expected tokens and ner_tags or tags"):
+        read_hub(HubSet(str(tmp_path), "de_fine", "main"), "test", ENTITIES, tmp_path / "cache")
     with pytest.raises(DataError, match=r"de_fine:test:2: unknown part of speech 'NN'"):
         of_hub(tmp_path, "de_fine")
     with pytest.raises(DataError, match=r"de_bare:test:1: the tag 0 is not text and has no name"):

@@ -32,7 +32,9 @@ from raxalign.tasks.transfer.row_states import (
 )
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli
+from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
+from raxalign.train.runtime import Runtime
 from tests.encoders.architectures import folder_of, model_of
 from tests.tiny import tiny_bert
 
@@ -269,3 +271,26 @@ def test_rows_of_a_language_without_a_transform_inside_are_those_of_the_plain_en
             for view in (AlignedEncoder(encoder, (inside,)), AlignedEncoder(encoder))
         )
     assert torch.equal(shifted.states_FH, plain.states_FH)
+
+
+SETTINGS = TrainSettings(learning_rate=0.01, batch_size=3, steps=5)
+
+
+def trained(make, aligned, runtime) -> torch.Tensor:
+    objective = make(aligned)
+    objective.model.dropout.p = 0.3
+    fit(objective, objective.batches.count, SETTINGS, runtime)
+    return torch.cat([p.detach().flatten() for p in objective.module.parameters()])
+
+
+@pytest.mark.parametrize("make", TASKS)
+@pytest.mark.parametrize("way", ["packed", "padded"])
+def test_weights_are_bit_for_bit_those_of_a_plain_training(make, way, encoder):
+    inside = Transform("en", 1, "inside", (Affine(shift=torch.ones(32)),))
+    transforms = (inside, *turned("en", "de")) if way == "padded" else turned("en", "de")
+    aligned = AlignedEncoder(encoder, transforms)
+    plain, ahead = (
+        trained(make, aligned, runtime)
+        for runtime in (Runtime(), Runtime(prefetch=True, checkpointing="always"))
+    )
+    assert torch.equal(ahead, plain)

@@ -22,12 +22,12 @@ from raxalign.tasks.spans.windows import WindowSizes, make_windows
 from raxalign.tasks.tagging.models import BilstmCrf, LinearTagger, make_tagger
 from raxalign.train.runtime import Moment, Runtime
 from raxalign.train.sharing import sharing
-from tests.tasks import test_mlqa, test_ner, word_nli
+from tests.tasks import word_ner, word_nli, word_qa
 from tests.tiny import tiny_bert
 from tests.train.workers import run_workers
 
 pytestmark = pytest.mark.slow
-WORDS = [*word_nli.WORDS, *test_mlqa.WORDS, *test_ner.WORDS]
+WORDS = [*word_nli.WORDS, *word_qa.WORDS, *word_ner.WORDS]
 TEXTS = [[f"w{(i * k) % 12}" for k in range(1, 3 + i % 5)] for i in range(30)]
 
 
@@ -118,8 +118,8 @@ def trainings(folder: Path) -> dict[str, tuple[Any, str]]:
     }
     return {
         "nli": (word_nli.task(nli, selection="mean-dev", epochs=2), "accuracy"),
-        "ner": (test_ner.task(files["ner"], selection="target-dev"), "f1"),
-        "qa": (test_mlqa.task(files["qa"], selection="mean-dev", epochs=2), "f1"),
+        "ner": (word_ner.task(files["ner"], selection="target-dev"), "f1"),
+        "qa": (word_qa.task(files["qa"], selection="mean-dev", epochs=2), "f1"),
     }
 
 
@@ -149,8 +149,8 @@ def test_scores_of_a_group_are_those_that_one_worker_finds_for_the_weights_that_
         (tmp_path / name).mkdir()
     for k, lang in enumerate(("en", "de")):
         for seed, split in ((k, "train"), (k + 10, "dev"), (k + 20, "test")):
-            test_mlqa.write(tmp_path / f"qa/{split}-{lang}", lang, 24, seed, split)
-            test_ner.write(tmp_path / f"ner/{split}-{lang}", lang, 24, seed)
+            word_qa.write(tmp_path / f"qa/{split}-{lang}", lang, 24, seed, split)
+            word_ner.write(tmp_path / f"ner/{split}-{lang}", lang, 24, seed)
     run_workers(train, 2, tmp_path)
     for name, (task, metric) in trainings(tmp_path).items():
         heard = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))

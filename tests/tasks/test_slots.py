@@ -20,23 +20,6 @@ def test_data_has_no_default():
     assert "dataset" in Slots(Slots.Params(data="hub")).check(("de",), "en")[0]
 
 
-def test_the_phrasebook_has_the_same_requests_in_every_language():
-    data = Slots(
-        Slots.Params(data="phrasebook", phrasebook={"train": 60, "dev": 12, "test": 12})
-    ).head(TaskInputs("en"))
-    train = data.rows("train", "en")
-    for split in ("dev", "test"):
-        kinds = [
-            [
-                sorted(tag[2:] for tag in row.tags if tag.startswith("B-"))
-                for row in data.rows(split, lang).rows
-            ]
-            for lang in ("en", "de")
-        ]
-        assert kinds[0] == kinds[1]
-        assert not data.rows(split, "en").seen_in(train.fingerprints()).any()
-
-
 def test_the_paper_is_a_conditioned_crf_on_frozen_features():
     settings = Slots(Slots.Params(data="phrasebook", profile="paper")).settings()
     assert (settings.tagger, settings.crf, settings.selection, settings.evaluate_every) == (

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
-from raxalign.errors import DataError, TransientError
+from raxalign.errors import DataError
 from raxalign.tasks.spans.metrics import best, exact_match, f1
 from raxalign.tasks.spans.rows import (
     Answer,
@@ -15,7 +14,6 @@ from raxalign.tasks.spans.rows import (
     Questions,
     crossed,
     read_hub,
-    read_phrasebook,
     read_squad,
     scored,
 )
@@ -50,10 +48,6 @@ def of(source, *rows):
         source,
         [Question(i, q, c, n, (Answer(a, c.index(a)),)) for n, (i, q, c, a) in enumerate(rows)],
     )
-
-
-def phrases(n, lang, split):
-    return read_phrasebook(n, lang, split, f"phrasebook/{lang}:{split}")
 
 
 def test_every_question_comes_with_its_context_and_answers(tmp_path):
@@ -217,31 +211,6 @@ def test_what_a_hub_set_lacks_of_squads_columns_is_named(tmp_path):
         match=r"/set/listed\.de:test:1: column answers has no lists `text` and `answer_start`",
     ):
         read_hub(HubSet(str(tmp_path / "set"), "listed.de", "main"), "test", tmp_path)
-
-
-def test_a_hub_that_is_too_busy_is_asked_again_and_a_damaged_file_is_not(tmp_path, monkeypatch):
-    errors = pytest.importorskip("huggingface_hub.errors")
-    (tmp_path / "set" / "de" / "test").mkdir(parents=True)
-    (tmp_path / "set" / "de" / "test" / "0000.parquet").write_bytes(b"PAR1xx")
-    with pytest.raises(DataError, match=r"/set/de:test: cannot be loaded"):
-        read_hub(HubSet(str(tmp_path / "set"), "de", "main"), "test", tmp_path)
-
-    def refuse(*_, **__):
-        raise errors.HfHubHTTPError(
-            "busy", response=SimpleNamespace(status_code=503, headers={}, request=None)
-        )
-
-    monkeypatch.setattr("datasets.load_dataset_builder", refuse)
-    with pytest.raises(TransientError, match=r"a/set/de:test"):
-        read_hub(HubSet("a/set", "de", "main"), "test", tmp_path)
-
-
-def test_the_phrasebook_asks_the_same_in_every_language_and_nothing_in_two_splits():
-    train = phrases(60, "de", "train")
-    assert all(row.placed() for row in train.rows)
-    assert [row.id for row in phrases(60, "el", "train").rows] == [row.id for row in train.rows]
-    for split in ("dev", "test"):
-        phrases(30, "de", split).seen_in(train.fingerprints())
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -162,13 +162,6 @@ def test_the_frozen_encoder_is_no_part_of_what_is_trained(encoder):
     assert (tagger.lstm.num_layers, tagger.lstm.bidirectional) == (2, True)
 
 
-def test_blocks_below_an_inside_shift_stay_as_they_are(encoder):
-    shift = Transform("de", 1, "inside", (Affine(shift=torch.ones(16)),))
-    trained = tagger_of(encoder, shift, tagger="linear").trained()
-    assert any("layer.1." in name for name in trained)
-    assert not any("layer.0." in name or "embeddings" in name for name in trained)
-
-
 def test_one_seed_gives_one_start(encoder):
     one, same, other = (tagger_of(encoder, seed=seed).state_dict() for seed in (1, 1, 2))
     assert all(torch.equal(one[name], same[name]) for name in one)

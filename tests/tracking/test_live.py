@@ -4,26 +4,16 @@ requests. MLflow and its database are real.
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from raxalign.plan.load import open_grid
 from raxalign.plan.trial import Searched
 from raxalign.tracking.recorder import Event, Recorder
-from tests.grids import write_grid
 from tests.test_tracking import fill, target
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def plan(tmp_path, no_runs):
-    shutil.copy(no_runs, tmp_path / "mlflow.db")
-    path = write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}",))
-    return open_grid(path, storage=str(tmp_path)).plan
 
 
 @pytest.fixture

@@ -6,30 +6,19 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 
 import pytest
 
-from raxalign.plan.load import open_grid
 from raxalign.store.files import files_of
 from raxalign.tracking import client
 from raxalign.tracking.client import TrackingHeld, only_writer, writer_lock
 from raxalign.tracking.recorder import Event, Recorder
 from raxalign.tracking.sync import sync
 from tests.forks import forks
-from tests.grids import write_grid
-from tests.test_tracking import counts, fill, target
+from tests.test_tracking import WHOLE, counts, fill, target
 
 pytestmark = pytest.mark.slow
-WHOLE = {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
-
-
-@pytest.fixture
-def plan(tmp_path, no_runs):
-    shutil.copy(no_runs, tmp_path / "mlflow.db")
-    path = write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}",))
-    return open_grid(path, storage=str(tmp_path)).plan
 
 
 def test_a_second_driver_leaves_the_runs_to_the_first_until_that_has_ended(tmp_path, plan):

@@ -219,26 +219,6 @@ class WordPairParams(MapParams):
             )
         return self
 
-    def idle(self) -> set[str]:
-        """Return the options that others make idle: without a dictionary, its order of sides and
-        how often its words have to occur.
-        """
-        return {"min_count", "swap"} if self.supervision == "parallel" else set()
-
-    def needs(self, *, text: bool = False) -> Needs:
-        """Word pairs; with a dictionary the bitext in which its words occur."""
-        return (
-            Needs(links=True, text=text)
-            if self.supervision == "parallel"
-            else Needs(bitext=True, text=text)
-        )
-
-    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Return the dictionary, where it is read."""
-        if self.supervision == "parallel" or self.dictionary is None:
-            return {}
-        return {"dictionary": LocalFile(expand_path(self.dictionary, lang=lang, pivot=pivot))}
-
 
 class WordMapMethod(MapMethod):
     """Maps by word pairs: linked words of the bitext, or the entries of a dictionary."""
@@ -247,16 +227,24 @@ class WordMapMethod(MapMethod):
 
     def needs(self) -> Needs:
         """Word pairs; with a dictionary the bitext in which its words occur."""
-        return self.params.needs()
+        parallel = self.params.supervision == "parallel"
+        return Needs(links=parallel, bitext=not parallel)
 
     def canonical(self) -> dict[str, Any]:
-        """Return the params without what only a dictionary makes use of."""
-        given = self.params.identity()
-        return {name: value for name, value in given.items() if name not in self.params.idle()}
+        """Return the params; without a dictionary neither its order of sides nor how often its
+        words have to occur.
+        """
+        given, parallel = self.params.identity(), self.params.supervision == "parallel"
+        idle = {"min_count", "swap"} if parallel else set()
+        return {name: value for name, value in given.items() if name not in idle}
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the dictionary, where it is read."""
-        return self.params.sources(lang, pivot)
+        if self.params.supervision == "parallel" or self.params.dictionary is None:
+            return {}
+        return {
+            "dictionary": LocalFile(expand_path(self.params.dictionary, lang=lang, pivot=pivot))
+        }
 
 
 def no_pairs(method: str, lang: str, pivot: str) -> str:

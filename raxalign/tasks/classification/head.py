@@ -29,7 +29,7 @@ from raxalign.tasks.classification.model import SentenceClassifier, WordClassifi
 from raxalign.tasks.classification.reading import ExampleFile, read_hub
 from raxalign.tasks.transfer.head import Given, Head, HeldOut, UnitBatches, noted
 from raxalign.tasks.transfer.lazy_lists import chained
-from raxalign.tasks.transfer.selection import readers
+from raxalign.tasks.transfer.outcome import readers
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder

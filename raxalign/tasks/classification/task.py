@@ -9,8 +9,8 @@ from raxalign.corpora.readers.codes import hub_code
 from raxalign.tasks.classification.metrics import MEASURED, METRICS, sample_of
 from raxalign.tasks.classification.params import ClassificationParams
 from raxalign.tasks.classification.scheme import Columns, LabelScheme, Made
+from raxalign.tasks.transfer.outcome import kept
 from raxalign.tasks.transfer.params import HubSet, Split
-from raxalign.tasks.transfer.selection import kept
 from raxalign.tasks.transfer.task import TransferTask
 
 if TYPE_CHECKING:

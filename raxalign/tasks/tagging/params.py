@@ -12,6 +12,7 @@ from raxalign.config.params import LATER, BaseParams
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.encoders.models.vectors import layer_ends, parse_layers
 from raxalign.languages import spelled
+from raxalign.tasks.transfer.outcome import Selection
 from raxalign.tasks.transfer.params import (
     BATCH_SIZE,
     DATASET,
@@ -30,7 +31,6 @@ from raxalign.tasks.transfer.params import (
     LanguageNames,
     TransferParams,
 )
-from raxalign.tasks.transfer.selection import Selection
 from raxalign.train.options import SCHEDULE, Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
 Tagger = Literal["bilstm_crf", "linear"]

@@ -350,29 +350,34 @@ def _requests(
             tuple(part for part in cells[names.index(name)].split(" ") if part)
             for name in _header(scheme)
         )
-        if len(words) != len(tags) and scheme.mismatched == "drop":
-            yield None
-        elif fault := _fault_of_request(words, tags, scheme):
-            told, remedy = fault
-            refused(DataError(path, told, line=number, remedy=remedy))
+        if words or tags:
+            yield from _tagged(path, number, (words, tags), scheme, refused)
         else:
-            yield Tagged(words, scheme.final(tags), number)
+            refused(DataError(path, "the request is empty", line=number))
 
 
-def _fault_of_request(
-    words: Sequence[str], tags: Sequence[str], scheme: TagScheme
-) -> tuple[str, str] | None:
-    """What is wrong with a request, and the remedy; None for a good one."""
-    if len(words) != len(tags):
-        told = f"{len(words)} words, but {len(tags)} labels"
-        remedy = "Each word of `{}` has one label in `{}`, both divided by blanks".format(
-            *scheme.columns.header
-        )
-        return told, f"{remedy}; `mismatched: drop` leaves such rows out"
-    if not words:
-        return "the request is empty", ""
+def _tagged(
+    where: Path | str,
+    number: int,
+    sentence: tuple[Sequence[str], Sequence[str]],
+    scheme: TagScheme,
+    refused: Refusals,
+) -> Iterator[Tagged | None]:
+    """The sentence of a row, None for one that is left out, and nothing for one with a fault."""
+    words, tags = sentence
     wrong = next((tag for tag in tags if not scheme.knows(tag)), None)
-    return None if wrong is None else (f"unknown label {wrong!r}", scheme.known())
+    if len(words) != len(tags):
+        told = f"{len(words)} words, but {len(tags)} tags"
+        if scheme.mismatched == "drop":
+            yield None
+        else:
+            remedy = "`mismatched: drop` leaves such rows out"
+            refused(DataError(where, told, line=number, remedy=remedy))
+    elif wrong is not None:
+        told, remedy = _unknown(wrong, scheme)
+        refused(DataError(where, told, line=number, remedy=remedy))
+    else:
+        yield Tagged(tuple(words), scheme.final(tags), number)
 
 
 def _header(scheme: TagScheme) -> list[str]:
@@ -389,18 +394,7 @@ def read_hub(found: HubSet, split: str, scheme: TagScheme, cache: Path | None) -
     Tags are text, or numbers whose names the data set has. Where tags do not mark entities, words
     with the tag ``_`` are left out.
 
-    Args:
-        found: the data set and its configuration.
-        split: `dev` is the split `validation`, or `dev`.
-        scheme: the columns, and the tags that there are.
-        cache: a folder for what is downloaded (None: the hub's own).
-
-    Returns:
-        the sentences that have words, and how many were left out.
-
-    Raises:
-        DataError: a column is missing, or a tag is unknown; it names the row.
-        TransientError: the hub cannot be reached.
+    Raises as `HubSet.read` does, and `DataError` where a column is missing, or a tag is unknown.
     """
     where, table = found.read(split, cache)
     words, tags = (
@@ -428,29 +422,14 @@ def _hub_rows(
     scheme: TagScheme,
 ) -> Iterator[Tagged | None]:
     """Yields the sentences that have words, and None for one that is left out."""
-    for number, (words, tags) in enumerate(rows, 1):
-        if len(words) != len(tags):
-            if scheme.mismatched == "refuse":
-                told, remedy = (
-                    f"{len(words)} words, but {len(tags)} tags",
-                    "`mismatched: drop` leaves such rows out",
-                )
-                raise DataError(where, told, line=number, remedy=remedy)
-            yield None
-            continue
-        named = [
-            (word, _hub_tag(where, number, tag, names))
-            for word, tag in zip(words, tags, strict=True)
-        ]
-        if not scheme.entities:
-            named = [(word, tag) for word, tag in named if tag != _RANGE]
-        wrong = next((tag for _, tag in named if not scheme.knows(tag)), None)
-        if wrong is not None:
-            told, remedy = _unknown(wrong, scheme)
-            raise DataError(where, told, line=number, remedy=remedy)
-        if named:
-            final = scheme.final([tag for _, tag in named])
-            yield Tagged(tuple(word for word, _ in named), final, number)
+    for number, (words, cells) in enumerate(rows, 1):
+        same = len(words) == len(cells)
+        tags = [_hub_tag(where, number, tag, names) if same else str(tag) for tag in cells]
+        if not scheme.entities and same:
+            words = [word for word, tag in zip(words, tags, strict=True) if tag != _RANGE]
+            tags = [tag for tag in tags if tag != _RANGE]
+        if words or tags:
+            yield from _tagged(where, number, (words, tags), scheme, Refusals())
 
 
 def _hub_tag(where: str, number: int, tag: object, names: Sequence[str] | None) -> str:

@@ -18,8 +18,8 @@ from raxalign.tasks.tagging.params import (
     feature_layers,
 )
 from raxalign.tasks.tagging.scheme import Made, TagColumns, TagScheme
+from raxalign.tasks.transfer.outcome import Selection
 from raxalign.tasks.transfer.params import HubSet, Split
-from raxalign.tasks.transfer.selection import Selection
 from raxalign.tasks.transfer.task import TransferTask
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from raxalign.tasks.base import Outcome
 from raxalign.tasks.transfer.head import Head, HeldOut
-from raxalign.tasks.transfer.outcome import languages_of, missing_splits, scores_of
-from raxalign.tasks.transfer.selection import select
+from raxalign.tasks.transfer.outcome import languages_of, missing_splits, scores_of, select
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
 if TYPE_CHECKING:

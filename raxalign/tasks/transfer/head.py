@@ -17,9 +17,8 @@ import numpy.typing as npt
 from raxalign.arrays import ranges
 from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through, refuse
 from raxalign.languages import spelled
-from raxalign.tasks.transfer.outcome import TARGET_DEV, read_given
+from raxalign.tasks.transfer.outcome import TARGET_DEV, read_given, readers
 from raxalign.tasks.transfer.params import HubSet, Split, path_of, settings_of
-from raxalign.tasks.transfer.selection import readers
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder

@@ -21,7 +21,7 @@ from raxalign.config.sources import DataPath, RemoteData, expand_path
 from raxalign.corpora.readers.codes import own_code
 from raxalign.corpora.readers.hub import load_rows
 from raxalign.tasks.base import Task
-from raxalign.tasks.transfer.selection import Selection
+from raxalign.tasks.transfer.outcome import Selection
 from raxalign.train.loop import TrainSettings
 from raxalign.train.options import pair_of
 

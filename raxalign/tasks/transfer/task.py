@@ -13,6 +13,7 @@ from raxalign.config.sources import LocalFile, Source, differs_by_language
 from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.languages import spelled
 from raxalign.tasks.base import Outcome, Reads, Refit, SharedRows, Task, TaskInputs
+from raxalign.tasks.transfer.outcome import Selection, kept
 from raxalign.tasks.transfer.params import (
     DataFiles,
     HubSet,
@@ -20,7 +21,6 @@ from raxalign.tasks.transfer.params import (
     TransferParams,
     path_of,
 )
-from raxalign.tasks.transfer.selection import Selection, kept
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead

@@ -20,7 +20,7 @@ from torch import nn
 from raxalign.errors import RaxalignError
 from raxalign.tasks.transfer.head import Batches, Given, Head, HeldOut
 from raxalign.tasks.transfer.model import FineTuned
-from raxalign.tasks.transfer.selection import best_epoch, kept
+from raxalign.tasks.transfer.outcome import best_epoch, kept
 from raxalign.tasks.transfer.trained import ALL, Trained
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.objective import HostSided, Step

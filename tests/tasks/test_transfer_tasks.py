@@ -1,0 +1,324 @@
+"""What holds for each kind of transfer task (labels, tags, answers), end to end on a tiny BERT."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from safetensors.torch import load_file
+
+from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.errors import DataError, RaxalignError
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.mlqa import Mlqa
+from raxalign.tasks.ner import Ner
+from raxalign.tasks.pos import Pos
+from raxalign.tasks.slots import Slots
+from raxalign.tasks.tagging.scheme import UPOS
+from raxalign.tasks.transfer.trained import Trained
+from raxalign.tasks.xnli import Xnli
+from raxalign.train.runtime import Runtime
+from tests.host_reads import host_reads
+from tests.tasks import word_ner, word_nli, word_qa
+from tests.tiny import tiny_bert
+
+TOYS = {"nli": word_nli, "ner": word_ner, "qa": word_qa}
+ENOUGH = {"nli": {}, "ner": {"epochs": 4}, "qa": {}}
+"""Options with which the answers are learnt."""
+TURN = torch.linalg.qr(torch.randn(32, 32, generator=torch.Generator().manual_seed(0)))[0]
+
+
+@pytest.fixture(scope="module")
+def read_encoders(tmp_path_factory):
+    torch.set_num_threads(1)
+    return {
+        name: TransformerEncoder.from_folder(
+            tiny_bert(tmp_path_factory.mktemp(name), toy.WORDS, positions=32)
+        )
+        for name, toy in TOYS.items()
+    }
+
+
+class Bench:
+    """One toy with its files and its encoder."""
+
+    def __init__(self, name, root, encoder):
+        self.name, self.root, self.toy = name, root, TOYS[name]
+        self.encoder, self.files = deepcopy(encoder), self.toy.write_all(root / "files")
+        self.plain = AlignedEncoder(self.encoder)
+
+    def file(self, split, lang):
+        template = self.files[split].replace("{pivot}", "{lang}")
+        return self.root / template.replace("{lang}", lang)
+
+    def run(self, *, folder="tuned", start=None, runtime=None, files=None, aligned=None, **params):
+        """The outcome and the notes of a training, and its folder."""
+        task, inputs = self.toy.task(files or self.files, **params), TaskInputs("en")
+        place, aligned, runtime = self.root / folder, aligned or self.plain, runtime or Runtime()
+        place.mkdir()
+        trained = task.training_languages(("de",), "en")
+        notes = task.train(start or aligned, trained, inputs, runtime, place)
+        outcome = task.evaluate(aligned, task.languages(("de",), "en"), inputs, Runtime(), place)
+        return SimpleNamespace(outcome=outcome, notes=notes, folder=place, task=task)
+
+
+@pytest.fixture(params=TOYS)
+def bench(request, tmp_path, read_encoders):
+    return Bench(request.param, tmp_path, read_encoders[request.param])
+
+
+@pytest.fixture(scope="module", params=TOYS)
+def tuned(request, tmp_path_factory, read_encoders):
+    """A bench and the run of a training with all defaults."""
+    made = Bench(request.param, tmp_path_factory.mktemp("whole"), read_encoders[request.param])
+    return made, made.run(**ENOUGH[request.param])
+
+
+def values(outcome, metric):
+    return {(s.lang, s.split): s.value for s in outcome.scores if s.metric == metric}
+
+
+def weights(folder):
+    (file,) = folder.glob("*.[0-9]*.safetensors")
+    return torch.cat([tensor.flatten() for tensor in load_file(file).values()])
+
+
+def towards(*langs):
+    """Transforms that move the pivot toward each language."""
+    return tuple(
+        Transform("en", 2, steps=(Affine(weight=-torch.eye(32)),), toward=lang) for lang in langs
+    )
+
+
+def test_the_task_is_learnt_and_the_encoder_is_left_alone(tuned, read_encoders):
+    made, run = tuned
+    before = dict(read_encoders[made.name].model.named_parameters())
+    found = values(run.outcome, run.task.main_metric)
+    assert found["en", "test"] > 0.9
+    assert set(found) == {
+        (lang, split) for lang in ("en", "de", "avg", "avg_zero_shot") for split in ("dev", "test")
+    }
+    assert found["avg", "test"] == pytest.approx((found["en", "test"] + found["de", "test"]) / 2)
+    assert found["avg_zero_shot", "test"] == found["de", "test"]
+    assert {s.metric for s in run.outcome.scores} == {entry.name for entry in run.task.metrics}
+    assert all(torch.equal(p, before[n]) for n, p in made.encoder.model.named_parameters())
+
+
+def test_the_pivots_best_weights_are_kept(tuned):
+    _, run = tuned
+    record = json.loads((run.folder / "training.json").read_text())["models"][0]
+    found = values(run.outcome, run.task.main_metric)
+    assert len(record["files"]) == 1
+    assert found["en", "dev"] == pytest.approx(max(record["pivot_dev"]))
+
+
+@pytest.mark.slow
+def test_a_killed_training_goes_on_to_the_same_result_and_another_seed_to_another(bench):
+    class Killed(Exception):
+        pass
+
+    def die(metrics, step):
+        if step >= 20:
+            raise Killed
+
+    options = {"selection": "mean-dev", "epochs": 2}
+    whole = bench.run(folder="whole", **options)
+    saves = {"checkpoints": bench.root / "checkpoints", "checkpoint_every": 7}
+    with pytest.raises(Killed):
+        bench.run(folder="killed", runtime=Runtime(report=die, **saves), **options)
+    resumed = bench.run(folder="resumed", runtime=Runtime(**saves), **options)
+    assert resumed.outcome.predictions.equals(whole.outcome.predictions)
+    assert resumed.outcome.notes == whole.outcome.notes
+    first, other = (
+        weights(bench.run(folder=f"seed-{seed}", runtime=Runtime(seed=seed), epochs=1).folder)
+        for seed in (0, 1)
+    )
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.slow
+def test_mean_dev_and_target_dev_pick_by_development_sets(bench):
+    if bench.name == "ner":
+        pytest.skip("tags are chosen while they are trained")
+    for rule in ("mean-dev", "target-dev"):
+        run = bench.run(selection=rule, folder=rule, epochs=2)
+        chosen, by_epoch = run.outcome.notes["models"]["all"].values()
+        found = values(run.outcome, run.task.main_metric)
+        means = np.mean([by_epoch["en"], by_epoch["de"]], axis=0)
+        for lang in ("en", "de"):
+            curve = means if rule == "mean-dev" else by_epoch[lang]
+            assert chosen[lang] == 1 + int(np.argmax(curve))
+            assert found[lang, "dev"] == by_epoch[lang][chosen[lang] - 1]
+        assert ("warning" in run.outcome.notes) is (rule == "target-dev")
+
+
+def test_a_split_that_is_not_given_is_not_reported(bench):
+    few = {"epochs": 1, "max_train": 20}
+    for kept, rule in (("dev", "pivot-dev"), ("test", "last")):
+        files = {split: bench.files[split] for split in ("train", kept)}
+        run = bench.run(files=files, selection=rule, folder=kept, **few)
+        assert {score.split for score in run.outcome.scores} == {kept}
+        if bench.name == "ner" and rule == "last":
+            assert run.outcome.notes["steps"]["all"] == {"en": 3, "de": 3}
+
+
+def test_training_rows_that_are_evaluated_are_refused(bench):
+    for split in ("dev", "test"):
+        files = {**bench.files, split: bench.files["train"].replace("{pivot}", "{lang}")}
+        with pytest.raises(DataError, match=r"(\d+) of \1 (\w+) are training \2 too"):
+            bench.run(files=files, folder=split)
+
+
+def test_readouts_apply_to_the_language_they_are_for(bench):
+    """A readout for German alone changes German only, and needs no training of its own."""
+    turned = AlignedEncoder(bench.encoder, (Transform("de", 2, steps=(Affine(weight=TURN),)),))
+    before = bench.run(folder="plain", epochs=1)
+    after = bench.run(aligned=turned, start=bench.plain, folder="turned", epochs=1)
+    column = {"nli": "neutral", "ner": "predicted", "qa": "prediction"}[bench.name]
+    for lang, same in (("en", True), ("de", False)):
+        one, other = (
+            [row[column] for row in run.outcome.predictions.to_pylist() if row["lang"] == lang]
+            for run in (before, after)
+        )
+        assert (one == other) is same
+
+
+def test_where_the_pivot_moves_each_language_has_its_model(bench):
+    for lang in ("fr", "el"):
+        for k, split in enumerate(("dev", "test")):
+            bench.toy.write(bench.file(split, lang), "de", 12, 40 + k)
+    aligned = AlignedEncoder(bench.encoder, towards("de", "fr"))
+    task, inputs = bench.toy.task(bench.files, epochs=1, max_train=24), TaskInputs("en")
+    folder = bench.root / "tuned"
+    folder.mkdir()
+    task.train(aligned, ("en",), inputs, Runtime(), folder)
+    assert [model.toward for model in Trained.read(folder).models] == ["de", "fr"]
+    outcome = task.evaluate(aligned, ("en", "de", "fr"), inputs, Runtime(), folder)
+    rows = outcome.predictions.to_pylist()
+    own = {("en", "de"), ("en", "fr"), ("de", "de"), ("fr", "fr")}
+    assert {(row["lang"], row["toward"]) for row in rows} == own
+    with pytest.raises(DataError, match="no model for el, en"):
+        task.evaluate(aligned, ("en", "el"), inputs, Runtime(), folder)
+
+
+def test_weights_of_another_encoder_are_refused(tuned, tmp_path):
+    made, run = tuned
+    deeper = TransformerEncoder.from_folder(
+        tiny_bert(tmp_path / "deeper", made.toy.WORDS, layers=3, positions=32)
+    )
+    with pytest.raises(RaxalignError, match="trained on another encoder"):
+        run.task.evaluate(
+            AlignedEncoder(deeper), ("en", "de"), TaskInputs("en"), Runtime(), run.folder
+        )
+
+
+def test_no_step_of_the_training_waits_for_the_device(bench):
+    with host_reads() as steps:
+        bench.run(epochs=1)
+    assert len(steps) > 2
+    assert [name for found in steps[1:] for name in found] == []
+
+
+@pytest.mark.parametrize("toy", TOYS.values(), ids=TOYS)
+def test_faults_that_only_the_params_show(toy):
+    files = {"train": "train-{pivot}", "dev": "dev-{lang}", "test": "test-{lang}"}
+
+    def faults(given=None, **params):
+        return "\n".join(toy.task(given or files, **params).check(("de", "zh"), "en"))
+
+    assert faults() == faults(readout="refit") == faults(readout="refit", selection="last") == ""
+    assert "selection: pivot-dev" in faults(readout="refit", selection="mean-dev")
+    assert "zero-shot training reads the pivot" in faults({**files, "train": "train-{lang}"})
+    assert "selection: pivot-dev needs" in faults({"train": "t", "test": "x-{lang}"})
+    assert "nothing to evaluate" in faults({"train": "t"}, selection="last")
+    assert "phrasebook has no zh" in faults("phrasebook")
+    if toy is word_ner:
+        assert "tagger: linear" in faults(tagger="bilstm_crf", readout="refit", selection="last")
+        assert "dataset" in faults("hub", dataset="")
+    else:
+        assert "zero-shot training keeps" in faults(readout="refit", setting="translate-train")
+    alone = faults({**files, "dev": "dev"})
+    assert ("one file per language: put {lang} in" in alone) is (toy is not word_nli)
+
+
+@pytest.mark.parametrize("toy", TOYS.values(), ids=TOYS)
+def test_what_is_read_of_each_language(toy):
+    files = {"train": "train-{pivot}", "dev": "dev-{lang}", "test": "test-{lang}"}
+    task = toy.task(files)
+    assert task.languages(("de", "fr"), "en") == ("en", "de", "fr")
+    assert task.training_languages(("de",), "en") == ("en",)
+    assert set(task.sources("en", "en")) == {"train", "dev", "test"}
+    assert set(task.sources("de", "en")) == {"dev", "test"}
+    assert isinstance(task.sources("de", "en")["dev"], LocalFile)
+    assert task.sources("de", "en")["dev"].path.name == "dev-de"
+    assert toy.task("phrasebook").sources("de", "en") == {}
+    assert not any(path in json.dumps(task.canonical()) for path in files.values())
+    assert "phrasebook" not in task.canonical()
+
+
+@pytest.mark.parametrize("kind", [Xnli, Ner, Pos, Slots, Mlqa])
+def test_the_phrasebook_says_the_same_in_every_language_and_shares_nothing_between_splits(kind):
+    sizes = {"train": 60, "dev": 12, "test": 12}
+    head = kind(kind.Params(data="phrasebook", phrasebook=sizes)).head(TaskInputs("en"))
+    train = head.rows("train", "en")
+    for split in ("dev", "test"):
+        assert not head.rows(split, "en").seen_in(train.fingerprints()).any()
+        found = [list(head.rows(split, lang).rows) for lang in ("en", "de", "el")]
+        said = [[meaning(row) for row in rows] for rows in found]
+        assert said[0] == said[1] == said[2]
+        assert len(said[0]) == 12
+
+
+def meaning(row):
+    """What a row is in every language: its label, its entities by kind, or its name."""
+    tags = getattr(row, "tags", ())
+    assert {*tags} <= {*UPOS} or {tag[:2] for tag in tags} <= {"O", "B-", "I-"}
+    kinds = sorted(tag[2:] for tag in tags if tag.startswith("B-"))
+    return kinds or getattr(row, "label", None) or row.id
+
+
+def test_a_branch_of_the_hub_is_not_a_pin():
+    found = Xnli(Xnli.Params()).sources("de", "en")
+    assert found == {"hub": RemoteData("hub:facebook/xnli/de@main")}
+    found = Ner(Ner.Params(configs={"de": "de_x"})).sources("de", "en")
+    assert found == {"hub": RemoteData("hub:unimelb-nlp/wikiann/de_x@main")}
+    for task in (Xnli, Ner):
+        assert task(task.Params(revision="a" * 40)).sources("de", "en")["hub"].pin == "a" * 40
+
+
+@pytest.mark.parametrize(
+    ("task", "wrong"),
+    [
+        *((task, {"data": {"dev": "x"}}) for task in (Xnli, Ner, Mlqa)),
+        *((task, {"data": "web"}) for task in (Xnli, Ner, Mlqa)),
+        *((task, {"epochs": 0}) for task in (Xnli, Ner, Mlqa)),
+        (Xnli, {"readout": "again"}),
+        (Xnli, {"setting": "translate-test"}),
+        (Ner, {"tagger": "hmm"}),
+        (Ner, {"crf": "none"}),
+        (Mlqa, {"setting": "xlt"}),
+        (Mlqa, {"max_answer_length": 0}),
+        (Mlqa, {"hub": {"split": "x"}}),
+    ],
+)
+def test_wrong_options_are_refused(task, wrong):
+    with pytest.raises(ValidationError):
+        task.Params(**wrong)
+
+
+@pytest.mark.parametrize("toy", [word_nli, word_qa])
+def test_rules_that_keep_the_same_epochs_share_a_training(toy):
+    rules = ("pivot-dev", "mean-dev", "target-dev", "last")
+    training = {rule: toy.task("phrasebook", selection=rule).training() for rule in rules}
+    assert toy.task("phrasebook", readout="refit").training() == training["pivot-dev"]
+    assert training["mean-dev"] == training["target-dev"]
+    assert len({json.dumps(value, sort_keys=True) for value in training.values()}) == 3
+    plain, last = (toy.task("phrasebook", selection=rule) for rule in ("pivot-dev", "last"))
+    assert plain.canonical() != last.canonical()

@@ -1,0 +1,66 @@
+"""Questions for tests: the answer is the one word of the context that can be one."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from raxalign.tasks.mlqa import Mlqa
+
+ANSWERS = {"en": ("one", "two"), "de": ("eins", "zwei"), "es": ("uno", "dos")}
+WORDS = [f"w{i}" for i in range(30)] + [
+    *(word for words in ANSWERS.values() for word in words),
+    "who",
+    "wer",
+    "quien",
+    "here",
+    "hier",
+]
+ASKED = {"en": "who", "de": "wer", "es": "quien"}
+FAST = {
+    "learning_rate": 5e-3,
+    "epochs": 3,
+    "batch_size": 8,
+    "max_length": 24,
+    "max_answer_length": 2,
+}
+
+
+def write(path, lang, n, seed, name="more"):
+    """A file of n questions, whose ids begin with `name`."""
+    rng = np.random.default_rng(seed)
+    paragraphs = []
+    for i in range(n):
+        words = [f"w{k}" for k in rng.integers(0, 30, 7)]
+        at = int(rng.integers(0, 7))
+        words[at] = ANSWERS[lang][i % 2]
+        start = len(" ".join([*words[:at], ""]))
+        qas = [
+            {
+                "id": f"{name}{i}",
+                "question": ASKED[lang],
+                "answers": [{"text": words[at], "answer_start": start}],
+            }
+        ]
+        paragraphs.append({"context": " ".join(words), "qas": qas})
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
+
+
+def write_all(folder):
+    """All splits in three languages; their path templates."""
+    folder.mkdir()
+    for k, lang in enumerate(("en", "de", "es")):
+        write(folder / f"train-{lang}.json", lang, 96, k, "train")
+        write(folder / f"dev-{lang}.json", lang, 20, 10 + k, "dev")
+        write(folder / f"test-{lang}.json", lang, 24, 20 + k, "test")
+    return {
+        "train": f"{folder}/train-{{pivot}}.json",
+        "dev": f"{folder}/dev-{{lang}}.json",
+        "test": f"{folder}/test-{{lang}}.json",
+    }
+
+
+def task(files, **params):
+    """The task over these files, with settings that learn in seconds."""
+    return Mlqa(Mlqa.Params(**{"data": files, **FAST, **params}))
