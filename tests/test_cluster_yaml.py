@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.aws import SETTINGS
+
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "cluster.yaml"
 HEAD = "head"
@@ -54,29 +56,23 @@ def prepared(config: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A fake AWS; returns the user's security group in it: SSH from one address."""
+def group(aws: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The user's security group in a fake AWS: SSH from one address."""
     import boto3
-    from moto.server import ThreadedMotoServer
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))  # Ray writes an SSH key there
-        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            patch.setenv(name, "testing")
+        for name, value in {**SETTINGS, "AWS_ENDPOINT_URL": aws}.items():
+            patch.setenv(name, value)
         ec2 = boto3.client("ec2", region_name="eu-central-1")
-        group = ec2.create_security_group(GroupName="mine", Description="mine")["GroupId"]
+        made = ec2.create_security_group(GroupName="mine", Description="mine")["GroupId"]
         rule = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22}
         ec2.authorize_security_group_ingress(
-            GroupId=group, IpPermissions=[{**rule, "IpRanges": [{"CidrIp": "192.0.2.1/32"}]}]
+            GroupId=made, IpPermissions=[{**rule, "IpRanges": [{"CidrIp": "192.0.2.1/32"}]}]
         )
         make_profile("raxalign-head", "raxalign-nodes", "raxalign-storage")
         make_profile("raxalign-worker", "raxalign-storage")
-        yield group
-    server.stop()
+        yield made
 
 
 def make_profile(name: str, *policies: str) -> None:
@@ -98,17 +94,17 @@ def make_profile(name: str, *policies: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def launched(aws: str) -> Launched:
+def launched(group: str) -> Launched:
     """One node of each type, started the way Ray's launcher and autoscaler start them."""
     import boto3
     from ray.autoscaler._private.aws.config import bootstrap_aws
     from ray.autoscaler._private.aws.node_provider import AWSNodeProvider
     from ray.autoscaler.tags import TAG_RAY_NODE_KIND, TAG_RAY_USER_NODE_TYPE
 
-    text = FILE.read_text().replace("sg-REPLACE", aws)
+    text = FILE.read_text().replace("sg-REPLACE", group)
     config = bootstrap_aws(prepared(yaml.safe_load(text)))
     ec2 = boto3.client("ec2", region_name=config["provider"]["region"])
-    found = Launched(config, ec2, aws)
+    found = Launched(config, ec2, group)
     provider = AWSNodeProvider(config["provider"], config["cluster_name"])
     for resource in (provider.ec2, provider.ec2_fail_fast):
         resource.meta.client.meta.events.register(
@@ -147,16 +143,16 @@ def test_the_documented_extra_has_what_rays_aws_provider_imports():
         extra = tomllib.load(opened)["project"]["optional-dependencies"]["aws"]
     names = {re.match(r"[\w\[\]-]+", one)[0] for one in extra}
     assert {"boto3", "ray[default]", "s3fs", "aiobotocore"} <= names
-    pinned = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = dict(line.split("==") for line in pinned if "==" in line)
+    pins = re.findall("^(.+?)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert {"boto3", "botocore", "s3fs", "aiobotocore", "ray"} <= set(pins)
 
 
-def test_nodes_install_what_the_lock_names_and_nothing_else(cluster):
-    installs = [command for command in cluster["setup_commands"] if "pip install" in command]
-    lock, own = installs
+def test_nodes_install_what_the_lock_names_and_results_can_name_their_commit(cluster):
+    lock, own = (command for command in cluster["setup_commands"] if "pip install" in command)
     assert "--require-hashes --requirement ~/raxalign/requirements.lock" in lock
     assert "--no-deps --no-build-isolation --editable ~/raxalign" in own
+    assert cluster["file_mounts"]["/home/ubuntu/raxalign"] == "."
+    assert ".git" not in cluster["rsync_exclude"]
 
 
 @pytest.mark.slow
@@ -168,7 +164,7 @@ def test_ray_accepts_the_file_and_refuses_a_misspelt_key(cluster):
 
 
 @pytest.mark.slow
-def test_without_a_security_group_of_ones_own_nothing_is_started(aws, cluster, capsys):
+def test_without_a_security_group_of_ones_own_nothing_is_started(group, cluster, capsys):
     import boto3
     from ray.autoscaler._private.aws.config import bootstrap_aws
 
@@ -257,9 +253,3 @@ def test_the_caps_of_the_types_are_the_cap_of_all(cluster):
 def test_mlflow_listens_on_loopback(cluster):
     commands = cluster["head_start_ray_commands"]
     assert any("mlflow server --host 127.0.0.1" in command for command in commands)
-
-
-def test_results_on_the_cluster_can_name_their_commit(cluster):
-    assert cluster["file_mounts"]["/home/ubuntu/raxalign"] == "."
-    assert ".git" not in cluster["rsync_exclude"]
-    assert any("--editable" in command for command in cluster["setup_commands"])

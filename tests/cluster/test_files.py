@@ -80,42 +80,39 @@ def starts(config: dict[str, Any], kind: str) -> list[str]:
     return [one for one in config[f"{kind}_start_ray_commands"] if "ray start" in one]
 
 
-def test_the_kubernetes_job_has_a_token_and_ends_with_its_cluster(job):
+@pytest.fixture
+def kubernetes(job) -> dict[str, Any]:
+    return job["spec"]["rayClusterSpec"]
+
+
+def test_the_kubernetes_job_has_a_token_and_ends_with_its_cluster(job, kubernetes):
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
     spec = job["spec"]
     assert spec["shutdownAfterJobFinishes"]
     assert 0 < spec["ttlSecondsAfterFinished"] <= 3600
     assert spec["activeDeadlineSeconds"] > 0
     assert spec["entrypoint"].startswith("raxalign grid /grid/grid.yaml ")
-    cluster = spec["rayClusterSpec"]
-    assert cluster["authOptions"] == {"mode": "token"}
+    assert kubernetes["authOptions"] == {"mode": "token"}
     pinned = re.search(r"^ray==(.+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert cluster["rayVersion"] == pinned[1]  # KubeRay refuses a token without a version
+    assert kubernetes["rayVersion"] == pinned[1]  # KubeRay refuses a token without a version
 
 
-def test_the_kubernetes_cluster_grows_from_nothing_to_its_cap(job):
-    cluster = job["spec"]["rayClusterSpec"]
-    assert cluster["enableInTreeAutoscaling"]
-    assert cluster["autoscalerOptions"]["version"] == "v2"
-    (workers,) = cluster["workerGroupSpecs"]
-    assert (workers["replicas"], workers["minReplicas"]) == (0, 0)
-    assert workers["maxReplicas"] == 8
-    limits = container(workers)["resources"]["limits"]
-    assert limits["nvidia.com/gpu"] == "1"
+def test_the_kubernetes_cluster_grows_from_nothing_to_its_cap(kubernetes):
+    assert kubernetes["enableInTreeAutoscaling"]
+    assert kubernetes["autoscalerOptions"]["version"] == "v2"
+    (workers,) = kubernetes["workerGroupSpecs"]
+    sizes = [workers[name] for name in ("replicas", "minReplicas", "maxReplicas")]
+    assert sizes == [0, 0, 8]
+    assert container(workers)["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert workers["template"]["spec"]["tolerations"]
 
 
-def test_kubernetes_drivers_have_a_resource_that_no_worker_has(job):
-    cluster = job["spec"]["rayClusterSpec"]
-    head = cluster["headGroupSpec"]["rayStartParams"]
+def test_kubernetes_pods_share_image_storage_commit_and_grid_but_only_heads_drive(kubernetes):
+    head, worker = kubernetes["headGroupSpec"], kubernetes["workerGroupSpecs"][0]
     # KubeRay takes a JSON text within a JSON text: it puts the value on a shell's command line
-    assert json.loads(json.loads(head["resources"])) == {"trial_driver": 1000}
-    assert "resources" not in cluster["workerGroupSpecs"][0]["rayStartParams"]
-
-
-def test_kubernetes_pods_share_image_storage_commit_and_grid(job):
-    cluster = job["spec"]["rayClusterSpec"]
-    head, worker = cluster["headGroupSpec"], cluster["workerGroupSpecs"][0]
+    given = json.loads(json.loads(head["rayStartParams"]["resources"]))
+    assert given == {"trial_driver": 1000}
+    assert "resources" not in worker["rayStartParams"]
     for name in ("image", "env", "volumeMounts"):
         assert container(head)[name] == container(worker)[name]
     names = {entry["name"] for entry in container(head)["env"]}
@@ -148,16 +145,10 @@ def test_the_slurm_script_calls_symmetric_run_as_ray_takes_it(tmp_path):
     }.items():
         (tmp_path / name).write_text(f"#!/usr/bin/env bash\n{program}\n")
         (tmp_path / name).chmod(0o755)
-    environment = {
-        "PATH": f"{tmp_path}:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "VENV": str(tmp_path),
-        "CALLS": str(tmp_path / "calls"),
-        "SLURM_JOB_ID": "12345",
-        "SLURM_JOB_NUM_NODES": "3",
-        "SLURM_CPUS_ON_NODE": "8",
-        "SLURM_GPUS_ON_NODE": "2",
-    }
+    here = str(tmp_path)
+    environment = {"PATH": f"{here}:/usr/bin:/bin", "HOME": here, "VENV": here}
+    environment |= {"CALLS": f"{here}/calls", "SLURM_JOB_ID": "12345", "SLURM_JOB_NUM_NODES": "3"}
+    environment |= {"SLURM_CPUS_ON_NODE": "8", "SLURM_GPUS_ON_NODE": "2"}
     subprocess.run(["bash", str(SLURM), "a grid.yaml"], env=environment, check=True)
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls[:3] == ["token", "get-auth-token", "--generate"]

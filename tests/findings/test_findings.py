@@ -102,12 +102,9 @@ def averages(opened: Opened) -> list[tuple[tuple[object, ...], float]]:
 @pytest.fixture
 def asked(monkeypatch):
     """Sets the claims whose questions are answered."""
-
-    def ask(*claims: Claim) -> None:
-        for place in (module, record_module):
-            monkeypatch.setattr(place, "CLAIMS", claims)
-
-    return ask
+    return lambda *claims: [
+        monkeypatch.setattr(place, "CLAIMS", claims) for place in (module, record_module)
+    ]
 
 
 def test_questions_are_answered_from_the_cells_that_they_name(tmp_path, asked):
