@@ -54,18 +54,13 @@ class Player:
     lab: Lab
     cluster: Cluster
 
-    def alone(self) -> None:
-        """Make the whole grid in this process."""
-        begun, plan, root = time.monotonic(), self.lab.base.plan, str(self.lab.base.storage)
-        workshop = open_workshop(Job(Storage(root), write_plan(plan, Storage(root))))
-        for trial in plan.trials:
-            run_trial(workshop, trial.key)
-        print(f"one process: {time.monotonic() - begun:.0f} s", flush=True)
-
     def play_all(self, names: Iterable[str]) -> list[str]:
         """Start the cluster and play scenarios; returns those that never ended."""
-        if self.lab.base.plan.cached(self.lab.base.ledger.keys()) < len(self.lab.base.plan.trials):
-            self.alone()
+        if not self.lab.base.keys() <= self.lab.base.ledger.keys():
+            plan, storage = self.lab.base.plan, Storage(str(self.lab.base.storage))
+            workshop = open_workshop(Job(storage, write_plan(plan, storage)))
+            for trial in plan.trials:
+                run_trial(workshop, trial.key)
         begun, failed = time.monotonic(), []
         self.cluster.up()
         print(f"ray up: {time.monotonic() - begun:.0f} s", flush=True)

@@ -80,13 +80,10 @@ def run_page(grid: Path) -> Ran:
     return Ran(opened, workshop, found, report)
 
 
-def digests() -> Mapping[Path, str]:
+def digests() -> Mapping[Path, bytes]:
     """The content of every file of the package."""
-    return {
-        path: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in PACKAGE.rglob("*")
-        if path.suffix in {".py", ".yaml", ".j2"}
-    }
+    files = (path for path in PACKAGE.rglob("*") if path.suffix in {".py", ".yaml", ".j2"})
+    return {path: hashlib.sha256(path.read_bytes()).digest() for path in files}
 
 
 @pytest.fixture(scope="module")
