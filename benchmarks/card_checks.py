@@ -391,8 +391,7 @@ def grid(bench: Bench) -> Found:
     from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
     from raxalign.plan.load import open_grid
-    from raxalign.single.place import open_workshop
-    from raxalign.stages import run_trial
+    from raxalign.stages import Workshop, run_trial
 
     root, data = bench.scratch / "storage", Path(bench.options.data).absolute()
     size = _TINY if bench.options.tiny else SIZES["mbert"][1]
@@ -410,7 +409,7 @@ def grid(bench: Bench) -> Found:
         encoding="utf-8",
     )
     opened = open_grid(file, storage=str(root))
-    workshop = open_workshop(
+    workshop = Workshop(
         opened.plan, Storage(str(root)), Runtime(bench.options.device, precision="bf16")
     )
     took: list[str] = []

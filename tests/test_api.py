@@ -19,8 +19,7 @@ import raxalign as rx
 from raxalign.plan.values.results import rows
 from raxalign.report.compared import FIELDS
 from raxalign.report.tables import as_csv
-from raxalign.single.place import open_workshop
-from raxalign.stages import run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
@@ -31,7 +30,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 def run_bare(opened: rx.Opened) -> rx.Finished:
     """`rx.run` without Ray and MLflow."""
-    workshop = open_workshop(opened.plan, opened.storage, Runtime())
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return rx.Finished(opened.plan, len(opened.plan.trials), 0, {})

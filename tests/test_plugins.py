@@ -19,8 +19,7 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
 from raxalign.plugin_files import blamed, load_files, message_of, open_file, refuse_changed, visible
-from raxalign.single.place import open_workshop
-from raxalign.stages import run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, read_plan, write_plan
 from raxalign.sweep.work import attempt
@@ -47,7 +46,7 @@ def grid_with(folder: Path, plugins: str = "plugins: [my_method.py]\n") -> Path:
 def test_a_method_in_a_file_outside_the_package_goes_from_plan_to_results(tmp_path: Path) -> None:
     file = my_method(tmp_path)
     opened = open_grid(grid_with(tmp_path), storage=str(tmp_path / "storage"))
-    workshop = open_workshop(opened.plan, opened.storage, Runtime())
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     found = rows(opened.plan, workshop.ledger)

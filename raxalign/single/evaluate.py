@@ -30,7 +30,7 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.retention import made_again
-from raxalign.single.place import TENSORS, TRANSFORMS, open_workshop, runtime, silent, transforms_of
+from raxalign.single.place import TENSORS, TRANSFORMS, runtime, silent, transforms_of
 from raxalign.stages import Workshop, run_trial
 
 GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
@@ -89,7 +89,7 @@ def evaluate_encoder(
         threads=request.threads or opened.run.threads,
         precision=request.precision or "fp32",
     )
-    workshop = open_workshop(plan, opened.storage, where)
+    workshop = Workshop(plan, opened.storage, where)
     workshop.announce = lambda made, seconds: tell(
         f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
     )

@@ -32,7 +32,6 @@ from raxalign.single.model_card import RAXALIGN, SENTENCES, WEIGHTS, Card, origi
 from raxalign.single.place import (
     TRANSFORMS,
     appearing,
-    open_workshop,
     refuse_existing,
     runtime,
     silent,
@@ -241,7 +240,7 @@ def export_trial(
     require_named(f for f in plan.plugins if remade is not None or f.folder in used)
     if remade is not None:
         tell(remade)
-    workshop = open_workshop(plan, storage, runtime(None if remade else "cpu"))
+    workshop = Workshop(plan, storage, runtime(None if remade else "cpu"))
     _refuse_missing_start(workshop, trial)
     with appearing(out) as partial:
         choices = _write(workshop, found, partial, language)

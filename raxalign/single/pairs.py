@@ -23,7 +23,8 @@ from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import aligner_encoder, encoder_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
-from raxalign.single.place import appearing, open_workshop, refuse_existing, runtime, silent
+from raxalign.single.place import appearing, refuse_existing, runtime, silent
+from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 
@@ -83,7 +84,7 @@ def make_pairs(
         raise RaxalignError(f"{export_links}: there is no folder {export_links.parent}")
     stages, stage = _plan(request, storage)
     plan = Plan("pairs", request.pivot, 0, (), stages.stages, {})
-    workshop = open_workshop(plan, storage, _runtime(request, stage, threads))
+    workshop = Workshop(plan, storage, _runtime(request, stage, threads))
     workshop.announce = lambda made, seconds: tell(
         f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
     )

@@ -15,8 +15,6 @@ from typing import Any, get_args
 
 from raxalign.config.run import Precision, RunConfig, effective
 from raxalign.errors import DataError, RaxalignError, ResourceError, StorageError
-from raxalign.plan.plan import Plan
-from raxalign.stages import Workshop
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.storage import Storage
 from raxalign.train.precision import computes
@@ -34,11 +32,6 @@ def storage_of(storage: str | None) -> Storage:
     without a `run` section.
     """
     return Storage(effective(RunConfig(), storage=storage, environ=os.environ).storage)
-
-
-def open_workshop(plan: Plan, storage: Storage, runtime: Runtime) -> Workshop:
-    """Open the workshop of this process."""
-    return Workshop(plan, storage, runtime)
 
 
 def runtime(

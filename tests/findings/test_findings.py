@@ -25,8 +25,7 @@ from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.estimates.cost import duration, seconds_by_key
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.results import rows
-from raxalign.single.place import open_workshop
-from raxalign.stages import run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.ledgers import made_up
@@ -209,13 +208,11 @@ GLOVE = "kind: static, algorithm: glove, dimension: 8, epochs: 1, min_count: 1"
 def of_dictionaries(folder: Path, entries: Path, encoder: str) -> Opened:
     """A grid with static vectors and a dictionary, which ran."""
     folder.mkdir()
-    tasks, parts = (DICTIONARY.format(folder=entries),), {"size": 300, "sentences": "200"}
-    languages, methods = "{each: [de]}", ("none: {}",)
-    grid = write_grid(
-        folder, encoder=encoder, languages=languages, methods=methods, tasks=tasks, **parts
-    )
+    parts = {"languages": "{each: [de]}", "size": 300, "sentences": "200"}
+    tasks, methods = (DICTIONARY.format(folder=entries),), ("none: {}",)
+    grid = write_grid(folder, encoder=encoder, methods=methods, tasks=tasks, **parts)
     opened = open_grid(grid, storage=str(folder / "storage"))
-    workshop = open_workshop(opened.plan, opened.storage, Runtime())
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return opened

@@ -16,7 +16,7 @@ from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_path
 from raxalign.single.export import export_trial, find
-from raxalign.single.place import open_workshop
+from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
@@ -70,7 +70,7 @@ def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_trai
     (trial,) = [trial for trial in plan.trials if trial.method == "rotation"]
     write_plan(plan, Storage(root))
     (start,) = [stage for stage in plan.stages.values() if stage.kind == "encoder"]
-    open_workshop(plan, Storage(root), Runtime()).ensure(start.key)
+    Workshop(plan, Storage(root), Runtime()).ensure(start.key)
     told: list[str] = []
     export_trial(trial.key, tmp_path / "out", storage=Storage(root), tell=told.append)
     assert told[0].endswith("before it are fitted now, and no task measured them")

@@ -16,8 +16,7 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_path, stored_plans
 from raxalign.report.garbage import unfinished
-from raxalign.single.place import open_workshop
-from raxalign.stages import run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import read_plan, write_plan
@@ -44,7 +43,7 @@ def plan(tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
     in another process.
     """
     opened = open_grid(write_page(tmp_path), storage=root)
-    workshop = open_workshop(opened.plan, Storage(root), Runtime())
+    workshop = Workshop(opened.plan, Storage(root), Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     write_plan(opened.plan, Storage(root))
@@ -79,7 +78,7 @@ def test_a_plan_that_was_edited_is_refused_by_workers_and_passed_over_by_command
         read_plan(place)
     for read in (stored_plans, planned_trials):
         with pytest.warns(UserWarning, match=r"was changed.* It is passed over"):
-            assert list(read(root)) == []
+            assert list(read(Storage(root))) == []
     with pytest.warns(UserWarning, match="was changed"):
         assert unfinished(Storage(root), []).plans == ()
     write_plan(plan, Storage(root))

@@ -44,8 +44,7 @@ def make(
     from raxalign.plan.load import open_grid
     from raxalign.plan.values.results import rows
     from raxalign.single.export import export_trial
-    from raxalign.single.place import open_workshop
-    from raxalign.stages import run_trial
+    from raxalign.stages import Workshop, run_trial
     from raxalign.sweep.job import write_plan
     from raxalign.train.runtime import Runtime
 
@@ -69,7 +68,7 @@ def make(
     )
     opened = open_grid(out / "grid.yaml", storage=str(out / "storage"))
     write_plan(opened.plan, opened.storage)
-    workshop = open_workshop(opened.plan, opened.storage, Runtime())
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
         export_trial(trial.key, out / trial.method, storage=opened.storage)

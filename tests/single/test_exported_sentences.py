@@ -17,8 +17,7 @@ from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.load import Opened, open_grid
 from raxalign.single.export import export_trial
-from raxalign.single.place import open_workshop
-from raxalign.stages import run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
@@ -102,7 +101,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     )
     opened = open_grid(path, storage=str(folder / "storage"))
     write_plan(opened.plan, opened.storage)
-    workshop = open_workshop(opened.plan, opened.storage, Runtime())
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return opened

@@ -13,8 +13,7 @@ from huggingface_hub import ModelCard
 import raxalign as rx
 from raxalign.plan.load import open_grid
 from raxalign.single.model_card import Card, Origin, Score, Text, hub_name, origin_of, scores_of
-from raxalign.single.place import open_workshop
-from raxalign.stages import run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.ledgers import made_up
@@ -149,7 +148,7 @@ def test_a_card_and_a_comparison_of_the_grid_give_the_same_verdicts(
         methods = ("none: {}", "rotation: {}", "finetune: {lambda: [0.1, 1.0], batch_size: 16}")
         options = {"languages": "{together: [de, fr]}", "seeds": "[0, 1]", "methods": methods}
         opened = open_grid(write_grid(tmp_path, **options), storage=str(tmp_path / "storage"))  # type: ignore[arg-type]
-        workshop = open_workshop(opened.plan, opened.storage, Runtime())
+        workshop = Workshop(opened.plan, opened.storage, Runtime())
         for trial in opened.plan.trials:
             run_trial(workshop, trial.key)
     else:

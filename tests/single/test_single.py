@@ -25,8 +25,7 @@ from raxalign.single.align import AlignRequest, make_aligned
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from raxalign.single.export import export_trial, find
 from raxalign.single.pairs import PairsRequest, make_pairs, parse_named
-from raxalign.single.place import open_workshop
-from raxalign.stages import run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
@@ -84,7 +83,7 @@ def finished(site: Path) -> Opened:
     opened = open_grid(path, storage=str(site / "storage"))
     write_plan(opened.plan, opened.storage)
     (site / "storage" / plan_path("{}")).write_text("{}", encoding="utf-8")  # an older version's
-    workshop = open_workshop(opened.plan, opened.storage, Runtime())
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return opened
@@ -346,7 +345,7 @@ def test_an_exported_encoder_scores_what_its_trial_scored(finished: Opened, tmp_
         own = [
             row
             for row in rows(
-                finished.plan, open_workshop(finished.plan, finished.storage, Runtime()).ledger
+                finished.plan, Workshop(finished.plan, finished.storage, Runtime()).ledger
             )
             if row["trial"] == trial.key
         ]
@@ -409,7 +408,7 @@ def test_evaluations_in_another_precision_are_kept_apart_on_the_same_word_pairs(
     request = EvaluateRequest(str(site / "encoder"), ("retrieval",), ("de",), device="cpu")
     plain, plan = evaluate_encoder(finished, request)
     rounded, other = evaluate_encoder(finished, replace(request, precision="bf16"))
-    ledger = open_workshop(other, finished.storage, Runtime()).ledger
+    ledger = Workshop(other, finished.storage, Runtime()).ledger
     assert {row["metric"] for row in plain} == {row["metric"] for row in rounded}
     keys = [
         {key for key, stage in found.stages.items() if stage.kind == "evaluation"}
@@ -520,7 +519,7 @@ def test_an_object_store_serves_as_well(
     make_pairs(REQUEST, tmp_path / "pairs", storage=Storage(root))
     assert len(read_pairs(tmp_path / "pairs")) == 80
     trial = finished.plan.trials[0]
-    workshop = open_workshop(finished.plan, Storage(root), Runtime())
+    workshop = Workshop(finished.plan, Storage(root), Runtime())
     run_trial(workshop, trial.key)
     write_plan(finished.plan, Storage(root))
     assert export_trial(trial.key, tmp_path / "out", storage=Storage(root)).trial == trial

@@ -22,8 +22,7 @@ from raxalign.errors import DataError
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.results import rows as results
 from raxalign.plugin_files import open_file
-from raxalign.single.place import open_workshop
-from raxalign.stages import run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
@@ -354,7 +353,7 @@ def test_a_grid_runs_three_tasks_from_files_that_it_names(tmp_path):
         more="plugins: [intents.py, pairs.py, masakhaner.py]\n",
     )
     opened = open_grid(grid, storage=str(tmp_path / "storage"))
-    workshop = open_workshop(opened.plan, opened.storage, Runtime())
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     found = {

@@ -14,8 +14,7 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.comparisons import NO_PREDICTIONS, comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.results import Results
-from raxalign.single.place import open_workshop
-from raxalign.stages import run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Outcome, Score
 from raxalign.train.runtime import Runtime
@@ -70,7 +69,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
         tasks=TASKS,
     )
     opened = open_grid(file, storage=str(folder / "storage"))
-    workshop = open_workshop(opened.plan, opened.storage, Runtime())
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     return opened, workshop.ledger

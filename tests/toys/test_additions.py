@@ -31,7 +31,6 @@ from raxalign.plugin_files import open_file
 from raxalign.report.compose import write_report
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks as blocks_of
-from raxalign.single.place import open_workshop
 from raxalign.stages import Workshop, run_trial
 from raxalign.train.runtime import Runtime
 from tests.toys.pages import blocks, write_page
@@ -70,7 +69,7 @@ def run_page(grid: Path) -> Ran:
     """Plan, run, read results and write the report."""
     folder = grid.parent
     opened = open_grid(grid, storage=str(folder / "storage"))
-    workshop = open_workshop(opened.plan, opened.storage, Runtime())
+    workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     found = rows(opened.plan, workshop.ledger)

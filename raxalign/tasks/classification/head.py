@@ -27,7 +27,7 @@ from raxalign.tasks.classification.examples import (
 from raxalign.tasks.classification.metrics import METRICS
 from raxalign.tasks.classification.model import SentenceClassifier, WordClassifier
 from raxalign.tasks.classification.reading import ExampleFile, read_hub
-from raxalign.tasks.transfer.head import Given, Head, HeldOut, UnitBatches, noted
+from raxalign.tasks.transfer.head import Batches, Given, Head, HeldOut, noted
 from raxalign.tasks.transfer.lazy_lists import chained
 from raxalign.tasks.transfer.outcome import readers
 
@@ -137,7 +137,7 @@ class LabelHead(Head):
             return [(None, given)]
         return [(lang, {lang: examples}) for lang, examples in given.items()]
 
-    def batches(self, model: Classifier, given: Given) -> UnitBatches:
+    def batches(self, model: Classifier, given: Given) -> Batches:
         """Return the training examples as the classifier reads them."""
         # The phrasebook's examples that are evaluated too were left out: others in each language.
         whole = self.params.data != "phrasebook"
@@ -217,11 +217,12 @@ class LabelHead(Head):
         return notes
 
 
-def example_batches(model: Classifier, parts: Sequence[Part]) -> UnitBatches:
+def example_batches(model: Classifier, parts: Sequence[Part]) -> Batches:
     """Return examples by units, of one example or, where languages are mixed, two."""
     texts = [[t for t in (part.firsts, part.seconds) if t is not None] for part in parts]
     pieces = [model.rows(own, part.langs) for own, part in zip(texts, parts, strict=True)]
     units = np.concatenate([part.units for part in parts])
-    members = np.argsort(units, kind="stable"), offsets_of(np.bincount(units))
+    members, offsets = np.argsort(units, kind="stable"), offsets_of(np.bincount(units))
     numbers = np.concatenate([part.numbers for part in parts])
-    return UnitBatches(model, chained(pieces), numbers, members, {"examples": len(numbers)})
+    counted = {"examples": len(numbers)}
+    return Batches(model, chained(pieces), numbers, members, offsets, counted)

@@ -34,7 +34,7 @@ from raxalign.tasks.spans.windows import (
     read_questions,
     write_questions,
 )
-from raxalign.tasks.transfer.head import Given, Hashes, Head, HeldOut, UnitBatches
+from raxalign.tasks.transfer.head import Batches, Given, Hashes, Head, HeldOut
 from raxalign.tasks.transfer.lazy_lists import LazyList, chained
 from raxalign.tasks.transfer.outcome import read_given
 
@@ -128,7 +128,7 @@ class SpanHead(Head):
         dropout, length = self.params.dropout if training else 0.0, self.params.max_length
         return SpanModel(aligned, 2, dropout=dropout, max_length=length, seed=seed)
 
-    def batches(self, model: SpanModel, given: Given) -> UnitBatches:
+    def batches(self, model: SpanModel, given: Given) -> Batches:
         """Return the training questions as the model reads them."""
         parts, members = list[WindowRows](), list[list[int]]()
         for lang, questions in given.rows.items():
@@ -149,7 +149,7 @@ class SpanHead(Head):
         offsets = offsets_of([len(unit) for unit in members])
         answered_windows = sum(part.answered() for part in parts)
         counts = {"windows": len(windows), "windows_with_answer": answered_windows}
-        return UnitBatches(model, rows, gold, (of_units, offsets), counts)
+        return Batches(model, rows, gold, of_units, offsets, counts)
 
     def _training_windows(self, model: SpanModel, questions: Questions, lang: str) -> WindowRows:
         encoder: TransformerEncoder = model.encoder

@@ -20,7 +20,7 @@ from raxalign.tasks.tagging.sentences import (
     read_sentences,
     write_sentences,
 )
-from raxalign.tasks.transfer.head import Given, Head, HeldOut, noted
+from raxalign.tasks.transfer.head import Batches, Given, Head, HeldOut, noted
 from raxalign.tasks.transfer.lazy_lists import ragged
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class TagHead(Head):
         return notes | self.warning("weights were")
 
 
-class SentenceBatches:
+class SentenceBatches(Batches):
     """Sentences that have words with a piece, as a tagger reads them."""
 
     def __init__(
@@ -168,21 +168,18 @@ class SentenceBatches:
         n_words: int,
     ) -> None:
         """`labels` are those of the words of `placed`, `n_words` is the number of all words."""
-        self.model, self.placed, self.labels, self.n_words = model, placed, labels, n_words
-        usable = [i for i, words in enumerate(placed.words) if len(words)]
-        self.usable = np.array(usable, dtype=np.int64)
-        self.count = len(usable)
+        lengths = [len(words) for words in placed.words]
+        usable = np.flatnonzero(lengths)
+        counted = {"words": n_words, "words_left_out": n_words - sum(lengths)}
+        offsets = np.arange(len(usable) + 1)
+        super().__init__(model, placed.rows, labels, usable, offsets, counted)
+        self.placed = placed
 
     def units(self, rows: np.ndarray) -> int:
         """Return the number of words, or of sentences."""
-        return self.model.units(self.placed, self.usable[rows])
+        return int(self.model.units(self.placed, self.members[rows]))
 
     def lay_out(self, rows: np.ndarray) -> tuple[Any, list[np.ndarray]]:
         """Return sentences, and the labels of their words."""
-        chosen = self.usable[rows]
-        return self.model.lay_out(self.placed, chosen), [self.labels[i] for i in chosen]
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of words, and of those that are left out."""
-        used = sum(len(words) for words in self.placed.words)
-        return {"words": self.n_words, "words_left_out": self.n_words - used}
+        chosen = self.members[rows]
+        return self.model.lay_out(self.placed, chosen), [self.gold[i] for i in chosen]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -70,61 +70,41 @@ class Given:
     labels: tuple[str, ...] = ()
 
 
-class Batches(Protocol):
-    """The training rows as a model reads them."""
+@dataclass
+class Batches:
+    """Training rows as a model reads them, by units: what must be in one batch.
+
+    Attributes:
+        model: The model.
+        entries: Rows of pieces, or of words.
+        gold: What is right for each entry.
+        members: The numbers of the entries of all units.
+        offsets: Where those of each unit begin.
+        counted: What the record of the training counts.
+    """
+
+    model: Any
+    entries: Sequence[Any]
+    gold: Any
+    members: np.ndarray
+    offsets: np.ndarray
+    counted: Mapping[str, int]
 
     @property
     def count(self) -> int:
-        """Return how many rows a batch can have."""
+        """Return how many units there are."""
+        return len(self.offsets) - 1
 
     def units(self, rows: np.ndarray) -> int:
-        """Return how many summands the loss of some rows has."""
-
-    def lay_out(self, rows: np.ndarray) -> tuple[Any, Any]:
-        """Return some rows as the model's loss reads them, and what is right. The device has no
-        part in it.
-        """
-
-    def counts(self) -> Mapping[str, int]:
-        """Return what the record of the training counts."""
-
-
-class UnitBatches:
-    """Entries as a model reads them, by units: what must be in one batch."""
-
-    def __init__(
-        self,
-        model: Any,
-        entries: Sequence[Any],
-        gold: np.ndarray,
-        members: tuple[np.ndarray, np.ndarray],
-        counted: Mapping[str, int],
-    ) -> None:
-        """Keep entries.
-
-        Args:
-            model: The model.
-            entries: Rows of pieces, or of words.
-            gold: What is right for each entry.
-            members: The numbers of the entries of all units, and where those of each unit begin.
-            counted: What the record of the training counts.
-        """
-        self.model, self.entries, self.gold, self.counted = model, entries, gold, counted
-        self.members, self.offsets = members
-        self.count = len(self.offsets) - 1
-
-    def units(self, rows: np.ndarray) -> int:
-        """Return the number of entries of some units."""
+        """Return how many summands the loss of some units has."""
         return int((self.offsets[rows + 1] - self.offsets[rows]).sum())
 
-    def lay_out(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Return the entries of some units as the model reads them, and what is right."""
+    def lay_out(self, rows: np.ndarray) -> tuple[Any, Any]:
+        """Return some units as the model's loss reads them, and what is right. The device has no
+        part in it.
+        """
         chosen = self.members[ranges(self.offsets, rows)[0]].tolist()
         return self.model.lay_out([self.entries[i] for i in chosen]), self.gold[chosen]
-
-    def counts(self) -> Mapping[str, int]:
-        """Return what the record of the training counts."""
-        return self.counted
 
 
 class Head(ABC):

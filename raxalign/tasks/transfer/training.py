@@ -114,7 +114,7 @@ class _Run:
     def __call__(self, view: AlignedEncoder, run: TrainingRun) -> Weights:
         model = self.head.new_model(view, self.given.labels, run.runtime.seed)
         batches = self.head.batches(model, self.given)
-        self.counts = batches.counts()
+        self.counts = batches.counted
         spoken = (view.direction, self.given.pivot)
         dev = {lang: s for lang, s in self.dev.items() if view.direction is None or lang in spoken}
         tuning = Tuning(model, batches, DevSets(self.head, self.given.labels, dev, self.watched))
