@@ -15,7 +15,7 @@ from benchmarks.table import Row, at_most
 ROOT = Path(__file__).resolve().parents[2]
 HELPERS = {"bare", "page", "peak_memory", "plain_task", "processes", "references", "sentences"}
 HELPERS |= {"synthetic_text", "table"}
-ON_CARDS = {"card"}  # they run alone, where a card is
+ON_CARDS = {"card", "card_checks"}  # they run alone, where a card is
 WORKS = """
 from benchmarks.table import Row, at_most, show
 show(Row("time", 2.0, at_most(1), 0.5, "bare"))
