@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from pydantic import Field
 
-from raxalign import lazy
 from raxalign.config.sources import DataPath, Source
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layer, Spoken, parse_layers
 from raxalign.errors import DataError, RaxalignError
+from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import TrainedMethod, TrainedParams
@@ -37,14 +37,11 @@ from raxalign.train.objective import Objective, Step
 from raxalign.train.options import Epochs, Epsilon, LearningRate, Warmup
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.loop import Fitted
     from raxalign.train.runtime import Runtime
-else:
-    torch = lazy.load("torch")
 
 
 @final

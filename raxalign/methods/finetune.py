@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, final
 
 from pydantic import Field
 
-from raxalign import lazy
 from raxalign.arrays import offsets_of, ranges
 from raxalign.config.params import LATER
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
+from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams
@@ -28,15 +28,10 @@ from raxalign.train.objective import HostSided, Step
 from raxalign.train.options import Betas, Epochs, Epsilon, LearningRate, RateSchedule, Warmup
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
     from torch import nn
 
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.runtime import Runtime
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
 
 Norm = Literal["squared", "plain"]
 Reduction = Literal["sum", "mean"]

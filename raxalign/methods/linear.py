@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
-from raxalign import lazy
+from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.word_map import (
     Fitting,
@@ -23,12 +23,8 @@ from raxalign.methods.statistics.moments import Moments
 from raxalign.methods.statistics.procrustes import support
 
 if TYPE_CHECKING:
-    import torch
-
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import Affine, Transform
-else:
-    torch = lazy.load("torch")
 
 _ROUNDING = 1e-12  # eigenvalues of X^T X below this share of the largest one count as zero
 

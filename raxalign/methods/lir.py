@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
-from raxalign import lazy
 from raxalign.errors import RaxalignError
+from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.text import TextMethod, without_span
 
 if TYPE_CHECKING:
-    import torch
-
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.methods.statistics.moments import TextMoments
     from raxalign.train.runtime import Runtime
-else:
-    torch = lazy.load("torch")
 
 
 @final

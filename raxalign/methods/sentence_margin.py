@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal, Self, final
 import numpy as np
 from pydantic import Field
 
-from raxalign import lazy
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layer, parse_layers
+from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams
@@ -26,13 +26,10 @@ from raxalign.train.devices import on_device
 from raxalign.train.options import Clip, Epochs, Epsilon, LearningRate, Steps, Warmup
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.runtime import Runtime
-else:
-    torch = lazy.load("torch")
 
 _PROFILES: Profiles = {
     "released": {

@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
-from raxalign import lazy
 from raxalign.encoders.models.vectors import Pooling
+from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams, Pairs
 from raxalign.methods.statistics.moments import Moments, sentences_of
 from raxalign.methods.statistics.procrustes import rotations, support
 
 if TYPE_CHECKING:
-    import torch
-
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import Transform
-else:
-    torch = lazy.load("torch")
 
 
 @final

@@ -9,18 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
+from raxalign.lazy import np, torch
 from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling
 from raxalign.similarity.worker_pool import lanes_for, walk
-
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
 
 _CACHED = 2**20
 """Bytes of similarities that stay in the cache of a core."""

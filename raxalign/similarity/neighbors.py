@@ -11,19 +11,13 @@ CPU, lanes walk over blocks of their own (`worker_pool.py`).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
+from raxalign.lazy import torch
 from raxalign.similarity.first_pass import nearest_both
 from raxalign.similarity.measures import MEASURES, Definition, Measure
 from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling, first_twin, inverse_norms
 from raxalign.similarity.second_pass import best_candidates
 from raxalign.similarity.worker_pool import at_once, lanes_for
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
 
 
 def nearest_neighbors(

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
+from raxalign.lazy import torch
 
 _FEW = 16
 """Leading values in which few rows are alike, unless they are identical."""

@@ -5,16 +5,9 @@ nearest one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
+from raxalign.lazy import torch
 from raxalign.similarity.measures import MEASURES, Definition, Measure
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
-
 
 _ROWS = 1024
 """Vectors whose similarities are in memory together."""

@@ -5,16 +5,10 @@ room for it.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
+from raxalign.lazy import torch
 from raxalign.similarity.first_pass import Nearest
 from raxalign.similarity.scaled_vectors import ScaledVectors
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
 
 
 def best_candidates(

@@ -10,14 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-from raxalign import lazy
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
+from raxalign.lazy import torch
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from raxalign import lazy
 from raxalign.config.params import LATER
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
+from raxalign.lazy import torch
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.statistics.moments import Steps, TextMoments, WordReading, text_moments
 
 if TYPE_CHECKING:
-    import torch
-
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import Affine, AlignedEncoder
-else:
-    torch = lazy.load("torch")
 
 
 class TextMethod(Method):

@@ -14,27 +14,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from raxalign import lazy
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.text.sentences import read_sentences
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.statistics.moments import linked_vectors, sentences_in
 from raxalign.pairing.schema import read_pairs
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-
     from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
     from raxalign.train.runtime import Runtime
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
 
 
 _CHUNK = 4096

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from raxalign import lazy
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
+from raxalign.lazy import torch
 
 # units in the last place of the largest coordinate: what batches of other widths change in a dozen
 # blocks

@@ -5,21 +5,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raxalign import lazy
 from raxalign.arrays import offsets_of, ranges
+from raxalign.lazy import torch
 from raxalign.train.chance import DROPOUT_TWICE, mix, seed_generators
 from raxalign.train.devices import on_device
 from raxalign.train.group import add_up
 from raxalign.train.objective import Objective, Step
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy.load("torch")
 
 
 class WholeBatch(Objective):

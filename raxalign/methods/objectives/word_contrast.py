@@ -12,22 +12,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from raxalign import lazy
 from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.lora import weight_changes
 from raxalign.encoders.models.vectors import Pooling
+from raxalign.lazy import torch
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
 from raxalign.methods.rows.linked_words import PieceSide, WordRows
 from raxalign.methods.rows.states import pool_spans, read_states
 from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
     from raxalign.encoders.models.transformer import TransformerEncoder
-else:
-    torch = lazy.load("torch")
 
 
 def contrastive_loss(

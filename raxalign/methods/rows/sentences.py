@@ -13,19 +13,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raxalign import lazy
 from raxalign.arrays import Flat, end_to_end, offsets_of, ranges
 from raxalign.encoders.models.flat_pieces import FlatPieces, column_pieces
 from raxalign.encoders.models.vectors import Spoken
 from raxalign.errors import DataError
+from raxalign.lazy import np
 from raxalign.pairing.aligners.base import Links
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from raxalign.encoders.models.transformer import TransformerEncoder
-else:
-    np = lazy.load("numpy")
 
 
 @dataclass(frozen=True)

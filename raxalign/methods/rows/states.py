@@ -6,22 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from raxalign import lazy
 from raxalign.encoders.models.packing import WIDTH, Packed, can_pack, flat_states, pack
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Pooling, Spoken
+from raxalign.lazy import np, torch
 from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.sentences import Rows
 from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-
     from raxalign.encoders.models.transformer import TransformerEncoder
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
 
 
 @dataclass(frozen=True)

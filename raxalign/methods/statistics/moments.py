@@ -7,22 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from raxalign import lazy
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import RaxalignError
+from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs
 from raxalign.pairing.schema import links_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-else:
-    np = lazy.load("numpy")
-    torch = lazy.load("torch")
 
 CHUNK = 4096
 """Sentence pairs whose word vectors are in memory together."""

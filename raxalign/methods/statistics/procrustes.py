@@ -7,15 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from raxalign import lazy
+from raxalign.lazy import torch
 from raxalign.methods.statistics.moments import Moments
 
 if TYPE_CHECKING:
-    import torch
-
     from raxalign.encoders.models.transforms import Affine
-else:
-    torch = lazy.load("torch")
 
 
 NO_SINGULAR_VALUE = 1e-10

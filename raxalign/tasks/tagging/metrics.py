@@ -6,19 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
+from raxalign.arrays import Ints
+from raxalign.lazy import np
 from raxalign.measured import share
 from raxalign.tasks.tagging.scheme import OUTSIDE, iob2
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = lazy.load("numpy")
-
-Counts = Mapping[str, tuple["npt.NDArray[np.int64]", "npt.NDArray[np.int64]"]]
+Counts = Mapping[str, tuple["Ints", "Ints"]]
 """For each metric two numbers per sentence; the metric is the sum of the first ones divided by that
 of the second ones.
 """

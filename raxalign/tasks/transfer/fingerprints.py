@@ -7,15 +7,9 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from raxalign import lazy
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-else:
-    np = lazy.load("numpy")
+from raxalign.arrays import Bools, Ints
+from raxalign.lazy import np
 
 
 def normal(text: str) -> str:
@@ -39,7 +33,7 @@ def unit(words: Sequence[str]) -> int:
     return (fingerprint(*words) >> 1) & 0x7FFF_FFFF_FFFF_FFFF
 
 
-def among(found: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def among(found: Ints, known: Ints) -> Bools:
     """Whether each hash is one of those that are known; these may have any order, but sorted ones
     take the least time.
 

@@ -7,17 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from raxalign import lazy
 from raxalign.corpora.readers.hub import MissingSplit
 from raxalign.errors import DataError
+from raxalign.lazy import np
 from raxalign.tasks.base import Score
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from raxalign.tasks.transfer.trained import TrainedModel
-else:
-    np = lazy.load("numpy")
 
 
 TARGET_DEV = "the {} chosen on each language's own development set: this is not a zero-shot result"
