@@ -26,9 +26,7 @@ _OPERATIONS = {
 
 
 class _Calls(TorchFunctionMode):
-    def __init__(self, found: list[str]) -> None:
-        super().__init__()
-        self.found = found
+    found: list[str]
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -40,9 +38,7 @@ class _Calls(TorchFunctionMode):
 
 
 class _Operations(TorchDispatchMode):
-    def __init__(self, found: list[str]) -> None:
-        super().__init__()
-        self.found = found
+    found: list[str]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -66,10 +62,11 @@ def host_reads() -> Iterator[list[list[str]]]:
     advance: Callable[[loop._Loop], None] = loop._Loop.advance
 
     def counted(self: loop._Loop) -> None:
-        found: list[str] = []
-        with _Operations(found), _Calls(found):
+        operations, calls = _Operations(), _Calls()
+        steps.append([])
+        operations.found = calls.found = steps[-1]
+        with operations, calls:
             advance(self)
-        steps.append(found)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop._Loop, "advance", counted)

@@ -50,18 +50,12 @@ def measure(ledger: Ledger, plan: Plan, trial: Trial) -> None:
     """
     dev, test = planted(trial)
     for task, key in trial.evaluations.items():
-        stage = plan.stages[key]
-        values = {"dev": dev, "test": test}
-        scores = [
-            {"lang": lang, "metric": "accuracy", "split": split, "value": value}
-            for split, value in values.items()
-            for lang in (*trial.languages, "avg", "avg_zero_shot")
-        ]
-        pivot = {"dev": round(0.9 * float(trial.params["lambda"]) / 10, 6), "test": 0.5}
-        scores += [
-            {"lang": "en", "metric": "accuracy", "split": split, "value": value}
-            for split, value in pivot.items()
-        ]
+        stage, langs = plan.stages[key], (*trial.languages, "avg", "avg_zero_shot")
+        values = {(lang, "dev"): dev for lang in langs} | {(lang, "test"): test for lang in langs}
+        values |= {
+            ("en", "dev"): round(0.9 * float(trial.params["lambda"]) / 10, 6),
+            ("en", "test"): 0.5,
+        }
         record = {
             "task": task,
             "kind": stage.maker,
@@ -70,7 +64,10 @@ def measure(ledger: Ledger, plan: Plan, trial: Trial) -> None:
             "encoder": trial.encoder,
             "languages": list(trial.languages),
             "seed": trial.seed,
-            "scores": scores,
+            "scores": [
+                {"lang": lang, "metric": "accuracy", "split": split, "value": value}
+                for (lang, split), value in values.items()
+            ],
             "notes": {},
             "seconds": 10.0,
             "device": "cpu",

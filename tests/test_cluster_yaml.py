@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.aws import SETTINGS
+
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "cluster.yaml"
 HEAD = "head"
@@ -54,65 +56,55 @@ def prepared(config: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A fake AWS; returns the user's security group in it: SSH from one address."""
+def group(aws: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The user's security group in a fake AWS: SSH from one address."""
     import boto3
-    from moto.server import ThreadedMotoServer
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))  # Ray writes an SSH key there
-        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            patch.setenv(name, "testing")
+        for name, value in {**SETTINGS, "AWS_ENDPOINT_URL": aws}.items():
+            patch.setenv(name, value)
         ec2 = boto3.client("ec2", region_name="eu-central-1")
-        group = ec2.create_security_group(GroupName="mine", Description="mine")["GroupId"]
+        made = ec2.create_security_group(GroupName="mine", Description="mine")["GroupId"]
         rule = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22}
         ec2.authorize_security_group_ingress(
-            GroupId=group, IpPermissions=[{**rule, "IpRanges": [{"CidrIp": "192.0.2.1/32"}]}]
+            GroupId=made, IpPermissions=[{**rule, "IpRanges": [{"CidrIp": "192.0.2.1/32"}]}]
         )
-        for name, policies in (
-            ("raxalign-head", ("raxalign-nodes", "raxalign-storage")),
-            ("raxalign-worker", ("raxalign-storage",)),
-        ):
-            make_profile(name, policies)
-        yield group
-    server.stop()
+        make_profile("raxalign-head", "raxalign-nodes", "raxalign-storage")
+        make_profile("raxalign-worker", "raxalign-storage")
+        yield made
 
 
-def make_profile(name: str, policies: tuple[str, ...]) -> None:
+def make_profile(name: str, *policies: str) -> None:
     """An instance profile as the file's comments ask for it; AWS checks the policies' grammar."""
     import boto3
 
+    def document(*statements: dict[str, Any]) -> str:
+        return json.dumps({"Version": "2012-10-17", "Statement": statements})
+
     iam = boto3.client("iam", region_name="eu-central-1")
     trust = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}}
-    iam.create_role(
-        RoleName=name,
-        AssumeRolePolicyDocument=json.dumps(
-            {"Version": "2012-10-17", "Statement": [{**trust, "Action": "sts:AssumeRole"}]}
-        ),
-    )
+    role = document({**trust, "Action": "sts:AssumeRole"})
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=role)
     for one in policies:
-        document = json.dumps({"Version": "2012-10-17", "Statement": policy(one)})
-        iam.put_role_policy(RoleName=name, PolicyName=one, PolicyDocument=document)
+        given = document(*policy(one))
+        iam.put_role_policy(RoleName=name, PolicyName=one, PolicyDocument=given)
     iam.create_instance_profile(InstanceProfileName=name)
     iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
 
 
 @pytest.fixture(scope="module")
-def launched(aws: str) -> Launched:
+def launched(group: str) -> Launched:
     """One node of each type, started the way Ray's launcher and autoscaler start them."""
     import boto3
     from ray.autoscaler._private.aws.config import bootstrap_aws
     from ray.autoscaler._private.aws.node_provider import AWSNodeProvider
     from ray.autoscaler.tags import TAG_RAY_NODE_KIND, TAG_RAY_USER_NODE_TYPE
 
-    text = FILE.read_text().replace("sg-REPLACE", aws)
+    text = FILE.read_text().replace("sg-REPLACE", group)
     config = bootstrap_aws(prepared(yaml.safe_load(text)))
     ec2 = boto3.client("ec2", region_name=config["provider"]["region"])
-    found = Launched(config, ec2, aws)
+    found = Launched(config, ec2, group)
     provider = AWSNodeProvider(config["provider"], config["cluster_name"])
     for resource in (provider.ec2, provider.ec2_fail_fast):
         resource.meta.client.meta.events.register(
@@ -151,32 +143,28 @@ def test_the_documented_extra_has_what_rays_aws_provider_imports():
         extra = tomllib.load(opened)["project"]["optional-dependencies"]["aws"]
     names = {re.match(r"[\w\[\]-]+", one)[0] for one in extra}
     assert {"boto3", "ray[default]", "s3fs", "aiobotocore"} <= names
-    pinned = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = dict(line.split("==") for line in pinned if "==" in line)
+    pins = re.findall("^(.+?)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert {"boto3", "botocore", "s3fs", "aiobotocore", "ray"} <= set(pins)
 
 
-def test_nodes_install_what_the_lock_names_and_nothing_else(cluster):
-    installs = [command for command in cluster["setup_commands"] if "pip install" in command]
-    lock, own = installs
+def test_nodes_install_what_the_lock_names_and_results_can_name_their_commit(cluster):
+    lock, own = (command for command in cluster["setup_commands"] if "pip install" in command)
     assert "--require-hashes --requirement ~/raxalign/requirements.lock" in lock
     assert "--no-deps --no-build-isolation --editable ~/raxalign" in own
+    assert cluster["file_mounts"]["/home/ubuntu/raxalign"] == "."
+    assert ".git" not in cluster["rsync_exclude"]
 
 
 @pytest.mark.slow
-def test_ray_accepts_the_file(cluster):
+def test_ray_accepts_the_file_and_refuses_a_misspelt_key(cluster):
     assert prepared(cluster)["max_workers"] == 8
-
-
-@pytest.mark.slow
-def test_ray_refuses_a_misspelt_key(cluster):
     cluster["setup_command"] = cluster.pop("setup_commands")
     with pytest.raises(Exception, match="setup_command"):
         prepared(cluster)
 
 
 @pytest.mark.slow
-def test_without_a_security_group_of_ones_own_nothing_is_started(aws, cluster, capsys):
+def test_without_a_security_group_of_ones_own_nothing_is_started(group, cluster, capsys):
     import boto3
     from ray.autoscaler._private.aws.config import bootstrap_aws
 
@@ -201,23 +189,20 @@ def test_nodes_start_from_images_with_a_python_that_raxalign_runs_on(launched):
 
 
 @pytest.mark.slow
-def test_only_the_head_gets_a_profile_that_may_start_nodes(launched):
+def test_only_the_head_may_start_nodes_and_workers_cost_the_spot_price_first(launched):
     types = launched.config["available_node_types"]
-    profiles = {name: kind["node_config"]["IamInstanceProfile"] for name, kind in types.items()}
-    assert profiles.pop(HEAD) == {"Name": "raxalign-head"}
-    assert list(profiles.values()) == [{"Name": "raxalign-worker"}] * len(WORKERS)
+    nodes = {name: kind["node_config"] for name, kind in types.items()}
+    profiles = {name: node["IamInstanceProfile"]["Name"] for name, node in nodes.items()}
+    assert profiles == {HEAD: "raxalign-head", **dict.fromkeys(WORKERS, "raxalign-worker")}
     assert launched.config["head_node"] == {}  # Ray made no profile of its own, with full access
-
-
-@pytest.mark.slow
-def test_workers_cost_the_spot_price_first(launched):
-    types = launched.config["available_node_types"]
     assert types["gpu_spot"]["priority"] > types["gpu_on_demand"].get("priority", 0)
-    market = {
-        name: kind["node_config"].get("InstanceMarketOptions") for name, kind in types.items()
-    }
+    market = {name: node.get("InstanceMarketOptions") for name, node in nodes.items()}
     assert market == {HEAD: None, "gpu_on_demand": None, "gpu_spot": {"MarketType": "spot"}}
     assert {launched.instances[name]["InstanceType"] for name in WORKERS} == {"g6.2xlarge"}
+    for name, node in launched.instances.items():
+        tags = {tag["Key"]: tag["Value"] for tag in node["Tags"]}
+        assert (tags["ray-cluster-name"], tags["project"]) == ("raxalign", "raxalign")
+        assert tags["ray-user-node-type"] == name
 
 
 @pytest.mark.slow
@@ -226,21 +211,12 @@ def test_nothing_is_open_to_the_world(launched):
         group["GroupId"] for node in launched.instances.values() for group in node["SecurityGroups"]
     }
     assert groups == {launched.group}  # none of Ray's own, which lets everybody reach SSH
-    described = launched.ec2.describe_security_groups(GroupIds=[*groups])["SecurityGroups"]
-    assert "0.0.0.0/0" not in json.dumps([group["IpPermissions"] for group in described])
     every = launched.ec2.describe_security_groups()["SecurityGroups"]
+    (own,) = (group["IpPermissions"] for group in every if group["GroupId"] == launched.group)
+    assert "0.0.0.0/0" not in json.dumps(own)
     assert not [group for group in every if group["GroupName"].startswith("ray-autoscaler")]
     for kind in launched.config["available_node_types"].values():
         assert kind["node_config"]["MetadataOptions"]["HttpTokens"] == "required"
-
-
-@pytest.mark.slow
-def test_nodes_carry_the_cluster_and_the_project_as_tags(launched):
-    for name, node in launched.instances.items():
-        tags = {tag["Key"]: tag["Value"] for tag in node["Tags"]}
-        assert tags["ray-cluster-name"] == "raxalign"
-        assert tags["project"] == "raxalign"
-        assert tags["ray-user-node-type"] == name
 
 
 @pytest.mark.slow
@@ -274,25 +250,6 @@ def test_the_caps_of_the_types_are_the_cap_of_all(cluster):
     assert shutdown == "terminate"  # or `ray exec --stop` would leave a stopped head with its disk
 
 
-def test_drivers_have_a_resource_that_no_worker_has(cluster):
-    nodes = cluster["available_node_types"]
-    assert nodes[HEAD]["resources"]["trial_driver"] >= 100
-    assert all("trial_driver" not in nodes[name]["resources"] for name in WORKERS)
-
-
-def test_the_token_travels_and_what_listens_on_the_head_listens_on_loopback(cluster):
-    assert cluster["file_mounts"]["/home/ubuntu/.ray/auth_token"] == "~/.ray/auth_token"
-    head, worker = cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"]
-    for commands in (head, worker):
-        starts = [command for command in commands if "ray start" in command]
-        assert starts
-        assert all("RAY_AUTH_MODE=token ray start" in command for command in starts)
-    assert "--dashboard-host=127.0.0.1" in head[-1]
-    assert any("mlflow server --host 127.0.0.1" in command for command in head)
-    assert any("chmod 600 ~/.ray/auth_token" in command for command in cluster["setup_commands"])
-
-
-def test_results_on_the_cluster_can_name_their_commit(cluster):
-    assert cluster["file_mounts"]["/home/ubuntu/raxalign"] == "."
-    assert ".git" not in cluster["rsync_exclude"]
-    assert any("--editable" in command for command in cluster["setup_commands"])
+def test_mlflow_listens_on_loopback(cluster):
+    commands = cluster["head_start_ray_commands"]
+    assert any("mlflow server --host 127.0.0.1" in command for command in commands)

@@ -40,15 +40,10 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path: Path) -> N
     workshop = Workshop(plan, Storage(root), Runtime())
     for trial in plan.trials:
         run_trial(workshop, trial.key)
-    paths = write_report(
-        rows(plan, workshop.ledger),
-        plan,
-        tmp_path / "out",
-        ledger=workshop.ledger,
-        published=grid.published,
-    )
+    found, ledger, out = rows(plan, workshop.ledger), workshop.ledger, tmp_path / "out"
+    paths = write_report(found, plan, out, ledger=ledger, published=grid.published)
     assert all(path.is_file() for path in paths)
-    measured = measured_rows(tmp_path / "out" / "published.csv")
+    measured = measured_rows(out / "published.csv")
     every = {(name, label) for name in grid.published for label in tables_of(name)}
     # sizes of vocabularies are counted over XNLI's sentences, which have to be fetched
     assert set(measured) == every - {("liu2020", "token_sets")}
@@ -56,20 +51,14 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path: Path) -> N
     assert measured["kulshreshtha2020", "transfer"] == {
         row for row, data in read("kulshreshtha2020").tables["transfer"].rows.items() if data.match
     }
-    assert measured["liu2020", "xnli_mds"] == {
-        "finetune-all-layers",
-        "finetune-last-6-layers",
-        "finetune-last-6-layers/mds",
-        "shifting-weight",
-    }
+    layers = {f"finetune-{name}" for name in ("all-layers", "last-6-layers", "last-6-layers/mds")}
+    assert measured["liu2020", "xnli_mds"] == {*layers, "shifting-weight"}
     # one size fills the one row whose size is nearest by ratio; 60 is nearest to 250,000
     assert measured["pan2021", "parallel_data"] == {"ppa/250k"}
     for paper in ("pan2021", "weam2021"):
         assert "zero-shot/finetune-cao-2020" in measured[paper, "xnli"]
-    assert {
-        "translate-train/ppa/250k",
-        "translate-train/ppa-without-code-switching/250k",
-    } <= measured["pan2021", "xnli_ablation"]
+    ablations = {f"translate-train/{name}/250k" for name in ("ppa", "ppa-without-code-switching")}
+    assert ablations <= measured["pan2021", "xnli_ablation"]
 
 
 def smaller(path: Path) -> None:
@@ -86,16 +75,12 @@ def smaller(path: Path) -> None:
         del grid["methods" if name in grid["methods"] else "tasks"][name]
     for name, changes in METHODS.items():
         grid["methods"][name] |= changes
-    grid["methods"]["rotation_dictionary"]["dictionary"] = str(
-        GRIDS / "phrasebook" / "{lang}-{pivot}.txt"
-    )
+    dictionary = str(GRIDS / "phrasebook" / "{lang}-{pivot}.txt")
+    grid["methods"]["rotation_dictionary"]["dictionary"] = dictionary
     for task in grid["tasks"].values():
         task |= {"phrasebook": FEW, "epochs": 1} if "phrasebook" in task else {}
-    grid["tasks"]["token_translation"] |= {
-        "languages": ["de"],
-        "layers": "last",
-        "max_sentences": 10,
-    }
+    few = {"languages": ["de"], "layers": "last", "max_sentences": 10}
+    grid["tasks"]["token_translation"] |= few
     yaml.dump(grid, path)
 
 

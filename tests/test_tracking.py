@@ -35,43 +35,52 @@ from tests.grids import write_grid
 from tests.tiny import tiny_bert
 
 pytestmark = pytest.mark.slow
+
+
 WHOLE = {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
+SCORES = ("", "_pairs", "_stderr", "_to_pivot")
 
 
 @pytest.fixture
 def plan(tmp_path, no_runs):
     """A plan; its tracking database is there, without a run."""
     shutil.copy(no_runs, tmp_path / "mlflow.db")
-    return open_grid(
-        write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}",)),
-        storage=str(tmp_path),
-    ).plan
+    return small(tmp_path, methods=("none: {}",))
+
+
+def small(folder: Path, **parts):
+    grid = write_grid(folder, size=300, sentences="[100]", **parts)
+    return open_grid(grid, storage=str(folder)).plan
+
+
+@pytest.fixture
+def where(tmp_path) -> Target:
+    return target(tmp_path)
+
+
+@pytest.fixture
+def recorder(plan, where) -> Recorder:
+    """A writer that the first trial has begun with."""
+    recorder = Recorder(plan, where)
+    recorder.open()
+    recorder.take([Event(plan.trials[0])])
+    return recorder
+
+
+@pytest.fixture
+def spool(tmp_path, plan) -> Spool:
+    """The measurements of that trial."""
+    return Spool(Storage(str(tmp_path)), plan.trials[0].key)
 
 
 def fill(root: Path, plan) -> None:
     """Results for every trial, as a grid leaves them."""
     for trial in plan.trials:
         for task, key in trial.evaluations.items():
-            names = (
-                "contextual_accuracy",
-                "contextual_accuracy_pairs",
-                "contextual_accuracy_stderr",
-                "contextual_accuracy_to_pivot",
-            )
-            scores = [
-                {"lang": f"{trial.languages[0]}-en", "metric": name, "split": "test", "value": 0.5}
-                for name in names
-            ]
-            record = {
-                "key": key,
-                "task": task,
-                "kind": task,
-                "params": {},
-                "scores": scores,
-                "notes": {},
-                "device": "cpu",
-                "versions": {},
-            }
+            same = {"lang": f"{trial.languages[0]}-en", "split": "test", "value": 0.5}
+            scores = [{**same, "metric": f"contextual_accuracy{name}"} for name in SCORES]
+            record = {"key": key, "task": task, "kind": task, "scores": scores, "device": "cpu"}
+            record |= {"params": {}, "notes": {}, "versions": {}}
             Ledger(str(root)).write(key, record, None)
         spool = Spool(Storage(str(root)), trial.key)
         for step in range(1, 4):
@@ -87,58 +96,46 @@ def target(root: Path, uri: str | None = None) -> Target:
     return Target(uri or f"sqlite:///{root}/mlflow.db", Storage(str(root)), "name: small")
 
 
-def history(uri: str, trial_key: str, metric: str) -> int:
+def trial_run(uri: str, trial: Trial):
+    (run,) = (r for r in tracked(uri, "small") if r["tags"].get("raxalign.trial_key") == trial.key)
+    return run
+
+
+def history(uri: str, trial: Trial, metric: str) -> int:
     from mlflow import MlflowClient
 
-    run = next(
-        run for run in tracked(uri, "small") if run["tags"].get("raxalign.trial_key") == trial_key
-    )
-    return len(MlflowClient(uri).get_metric_history(run["id"], metric))
+    return len(MlflowClient(uri).get_metric_history(trial_run(uri, trial)["id"], metric))
 
 
-def test_bringing_twice_changes_nothing(tmp_path, plan):
+def test_bringing_twice_changes_nothing(tmp_path, plan, where):
     fill(tmp_path, plan)
-    where = target(tmp_path)
     assert sync(plan, where) == 2
     first = tracked(where.uri, "small")
     assert sync(plan, where) == 2
     assert counts(where.uri) == WHOLE
-    key = plan.trials[0].key
-    assert history(where.uri, key, "train/loss") == 3
-    assert history(where.uri, key, "retrieval/de-en/contextual_accuracy") == 1
+    assert history(where.uri, plan.trials[0], "train/loss") == 3
+    assert history(where.uri, plan.trials[0], "retrieval/de-en/contextual_accuracy") == 1
     assert {run["id"] for run in tracked(where.uri, "small")} == {run["id"] for run in first}
 
 
-def test_a_grid_of_maps_that_are_fitted_after_a_training_alone_is_tracked(tmp_path, no_runs):
+def test_a_grid_of_maps_that_are_fitted_after_a_training_alone_is_tracked(tmp_path, no_runs, where):
     shutil.copy(no_runs, tmp_path / "mlflow.db")
-    plan = open_grid(
-        write_grid(
-            tmp_path,
-            size=300,
-            sentences="[100]",
-            languages="{each: [de]}",
-            methods=("none: {}", "rotation: {}"),
-            tasks=("slots: {data: phrasebook, readout: refit}",),
-        ),
-        storage=str(tmp_path),
-    ).plan
+    tasks = ("slots: {data: phrasebook, readout: refit}",)
+    methods = ("none: {}", "rotation: {}")
+    plan = small(tmp_path, languages="{each: [de]}", methods=methods, tasks=tasks)
     fill(tmp_path, plan)
-    where = target(tmp_path)
     assert sync(plan, where) == 2
-    assert counts(where.uri) == {
-        ("grid", "FINISHED"): 1,
-        ("trial", "FINISHED"): 2,
-        ("cell", "FINISHED"): 2,
-    }
+    assert counts(where.uri) == {**WHOLE, ("cell", "FINISHED"): 2}
 
 
-def test_an_error_of_raxalign_is_not_told_as_the_store_s_and_leaves_nothing_running(tmp_path, plan):
+def test_an_error_of_raxalign_is_not_told_as_the_store_s_and_leaves_nothing_running(
+    tmp_path, plan, where
+):
     """The plan lacks a stage that its evaluations read."""
     fill(tmp_path, plan)
     broken = replace(
         plan, stages={key: stage for key, stage in plan.stages.items() if stage.kind != "bitext"}
     )
-    where = target(tmp_path)
     with pytest.raises(TrackingError, match=r"a bug in raxalign \(KeyError: ") as raised:
         sync(broken, where)
     assert "does not answer" not in str(raised.value)
@@ -147,99 +144,79 @@ def test_an_error_of_raxalign_is_not_told_as_the_store_s_and_leaves_nothing_runn
     assert {status for _, status in counts(where.uri)} == {"FINISHED"}
 
 
-def test_a_cell_has_axes_and_main_metrics_alone_and_the_report_lies_with_its_grid(tmp_path, plan):
+def test_a_cell_has_axes_and_main_metrics_alone_and_the_report_lies_with_its_grid(
+    tmp_path, plan, where
+):
     from mlflow import MlflowClient
 
     fill(tmp_path, plan)
-    where, page = target(tmp_path), tmp_path / "report"
+    page = tmp_path / "report"
     page.mkdir()
     (page / "report.html").write_text("<p>so</p>")
     sync(plan, where)
     keep_report(plan, where, page)
-    client, found = (
-        MlflowClient(where.uri),
-        {run["tags"]["raxalign.kind"]: run["id"] for run in tracked(where.uri, "small")},
-    )
+    client = MlflowClient(where.uri)
+    found = {run["tags"]["raxalign.kind"]: run["id"] for run in tracked(where.uri, "small")}
     cell = client.get_run(found["cell"]).data
     assert cell.params == {"method": "none"}
     assert set(cell.metrics) == {
         f"retrieval/{lang}/contextual_accuracy" for lang in ("de-en", "fr-en", "avg")
     }
-    assert [entry.path for entry in client.list_artifacts(found["grid"], "report")] == [
-        "report/report.html"
-    ]
+    (entry,) = client.list_artifacts(found["grid"], "report")
+    assert entry.path == "report/report.html"
 
 
-def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(tmp_path, plan):
-    where, trial = target(tmp_path), plan.trials[0]
-    recorder, spool = Recorder(plan, where), Spool(Storage(str(tmp_path)), plan.trials[0].key)
-    recorder.open()
-    recorder.take([Event(trial)])
+def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(plan, where, recorder, spool):
     for steps in (range(1, 4), range(2, 6)):
         for step in steps:
             spool.report({"loss": 1.0 / step}, step)
         spool.flush()
         recorder.beat()
-    assert history(where.uri, trial.key, "train/loss") == 5
+    assert history(where.uri, plan.trials[0], "train/loss") == 5
 
 
-def test_samples_of_the_machine_and_hours_of_cards_are_with_the_run(tmp_path, plan):
-    where, trial = target(tmp_path), plan.trials[0]
-    recorder, spool = Recorder(plan, where), Spool(Storage(str(tmp_path)), plan.trials[0].key)
-    recorder.open()
-    recorder.take([Event(trial)])
+def test_samples_of_the_machine_and_hours_of_cards_are_with_the_run(plan, where, recorder, spool):
     for moment, hours in ((100, 0.25), (200, 0.5)):  # two attempts of two workers
         spool.report({f"{SYSTEM}cpu_utilization_percentage": 80.0}, moment)
         spool.report({f"{GPU_HOURS}/0": hours, f"{GPU_HOURS}/1": hours}, moment)
         spool.flush()
         recorder.beat()
-    (run,) = (r for r in tracked(where.uri, "small") if r["tags"]["raxalign.kind"] == "trial")
+    run = trial_run(where.uri, plan.trials[0])
     assert run["metrics"] == {"system/cpu_utilization_percentage": 80.0, "gpu_hours": 1.5}
-    assert history(where.uri, trial.key, "system/cpu_utilization_percentage") == 2
+    assert history(where.uri, plan.trials[0], "system/cpu_utilization_percentage") == 2
 
 
-def test_a_pruned_trial_has_its_curve_and_a_tag_until_it_is_made_whole(tmp_path, plan):
-    where, trial = target(tmp_path), plan.trials[0]
-    recorder, spool = Recorder(plan, where), Spool(Storage(str(tmp_path)), plan.trials[0].key)
-    recorder.open()
-    recorder.take([Event(trial)])
+def test_a_pruned_trial_has_its_curve_and_a_tag_until_it_is_made_whole(
+    tmp_path, plan, where, recorder, spool
+):
+    trial, reason = plan.trials[0], "pruned at step 5 of 15"
+    pruned = Event(trial, ended=True, pruned=reason)
+
+    def check_pruned():
+        run = trial_run(where.uri, trial)
+        assert (run["status"], run["tags"]["raxalign.pruned"]) == ("FINISHED", reason)
+
     spool.report({"xnli/selection": 0.5}, 5)
     spool.flush()
-    recorder.take([Event(trial, ended=True, pruned="pruned at step 5 of 15")])
-
-    runs = [r for r in tracked(where.uri, "small") if r["tags"]["raxalign.kind"] == "trial"]
-    assert [(r["status"], r["tags"]["raxalign.pruned"]) for r in runs] == [
-        ("FINISHED", "pruned at step 5 of 15")
-    ]
-    assert history(where.uri, trial.key, "train/xnli/selection") == 1
+    recorder.take([pruned])
+    check_pruned()
+    assert history(where.uri, trial, "train/xnli/selection") == 1
     recorder.close()
-    sync(
-        plan.only(iter(plan.trials[1:])),
-        where,
-        [Event(trial, ended=True, pruned="pruned at step 5 of 15")],
-    )
-    (again,) = (r for r in tracked(where.uri, "small") if r["tags"]["raxalign.kind"] == "trial")
-    assert (again["status"], again["tags"]["raxalign.pruned"]) == (
-        "FINISHED",
-        "pruned at step 5 of 15",
-    )
+    sync(plan.only(iter(plan.trials[1:])), where, [pruned])
+    check_pruned()
     recorder.open()
     fill(tmp_path, plan)
     recorder.take([Event(trial, ended=True)])
-    (whole,) = (r for r in tracked(where.uri, "small") if r["tags"]["raxalign.kind"] == "trial")
-    assert "raxalign.pruned" not in whole["tags"]
+    assert "raxalign.pruned" not in trial_run(where.uri, trial)["tags"]
 
 
-def test_runs_of_a_driver_that_died_do_not_stay_running(tmp_path, plan):
-    where = target(tmp_path)
-    context = forks()
-    process = context.Process(target=_start_and_die, args=(plan, where))
+def test_runs_of_a_driver_that_died_do_not_stay_running(plan, where):
+    process = forks().Process(target=_start_and_die, args=(plan, where))
     process.start()
     process.join()
     assert ("trial", "RUNNING") in counts(where.uri)
     assert end_dead_runs(where.uri, where.storage) == 3
-    kinds = ("grid", "cell", "trial")
-    assert counts(where.uri) == {(kind, "KILLED"): 1 for kind in kinds}
+    assert counts(where.uri) == {(kind, "KILLED"): 1 for kind in ("grid", "cell", "trial")}
 
 
 def _start_and_die(plan, where) -> None:
@@ -255,14 +232,11 @@ def _sync_at_once(plan, where, barrier) -> None:
         sync(plan, where)
 
 
-def test_several_drivers_on_a_fresh_database_make_one_run_a_trial(tmp_path, plan):
+def test_several_drivers_on_a_fresh_database_make_one_run_a_trial(tmp_path, plan, where):
     (tmp_path / "mlflow.db").unlink()
     fill(tmp_path, plan)
-    where, context = target(tmp_path), forks()
-    barrier = context.Barrier(3)
-    processes = [
-        context.Process(target=_sync_at_once, args=(plan, where, barrier)) for _ in range(3)
-    ]
+    given = (plan, where, forks().Barrier(3))
+    processes = [forks().Process(target=_sync_at_once, args=given) for _ in range(3)]
     for process in processes:
         process.start()
     for process in processes:
@@ -284,14 +258,18 @@ def server(folder: Path, port: int):
     """An MLflow server on this machine, on the database `server.db`; ready when the block begins,
     gone when it ends.
     """
-    place = f"--host 127.0.0.1 --port {port} --workers 1"
-    store = ["--backend-store-uri", f"sqlite:///{folder}/server.db"]
-    store += ["--artifacts-destination", str(folder / "server-artifacts")]
-    command = [sys.executable, "-m", "mlflow", "server", *place.split(), *store]
+    options = {
+        "backend-store-uri": f"sqlite:///{folder}/server.db",
+        "host": "127.0.0.1",
+        "port": port,
+        "workers": 1,
+        "artifacts-destination": folder / "server-artifacts",
+    }
+    given = [f"--{name}={value}" for name, value in options.items()]
     log = folder / "server.log"
     with log.open("a") as file:
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "mlflow", "server", *given],
             stderr=file,
             stdout=file,
             start_new_session=True,
@@ -326,7 +304,7 @@ def test_a_server_that_is_down_is_told_and_served_later_exactly_once(tmp_path, p
         assert sync(plan, where) == 2
         assert sync(plan, where) == 2
         assert counts(where.uri) == WHOLE
-        assert history(where.uri, plan.trials[0].key, "retrieval/de-en/contextual_accuracy") == 1
+        assert history(where.uri, plan.trials[0], "retrieval/de-en/contextual_accuracy") == 1
         found = loaded_from(where.uri, plan.trials[0], tmp_path)
         assert found.predict(pd.DataFrame({"text": ["a"], "language": ["de"]})).shape == (1, 32)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from benchmarks.card import NO_CARD, random_pairs, run
 from raxalign.pairing.schema import read_pairs
 
 
-def test_random_pairs_have_about_the_words_that_were_asked_for(tmp_path: Path) -> None:
+def test_random_pairs_have_about_the_words_that_were_asked_for(tmp_path):
     rows = read_pairs(random_pairs(tmp_path / "pairs", 400, 25)).to_pylist()
     sizes = [len(row["src"]) for row in rows]
     assert 22 <= np.mean(sizes) <= 28
@@ -21,18 +20,10 @@ def test_random_pairs_have_about_the_words_that_were_asked_for(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_without_a_card_it_runs_on_the_cpu_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    options = Namespace(
-        models=["mbert", "modernbert"],
-        variants=["mask", "flash"],
-        steps=2,
-        batch=3,
-        words=8,
-        n=300,
-        device="cpu",
-        precision="fp32",
-        tiny=True,
-    )
+def test_without_a_card_it_runs_on_the_cpu_and_says_so(capsys):
+    sizes = {"steps": 2, "batch": 3, "words": 8, "n": 300, "tiny": True}
+    chosen = {"models": ["mbert", "modernbert"], "variants": ["mask", "flash"]}
+    options = Namespace(**chosen, **sizes, device="cpu", precision="fp32")
     found = run(options)
     said = capsys.readouterr().out
     assert found["device"] == NO_CARD

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from benchmarks.table import Row, at_most
 ROOT = Path(__file__).resolve().parents[2]
 HELPERS = {"bare", "page", "peak_memory", "plain_task", "processes", "references", "sentences"}
 HELPERS |= {"synthetic_text", "table"}
-ON_CARDS = {"card"}  # they run alone, where a card is
+ON_CARDS = {"card", "card_checks"}  # they run alone, where a card is
 WORKS = """
 from benchmarks.table import Row, at_most, show
 show(Row("time", 2.0, at_most(1), 0.5, "bare"))
@@ -38,19 +37,14 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_every_benchmark_is_in_the_list_and_fits_fifteen_minutes() -> None:
+def test_every_benchmark_is_in_the_list_and_fits_fifteen_minutes():
     there = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - HELPERS - ON_CARDS
     assert {chosen.module for chosen in RUNS} == {name for name in there if name[0] != "_"}
     assert len({chosen.name for chosen in RUNS}) == len(RUNS)
     assert sum(chosen.seconds for chosen in RUNS) <= 15 * 60
 
 
-@pytest.mark.parametrize("chosen", RUNS, ids=lambda chosen: chosen.name)
-def test_a_benchmark_of_the_list_is_a_module(chosen: Run) -> None:
-    assert importlib.util.find_spec(f"benchmarks.{chosen.module}") is not None
-
-
-def test_a_benchmark_that_fails_keeps_its_rows_and_names_the_error(programs: Path) -> None:
+def test_a_benchmark_that_fails_keeps_its_rows_and_names_the_error(programs):
     found = run(Run("breaks", "", 1), programs / "rows")
     assert found.rows == (Row("time", 2.0, at_most(1), 0.5, "bare"),)
     assert found.error == "ValueError: no such file"
@@ -61,11 +55,11 @@ def test_a_benchmark_that_fails_keeps_its_rows_and_names_the_error(programs: Pat
     assert "ValueError: no such file" in lines[3]
 
 
-def test_a_benchmark_without_a_row_has_failed(programs: Path) -> None:
+def test_a_benchmark_without_a_row_has_failed(programs):
     assert run(Run("silent", "", 1), programs / "rows").error == "it measured nothing"
 
 
-def test_what_is_kept_is_not_run_again_and_failures_are_not_kept(programs: Path) -> None:
+def test_what_is_kept_is_not_run_again_and_failures_are_not_kept(programs):
     kept = programs / "kept"
     kept.mkdir()
     first = outcome(Run("works", "", 1), kept)
@@ -76,17 +70,13 @@ def test_what_is_kept_is_not_run_again_and_failures_are_not_kept(programs: Path)
 
 
 @pytest.mark.parametrize(("names", "code"), [(["works"], 0), (["works", "breaks"], 1)])
-def test_the_exit_code_is_1_where_one_fails(
-    programs: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], code: int
-) -> None:
+def test_the_exit_code_is_1_where_one_fails(programs, monkeypatch, names, code):
     monkeypatch.setattr(program, "RUNS", (Run("works", "", 1), Run("breaks", "", 1)))
     monkeypatch.setattr(sys, "argv", ["benchmarks", *names])
     assert main() == code
 
 
-def test_the_page_gets_the_new_table_in_the_place_of_the_old_one(
-    programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_gets_the_new_table_in_the_place_of_the_old_one(programs, monkeypatch):
     page = programs / PAGE
     page.parent.mkdir(parents=True)
     page.write_text(f"# Before\n{BEGIN}\nold\n{END}\nafter\n", "utf-8")
@@ -101,34 +91,28 @@ def test_the_page_gets_the_new_table_in_the_place_of_the_old_one(
     assert page.read_text("utf-8").count("| time ") == 1
 
 
-def test_a_table_of_some_benchmarks_is_not_written(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "csls", "--write"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["csls", "--write"], "name none"), (["cslss"], "there is no benchmark 'cslss'")],
+    ids=["a table of some", "an unknown one"],
+)
+def test_other_arguments_are_refused(monkeypatch, capsys, arguments, message):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments])
     with pytest.raises(SystemExit):
         main()
-    assert "name none" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_an_unknown_benchmark_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "cslss"])
-    with pytest.raises(SystemExit):
-        main()
-    assert "there is no benchmark 'cslss'" in capsys.readouterr().err
-
-
-def test_a_page_without_its_markers_is_refused() -> None:
+def test_a_page_without_its_markers_is_refused():
     with pytest.raises(SystemExit, match="put one line"):
         written(f"{END}\n{BEGIN}", "table")
 
 
-def test_the_page_of_the_site_has_its_markers() -> None:
+def test_the_page_of_the_site_has_its_markers():
     assert "new" in written((ROOT / PAGE).read_text("utf-8"), "new")
 
 
-def test_outcomes_hold_rows_in_their_order() -> None:
+def test_outcomes_hold_rows_in_their_order():
     rows = tuple(Row(name, 1.0, None, 0.0, "bare") for name in "ab")
     lines = table({"x": Outcome(rows, 1.0, 0.5)}).splitlines()
     assert [line.split("|")[1].strip() for line in lines[2:]] == ["a", "b"]

@@ -31,12 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_kept_run_goes_on_where_it_ended(
-    tmp_path: Path,
-    asked: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_kept_run_goes_on_where_it_ended(tmp_path, asked, monkeypatch, capsys):
     given = ["pieces", "--pairs", "2000", "--rows", "6000", "--keep", str(tmp_path)]
     monkeypatch.setattr("sys.argv", given)
     pieces.main()
@@ -52,9 +47,7 @@ def test_a_kept_run_goes_on_where_it_ended(
     assert first.splitlines()[-1].split() == ["all", "20.0", "s"]
 
 
-def test_a_folder_of_other_options_is_not_gone_on_with(
-    tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_other_options_is_not_gone_on_with(tmp_path, asked, monkeypatch):
     monkeypatch.setattr("sys.argv", ["pieces", "--rows", "0", "--keep", str(tmp_path)])
     pieces.main()
     assert tuple(asked) == tuple(part for part in PARTS if part not in ("rows", "xnli"))

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from benchmarks.sentences import PHRASEBOOK, TATOEBA, sources, tatoeba_pairs
 from raxalign.pairing.schema import read_pairs
 
 
-def test_real_sentences_are_a_source_where_the_data_is_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_real_sentences_are_a_source_where_the_data_is_there(monkeypatch):
     monkeypatch.delenv("RAXALIGN_TEST_DATA", raising=False)
     assert sources() == (PHRASEBOOK,)
     monkeypatch.setenv("RAXALIGN_TEST_DATA", "somewhere")
     assert sources() == (PHRASEBOOK, TATOEBA)
 
 
-def test_real_pairs_are_words_with_links_along_the_diagonal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_real_pairs_are_words_with_links_along_the_diagonal(tmp_path, monkeypatch):
     (tmp_path / "tatoeba").mkdir()
     for lang, lines in {
         "de": ["Wie geht's?", "", "Ja"],

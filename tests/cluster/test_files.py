@@ -18,7 +18,12 @@ SLURM = FOLDER / "slurm.sbatch"
 
 @pytest.fixture
 def local() -> dict[str, Any]:
-    return yaml.safe_load((FOLDER / "local.yaml").read_text())
+    return launched_from("cluster/local.yaml")
+
+
+def launched_from(name: str) -> dict[str, Any]:
+    """A file as `ray up` reads it."""
+    return yaml.safe_load((ROOT / name).read_text())
 
 
 @pytest.fixture
@@ -47,59 +52,67 @@ def test_the_local_head_counts_its_workers_without_itself(local):
 
 
 def test_the_local_head_has_the_resource_of_drivers_and_no_worker_has(local):
-    assert re.search(r"--resources='\{\"trial_driver\": \d{3,}\}'", local_start(local, "head"))
-    assert "trial_driver" not in local_start(local, "worker")
+    (head,), (worker,) = starts(local, "head"), starts(local, "worker")
+    assert re.search(r"--resources='\{\"trial_driver\": \d{3,}\}'", head)
+    assert "trial_driver" not in worker
 
 
-def test_the_local_token_travels_and_the_dashboard_stays_on_the_head(local):
-    assert local["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
+@pytest.mark.parametrize(
+    ("name", "home"), [("cluster.yaml", "/home/ubuntu"), ("cluster/local.yaml", "~")]
+)
+def test_the_token_travels_and_the_dashboard_stays_on_the_head(name, home):
+    config = launched_from(name)
+    assert config["file_mounts"][f"{home}/.ray/auth_token"] == "~/.ray/auth_token"
     for kind in ("head", "worker"):
-        assert "RAY_AUTH_MODE=token ray start" in local_start(local, kind)
-    assert "--dashboard-host=127.0.0.1" in local_start(local, "head")
-    assert any("chmod 600 ~/.ray/auth_token" in command for command in local["setup_commands"])
+        assert starts(config, kind)
+        assert all("RAY_AUTH_MODE=token ray start" in one for one in starts(config, kind))
+    assert "--dashboard-host=127.0.0.1" in starts(config, "head")[-1]
+    assert any("chmod 600 ~/.ray/auth_token" in command for command in config["setup_commands"])
 
 
-def local_start(local: dict[str, Any], kind: str) -> str:
-    (command,) = [one for one in local[f"{kind}_start_ray_commands"] if "ray start" in one]
-    return command
+def test_drivers_on_aws_have_a_resource_that_no_worker_has():
+    types = launched_from("cluster.yaml")["available_node_types"]
+    assert types.pop("head")["resources"]["trial_driver"] >= 100
+    assert all("trial_driver" not in node["resources"] for node in types.values())
 
 
-def test_the_kubernetes_job_has_a_token_and_ends_with_its_cluster(job):
+def starts(config: dict[str, Any], kind: str) -> list[str]:
+    return [one for one in config[f"{kind}_start_ray_commands"] if "ray start" in one]
+
+
+@pytest.fixture
+def kubernetes(job) -> dict[str, Any]:
+    return job["spec"]["rayClusterSpec"]
+
+
+def test_the_kubernetes_job_has_a_token_and_ends_with_its_cluster(job, kubernetes):
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
     spec = job["spec"]
     assert spec["shutdownAfterJobFinishes"]
     assert 0 < spec["ttlSecondsAfterFinished"] <= 3600
     assert spec["activeDeadlineSeconds"] > 0
     assert spec["entrypoint"].startswith("raxalign grid /grid/grid.yaml ")
-    cluster = spec["rayClusterSpec"]
-    assert cluster["authOptions"] == {"mode": "token"}
+    assert kubernetes["authOptions"] == {"mode": "token"}
     pinned = re.search(r"^ray==(.+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert cluster["rayVersion"] == pinned[1]  # KubeRay refuses a token without a version
+    assert kubernetes["rayVersion"] == pinned[1]  # KubeRay refuses a token without a version
 
 
-def test_the_kubernetes_cluster_grows_from_nothing_to_its_cap(job):
-    cluster = job["spec"]["rayClusterSpec"]
-    assert cluster["enableInTreeAutoscaling"]
-    assert cluster["autoscalerOptions"]["version"] == "v2"
-    (workers,) = cluster["workerGroupSpecs"]
-    assert (workers["replicas"], workers["minReplicas"]) == (0, 0)
-    assert workers["maxReplicas"] == 8
-    limits = container(workers)["resources"]["limits"]
-    assert limits["nvidia.com/gpu"] == "1"
+def test_the_kubernetes_cluster_grows_from_nothing_to_its_cap(kubernetes):
+    assert kubernetes["enableInTreeAutoscaling"]
+    assert kubernetes["autoscalerOptions"]["version"] == "v2"
+    (workers,) = kubernetes["workerGroupSpecs"]
+    sizes = [workers[name] for name in ("replicas", "minReplicas", "maxReplicas")]
+    assert sizes == [0, 0, 8]
+    assert container(workers)["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert workers["template"]["spec"]["tolerations"]
 
 
-def test_kubernetes_drivers_have_a_resource_that_no_worker_has(job):
-    cluster = job["spec"]["rayClusterSpec"]
-    head = cluster["headGroupSpec"]["rayStartParams"]
+def test_kubernetes_pods_share_image_storage_commit_and_grid_but_only_heads_drive(kubernetes):
+    head, worker = kubernetes["headGroupSpec"], kubernetes["workerGroupSpecs"][0]
     # KubeRay takes a JSON text within a JSON text: it puts the value on a shell's command line
-    assert json.loads(json.loads(head["resources"])) == {"trial_driver": 1000}
-    assert "resources" not in cluster["workerGroupSpecs"][0]["rayStartParams"]
-
-
-def test_kubernetes_pods_share_image_storage_commit_and_grid(job):
-    cluster = job["spec"]["rayClusterSpec"]
-    head, worker = cluster["headGroupSpec"], cluster["workerGroupSpecs"][0]
+    given = json.loads(json.loads(head["rayStartParams"]["resources"]))
+    assert given == {"trial_driver": 1000}
+    assert "resources" not in worker["rayStartParams"]
     for name in ("image", "env", "volumeMounts"):
         assert container(head)[name] == container(worker)[name]
     names = {entry["name"] for entry in container(head)["env"]}
@@ -132,16 +145,10 @@ def test_the_slurm_script_calls_symmetric_run_as_ray_takes_it(tmp_path):
     }.items():
         (tmp_path / name).write_text(f"#!/usr/bin/env bash\n{program}\n")
         (tmp_path / name).chmod(0o755)
-    environment = {
-        "PATH": f"{tmp_path}:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "VENV": str(tmp_path),
-        "CALLS": str(tmp_path / "calls"),
-        "SLURM_JOB_ID": "12345",
-        "SLURM_JOB_NUM_NODES": "3",
-        "SLURM_CPUS_ON_NODE": "8",
-        "SLURM_GPUS_ON_NODE": "2",
-    }
+    here = str(tmp_path)
+    environment = {"PATH": f"{here}:/usr/bin:/bin", "HOME": here, "VENV": here}
+    environment |= {"CALLS": f"{here}/calls", "SLURM_JOB_ID": "12345", "SLURM_JOB_NUM_NODES": "3"}
+    environment |= {"SLURM_CPUS_ON_NODE": "8", "SLURM_GPUS_ON_NODE": "2"}
     subprocess.run(["bash", str(SLURM), "a grid.yaml"], env=environment, check=True)
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls[:3] == ["token", "get-auth-token", "--generate"]
@@ -150,9 +157,8 @@ def test_the_slurm_script_calls_symmetric_run_as_ray_takes_it(tmp_path):
     assert (mode, command) == ("token", "symmetric-run")
     separator = arguments.index("--")
     address = "192.0.2.7:22345"
-    assert arguments[separator + 1 :] == [
-        *("raxalign", "grid", "a grid.yaml", "--address", address)
-    ]
+    command = ["raxalign", "grid", "a grid.yaml", "--address", address]
+    assert arguments[separator + 1 :] == command
     own = arguments[:separator]
     assert own[:4] == ["--address", address, "--min-nodes", "3"]
     assert {"--num-cpus=8", "--num-gpus=2", '--resources={"trial_driver": 1000}'} <= set(own)
@@ -163,15 +169,9 @@ def test_the_arguments_of_the_slurm_script_are_options_of_ray_start():
     from ray.scripts.scripts import start
     from ray.scripts.symmetric_run import curate_and_validate_ray_start_args
 
-    line = (
-        SLURM.read_text()
-        .split("exec srun", 1)[1]
-        .split("symmetric-run", 1)[1]
-        .split("-- raxalign")[0]
-    )
-    arguments = [
-        word.split("=")[0] for word in line.replace("\\\n", " ").split() if word.startswith("--")
-    ]
+    _, _, command = SLURM.read_text().partition("exec srun")
+    line = command.split("symmetric-run", 1)[1].split("-- raxalign")[0].replace("\\\n", " ")
+    arguments = [word.split("=")[0] for word in line.split() if word.startswith("--")]
     assert set(arguments[:2]) == {"--address", "--min-nodes"}
     rest = arguments[2:]
     assert curate_and_validate_ray_start_args(["--address", "a:1", *rest]) == rest

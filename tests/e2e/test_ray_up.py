@@ -12,16 +12,13 @@ import pytest
 
 from tests.grids import write_grid
 from tests.hosts.cluster import HEAD, Cluster
-from tests.hosts.namespaces import DESK, Hosts, hosts_up, missing
+from tests.hosts.namespaces import DESK, NEEDED, Hosts, hosts_up
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 80.0  # seconds for what should take a few
 METHODS = ("none: {}", "rotation: {center: [false, true]}")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(reason := missing()), reason=reason or "-"),
-]
+pytestmark = [pytest.mark.slow, NEEDED]
 
 
 @pytest.fixture
@@ -44,15 +41,12 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
         yield up
 
 
-def values(hosts: Hosts, storage: Path, grid: Path) -> list[dict[str, object]]:
-    done = hosts.run(
-        DESK,
-        *(sys.executable, "-m", "raxalign", "results", str(grid), "--format", "json"),
-        RAXALIGN_STORAGE=str(storage),
-    )
+def check_values(hosts: Hosts, storage: Path, grid: Path) -> None:
+    """All six trials have results."""
+    results = (sys.executable, "-m", "raxalign", "results", str(grid), "--format", "json")
+    done = hosts.run(DESK, *results, RAXALIGN_STORAGE=str(storage))
     assert done.returncode == 0, done.stderr
-    rows: list[dict[str, object]] = json.loads(done.stdout)
-    return rows
+    assert len({row["trial"] for row in json.loads(done.stdout)}) == 6
 
 
 def test_local_yaml_makes_one_cluster_of_all_hosts_that_runs_a_grid_and_ends(hosts, site, tmp_path):
@@ -68,7 +62,7 @@ def test_local_yaml_makes_one_cluster_of_all_hosts_that_runs_a_grid_and_ends(hos
     check_strangers_are_refused(hosts)
     printed = cluster.exec("cd ~/raxalign && raxalign grid grid.yaml --address auto")
     assert "6 done, 0 failed" in printed
-    assert len({row["trial"] for row in values(hosts, storage, site / "grid.yaml")}) == 6
+    check_values(hosts, storage, site / "grid.yaml")
     cluster.down()
     assert not cluster.runs(HEAD, "gcs_server")
 
@@ -99,18 +93,15 @@ def test_the_slurm_job_runs_a_grid_on_all_its_nodes(hosts, site, tmp_path):
     token = hosts.home(2) / ".ray"
     (hosts.home(1) / ".ray").mkdir()
     token.symlink_to(hosts.home(1) / ".ray")
-    slurm = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "1"}
-    path = f"{programs}:{hosts.environment(1)['PATH']}"
-    done = hosts.run(
-        1,
-        *("bash", str(ROOT / "cluster" / "slurm.sbatch"), str(site / "grid.yaml")),
-        timeout=3 * LIMIT,
-        **{**slurm, "PATH": path, "RAXALIGN_STORAGE": str(storage)},
-    )
+    variables = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "1"}
+    variables |= {"PATH": f"{programs}:{hosts.environment(1)['PATH']}"}
+    variables |= {"RAXALIGN_STORAGE": str(storage)}
+    command = ("bash", str(ROOT / "cluster" / "slurm.sbatch"), str(site / "grid.yaml"))
+    done = hosts.run(1, *command, timeout=3 * LIMIT, **variables)
     said = f"{done.stdout}\n{done.stderr}\n{(programs / 'srun.log').read_text()}"
     assert done.returncode == 0, said
     assert "6 done, 0 failed" in done.stderr, said
     assert "On worker node. Connecting" in said
-    assert len({row["trial"] for row in values(hosts, storage, site / "grid.yaml")}) == 6
+    check_values(hosts, storage, site / "grid.yaml")
     left = {line for number in (1, 2) for line in hosts.processes(number).values()}
     assert not any("raylet/raylet" in line for line in left), shlex.quote(said)

@@ -44,18 +44,21 @@ def answered(value: float, p: float | None, quantity: Quantity = WORDS) -> Answe
 
 def verdict(*answers: Answer) -> str:
     """The verdict on a claim about word retrieval."""
-    questions = tuple(entry.question for entry in answers)
-    return Answered(Claim("A", "one", WORDS, "words", questions), answers).verdict
+    return Answered(claim(*(entry.question for entry in answers)), answers).verdict
 
 
-def test_an_answer_is_held_refuted_or_cannot_be_told() -> None:
+def claim(*questions: Question, name: str = "A") -> Claim:
+    return Claim(name, name, WORDS, "words", questions)
+
+
+def test_an_answer_is_held_refuted_or_cannot_be_told():
     assert answered(0.1, 0.01).sign == "held"
     assert answered(-0.1, 0.01).sign == "refuted"
     assert answered(0.1, 0.05).sign == answered(0.1, None).sign == "cannot tell"
     assert Answer(answered(0, None).question, None).sign == "not run"
 
 
-def test_a_claim_is_held_if_all_its_answers_are_and_refuted_if_one_is() -> None:
+def test_a_claim_is_held_if_all_its_answers_are_and_refuted_if_one_is():
     held, refuted, open_ = answered(1, 0.01), answered(-1, 0.01), answered(1, 0.5)
     assert verdict(held, held) == "held"
     assert verdict(held, open_) == "cannot tell"
@@ -67,42 +70,48 @@ def test_a_claim_is_held_if_all_its_answers_are_and_refuted_if_one_is() -> None:
     assert verdict(open_, answered(1, 0.01, XNLI)) == "cannot tell"
 
 
-def test_the_claims_name_the_quantities_of_their_tables() -> None:
+def test_the_claims_name_the_quantities_of_their_tables():
     """Tables of XNLI, of entities and slots, and of word retrieval."""
     tasks = {
-        ("Cao et al. (2020)", "Table 2"): "xnli",
-        ("Cao et al. (2020)", "Table 3"): "retrieval",
-        ("Kulshreshtha et al. (2020)", "Table 3"): "ner, slots",
-        ("Pan et al. (2021)", "Table 2"): "xnli",
-        ("Pan et al. (2021)", "Table 5"): "xnli",
-        ("Yang et al. (2021)", "Table 2"): "xnli",
+        "Cao et al. (2020), Table 2": "xnli",
+        "Cao et al. (2020), Table 3": "retrieval",
+        "Kulshreshtha et al. (2020), Table 3": "ner, slots",
+        "Pan et al. (2021), Table 2": "xnli",
+        "Pan et al. (2021), Table 5": "xnli",
+        "Yang et al. (2021), Table 2": "xnli",
     }
     for claim in CLAIMS:
-        paper, _, table = claim.paper.partition(", ")
-        if paper != "Liu et al. (2020)":
-            assert claim.quantity.task == tasks[paper, table], claim.text
+        if not claim.paper.startswith("Liu et al. (2020), "):
+            assert claim.quantity.task == tasks[claim.paper], claim.text
 
 
 STRONG = above("strong - none", Pick("finetune", {"lambda": 10.0}, 200), Pick("none"), WORDS)
 
 
-def claim(question: Question, name: str = "A") -> Claim:
-    return Claim(name, name, WORDS, "words", (question,))
+def averages(opened: Opened) -> list[tuple[tuple[object, ...], float]]:
+    """Method, λ and sentences of each cell, and its word retrieval."""
+    name = ("retrieval", "avg", "contextual_accuracy", "test")
+    found = cells(rows(opened.plan, opened.storage.ledger), "en", opened.plan.measured)
+    return [
+        ((cell.method, cell.params.get("lambda"), cell.sentences), cell.values[name].mean)
+        for cell in found
+    ]
 
 
-def test_questions_are_answered_from_the_cells_that_they_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened, ledger = made_up(tmp_path)
-    missing = above("x", Pick("linear"), Pick("none"), WORDS)
-    monkeypatch.setattr(module, "CLAIMS", (claim(STRONG), claim(missing, "B")))
+@pytest.fixture
+def asked(monkeypatch):
+    """Sets the claims whose questions are answered."""
+    return lambda *claims: [
+        monkeypatch.setattr(place, "CLAIMS", claims) for place in (module, record_module)
+    ]
+
+
+def test_questions_are_answered_from_the_cells_that_they_name(tmp_path, asked):
+    opened, _ = made_up(tmp_path)
+    asked(claim(STRONG), claim(above("x", Pick("linear"), Pick("none"), WORDS), name="B"))
     first, second = answer({"words": opened})
     (found,), (absent,) = first.answers, second.answers
-    name = ("retrieval", "avg", "contextual_accuracy", "test")
-    by_name = {
-        (cell.method, cell.params.get("lambda"), cell.sentences): cell.values[name].mean
-        for cell in cells(rows(opened.plan, ledger), "en", opened.plan.measured)
-    }
+    by_name = dict(averages(opened))
     assert found.contrast is not None
     difference = by_name["finetune", 10.0, 200] - by_name["none", None, None]
     assert found.contrast.value == pytest.approx(difference)
@@ -123,18 +132,13 @@ def of_encoders(folder: Path) -> Opened:
     return opened
 
 
-def test_encoders_that_differ_in_their_seed_are_runs_of_one_value(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_encoders_that_differ_in_their_seed_are_runs_of_one_value(tmp_path, asked):
     opened = of_encoders(tmp_path)
     short, long = (Pick("none", encoder={"window": window}) for window in (20, 40))
     question = above("short - long", short, long, WORDS)
-    monkeypatch.setattr(module, "CLAIMS", (claim(question),))
+    asked(claim(question))
     ((found,),) = (entry.answers for entry in answer({"words": opened}))
-    first, second, other = (
-        cell.values["retrieval", "avg", "contextual_accuracy", "test"].mean
-        for cell in cells(rows(opened.plan, opened.storage.ledger), "en", opened.plan.measured)
-    )
+    first, second, other = (value for _, value in averages(opened))
     assert found.contrast is not None
     assert found.contrast.value == pytest.approx((first + second) / 2 - other)
     assert found.contrast.runs == (2, 1)
@@ -143,7 +147,7 @@ def test_encoders_that_differ_in_their_seed_are_runs_of_one_value(
     assert (kinds["evaluation"], kinds["encoder"]) == (3, 3)
 
 
-def test_pooled_runs_keep_the_influence_of_every_example() -> None:
+def test_pooled_runs_keep_the_influence_of_every_example():
     one = Runs((0,), np.array([0.2]), np.array([1, 2]), np.array([[0.1, -0.1]]), chance=False)
     two = Runs((0,), np.array([0.6]), np.array([2, 3]), np.array([[0.3, -0.3]]), chance=False)
     runs = pooled([one, two])
@@ -154,7 +158,7 @@ def test_pooled_runs_keep_the_influence_of_every_example() -> None:
     assert runs.testable
 
 
-def test_a_pick_that_leaves_more_open_than_the_seed_is_refused(tmp_path: Path) -> None:
+def test_a_pick_that_leaves_more_open_than_the_seed_is_refused(tmp_path):
     encoders = of_encoders(tmp_path).grid.encoders
     assert len(encoders_of(encoders, {"window": 20})) == 2
     for options in ({}, {"window": 60}):
@@ -162,11 +166,9 @@ def test_a_pick_that_leaves_more_open_than_the_seed_is_refused(tmp_path: Path) -
             encoders_of(encoders, options)
 
 
-def test_a_claim_costs_all_that_its_values_were_made_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_costs_all_that_its_values_were_made_from(tmp_path, asked):
     opened, ledger = made_up(tmp_path)
-    monkeypatch.setattr(module, "CLAIMS", (claim(STRONG),))
+    asked(claim(STRONG))
     (found,) = answer({"words": opened})
     _, keys = module._Reader(opened).answer(STRONG)
     evaluations = [key for key in keys if opened.plan.stages[key].kind == "evaluation"]
@@ -180,13 +182,10 @@ def test_a_claim_costs_all_that_its_values_were_made_from(
     assert f"{len(stored)} stages and evaluations, {duration(sum(stored.values()))} of" in page
 
 
-def test_what_is_kept_stays_as_it_was_and_counts_in_the_correction_of_what_is_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_kept_stays_and_counts_in_the_correction_of_what_is_new(tmp_path, asked):
     opened, _ = made_up(tmp_path)
     new, old = (Claim(name, name, WORDS, name, (STRONG,)) for name in ("new", "old"))
-    for place in (module, record_module):
-        monkeypatch.setattr(place, "CLAIMS", (new, old))
+    asked(new, old)
     contrast = ContrastTest(0.1, 0.05, 0.15, None, (5, 1), 0)
     kept = Answered(old, (Answer(STRONG, contrast, 0.5),), 60.0)
     record = Record((kept,), {"old": Ran("2026-01-01", 3, 9.0)})
@@ -211,7 +210,7 @@ def of_dictionaries(folder: Path, entries: Path, encoder: str) -> Opened:
     folder.mkdir()
     parts = {"languages": "{each: [de]}", "size": 300, "sentences": "200"}
     tasks, methods = (DICTIONARY.format(folder=entries),), ("none: {}",)
-    grid = write_grid(folder, encoder=encoder, methods=methods, tasks=tasks, **parts)  # type: ignore[arg-type]
+    grid = write_grid(folder, encoder=encoder, methods=methods, tasks=tasks, **parts)
     opened = open_grid(grid, storage=str(folder / "storage"))
     workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
@@ -219,18 +218,18 @@ def of_dictionaries(folder: Path, entries: Path, encoder: str) -> Opened:
     return opened
 
 
-def test_encoders_are_compared_over_the_entries_that_all_of_them_have(tmp_path: Path) -> None:
+def test_encoders_are_compared_over_the_entries_that_all_of_them_have(tmp_path):
     whole, common = tmp_path / "whole", tmp_path / "common"
     whole.mkdir()
     corpus = PhrasebookCorpus(PhrasebookCorpus.Params(size=240))
     pairs = corpus.read("de", "en", CorpusInputs({}, tmp_path))
-    linked = {
-        f"{pair.source_words[i]} {pair.target_words[j]}"
-        for pair in pairs
-        for i, j in pair.links or ()
-        if pair.source_words and pair.target_words
-    }
-    lines = sorted(linked)
+    lines = sorted(
+        {
+            f"{pair.source_words[i]} {pair.target_words[j]}"
+            for pair in pairs
+            for i, j in pair.links or ()
+        }
+    )
     (whole / "de.txt").write_text("\n".join(lines), encoding="utf-8")
     few, many = (f"{{{GLOVE}, max_sentences: {count}}}" for count in (10, 200))
     with pytest.raises(ValueError, match="encoders have different entries"):
@@ -244,7 +243,7 @@ def test_encoders_are_compared_over_the_entries_that_all_of_them_have(tmp_path: 
     assert common_entries(both) == {"de-en": len(left)}
 
 
-def test_the_page_is_made_from_the_record_alone() -> None:
+def test_the_page_is_made_from_the_record_alone():
     texts = {name: (ROOT / "findings" / f"{name}.yaml").read_text("utf-8") for name in GRIDS}
     record = Record.read(RECORD)
     assert [found.claim for found in record.answered] == list(CLAIMS)

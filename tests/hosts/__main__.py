@@ -13,7 +13,6 @@ scenarios; `table` prints it without playing any. `head+host` has two losses aft
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import signal
 import sys
@@ -31,11 +30,10 @@ from raxalign.sweep.job import Job, open_workshop, write_plan
 from tests.e2e.runs import Site
 from tests.grids import write_grid
 from tests.hosts.cluster import Cluster
-from tests.hosts.lab import LOG, Lab, reference_of
-from tests.hosts.losses import LOSSES
+from tests.hosts.lab import LOG, Lab, reference_of, spread, trained
 from tests.hosts.namespaces import hosts_up, missing
-from tests.hosts.run import Run, forget, spread, trained
-from tests.soak.rounds import WATCH
+from tests.hosts.run import LOSSES, Run
+from tests.soak.verdict import watched
 
 METHODS = (
     "none: {}",
@@ -56,18 +54,13 @@ class Player:
     lab: Lab
     cluster: Cluster
 
-    def alone(self) -> None:
-        """Make the whole grid in this process."""
-        begun, plan, root = time.monotonic(), self.lab.base.plan, str(self.lab.base.storage)
-        workshop = open_workshop(Job(Storage(root), write_plan(plan, Storage(root))))
-        for trial in plan.trials:
-            run_trial(workshop, trial.key)
-        print(f"one process: {time.monotonic() - begun:.0f} s", flush=True)
-
     def play_all(self, names: Iterable[str]) -> list[str]:
         """Start the cluster and play scenarios; returns those that never ended."""
-        if self.lab.base.plan.cached(self.lab.base.ledger.keys()) < len(self.lab.base.plan.trials):
-            self.alone()
+        if not self.lab.base.keys() <= self.lab.base.ledger.keys():
+            plan, storage = self.lab.base.plan, Storage(str(self.lab.base.storage))
+            workshop = open_workshop(Job(storage, write_plan(plan, storage)))
+            for trial in plan.trials:
+                run_trial(workshop, trial.key)
         begun, failed = time.monotonic(), []
         self.cluster.up()
         print(f"ray up: {time.monotonic() - begun:.0f} s", flush=True)
@@ -94,14 +87,14 @@ class Player:
         shutil.rmtree(place, ignore_errors=True)
         if name != "whole":
             self.lab.base.copy(place)
-            forget(site, trained(site)[-1 if len(losses) > 2 else 0])
+            site.forget_trials([trained(site)[-1 if len(losses) > 2 else 0]])
         self.cluster.wait()
         workers, clock = 1 if inline or name == "whole" else 2, time.time()
         run = Run(self.cluster, site, workers, crowded=inline and bool(losses))
         run.start()
         try:
             for loss in losses:
-                run.suffer(loss, LOSSES[loss])
+                run.suffer(loss)
             self.note(name, run, run.finish(), clock)
         finally:
             if run.process.poll() is None:
@@ -109,14 +102,7 @@ class Player:
             run.release()
 
     def note(self, name: str, run: Run, seconds: float, clock: float) -> None:
-        """Note what a scenario showed, and print the screen.
-
-        Args:
-            name: The scenario.
-            run: What ran.
-            seconds: How long it took.
-            clock: When it began.
-        """
+        """Note what a scenario showed that began at `clock`, and print the screen."""
         end = time.monotonic() + 20
         while (left := self.cluster.actors()) and time.monotonic() < end:
             time.sleep(0.5)
@@ -174,11 +160,11 @@ def main() -> int:
         methods=METHODS,
         run="workers: 2, checkpoint_minutes: 0.01",
     )
-    paths = [str(WATCH), *filter(None, [os.environ.get("PYTHONPATH")])]
-    log = {"PYTHONPATH": os.pathsep.join(paths), "RAXALIGN_SOAK_LOG": str(folder / LOG)}
     lab, failed = Lab(folder, grid), list[str]()
     if asked.scenarios != ["table"]:
-        with hosts_up(folder / "hosts", private=[folder / "own"], variables=log) as hosts:
+        with hosts_up(
+            folder / "hosts", private=[folder / "own"], variables=watched(folder / LOG)
+        ) as hosts:
             cluster = Cluster(hosts, folder, folder / "site", folder / "storage")
             failed = Player(lab, cluster).play_all(asked.scenarios or SCENARIOS)
     print(lab.table(), *(f"never ended: {name}" for name in failed), sep="\n")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from raxalign.plan.trial import Trial
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.sweep.progress import describe
 from tests.e2e.runs import Site
-from tests.hosts.run import repeated, running, values
 from tests.soak import verdict
 
 LOG = "begun.jsonl"
@@ -66,7 +69,7 @@ class Lab:
     def table(self) -> str:
         """Compare the results of all scenarios so far, and return one row for each."""
         played = self.played()
-        found = {name: values(self.site(name)) for name in played} | {ALONE: values(self.base)}
+        found = {name: _values(self.site(name)) for name in played} | {ALONE: _values(self.base)}
         rows = [COLUMNS]
         for name, entry in played.items():
             # groups of two add numbers in another order than one worker does
@@ -74,8 +77,10 @@ class Lab:
             peer = ALONE if peer == name or peer not in found else peer
             same = [_same(*pair) for pair in zip(found[name], found[peer], strict=True)]
             site = self.site(name)
-            twice = len(repeated(site, self.begun(entry["began"], entry["ended"])))
-            left = (entry["actors"], entry["groups"], running(site))
+            log = self.begun(entry["began"], entry["ended"])
+            twice = len(verdict.repeated(log, site.ledger.read_many(site.keys())))
+            running = sum(run["status"] == "RUNNING" for run in site.tracked())
+            left = (entry["actors"], entry["groups"], running)
             row = (name, entry["s"], entry["back"], *same, peer, twice, *left)
             rows.append(tuple(map(str, row)))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -90,3 +95,33 @@ def _same(found: Mapping[str, object], expected: Mapping[str, object]) -> str:
     common = found.keys() & expected.keys()
     different = sum(found[key] != expected[key] for key in common)
     return f"{different} DIFFER" if different else f"{len(common)} equal"
+
+
+def _values(site: Site) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the results of each trial of a grid, and the digests of trained weights."""
+    store, rows = ArtifactStore(str(site.storage)), defaultdict[str, Any](list)
+    for row in site.results():
+        rows[str(row["trial"])].append(row)
+    keys = sorted({trial.aligned for trial in trained(site)})
+    made = [key for key in keys if store.has("aligned", key)]
+    return dict(rows), {key: store.manifest("aligned", key).content for key in made}
+
+
+def trained(site: Site) -> list[Trial]:
+    """Return the trials of a grid that train, the shortest first."""
+    trials = [trial for trial in site.plan.trials if trial.method == "finetune"]
+    return sorted(trials, key=lambda trial: int(str(trial.params["epochs"])))
+
+
+def spread(site: Site, begun: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the trials that each host took part in, from the evaluations that began."""
+    plan, found = site.plan, defaultdict[str, list[str]](list)
+    trials = {
+        key: describe(trial, plan.axes.get(trial.method, ()))
+        for trial in plan.trials
+        for key in trial.evaluations.values()
+    }
+    for line in begun:
+        if line["key"] in trials:
+            found[line["host"]].append(trials[line["key"]])
+    return {host: sorted(names) for host, names in sorted(found.items())}

@@ -23,11 +23,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 DESK = 0
 PROGRAMS = ("ip", "nsenter", "rsync", "setpriv", "ssh", "ssh-keygen", "unshare")
 SERVER = "/usr/sbin/sshd"
 _NAMESPACES = ("--net", "--mount", "--uts", "--pid")
 _PATIENCE = 20.0  # seconds until an SSH server listens
+_SERVER_OPTIONS = """HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/key.pub
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+StrictModes no
+UsePAM no
+PidFile none
+Subsystem sftp internal-sftp
+"""
 
 
 def missing() -> str:
@@ -47,6 +58,10 @@ def missing() -> str:
         check=False,
     )
     return f"no namespaces: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+NEEDED = pytest.mark.skipif(bool(reason := missing()), reason=reason or "-")
+"""Skips tests where a machine cannot have such hosts."""
 
 
 @dataclass
@@ -228,16 +243,8 @@ exec {"sleep infinity" if number == DESK else server}
             f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH\n"
             + "".join(f"export {name}={shlex.quote(v)}\n" for name, v in variables.items())
         )
-        (self.folder / str(number) / "sshd_config").write_text(
-            f"HostKey {self.folder}/host_key\n"
-            f"AuthorizedKeysFile {self.folder}/key.pub\n"
-            "PermitRootLogin prohibit-password\n"
-            "PasswordAuthentication no\n"
-            "StrictModes no\n"
-            "UsePAM no\n"
-            "PidFile none\n"
-            "Subsystem sftp internal-sftp\n"
-        )
+        server = _SERVER_OPTIONS.format(folder=self.folder)
+        (self.folder / str(number) / "sshd_config").write_text(server)
         # ssh takes ~ for what /etc/passwd says, whatever HOME says
         users = [line.split(":") for line in Path("/etc/passwd").read_text().splitlines()]
         (self.folder / str(number) / "passwd").write_text(
@@ -265,13 +272,8 @@ def hosts_up(
     private: Sequence[Path] = (),
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[Hosts]:
-    """A desk and hosts that are up, and end with the block.
-
-    Args:
-        folder: An empty folder for their files.
-        count: Number of hosts.
-        private: Folders of which each host, and the desk, has its own.
-        variables: What shells on the hosts find in their environment.
+    """A desk and hosts that are up, and end with the block; their files are in an empty folder. For
+    the rest see `Hosts`.
     """
     hosts = Hosts(folder, count, private, variables or {})
     for name in ("key", "host_key"):

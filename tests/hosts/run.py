@@ -1,23 +1,25 @@
-"""A grid that a driver on the head runs, watched from outside to its end."""
+"""A grid that a driver on the head runs, watched from outside to its end, and what is lost while it
+trains.
+"""
 
 from __future__ import annotations
 
-import shutil
+import os
+import signal
 import subprocess
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Any
+from functools import partial
+from typing import IO
 
-from raxalign.plan.trial import Trial
-from raxalign.store.artifacts import ArtifactStore
-from raxalign.sweep.progress import describe
-from tests.e2e.runs import Site, tracked
-from tests.hosts.cluster import HEAD, LIMIT, Cluster, eventually
-from tests.soak import verdict
+from tests.e2e.runs import Site
+from tests.hosts.cluster import GROUP, HEAD, INLINE, LIMIT, Cluster, eventually
+
+CUT = 60.0  # seconds without a network
 
 
 @dataclass
@@ -50,7 +52,7 @@ class Run:
         """Start a driver."""
         if self.crowded and (self.other is None or self.other.poll() is not None):
             self.other = self.cluster.occupy()
-        command = [*self.site.command("grid", "--address", "auto", f"--workers={self.workers}")]
+        command = self.site.command("grid", "--address", "auto", f"--workers={self.workers}")
         self.process = self.cluster.hosts.popen(
             HEAD, *command, RAY_AUTH_MODE="token", RAXALIGN_STORAGE=str(self.site.storage)
         )
@@ -66,13 +68,13 @@ class Run:
     def _look(self, process: subprocess.Popen[str]) -> None:
         while process.poll() is None:
             with suppress(FileNotFoundError):  # a checkpoint that was removed meanwhile
-                for state in self.site.storage.glob("checkpoints/*/*/step-*/state.json"):
+                for state in self.site.checkpoints():
                     stage, _, step, _ = state.parts[-4:]
                     self.steps[f"{stage[:8]} {step}"].add(state.stat().st_mtime_ns)
             time.sleep(0.2)
         self.ended = time.monotonic()
 
-    def suffer(self, name: str, loss: Callable[[Run], Callable[[], None]]) -> None:
+    def suffer(self, name: str) -> None:
         """Suffer a loss once there is a checkpoint since the last one, and wait until the run goes
         on.
         """
@@ -81,11 +83,13 @@ class Run:
         assert not self.ended_well(), self.text
         self.struck = time.time()
         self.note(f"struck: {name}")
-        repair, since = loss(self), time.time()  # what an orphan writes meanwhile does not count
+        # what an orphan writes meanwhile does not count
+        repair, since = LOSSES[name](self), time.time()
         eventually(lambda: self._after(since) or self.ended_well(), "that it goes on")
         self.backs[name] = min([*self._after(since), time.time()]) - self.struck
         self.note(f"back {self.backs[name]:.0f} s after the loss: {name}")
-        repair()
+        if repair is not None:
+            repair()
 
     def _after(self, start: float) -> list[float]:
         """Return when checkpoints were written after a time."""
@@ -124,52 +128,69 @@ class Run:
         """What is on the screen."""
         return "\n".join(line for _, line in self.said)
 
-
-def values(site: Site) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the results of each trial of a grid, and the digests of trained weights."""
-    store, rows = ArtifactStore(str(site.storage)), defaultdict[str, Any](list)
-    for row in site.results():
-        rows[str(row["trial"])].append(row)
-    keys = sorted({trial.aligned for trial in trained(site)})
-    made = [key for key in keys if store.has("aligned", key)]
-    return dict(rows), {key: store.manifest("aligned", key).content for key in made}
+    def training(self) -> tuple[int, int]:
+        """Return the process of an actor that trains, and its host."""
+        return self.cluster.training(GROUP if self.workers > 1 else INLINE)[0]
 
 
-def trained(site: Site) -> list[Trial]:
-    """Return the trials of a grid that train, the shortest first."""
-    trials = [trial for trial in site.plan.trials if trial.method == "finetune"]
-    return sorted(trials, key=lambda trial: int(str(trial.params["epochs"])))
+Repair = Callable[[], None]
+"""What a person does once the run goes on. Ray's autoscaler does the rest."""
 
 
-def forget(site: Site, trial: Trial) -> None:
-    """Remove the results of a trial, and its trained encoder."""
-    for key in trial.evaluations.values():
-        shutil.rmtree(site.storage / "ledger" / key)
-    shutil.rmtree(site.storage / "artifacts" / "aligned" / trial.aligned[:2] / trial.aligned)
+def _worker(run: Run) -> None:
+    """Kill a worker."""
+    os.kill(run.training()[0], signal.SIGKILL)
 
 
-def spread(site: Site, begun: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the trials that each host took part in, from the evaluations that began."""
-    plan = site.plan
-    trials = {
-        key: describe(trial, plan.axes.get(trial.method, ()))
-        for trial in plan.trials
-        for key in trial.evaluations.values()
-    }
-    found: dict[str, list[str]] = defaultdict(list)
-    for line in begun:
-        if line["key"] in trials:
-            found[line["host"]].append(trials[line["key"]])
-    return {host: sorted(names) for host, names in sorted(found.items())}
+def _host(run: Run) -> Repair:
+    """Cut the power of a host that trains; it is switched on again once the run goes on."""
+    _, number = run.training()
+    run.cluster.hosts.kill(number)
+    return partial(run.cluster.hosts.boot, number)
 
 
-def repeated(site: Site, begun: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the evaluations that began after they had been finished."""
-    keys = [key for trial in site.plan.trials for key in trial.evaluations.values()]
-    return verdict.begun_again(begun, site.ledger.read_many(keys))
+def _hosts(run: Run) -> None:
+    """Cut the power of all hosts but the head, for half a minute."""
+    others = [number for number in run.cluster.numbers if number != HEAD]
+    for number in others:
+        run.cluster.hosts.kill(number)
+    time.sleep(CUT / 2)
+    for number in others:
+        run.cluster.hosts.boot(number)
 
 
-def running(site: Site) -> int:
-    """Return how many MLflow runs are still RUNNING."""
-    runs = tracked(f"sqlite:///{site.storage}/mlflow.db", site.plan.name)
-    return sum(run["status"] == "RUNNING" for run in runs)
+def _driver(run: Run) -> None:
+    """Kill the driver, and type the command again."""
+    run.kill()
+    run.start()
+
+
+def _head(run: Run) -> None:
+    """Cut the head's power, and the driver's with it; switch it on, and type `ray up` and the
+    grid's command again.
+    """
+    run.cluster.hosts.kill(HEAD)
+    run.process.wait()
+    run.cluster.hosts.boot(HEAD)
+    run.cluster.up()
+    run.note("the head is up again")
+    run.start()
+
+
+def _network(run: Run) -> None:
+    """Pull the network cable of a host that trains for `CUT` seconds."""
+    _, number = run.training()
+    run.cluster.hosts.cut(number)
+    time.sleep(CUT)
+    run.cluster.hosts.mend(number)
+    run.note("the network is mended")
+
+
+LOSSES: Mapping[str, Callable[[Run], Repair | None]] = {
+    "worker": _worker,
+    "host": _host,
+    "hosts": _hosts,
+    "driver": _driver,
+    "head": _head,
+    "network": _network,
+}

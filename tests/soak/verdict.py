@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,20 +18,16 @@ def begun(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def repeated(log: Path, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the evaluations of a log that began after they had been finished.
-
-    Args:
-        log: Has a line of JSON per evaluation that began (see ``watch/``).
-        records: Evaluation -> its record in the ledger.
-    """
-    return begun_again(begun(log), records)
+def watched(log: Path) -> dict[str, str]:
+    """Return the environment in which processes note in a log when each evaluation begins."""
+    paths = [str(Path(__file__).with_name("watch")), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(paths), "RAXALIGN_SOAK_LOG": str(log)}
 
 
-def begun_again(
+def repeated(
     begun: Iterable[Mapping[str, Any]], records: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """Return the evaluations that began after they had been finished."""
+    """Return the evaluations that began after they had been finished, by their records."""
     return [
         line["key"]
         for line in begun

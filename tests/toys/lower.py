@@ -43,7 +43,7 @@ RANKS: Mapping[str, float] = {"none": 0.8, "rotation": 0.5, "finetune": 1.2}
 """The mean rank that each method is made up to have, about; the best weight of three is the
 middle one, and the worst seed is the last.
 """
-EXAMPLES = 400
+EXAMPLES, WEIGHTS = 400, "lambda: [0.1, 1.0, 10.0]"
 
 
 def rank_of(trial: Trial) -> float:
@@ -59,11 +59,7 @@ def lower_grid(folder: Path) -> tuple[Opened, Ledger]:
         languages="{together: [de, fr]}",
         sentences="[100]",
         seeds="[0, 1, 2, 3, 4]",
-        methods=(
-            "none: {}",
-            "rotation: {}",
-            "finetune: {lambda: [0.1, 1.0, 10.0], batch_size: 16}",
-        ),
+        methods=("none: {}", "rotation: {}", f"finetune: {{{WEIGHTS}, batch_size: 16}}"),
         tasks=("ranks: {}",),
         more="plugins: [ranks.py]\n",
     )

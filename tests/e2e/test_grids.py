@@ -1,0 +1,154 @@
+"""Whole grids of other kinds, from their plan to their report: with additions of every kind, over
+encoders of four families with three kinds of tokenizers, and over languages of many scripts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.runs import Site
+from tests.families.catalogue import FAMILIES, build
+from tests.grids import write_grid
+from tests.toys.pages import write_page
+
+pytestmark = pytest.mark.slow
+
+
+def test_additions_of_every_kind_run_under_ray_and_are_tracked(tmp_path: Path) -> None:
+    """The grid of docs/how-to/plugins.md."""
+    site = Site(write_page(tmp_path), tmp_path / "storage")
+    done = site.run()
+    for strength in (0.5, 1.0):
+        label = f"my_method strength={strength} de sentences 20"
+        assert f"{label} | 20 sentence pairs of de" in done.stderr
+    found = {
+        (row["params"].get("strength"), row["metric"]): row["value"]  # type: ignore[attr-defined]
+        for row in site.results()
+    }
+    wanted = {None: (1.0, 0.0), 0.5: (0.5, 1.0), 1.0: (0.0, 1.0)}
+    assert found == pytest.approx(
+        {
+            (strength, metric): value
+            for strength, values in wanted.items()
+            for metric, value in zip(("distance", "close"), values, strict=True)
+        }
+    )
+    (shown,) = (
+        run["metrics"]
+        for run in site.tracked()
+        if run["tags"]["raxalign.kind"] == "cell" and run["params"].get("strength") == "0.5"
+    )
+    assert (shown["gap/de-en/close"], shown["gap/de-en/close_difference"]) == (1.0, 1.0)
+    page = site.report("report.html")
+    for text in ("gap: close", "Closest words", "Distances of linked words"):
+        assert text in page
+
+
+ENCODERS = {
+    "wordpiece": "mBERT",
+    "unigram": "XLM-R",
+    "bytes": "ModernBERT",
+    "headless": "multilingual-e5",
+}
+TASKS = (
+    "retrieval: {}",
+    "xnli: {data: phrasebook, epochs: 1, phrasebook: {train: 9, dev: 6, test: 6}}",
+    "ner: {data: phrasebook, epochs: 1, phrasebook: {train: 8, dev: 4, test: 4}}",
+)
+
+
+def test_encoders_of_four_families_run_with_all_that_suits_them(tmp_path: Path) -> None:
+    for name, family in ENCODERS.items():
+        build(FAMILIES[family], tmp_path / name)
+    grid = write_grid(
+        tmp_path,
+        encoder=f"[{', '.join(f'./{name}' for name in ENCODERS)}]",
+        languages="{each: [de]}",
+        size=200,
+        sentences="60",
+        methods=("none: {}", "rotation: {}", "tlm: {steps: 2, batch_size: 8}"),
+        tasks=TASKS,
+    )
+    site = Site(grid, tmp_path / "storage")
+    site.run()
+    made = {(str(row["encoder"]), str(row["method"]), str(row["task"])) for row in site.results()}
+    found = Counter((Path(encoder).name, method) for encoder, method, _ in made)
+    wanted = {(name, method): 3 for name in ENCODERS for method in ("none", "rotation", "tlm")}
+    del wanted["headless", "tlm"]
+    assert found == wanted
+    reason = "tlm requires a masked-LM head, which headless does not have"
+    assert f"{reason}: 1 point" in site.run(command="plan").stdout
+    page = site.report("report.md")
+    for name in ENCODERS:
+        assert f"none ({name}, 1 seed)" in page
+        assert f"rotation ({name}, 60 pairs, 1 seed)" in page
+    assert "tlm (headless" not in page
+    assert f"- left out: {reason}" in page
+    assert "Of the grid's encoders only wordpiece is shown." in page
+
+
+LETTERS = {
+    "eng_Latn": "abdegimnorst",
+    "ha": "ɓɗƙabcdefghi",
+    "am": "ሀለሐመሠረሰቀበተነአ",
+    "yo": "ẹọṣàèìòùbdfg",
+    "qaa": "ⴰⴱⴲⴳⴴⴵⴶⴷⴸⴹⴺⴻ",
+    "zh-Hant": "龍鳳龜馬魚鳥門車東風雲電",
+}
+SCRIPTS = """
+name: scripts
+pivot: eng_Latn
+encoder: {kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, vocab_size: 400,
+  steps: 20, batch_size: 16}
+languages: {each: [ha, am, yo, qaa, zh-Hant]}
+corpus:
+  source: moses
+  path: text/{lang}-{pivot}
+  codes: {zh-Hant: zh_tw}
+  split: {test: 30, dev: 30}
+pairs: {aligner: fast_align}
+sentences: 150
+methods: {none: {}, rotation: {}}
+tasks: {retrieval: {}, sentence_retrieval: {}}
+"""
+
+
+def invented(lang: str, concept: int) -> str:
+    """A word; Chinese has one character per concept."""
+    if lang == "zh-Hant":
+        return chr(ord("\u4e00") + 40 * concept)
+    letters = LETTERS[lang]
+    first, second = divmod(concept, len(letters))
+    return f"{letters[first]}{letters[second]}{letters[first]}"
+
+
+def write_text(folder: Path) -> None:
+    """Write 300 sentence pairs per language, word for word."""
+    draw = random.Random(0)
+    meant = [[draw.randrange(60) for _ in range(draw.randint(4, 8))] for _ in range(300)]
+    folder.mkdir()
+    for lang in LETTERS:
+        own, gap = ("zh_tw", "") if lang == "zh-Hant" else (lang, " ")
+        for code, space, spoken in ((own, gap, lang), ("eng_Latn", " ", "eng_Latn")):
+            lines = [space.join(invented(spoken, number) for number in said) for said in meant]
+            path = folder / f"{own}-eng_Latn.{code}"
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_a_grid_over_five_scripts_with_codes_of_every_form_runs(tmp_path: Path) -> None:
+    write_text(tmp_path / "text")
+    (tmp_path / "grid.yaml").write_text(SCRIPTS, encoding="utf-8")
+    site = Site(tmp_path / "grid.yaml", tmp_path / "storage")
+    unknown = "nothing is known about the language qaa"
+    assert unknown in site.run(command="plan").stdout
+    site.run()
+    pairs = {str(row["lang"]) for row in site.results() if row["task"] == "retrieval"}
+    assert {"ha-eng_Latn", "am-eng_Latn", "zh-Hant-eng_Latn"} <= pairs
+    page = site.report("report.md").replace("\\_", "_")
+    assert "ha (Hausa), am (Amharic), yo (Yoruba), qaa, zh-Hant (Chinese (Traditional))" in page
+    for text in ("pivot eng_Latn (English)", "zh-Hant-eng_Latn", unknown):
+        assert text in page
