@@ -128,7 +128,7 @@ class GroupsWaiting:
 
 @dataclass(frozen=True)
 class Over:
-    """Nothing runs any more, and so many trials have failed."""
+    """Nothing runs any more; `failed` is the number of trials that failed."""
 
     failed: int
 

@@ -138,7 +138,7 @@ def attempt(
 
 
 def _reporter(spool: Spool, outbox: Outbox | None) -> Report:
-    """Begin to tell how far a training is; return what receives its metrics, of which curves are
+    """Begin to report how far a training is; return what receives its metrics, of which curves are
     kept. Its speed is shown only, since it is not a result.
     """
 

@@ -50,8 +50,8 @@ class Site:
     def run(
         self, *arguments: str, command: str = "grid", code: int | None = 0, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """A command, to its end. Its exit code is `code`, unless that is None; an error is told
-        without a traceback.
+        """A command, to its end. Its exit code is `code`, unless that is None; an error is
+        reported without a traceback.
         """
         done = subprocess.run(
             self.command(command, *arguments),

@@ -24,7 +24,7 @@ def divided(finished, tmp_path_factory):
 
 
 def check_results(site, expected):
-    """The results are those of one worker, but for the order in which numbers are added."""
+    """The results are those of one worker, except for the order in which numbers are added."""
     for row, other in zip(site.results(), expected.results(), strict=True):
         assert {**row, "value": None} == {**other, "value": None}
         assert row["value"] == pytest.approx(other["value"], abs=1e-3)

@@ -159,7 +159,7 @@ def _strong_validator(headers: Mapping[str, str] | Any) -> str | None:
 
 
 def _checked(path: Path, what: str, sha256: str | None) -> str:
-    """The SHA-256 of a file. Raises `DataError` where it is not the one that is wanted."""
+    """The SHA-256 of a file. Raises `DataError` where it is not the pinned one."""
     found = file_digest(path)
     if sha256 not in (None, found):
         problem = f"the SHA-256 is {found}, not {sha256}"
