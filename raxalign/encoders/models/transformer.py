@@ -86,7 +86,7 @@ class TransformerEncoder(Encoder):
             n: [(np.array(special, np.int64), np.full(len(special), -1)) for special in group]
             for n, group in groups.items()
         }
-        """The special pieces around one text and two, each with the number of its word (-1: none)."""
+        """The special pieces around one text and two, each with its word (-1: none)."""
         self.sentences: SentenceConfig | None = None
         self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
         self.trailing = 0 if is_decoder(model.config) else len(own.after_single)
