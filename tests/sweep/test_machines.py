@@ -63,8 +63,9 @@ def test_without_a_cluster_nobody_is_asked() -> None:
 @pytest.mark.slow
 def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, local_ray) -> None:
     program = (
-        "import sys; from raxalign.store.lease import lease\n"
-        "with lease(sys.argv[1], 'x'): import os; os._exit(0)"
+        "import os, sys\nfrom raxalign.store.lease import lease\n"
+        "from raxalign.store.storage import Storage\n"
+        "with lease(Storage(sys.argv[1]), 'x'): os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
     record = json.loads(files_of(str(tmp_path)).read("locks/x/1"))
