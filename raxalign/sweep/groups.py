@@ -12,9 +12,13 @@ from typing import Any
 import ray
 import ray.train
 import ray.train.torch
-from ray import cloudpickle, tune
+from ray import tune
 from ray.tune.integration.ray_train import TuneReportCallback
-from ray.util.placement_group import get_current_placement_group, remove_placement_group
+from ray.util.placement_group import (
+    PlacementGroup,
+    get_current_placement_group,
+    remove_placement_group,
+)
 
 from raxalign.errors import LeaseLost
 from raxalign.stages import is_trained
@@ -75,7 +79,8 @@ def _room_place(job: Job, key: str) -> str:
 def keep_room(job: Job, key: str) -> None:
     """Leave for the next group of a trial which placement group this worker is in."""
     storage, name = split_place(_room_place(job, key))
-    storage.write(name, cloudpickle.dumps(get_current_placement_group()))
+    group = get_current_placement_group()
+    storage.write(name, (group.id.hex() if group else "").encode())
 
 
 def clear_room(job: Job, key: str) -> None:
@@ -85,7 +90,9 @@ def clear_room(job: Job, key: str) -> None:
     """
     storage, name = split_place(_room_place(job, key))
     with suppress(FileNotFoundError):
-        remove_placement_group(cloudpickle.loads(storage.read(name)))
+        number = bytes.fromhex(storage.read(name).decode())
+        if number:
+            remove_placement_group(PlacementGroup(type(PlacementGroup.empty().id)(number)))
         storage.delete(name)
 
 
