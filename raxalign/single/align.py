@@ -59,17 +59,13 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     inputs = _inputs(method, request)
     identity = Identity(storage.digests.of, start.fetch().get)
     encoder_digests, locations = identity.of(start.sources())
-    tables = {lang: sorted(folder.glob("*.arrow")) for lang, folder in request.pairs.items()}
     pairs = {
-        lang: digest(identity.of({file.name: LocalFile(file) for file in files})[0])
-        for lang, files in tables.items()
+        lang: digest(_digests(identity, {file.name: file for file in folder.glob("*.arrow")}))
+        for lang, folder in request.pairs.items()
     }
-    read = {
-        name: identity.of({lang: LocalFile(path) for lang, path in places.items()})[0]
-        for name, places in inputs.files.items()
-    }
+    files = {name: _digests(identity, places) for name, places in inputs.files.items()}
     identity.refuse_missing()
-    key = _key(request, method, {"encoder": encoder_digests, "pairs": pairs, "files": read})
+    key = _key(request, method, {"encoder": encoder_digests, "pairs": pairs, "files": files})
     checkpoints = storage.local / "checkpoints" / key
     here = runtime(request.device, request.threads, request.precision, seed=request.seed)
     where = replace(here, checkpoints=checkpoints)
@@ -88,6 +84,10 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
         replace(card, precision=request.precision).written(aligned, use, partial)
     shutil.rmtree(checkpoints, ignore_errors=True)
     return {**aligned.notes, **found.notes()}
+
+
+def _digests(identity: Identity, files: Mapping[str, Path]) -> Mapping[str, str]:
+    return identity.of({name: LocalFile(path) for name, path in files.items()})[0]
 
 
 def _key(request: AlignRequest, method: Any, inputs: Mapping[str, Any]) -> str:

@@ -212,13 +212,6 @@ def export_trial(
     if remade is not None:
         tell(remade)
     workshop = Workshop(plan, storage, runtime(None if remade else "cpu"))
-    # an export trains no encoder from scratch: the one that the alignment started from is needed
-    start = plan.stages[plan.stages[trial.aligned].inputs["encoder"]]
-    if not start.inline and not workshop.store.has("encoder", start.key):
-        raise RaxalignError(
-            f"the encoder that this trial started from is no longer in {storage}; run the grid"
-            f" ({plan.name}) again"
-        )
     with appearing(out) as partial:
         aligned = workshop.aligned(trial.aligned)
         use = use_of(plan, trial, aligned, language)
@@ -261,8 +254,15 @@ def _whole(found: Found, key: str) -> Found:
 
 def _remade(found: Found, key: str, storage: Storage) -> str | None:
     """Return a sentence where the encoder has to be made again. Raises `RaxalignError` where it was
-    never made.
+    never made, or where the encoder that it started from is gone.
     """
+    # an export trains no encoder from scratch: the one that the alignment started from is needed
+    start = found.plan.stages[found.plan.stages[found.trial.aligned].inputs["encoder"]]
+    if not start.inline and not storage.artifacts.has("encoder", start.key):
+        raise RaxalignError(
+            f"the encoder that this trial started from is no longer in {storage}; run the grid"
+            f" ({found.plan.name}) again"
+        )
     if storage.artifacts.has("aligned", found.trial.aligned):
         return None
     if all(
