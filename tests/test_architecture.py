@@ -23,7 +23,6 @@ LAYERS = [
     ("lazy",),
     ("arrays", "errors", "languages", "printing", "version"),
     ("catalog", "caveats", "extras", "losses", "measured", "running", "sample"),
-    ("plugin_files",),
     ("store", "config", "provenance"),
     ("corpora", "train"),
     ("encoders",),
