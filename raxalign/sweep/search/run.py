@@ -12,7 +12,7 @@ from raxalign.config.spaces import Value
 from raxalign.errors import RaxalignError
 from raxalign.plan.study import Study
 from raxalign.plan.tried import State, Stopped, StudyRecord, Tried, best_of
-from raxalign.store.dev_curves import DevCurve
+from raxalign.store.studies import DevCurve
 from raxalign.sweep.search.journal import StudyLog
 from raxalign.sweep.search.owner import Owner
 from raxalign.sweep.search.samplers import Proposal, suggest

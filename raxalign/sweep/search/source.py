@@ -24,9 +24,9 @@ from raxalign.plan.stored import stored_texts
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import DevScores, judge
-from raxalign.store.dev_curves import DevCurves
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
+from raxalign.store.studies import DevCurves
 from raxalign.sweep.search.journal import Journal, StudyLog
 from raxalign.sweep.search.owner import Owner
 from raxalign.sweep.search.run import PointOutcome, StudyRun
@@ -196,7 +196,7 @@ class SearchSource:
 
     def _judge(self, plan: Plan, study: Study, trial: Trial) -> PointOutcome:
         ledger, storage = self.opened.storage.ledger, self.opened.storage
-        curve = DevCurves(storage, study.name).read(trial.key) if study.prunes else None
+        curve = DevCurves(storage.files, study.name).read(trial.key) if study.prunes else None
         seconds = trial_seconds(plan, trial, storage)
         if curve is not None and curve.pruned and not self._is_judged(study, trial, ledger):
             seconds = aligned_seconds(plan, trial, storage) + curve.points[-1].seconds
