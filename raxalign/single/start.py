@@ -37,10 +37,8 @@ search: {{sampler: {sampler}, budget: {budget}, metric: "{metric}", confirm: {co
 
 
 def grids_folder() -> Path:
-    """Return the folder of the grids: ``raxalign/grids`` where the package is installed, the
-    repository's ``grids`` where it is used in place.
-
-    Raises `RaxalignError` where neither is there.
+    """Return ``raxalign/grids`` where the package is installed, the repository's ``grids`` where it
+    is used in place. Raises `RaxalignError` where neither is there.
     """
     package = Path(raxalign.__file__).parent
     for folder in (package / "grids", package.parent / "grids"):
@@ -51,10 +49,8 @@ def grids_folder() -> Path:
 
 def write_grid(name: str, out: Path | None = None) -> Path:
     """Write the grid `name` (one of `CHOICES`) to `out`, by default ``<name>.yaml`` here; returns
-    where it lies.
-
-    Raises `RaxalignError` for another name and for a file that is there already, `StorageError`
-    where the file cannot be written.
+    where it lies. Raises `RaxalignError` for another name and for a file that is there already,
+    `StorageError` where the file cannot be written.
     """
     if name not in CHOICES:
         raise RaxalignError(f"init {name}: is not one of the grids; there are {', '.join(CHOICES)}")
@@ -124,6 +120,13 @@ def write_search(
         RaxalignError: Options cannot be written down.
         StorageError: The file cannot be written.
     """
+    if not spaces or not languages:
+        raise RaxalignError(
+            "a search needs --lang, and a --space for each param to search; for example"
+            f" --lang de --space {_FORMS.split(',', maxsplit=1)[0]}"
+        )
+    params = [_space(text) for text in spaces]
+    params += [": ".join(_pair("--option", text)) for text in options]
     task, _, task_options = task.partition(":")
     pruner = values.pop("pruner", "none")
     filled = {
@@ -131,25 +134,13 @@ def write_search(
         "name": path.stem,
         "languages": ", ".join(languages),
         "corpus": _corpus(str(values["corpus"])),
-        "params": _params(spaces, options, languages),
+        "params": "\n".join(f"    {param}" for param in params),
         "task": task,
         "task_options": task_options.strip() or "{}",
         "metric": values["metric"] or _main_metric(task),
         "pruner": "" if pruner == "none" else f", pruner: {pruner}",
     }
     _write(path, _TEXT.format(**filled), "give another name")
-
-
-def _params(spaces: Sequence[str], options: Sequence[str], languages: Sequence[str]) -> str:
-    """Return the params of the method as a grid file has them."""
-    if not spaces or not languages:
-        raise RaxalignError(
-            "a search needs --lang, and a --space for each param to search; for example"
-            f" --lang de --space {_FORMS.split(',', maxsplit=1)[0]}"
-        )
-    params = [f"    {_space(text)}" for text in spaces]
-    params += [f"    {': '.join(_pair('--option', text))}" for text in options]
-    return "\n".join(params)
 
 
 def _write(path: Path, text: str, remedy: str) -> None:
