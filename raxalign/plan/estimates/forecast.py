@@ -371,8 +371,8 @@ class Work:
             return 2 * count * _rows(task, "dev", "test"), _FORWARD
         total = 0.0
         for key in (key for name, key in stage.inputs.items() if name.startswith("heldout/")):
-            pairs = self.plan.stages[key]
-            texts = [key] if pairs.kind == "bitext" else list(pairs.inputs.values())
+            made = self.plan.stages[key]
+            texts = [key] if made.kind == "bitext" else list(made.inputs.values())
             held = (k for k in texts if self.plan.stages[k].params.get("part") == "heldout")
             total += max(map(self.sentences, held), default=0.0)
         return 2 * total or math.inf, _FORWARD
