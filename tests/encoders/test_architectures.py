@@ -136,19 +136,17 @@ def test_what_translates_is_refused_by_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "limit", "note"),
+    ("name", "limit"),
     [
-        ("bert", 40, False),
-        ("xlm-r", 39, False),  # its positions begin behind the padding index, which is 0 here
-        ("modernbert", 40, False),
-        ("mdeberta", 40, False),
-        ("mt5", 512, True),
+        ("bert", 40),
+        ("xlm-r", 39),  # its positions begin behind the padding index, which is 0 here
+        ("modernbert", 40),
+        ("mdeberta", 40),
+        ("mt5", 512),
     ],
 )
-def test_rows_have_as_many_pieces_as_the_architecture_has_positions(name, limit, note, tmp_path):
-    encoder = encoder_of(name, tmp_path / "encoder")
-    assert encoder.max_positions == limit
-    assert (encoder.limit_note is not None) is note
+def test_rows_have_as_many_pieces_as_the_architecture_has_positions(name, limit, tmp_path):
+    assert encoder_of(name, tmp_path / "encoder").max_positions == limit
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.decoders import is_decoder, summary_places
+from raxalign.encoders.models.model_inputs import is_decoder, summary_places
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import RaxalignError

@@ -17,8 +17,8 @@ from raxalign.encoders.models import flash, packing
 from raxalign.encoders.models.flash import (
     NAME,
     PACKAGE,
-    Runs,
     Scoring,
+    SentenceRuns,
     attend,
     check_flash,
     find_edges,
@@ -54,9 +54,7 @@ def states_of(encoder: TransformerEncoder, width: int) -> tuple[list[torch.Tenso
 
 def alone(encoder: TransformerEncoder, sentence: np.ndarray) -> list[torch.Tensor]:
     rows = pack(sentence, np.array([len(sentence)]), 0, 0)
-    batch = packing._padded(
-        rows, torch.from_numpy(rows.ids_BT), torch.from_numpy(rows.sentences_BT), None
-    )
+    batch = packing.one_per_row(encoder, rows)
     return [state[0] for state in encoder.hidden(batch)]
 
 
@@ -65,7 +63,7 @@ def test_a_run_ends_with_its_sentence_and_with_its_row() -> None:
     assert find_edges(rows).tolist() == [0, 3, 4, 6, 8, 9, 11, 12]
     assert find_edges(rows).dtype == np.int32
     assert find_edges(np.array([[0, 0, -1], [1, 1, 1]])).tolist() == [0, 2, 3, 6]
-    runs = Runs.of(rows, "cpu")
+    runs = SentenceRuns.of(rows, "cpu")
     assert runs.longest == 3
     assert runs.edges_N.tolist() == find_edges(rows).tolist()
 
@@ -76,7 +74,7 @@ def test_runs_attend_as_under_a_mask(window: int | None, heads: int) -> None:
     generator = torch.Generator().manual_seed(0)
     owners = np.array([[0] * 5 + [1] * 2, [2] * 6 + [-1]])
     query, key, value = (torch.randn(14, n, 8, generator=generator) for n in (4, heads, heads))
-    found = attend(query, key, value, Runs.of(owners, "cpu"), Scoring(0.0, 0.3, window))
+    found = attend(query, key, value, SentenceRuns.of(owners, "cpu"), Scoring(0.0, 0.3, window))
     row = np.repeat([0, 1], 7)
     flat, place = owners.reshape(-1), np.arange(14)
     sees = (flat[:, None] == flat) & (row[:, None] == row)
@@ -90,7 +88,7 @@ def test_runs_attend_as_under_a_mask(window: int | None, heads: int) -> None:
 
 def test_the_kernel_of_a_card_takes_what_it_is_given() -> None:
     """Its shapes alone, on the device of tensors without values: no card is here."""
-    rows = Runs(torch.empty(4, dtype=torch.int32, device="meta"), 7)
+    rows = SentenceRuns(torch.empty(4, dtype=torch.int32, device="meta"), 7)
     query, key, value = (
         torch.empty(12, 4, 16, dtype=torch.bfloat16, device="meta", requires_grad=True)
         for _ in range(3)
@@ -124,7 +122,7 @@ def test_a_model_calls_the_kernel_once_per_block_and_reads_nothing(name, windows
     model = model_of(name, head=False).to("meta", torch.bfloat16)
     install(model)
     ids = torch.zeros(2, 16, dtype=torch.int64, device="meta")
-    runs = Runs(torch.zeros(5, dtype=torch.int32, device="meta"), 9)
+    runs = SentenceRuns(torch.zeros(5, dtype=torch.int32, device="meta"), 9)
     with Calls() as calls:
         found = model(input_ids=ids, position_ids=ids, **inputs_of(runs)).last_hidden_state
         found.sum().backward()
@@ -222,16 +220,18 @@ def test_attention_has_its_dropout_in_training_alone(tmp_path, monkeypatch):
     assert seen == [0.0] * 3 + [0.1] * 3
 
 
-def one_run(query: Any, key: Any, value: Any, runs: Runs, scoring: Scoring) -> torch.Tensor:
+def one_run(query: Any, key: Any, value: Any, runs: SentenceRuns, scoring: Scoring) -> torch.Tensor:
     """A kernel in which sentences see each other."""
-    return attend(query, key, value, Runs(runs.edges_N[[0, -1]], len(query)), scoring)
+    return attend(query, key, value, SentenceRuns(runs.edges_N[[0, -1]], len(query)), scoring)
 
 
 def broken(*_: Any) -> torch.Tensor:
     raise RuntimeError("no kernel image is available")
 
 
-def wrong_backward(query: Any, key: Any, value: Any, runs: Runs, scoring: Scoring) -> torch.Tensor:
+def wrong_backward(
+    query: Any, key: Any, value: Any, runs: SentenceRuns, scoring: Scoring
+) -> torch.Tensor:
     found = attend(query, key, value, runs, scoring)
     return found.detach() + found - found.detach() - 0.5 * (query - query.detach())
 

@@ -72,7 +72,7 @@ def test_packed_pairs_have_the_states_of_pairs_with_their_token_types(tmp_path: 
 
 def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> None:
     encoder = toy_encoder(tmp_path)
-    encoder.model.config.type_vocab_size = 1
+    encoder.inputs.segment_types = 1
     with_types, without = (
         flat_states(encoder, pack(np.arange(5, 11), np.array([6]), 0, 0, part), (2,))[0]
         for part in (np.ones(6), None)

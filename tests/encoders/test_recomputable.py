@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.encoders.models.decoders import make_bidirectional
+from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.train.recompute import recomputed
 from tests.encoders.architectures import CONFIGS, encoder_of
