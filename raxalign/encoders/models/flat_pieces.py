@@ -138,7 +138,7 @@ def flat_pieces(
     """Return the pieces of sentences in chunks; `bulk_pieces` explains the arguments."""
     from raxalign.encoders.models.pieces import bulk_pieces
 
-    none, parts = np.zeros(0, np.int32), []
+    none, parts = np.zeros(0, np.int32), list[tuple[np.ndarray, ...]]()
     for sentences in chunks:
         pieces = list(bulk_pieces(tokenizer, sentences, lang, counted))
         sizes = np.array([len(sentence) for sentence in sentences], np.int64)

@@ -430,7 +430,7 @@ def pair_row(
     """The row of two texts' pieces with special ones (no piece is a word), and the position of the
     second text's first piece.
     """
-    parts = [template.before, first, template.between, second, template.after_pair]
+    parts: list[Any] = [template.before, first, template.between, second, template.after_pair]
     ids = np.concatenate(parts).astype(np.int32)
     begin = len(template.before) + len(first) + len(template.between)
     words = np.broadcast_to(np.int32(-1), len(ids))

@@ -103,8 +103,9 @@ class Masks:
     def take(self, rows: np.ndarray) -> Masks:
         """Those of some rows of the batch, in the order given."""
         index, _ = ranges(self.offsets, rows)
-        parts = (part[index] for part in (self.places, self.inputs, self.targets))
-        return Masks(*parts, offsets_of(np.diff(self.offsets)[rows]), self.total)
+        offsets = offsets_of(np.diff(self.offsets)[rows])
+        places, inputs, targets = self.places[index], self.inputs[index], self.targets[index]
+        return Masks(places, inputs, targets, offsets, self.total)
 
     def flat(self, starts_R: np.ndarray) -> np.ndarray:
         """The masked places, where row r begins at `starts_R[r]` of a layout."""
