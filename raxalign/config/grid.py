@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from raxalign.catalog import PluginFault, PluginFile
+from raxalign.catalog import PluginFault, PluginFile, open_file, visible
 from raxalign.config._faults import Faults, Node, suggestion
 from raxalign.config._plugins import (
     check_name,
@@ -46,7 +46,6 @@ from raxalign.config.trust import require_trust
 from raxalign.config.yaml_file import parse, read, written
 from raxalign.errors import GridError
 from raxalign.languages import FORM, is_code, nearest_code, spelled
-from raxalign.plugin_files import open_file, visible
 
 __all__ = [
     "CorpusSettings",

@@ -131,7 +131,7 @@ def test_a_plan_in_another_process_knows_what_is_untouched(known: Plan) -> None:
 def test_before_the_depth_is_known_all_is_wanted_and_keys_are_those_that_stay(
     known: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("raxalign.encoders.transformer.cached_depth", lambda name, revision: None)
+    monkeypatch.setattr("raxalign.encoders.transformer.cached_config", lambda name, revision: None)
     unknown = paper(tmp_path, {n: value for n, value in BERT.items() if n.startswith("hub:")})
     assert (unknown.unknown_depths, known.unknown_depths) == (("bert-base-multilingual-cased",), ())
     assert untouched(unknown) == []
