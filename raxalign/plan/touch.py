@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from raxalign.config.yaml_file import line_of
 from raxalign.errors import Fault, RaxalignError
-from raxalign.plan.names import plain
 from raxalign.plan.trial import Trial, Untouched
 
 if TYPE_CHECKING:
@@ -115,12 +114,16 @@ def _apart(
     """Return the params that distinguish the untouched trials of a method from its other ones."""
     first, *others = [trial.params for trial in untouched]
     return [
-        f"{axis}={plain(first.get(axis))}"
+        f"{axis}={_short(first.get(axis))}"
         for axis in axes
         if touched
         and all(params.get(axis) == first.get(axis) for params in others)
         and all(params.get(axis) != first.get(axis) for params in touched)
     ]
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def meet(acts: Acts, reads: Reads) -> bool:
