@@ -68,7 +68,7 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 72_252, 456, 59_100
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Objective Part PhrasebookSizes Runs Score Sentences Spoken Unit
+    Alignment Objective Part PhrasebookSizes Runs Score Sentences Spoken
 """
 KNOWN_NAMESAKES = set(NAMESAKES.split())
 PRIVATE_OF_OTHERS: set[tuple[str, str]] = set()
