@@ -71,7 +71,7 @@ def _devices() -> str:
 
 def _storage(storage: Storage) -> Iterator[str]:
     try:
-        storage.artifacts.check_writable()
+        storage.files.check_writable()
         yield f"ok       storage {storage} can be written"
     except RaxalignError as error:
         yield f"broken   storage: {error}"
