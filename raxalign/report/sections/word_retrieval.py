@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from raxalign.store.storage import Storage
 
 MOST_SENTENCES = 200_000  # of the training text, from its beginning
+_TASK = "retrieval"
 _MEASURE = "retrieval_by_pos"  # as published tables call it
 _TAGGED = {"tgt", "id", "tgt_position", "direction", "identical"}
 _TAGGED |= {"correct_first", "first", "first_any"}
@@ -81,7 +82,7 @@ class WordRetrieval(Section):
     @cached_property
     def _asked(self) -> tuple[str, list[CellPredictions]]:
         """The grid's retrieval task, and the predictions that are shown."""
-        task, cells = shown_cells(self.material.results, "retrieval")
+        task, cells = shown_cells(self.material.results, _TASK)
         return task, self.material.predictions.of_all(cells, task, _TAGGED)
 
     @cached_property
@@ -137,7 +138,7 @@ class WordRetrieval(Section):
         empty where there is none.
         """
         results, storage = self.material.results, self.material.storage
-        task, cells = shown_cells(results, "retrieval")
+        task, cells = shown_cells(results, _TASK)
         asked = self.material.predictions.of_all(cells, task, _RANKED)
         ranks = {}
         for lang in dict.fromkeys(lang for entry in asked for lang in entry.tables):
