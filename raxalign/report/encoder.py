@@ -68,22 +68,28 @@ def examine_encoder(name: str, opened: Opened | None = None) -> tuple[list[str],
     head = _has_head(encoder)
     told, refused = [*_row("encoder", name), *_model(encoder, head=head)], False
     for folder in ("methods", "tasks"):
-        names, reasons = list[str](), dict[str, dict[str, None]]()
-        for plugin_name, plugin in _plugins(folder, opened):
-            reason = _refusal(folder, plugin, encoder, head=head, given=opened is not None)
-            names.append(plugin_name)
-            if reason:
-                reasons.setdefault(reason, {})[plugin_name] = None
-        out = {name for own in reasons.values() for name in own}
-        taken = ", ".join(name for name in dict.fromkeys(names) if name not in out)
+        taken, reasons = _takers(folder, opened, encoder, head=head)
         without = (f"not {', '.join(own)}: {reason}" for reason, own in reasons.items())
-        told += _row(folder, "; ".join([taken or "none", *without]))
+        told += _row(folder, "; ".join([", ".join(taken) or "none", *without]))
         refused |= bool(reasons)
     told += _row("sentences", origin)
     same = f"{count - differing} of {count} sentences have the pieces of running text"
     told += [*_row("running text", same), *difference, ""]
     told += [f"{'language':{_INDENT}}pieces per word  unknown  other than running text", *lines]
     return told, HEALTHY if not differing and not (refused and opened) else DIFFERENT
+
+
+def _takers(
+    folder: str, opened: Opened | None, encoder: TransformerEncoder, *, head: bool
+) -> tuple[list[str], dict[str, dict[str, None]]]:
+    """The plug-ins of a folder that take an encoder, and reason -> those that do not."""
+    names, reasons = list[str](), dict[str, dict[str, None]]()
+    for name, plugin in _plugins(folder, opened):
+        names.append(name)
+        if reason := _refusal(folder, plugin, encoder, head=head, given=opened is not None):
+            reasons.setdefault(reason, {})[name] = None
+    out = {name for own in reasons.values() for name in own}
+    return [name for name in dict.fromkeys(names) if name not in out], reasons
 
 
 def _plugins(folder: str, opened: Opened | None) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -244,6 +244,11 @@ def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
         found = [entry for entry in found if (entry.kind, entry.name) in still]
     for entry in found if delete else ():
         entry.remove()
+    return "\n".join(_told(needed, found, delete=delete))
+
+
+def _told(needed: Needed, found: Sequence[Waste], *, delete: bool) -> list[str]:
+    """A line per artifact, one per kind with number, bytes and reason, and the sum."""
     would, lines = "removed" if delete else "would remove", []
     if needed.searches:
         lines.append(
@@ -257,7 +262,7 @@ def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
         size = volume(sum(entry.size for entry in own))
         lines.append(f"{would} {len(own)} {kind} ({size}): {_WHY[kind]}")
     total = volume(sum(entry.size for entry in found))
-    return "\n".join([*lines, f"{total} {'freed' if delete else 'could be freed with --delete'}"])
+    return [*lines, f"{total} {'freed' if delete else 'could be freed with --delete'}"]
 
 
 def _needed(opened: list[Opened], storage: Storage) -> Needed:
