@@ -104,14 +104,8 @@ class Mlqa(TransferTask):
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """Return the set that is evaluated, and the training set."""
-        hub, splits = self.params.hub, {"hub": "test"}
-        splits |= {"train": "train"} if self.trains_on(lang, pivot) else {}
-        return {
-            name: HubSet(
-                *hub.place(split, lang, pivot, self.names)[:2], hub.revision_of(split, lang, pivot)
-            )
-            for name, split in splits.items()
-        }
+        names = ("hub", "train") if self.trains_on(lang, pivot) else ("hub",)
+        return {name: self.params.hub.at(name, lang, pivot, self.names) for name in names}
 
     def head(self, inputs: TaskInputs) -> SpanHead:
         """Return the reader of the questions, and the maker and judge of models."""

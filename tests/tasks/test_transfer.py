@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from raxalign.corpora.readers.hub import MissingSplit
 from raxalign.tasks.base import Score
-from raxalign.tasks.transfer.fingerprints import among
+from raxalign.tasks.transfer.rows import among
 from raxalign.tasks.transfer.outcome import (
     best_epoch,
     kept,

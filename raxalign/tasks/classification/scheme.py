@@ -64,10 +64,6 @@ class Columns:
         """The columns that every file has."""
         return (*self.texts, "label")
 
-    def without_header(self) -> tuple[str, ...]:
-        """The names of the columns of a file without a header."""
-        return self.order or tuple(self.shown(role) for role in self.needed)
-
 
 Made = tuple[Sequence[str], Sequence[str], str]
 """Words of the first and of the second text (none: one text), and the label."""
@@ -138,5 +134,3 @@ COLUMNS = Columns(
     id="pairID",
     group="promptID",
 )
-SCHEME = LabelScheme(COLUMNS, LABELS, ALIASES)
-"""The data without a task of its own."""

@@ -1,12 +1,15 @@
-"""What classification tasks have in common: labels, columns and options."""
+"""What classification tasks have in common: labels, columns, options and scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from raxalign.arrays import Ints
 from raxalign.corpora.readers.codes import hub_code
-from raxalign.tasks.classification.metrics import MEASURED, METRICS, sample_of
+from raxalign.lazy import np
+from raxalign.measured import share
+from raxalign.sample import Sample, of_label_f1, of_labels
 from raxalign.tasks.classification.params import ClassificationParams
 from raxalign.tasks.classification.scheme import Columns, LabelScheme, Made
 from raxalign.tasks.transfer.outcome import kept
@@ -16,9 +19,35 @@ from raxalign.tasks.transfer.task import TransferTask
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from raxalign.sample import Sample
     from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.classification.head import LabelHead
+
+MEASURED = (
+    share("accuracy", "Share of the examples whose label is right."),
+    share("macro_f1", "Mean over labels of the harmonic mean of precision and recall."),
+)
+"""What classifiers report; the second one where it is the main metric."""
+
+
+def macro_f1(gold: Ints, predicted: Ints) -> float:
+    """Returns the mean of 2 right / (given + predicted) over the labels that are given or
+    predicted.
+
+    >>> macro_f1(np.array([0, 0, 1]), np.array([0, 1, 1]))
+    0.6666666666666666
+    """
+    values = []
+    for label in np.union1d(gold, predicted):
+        given, found = gold == label, predicted == label
+        values.append(2 * float((given & found).sum()) / float(given.sum() + found.sum()))
+    return float(np.mean(values))
+
+
+METRICS: Mapping[str, Callable[[Ints, Ints], float]] = {
+    "accuracy": lambda gold, predicted: float((predicted == gold).mean()),
+    "macro_f1": macro_f1,
+}
+"""Scores by name: of the numbers of the right and of the predicted labels."""
 
 
 class ClassificationTask(TransferTask):
@@ -131,4 +160,6 @@ class ClassificationTask(TransferTask):
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
         """Return the sample of a score, with a unit per group of examples."""
-        return sample_of(rows, metric)
+        if metric == "accuracy":
+            return of_labels(rows)
+        return of_label_f1(rows) if metric == "macro_f1" else None
