@@ -14,7 +14,7 @@ from raxalign.tasks.tagging.models import Placed, Tagger, make_tagger
 from raxalign.tasks.tagging.reading import read_hub, read_tagged
 from raxalign.tasks.tagging.scheme import OUTSIDE
 from raxalign.tasks.tagging.sentences import (
-    Sentences,
+    TaggedSentences,
     Tagged,
     left_out,
     read_sentences,
@@ -33,7 +33,7 @@ Labels = Sequence[np.ndarray]
 
 
 class TagHead(Head):
-    """Sentences, a tagger, and its labels: a number per word, -1 where there is none. The training
+    """TaggedSentences, a tagger, and its labels: a number per word, -1 where there is none. The training
     chooses the weights of each language.
     """
 
@@ -44,19 +44,19 @@ class TagHead(Head):
         super().__init__(task, inputs)
         self.scheme, self.options = task.scheme(), task.settings()
 
-    def read_local(self, split: Split, lang: str, report: Report = refuse) -> Sentences:
+    def read_local(self, split: Split, lang: str, report: Report = refuse) -> TaggedSentences:
         """Read a local file."""
         return read_tagged(self.path(split, lang), self.params.encoding, report, self.scheme)
 
-    def read_hub(self, found: HubSet, split: Split) -> Sentences:
+    def read_hub(self, found: HubSet, split: Split) -> TaggedSentences:
         """Read a split of a data set of the hub."""
         return read_hub(found, split, self.scheme, self.inputs.downloads)
 
-    def read_phrasebook(self, split: Split, lang: str, source: str) -> Sentences:
+    def read_phrasebook(self, split: Split, lang: str, source: str) -> TaggedSentences:
         """Read sentences of the phrasebook."""
         n: int = getattr(self.params.phrasebook, split)
         made = enumerate(self.task.phrasebook(n, lang, split, _PHRASEBOOK_SEED), 1)
-        return Sentences(source, [Tagged(tuple(w), tuple(t), i) for i, (w, t) in made])
+        return TaggedSentences(source, [Tagged(tuple(w), tuple(t), i) for i, (w, t) in made])
 
     read_prepared = staticmethod(read_sentences)
     write_prepared = staticmethod(write_sentences)
@@ -66,7 +66,7 @@ class TagHead(Head):
         """Make the tagger that the options ask for."""
         return make_tagger(self.options, aligned, len(self.labels), seed)
 
-    def labels_of(self, rows: Sequence[Sentences]) -> tuple[str, ...]:
+    def labels_of(self, rows: Sequence[TaggedSentences]) -> tuple[str, ...]:
         """Return the tags of the training sentences, `O` first."""
         found = {tag for sentences in rows for tag in sentences.tags()}
         return tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, tag)))
@@ -75,7 +75,7 @@ class TagHead(Head):
         """Return the languages whose development sets choose the weights."""
         return self.choosing(languages)
 
-    def batches(self, model: Tagger, given: Mapping[str, Sentences]) -> SentenceBatches:
+    def batches(self, model: Tagger, given: Mapping[str, TaggedSentences]) -> SentenceBatches:
         """Return the training sentences as the tagger reads them."""
         rows = given[self.pivot]
         placed = model.placed(rows.piece_rows(model.encoder, self.pivot))
@@ -84,7 +84,7 @@ class TagHead(Head):
         return SentenceBatches(model, placed, labels, rows.n_words())
 
     def notes_of_training(
-        self, given: Mapping[str, Sentences], counts: Sequence[Mapping[str, int]]
+        self, given: Mapping[str, TaggedSentences], counts: Sequence[Mapping[str, int]]
     ) -> dict[str, object]:
         """Return the numbers of sentences and words, the labels, and what was left out."""
         rows = given[self.pivot]
@@ -145,7 +145,7 @@ class TagHead(Head):
 
 
 class SentenceBatches(Batches):
-    """Sentences that have words with a piece, as a tagger reads them."""
+    """TaggedSentences that have words with a piece, as a tagger reads them."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.tagging.scheme import ENTITIES, UNIVERSAL, TagScheme, listed
-from raxalign.tasks.tagging.sentences import Sentences, Tagged
+from raxalign.tasks.tagging.sentences import TaggedSentences, Tagged
 from raxalign.tasks.transfer.params import HubSet
 
 _NUMBER = re.compile(r"(\d+)|\d+-\d+|\d+\.\d+")
@@ -54,7 +54,7 @@ class Word(NamedTuple):
 
 def read_tagged(
     path: Path, encoding: str = "utf-8", report: Report = refuse, scheme: TagScheme = ENTITIES
-) -> Sentences:
+) -> TaggedSentences:
     """Read the sentences of a file; entities come back in IOB2.
 
     Args:
@@ -82,7 +82,7 @@ def read_tagged(
     rows = [row for row in found if row is not None]
     if not rows and not file.refused.count:
         raise DataError(path, told, remedy=remedy)
-    return Sentences(str(path), rows, len(found) - len(rows))
+    return TaggedSentences(str(path), rows, len(found) - len(rows))
 
 
 class _TaggedFile:
@@ -347,7 +347,7 @@ def _tagged(
         yield Tagged(tuple(words), scheme.final(tags), number)
 
 
-def read_hub(found: HubSet, split: str, scheme: TagScheme, cache: Path | None) -> Sentences:
+def read_hub(found: HubSet, split: str, scheme: TagScheme, cache: Path | None) -> TaggedSentences:
     """Read the sentences of a data set of the hub, or of a local copy of its repository.
 
     Tags are text, or numbers whose names the data set has. Where tags do not mark entities, words
@@ -375,7 +375,7 @@ def read_hub(found: HubSet, split: str, scheme: TagScheme, cache: Path | None) -
     kept = [row for row in rows if row is not None]
     if not kept:
         raise DataError(where, "has no sentences")
-    return Sentences(where, kept, len(rows) - len(kept))
+    return TaggedSentences(where, kept, len(rows) - len(kept))
 
 
 def _hub_tag(where: str, number: int, tag: object, names: Sequence[str] | None) -> str:

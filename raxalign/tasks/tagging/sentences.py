@@ -54,7 +54,7 @@ class Tagged:
 
 
 @dataclass(frozen=True)
-class Sentences(TaskRows[Tagged]):
+class TaggedSentences(TaskRows[Tagged]):
     """The tagged sentences of one language and split; `left_out` counts the rows of the source
     that had other numbers of words and of tags.
     """
@@ -85,7 +85,7 @@ class Sentences(TaskRows[Tagged]):
 
 
 @dataclass(frozen=True)
-class PreparedSentences(Sentences):
+class PreparedSentences(TaggedSentences):
     """The sentences that a tagger is trained on, without their texts: their pieces, all tags by
     `names`, and the places of the words' tags among these, sentence after sentence.
     """
@@ -122,7 +122,7 @@ class PreparedSentences(Sentences):
 
 
 def write_sentences(
-    rows: Sentences, lang: str, tokenizer: Any, threads: int, folder: Path
+    rows: TaggedSentences, lang: str, tokenizer: Any, threads: int, folder: Path
 ) -> dict[str, Any]:
     """Write training sentences (see `Head.write_prepared`) as pieces and tags."""
     names = sorted(rows.tags())

@@ -91,9 +91,9 @@ class XnliSentences:
             """The rows of the language, or of the pivot, as a source of the language."""
             file = inputs.files.get(f"{prefix}{split}", {}).get(lang)
             commit = inputs.digests.get(f"{prefix}hub/{lang}")
-            files, digests = {split: {code: file} if file else {}}, {f"hub/{code}": commit}
-            known = {name: digest for name, digest in digests.items() if digest}
-            head = self.task.head(replace(inputs, files=files, digests=known))
+            files: dict[str, dict[str, Path]] = {split: {code: file}} if file else {}
+            digests = {f"hub/{code}": commit} if commit else {}
+            head = self.task.head(replace(inputs, files=files, digests=digests))
             return list(head.rows(split, code).rows)
 
         own, pivot = rows("", lang), rows(PIVOT, inputs.pivot)
