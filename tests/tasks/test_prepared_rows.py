@@ -31,8 +31,8 @@ from raxalign.tasks.spans.windows import (
     write_questions,
 )
 from raxalign.tasks.tagging.sentences import (
-    TaggedSentences,
     Tagged,
+    TaggedSentences,
     read_sentences,
     write_sentences,
 )

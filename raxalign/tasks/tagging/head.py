@@ -14,8 +14,8 @@ from raxalign.tasks.tagging.models import Placed, Tagger, make_tagger
 from raxalign.tasks.tagging.reading import read_hub, read_tagged
 from raxalign.tasks.tagging.scheme import OUTSIDE
 from raxalign.tasks.tagging.sentences import (
-    TaggedSentences,
     Tagged,
+    TaggedSentences,
     left_out,
     read_sentences,
     write_sentences,
@@ -33,7 +33,7 @@ Labels = Sequence[np.ndarray]
 
 
 class TagHead(Head):
-    """TaggedSentences, a tagger, and its labels: a number per word, -1 where there is none. The training
+    """Sentences, a tagger, and its labels: a number per word, -1 where there is none. The training
     chooses the weights of each language.
     """
 
@@ -145,7 +145,7 @@ class TagHead(Head):
 
 
 class SentenceBatches(Batches):
-    """TaggedSentences that have words with a piece, as a tagger reads them."""
+    """Sentences that have words with a piece, as a tagger reads them."""
 
     def __init__(
         self,

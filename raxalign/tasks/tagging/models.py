@@ -163,7 +163,7 @@ class Tagger(TaskModel):
 
 @dataclass(frozen=True)
 class TaggedRows:
-    """TaggedSentences as the encoder reads them, the places of their words' first pieces in its states,
+    """Sentences as the encoder reads them, the places of their words' first pieces in its states,
     and the number of words of each.
     """
 

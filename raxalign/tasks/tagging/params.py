@@ -78,7 +78,7 @@ FeatureLayers = Annotated[str, AfterValidator(_named)]
 
 
 class SentenceCounts(BaseParams):
-    """TaggedSentences per language of the phrasebook."""
+    """Sentences per language of the phrasebook."""
 
     train: shared.TrainingRows = 2000
     dev: shared.DevelopmentRows = 400
