@@ -25,7 +25,7 @@ from raxalign.tasks.classification.examples import (
 )
 from raxalign.tasks.classification.model import Classifier, SentenceClassifier, WordClassifier
 from raxalign.tasks.classification.reading import ExampleFile, read_hub
-from raxalign.tasks.classification.task import METRICS
+from raxalign.tasks.classification.scheme import METRICS
 from raxalign.tasks.transfer.head import Batches, Head, HeldOut, noted
 from raxalign.tasks.transfer.lazy_lists import chained
 from raxalign.tasks.transfer.outcome import readers

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from raxalign.arrays import Ints
 from raxalign.corpora.readers.codes import hub_code
-from raxalign.lazy import np
-from raxalign.measured import share
 from raxalign.sample import Sample, of_label_f1, of_labels
 from raxalign.tasks.classification.params import ClassificationParams
-from raxalign.tasks.classification.scheme import Columns, LabelScheme, Made
-from raxalign.tasks.transfer.outcome import kept
+from raxalign.tasks.classification.scheme import MEASURED, METRICS, Columns, LabelScheme, Made
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.task import TransferTask
 
@@ -21,33 +17,6 @@ if TYPE_CHECKING:
 
     from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.classification.head import LabelHead
-
-MEASURED = (
-    share("accuracy", "Share of the examples whose label is right."),
-    share("macro_f1", "Mean over labels of the harmonic mean of precision and recall."),
-)
-"""What classifiers report; the second one where it is the main metric."""
-
-
-def macro_f1(gold: Ints, predicted: Ints) -> float:
-    """Returns the mean of 2 right / (given + predicted) over the labels that are given or
-    predicted.
-
-    >>> macro_f1(np.array([0, 0, 1]), np.array([0, 1, 1]))
-    0.6666666666666666
-    """
-    values = []
-    for label in np.union1d(gold, predicted):
-        given, found = gold == label, predicted == label
-        values.append(2 * float((given & found).sum()) / float(given.sum() + found.sum()))
-    return float(np.mean(values))
-
-
-METRICS: Mapping[str, Callable[[Ints, Ints], float]] = {
-    "accuracy": lambda gold, predicted: float((predicted == gold).mean()),
-    "macro_f1": macro_f1,
-}
-"""Scores by name: of the numbers of the right and of the predicted labels."""
 
 
 class ClassificationTask(TransferTask):
@@ -113,21 +82,12 @@ class ClassificationTask(TransferTask):
 
         return LabelHead(self, inputs)
 
-    def canonical(self) -> dict[str, object]:
-        """Return the options without what names data (its own identity enters the key) and what
-        other data would need.
+    def idle(self) -> set[str]:
+        """Return what names data too, since its own identity enters the key, and mixing where
+        nothing is mixed.
         """
-        idle = {"dataset", "revision"}
-        idle |= set() if self.params.data == "phrasebook" else {"phrasebook"}
-        idle |= {"code_switching"} if self.params.setting == "zero-shot" else set()
-        return {name: value for name, value in self.params.identity().items() if name not in idle}
-
-    def training(self) -> Mapping[str, object]:
-        """Return all options but what is done with the epochs afterwards."""
-        return {
-            **{n: v for n, v in self.canonical().items() if n not in ("selection", "readout")},
-            "kept": kept(self.params.selection),
-        }
+        mixing = {"code_switching"} if self.params.setting == "zero-shot" else set()
+        return super().idle() | {"dataset", "revision"} | mixing
 
     def watches(self, metric: str) -> bool:
         """Return whether it is a score of labels, the dev selections are made, and one model is for

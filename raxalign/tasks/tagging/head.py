@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from raxalign.corpora.readers.inspection import Report, refuse
-from raxalign.tasks.tagging.metrics import count, values
 from raxalign.tasks.tagging.models import Placed, Tagger, make_tagger
 from raxalign.tasks.tagging.reading import read_hub, read_tagged
-from raxalign.tasks.tagging.scheme import OUTSIDE
+from raxalign.tasks.tagging.scheme import OUTSIDE, count, values
 from raxalign.tasks.tagging.sentences import (
     Tagged,
     TaggedSentences,

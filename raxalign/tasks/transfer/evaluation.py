@@ -53,15 +53,21 @@ def evaluate(
             for metric, value in head.measure(held, predicted).items():
                 found[held.label, metric, held.split].append(value)
             tables.append(scorer.table(held, point, predicted))
-    labels = list(dict.fromkeys(held.label for held in held_out))
-    trained_on = next((held.label for held in held_out if held.langs == (pivot, pivot)), pivot)
-    notes, there = head.notes(held_out, chosen), {held.place for held in held_out}
-    places = [f"{label}/{split}" for label in labels for split in head.splits()]
-    if missing := [place for place in places if place not in there]:
-        notes["missing_splits"] = missing
     # A pivot that moves differently for each language has the mean over its models.
     scores = [Score(*name, float(np.mean(values))) for name, values in found.items()]
+    labels = list(dict.fromkeys(held.label for held in held_out))
+    trained_on = next((held.label for held in held_out if held.langs == (pivot, pivot)), pivot)
+    notes = {**head.notes(held_out, chosen), **_missing_splits(head, held_out, labels)}
     return Outcome([*scores, *means(scores, labels, trained_on)], pa.concat_tables(tables), notes)
+
+
+def _missing_splits(
+    head: Head, held_out: Sequence[HeldOut], labels: Sequence[str]
+) -> dict[str, object]:
+    """The note that names each split that a language lacks, where there is one."""
+    places = [f"{label}/{split}" for label in labels for split in head.splits()]
+    missing = [place for place in places if place not in {held.place for held in held_out}]
+    return {"missing_splits": missing} if missing else {}
 
 
 def _languages_of(

@@ -60,11 +60,7 @@ def train(
     records, counts = list[dict[str, object]](), list[Mapping[str, int]]()
     for own, read in head.groups(given):
         lang, name = own or pivot, "-".join(part for part in (head.task.name, own) if part)
-        choosing = head.scored_in_training(lang, languages)
-        for missing in choosing if head.options.selection != "last" else ():
-            if f"{missing}/dev" not in sets:
-                sets[f"{missing}/dev"] = head.dev_set(missing)
-        dev = {lang: sets[f"{lang}/dev"] for lang in choosing if f"{lang}/dev" in sets}
+        dev = _dev_sets(head, sets, head.scored_in_training(lang, languages))
         group = _Group(head, lang, read, dev, watched)
         made = list(group.train(aligned, runtime, folder, name))
         records += [record if own is None else {**record, "lang": own} for record, _ in made]
@@ -72,6 +68,16 @@ def train(
     if runtime.rank == 0:
         Trained.write(folder, records, fingerprints, head.labels)
     return {**head.notes_of_training(given, counts), "models": records}
+
+
+def _dev_sets(head: Head, sets: dict[str, HeldOut], languages: Sequence[str]) -> dict[str, HeldOut]:
+    """The development sets of languages, of which those that choose are read where they are not
+    among `sets` yet.
+    """
+    for lang in languages if head.options.selection != "last" else ():
+        if f"{lang}/dev" not in sets:
+            sets[f"{lang}/dev"] = head.dev_set(lang)
+    return {lang: sets[f"{lang}/dev"] for lang in languages if f"{lang}/dev" in sets}
 
 
 @dataclass
