@@ -14,14 +14,14 @@ from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.folder import Footprint
-    from raxalign.encoders.models.vectors import Pooling, WordVectors
+    from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors
     from raxalign.train.runtime import Runtime
 
 
 class Encoder(ABC):
     """Something that turns words in their sentences into vectors. `family` is what methods and
-    tasks `accept`. `precision` is that of its products, which static vectors have none of, and
-    `compiled` says whether the blocks of a transformer are.
+    tasks `accept`, `precision` that of its products, and `compiled` says whether the blocks of a
+    transformer are.
     """
 
     family: ClassVar[str]
@@ -33,24 +33,14 @@ class Encoder(ABC):
 
     @abstractmethod
     def iter_words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: tuple[int, ...],
-        pooling: Pooling,
+        self, sentences: WordLists, lang: str, *, layers: tuple[int, ...], pooling: Pooling
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """Word vectors batch by batch, longest sentences first: (indices of the batch's sentences
         in the input, their vectors).
         """
 
     def words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: tuple[int, ...],
-        pooling: Pooling,
+        self, sentences: WordLists, lang: str, *, layers: tuple[int, ...], pooling: Pooling
     ) -> WordVectors:
         """Vectors of all words, in input order (assembled from `iter_words`)."""
         from raxalign.encoders.models.vectors import assemble

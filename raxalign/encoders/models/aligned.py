@@ -26,7 +26,14 @@ from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder, write_vectors
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
-from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors, assemble, parse_layers
+from raxalign.encoders.models.vectors import (
+    Batch,
+    Pooling,
+    WordLists,
+    WordVectors,
+    assemble,
+    parse_layers,
+)
 from raxalign.errors import DataError, RaxalignError
 
 __all__ = ["Affine", "AlignedEncoder", "Transform", "Unit"]
@@ -94,12 +101,7 @@ class AlignedEncoder:
         )
 
     def words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: str = "last",
-        pooling: Pooling = "mean",
+        self, sentences: WordLists, lang: str, *, layers: str = "last", pooling: Pooling = "mean"
     ) -> WordVectors:
         """Vectors of all words in input order, (N, L, H), transformed; absent words are zero."""
         batches = self.iter_words(sentences, lang, layers=layers, pooling=pooling)
@@ -107,12 +109,7 @@ class AlignedEncoder:
         return assemble(sentences, batches, n_layers, self.hidden_size)
 
     def iter_words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: str = "last",
-        pooling: Pooling = "mean",
+        self, sentences: WordLists, lang: str, *, layers: str = "last", pooling: Pooling = "mean"
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """The vectors of `words` batch by batch: (indices of the sentences, their vectors)."""
         chosen, edits = parse_layers(layers, self.n_layers), self.edits()

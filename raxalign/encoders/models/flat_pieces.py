@@ -118,11 +118,9 @@ def column_pieces(
         return flat_pieces(encoder.tokenizer, chunks, lang, counted)
     n_words = pc.sum(pc.list_value_length(table.column(column))).as_py() or 0
     if (len(found), len(found.first_W)) != (len(table), n_words):
-        raise DataError(
-            f"{made}/{column}",
-            f"has the pieces of other sentences than {folder}",
-            remedy="Remove both folders, and run the grid again to make them",
-        )
+        fault = f"has the pieces of other sentences than {folder}"
+        remedy = "Remove both folders, and run the grid again to make them"
+        raise DataError(f"{made}/{column}", fault, remedy=remedy)
     heard, name = listener(), counted or lang
     if heard is not None and name is not None and found.unknown is not None:
         heard.read(name, len(found.ids), found.unknown)

@@ -75,11 +75,11 @@ def read_config(path: Path) -> Mapping[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(
-            path,
-            f"cannot be read as an encoder's config ({error})",
-            remedy="Save the encoder again, or download it again",
-        ) from error
+        fault, remedy = (
+            "cannot be read as an encoder's config",
+            "Save or download the encoder again",
+        )
+        raise DataError(path, f"{fault} ({error})", remedy=remedy) from error
     return config if isinstance(config, dict) else {}
 
 
@@ -103,11 +103,11 @@ def weight_shapes(*paths: Path) -> dict[str, list[int]]:
             header.pop("__metadata__", None)
             found |= {name: entry.get("shape", []) for name, entry in header.items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
-            raise DataError(
-                path,
+            fault, remedy = (
                 f"its weights are damaged ({error})",
-                remedy="Copy or download the folder again",
-            ) from error
+                "Copy or download the folder again",
+            )
+            raise DataError(path, fault, remedy=remedy) from error
     return found
 
 

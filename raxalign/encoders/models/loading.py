@@ -131,12 +131,9 @@ def _implementation(name: str, model: Any, attention: Attention) -> str | None:
     flash = attention == PACKAGE
     lacks = attention == "sdpa" and not able
     if lacks or (flash and not getattr(model, "_supports_flash_attn", False)):
-        other = "sdpa" if flash else "eager"
-        raise DataError(
-            name,
-            f"`attention: {attention}` is not there for {model.__name__}",
-            remedy=f"Set `attention: {other}`, or leave it at `auto`",
-        )
+        remedy = f"Set `attention: {'sdpa' if flash else 'eager'}`, or leave it at `auto`"
+        fault = f"`attention: {attention}` is not there for {model.__name__}"
+        raise DataError(name, fault, remedy=remedy)
     if flash and not is_flash_attn_2_available():
         raise DependencyError(
             f"`attention: {PACKAGE}` requires an NVIDIA card and the package flash-attn (`pip"
@@ -148,12 +145,9 @@ def _implementation(name: str, model: Any, attention: Attention) -> str | None:
 
 def _check_whole(name: str, missing_keys: Iterable[str]) -> None:
     if missing := sorted(missing_keys):
-        raise DataError(
-            name,
-            f"is not a whole encoder: {len(missing)} weights are missing"
-            f" ({', '.join(missing[:3])})",
-            remedy="Save it again with save_pretrained, or name another",
-        )
+        some = ", ".join(missing[:3])
+        fault = f"is not a whole encoder: {len(missing)} weights are missing ({some})"
+        raise DataError(name, fault, remedy="Save it again with save_pretrained, or name another")
 
 
 def _own_weights(name: str, model: Any) -> None:
@@ -162,11 +156,8 @@ def _own_weights(name: str, model: Any) -> None:
 
     for label, parameter in model.named_parameters():
         if not torch.isfinite(parameter.detach().sum()):
-            raise DataError(
-                name,
-                f"its weights hold NaN or infinite values ({label})",
-                remedy="Its training diverged: take an earlier checkpoint",
-            )
+            fault = f"its weights hold NaN or infinite values ({label})"
+            raise DataError(name, fault, remedy="Its training diverged: take an earlier checkpoint")
         # Loaded weights are views of the mapped file, at odd addresses. Their products are
         # slower, and not bit-equal to those of trained ones.
         parameter.data = parameter.data.clone()
@@ -177,11 +168,9 @@ def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
     embeddings (some are padding) have a piece.
     """
     if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise DataError(
-            name,
-            "its tokenizer has no fast form (tokenizer.json)",
-            remedy="Words are mapped to pieces by it; convert the tokenizer",
-        )
+        fault = "its tokenizer has no fast form (tokenizer.json)"
+        remedy = "Words are mapped to pieces by it; convert the tokenizer"
+        raise DataError(name, fault, remedy=remedy)
     rows, pieces = model.get_input_embeddings().num_embeddings, len(tokenizer)
     remedy = "Tokenizer and model do not belong together"
     if pieces <= rows <= 2 * pieces:

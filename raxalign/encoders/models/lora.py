@@ -47,7 +47,7 @@ class Lora(BaseParams):
         16.0,
         gt=0,
         allow_inf_nan=False,
-        description="What the adapters add is multiplied by `alpha` / `rank`.",
+        description="What adapters add counts `alpha` / `rank`-fold.",
     )
     targets: Annotated[str, AfterValidator(_listed)] = Field(
         AUTO,
@@ -58,10 +58,7 @@ class Lora(BaseParams):
         ),
     )
     dropout: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="Share of an adapter's inputs that are dropped during training.",
+        0.0, ge=0, lt=1, description="Share of an adapter's inputs that training drops."
     )
 
 
@@ -78,25 +75,31 @@ AdapterOption = Annotated[
 
 @contextmanager
 def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iterator[None]:
-    """Train adapters alone until the block ends, then merge them into the encoder's weights.
+    """Train adapters alone until the block ends, then merge them into the encoder's weights. `seed`
+    is that of the matrices that begin at random.
 
     All other weights of the model lose their gradients meanwhile, embeddings and the masked-LM head
-    included. After an exception the adapters are removed and the weights are as they were.
-
-    Args:
-        encoder: The encoder, changed in place.
-        lora: The adapters; `none` leaves everything as it is.
-        seed: The seed of the matrices that begin at random.
-
-    Raises:
-        DependencyError: PEFT is not installed.
-        RaxalignError: The encoder has no linear layer of a name in `targets`.
+    included. After an exception the adapters are removed and the weights are as they were. Raises
+    `DependencyError` without PEFT, and `RaxalignError` as `target_layers`.
     """
     if lora == "none":
         yield
         return
+    require("peft", "lora")
+    from peft import LoraConfig
+    from peft.tuners.lora import LoraModel
+
+    config = LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        target_modules=target_layers(encoder.model, lora.targets),
+        lora_dropout=lora.dropout,
+        bias="none",
+    )
     trained = [parameter for parameter in encoder.model.parameters() if parameter.requires_grad]
-    tuner = _inserted(encoder.model, lora, seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        tuner = LoraModel(encoder.model, config, _ADAPTER)
     try:
         yield
     except BaseException:
@@ -107,24 +110,6 @@ def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iter
     finally:
         for parameter in trained:
             parameter.requires_grad_(requires_grad=True)
-
-
-def _inserted(model: Any, lora: Lora, seed: int) -> Any:
-    """PEFT's tuner of a model whose linear layers now have adapters."""
-    require("peft", "lora")
-    from peft import LoraConfig
-    from peft.tuners.lora import LoraModel
-
-    config = LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        target_modules=target_layers(model, lora.targets),
-        lora_dropout=lora.dropout,
-        bias="none",
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return LoraModel(model, config, _ADAPTER)
 
 
 def target_layers(model: Any, targets: str) -> list[str]:

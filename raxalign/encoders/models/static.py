@@ -20,6 +20,7 @@ from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import (
     Pooling,
     WordIndex,
+    WordLists,
     WordVectors,
     pool_words,
 )
@@ -62,11 +63,8 @@ def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Float
         with path.open("rb") as file:
             first = file.readline()
             if first.startswith(_FACEBOOK):
-                raise DataError(
-                    path,
-                    "is fastText's own binary format, which is not read",
-                    remedy="Name the .vec file that is next to it",
-                )
+                fault = "is fastText's own binary format, which is not read"
+                raise DataError(path, fault, remedy="Name the .vec file that is next to it")
             try:
                 count, dimension = (int(part) for part in first.split())
             except ValueError:
@@ -349,12 +347,7 @@ class StaticEncoder(Encoder):
         return space
 
     def iter_words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: tuple[int, ...],
-        pooling: Pooling,
+        self, sentences: WordLists, lang: str, *, layers: tuple[int, ...], pooling: Pooling
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """Word vectors in input order, some sentences at a time; `pooling` joins the pieces of a
         word that have a vector.

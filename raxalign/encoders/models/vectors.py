@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import floor
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator
 
@@ -59,6 +59,8 @@ class Spoken:
 
 
 Pooling = Literal["first", "last", "mean", "sum"]
+WordLists: TypeAlias = Sequence[Sequence[str]]
+"""Sentences, each as its words."""
 
 
 def parse_layers(layers: str, n_layers: int) -> tuple[int, ...]:

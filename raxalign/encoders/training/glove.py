@@ -4,7 +4,7 @@ occur near each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,18 +78,11 @@ class Glove:
         """Parameters uniform in +-1/(2 dimension), as in the paper's own program."""
 
         def draw(*shape: int) -> Floats:
-            return (
-                (rng.random(shape, dtype=np.float32) - np.float32(0.5)) / np.float32(dimension)
-            ).astype(np.float32)
+            drawn = rng.random(shape, dtype=np.float32) - np.float32(0.5)
+            return (drawn / np.float32(dimension)).astype(np.float32)
 
-        return cls(
-            draw(size, dimension),
-            draw(size, dimension),
-            draw(size),
-            draw(size),
-            x_max=x_max,
-            learning_rate=learning_rate,
-        )
+        matrices = draw(size, dimension), draw(size, dimension)
+        return cls(*matrices, draw(size), draw(size), x_max=x_max, learning_rate=learning_rate)
 
     def step(self, rows_N: Ints, columns_N: Ints, counts_N: npt.NDArray[np.float64]) -> float:
         """One step on a batch of different entries; returns its loss, before the step."""
@@ -164,15 +157,9 @@ def train_glove(
     )
     losses = []
     for _ in range(training.epochs):
-        total = sum(
-            model.step(rows[part], columns[part], counts.data[part])
-            for part in _batches(len(rows), BATCH, rng)
-        )
+        order, total = rng.permutation(len(rows)), 0.0
+        for start in range(0, len(rows), BATCH):
+            part = order[start : start + BATCH]
+            total += model.step(rows[part], columns[part], counts.data[part])
         losses.append(total / max(1, len(rows)))
     return model.vectors(), losses
-
-
-def _batches(count: int, size: int, rng: np.random.Generator) -> Iterator[Ints]:
-    order = rng.permutation(count)
-    for start in range(0, count, size):
-        yield order[start : start + size]
