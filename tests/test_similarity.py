@@ -15,6 +15,7 @@ from raxalign.similarity import (
     Tiling,
     first_pass,
     hubness,
+    measures,
     mutual_nearest,
     nearest_neighbors,
     neighbors,
@@ -22,7 +23,6 @@ from raxalign.similarity import (
     scaled_vectors,
     scored,
 )
-from raxalign.similarity import scores as scores_module
 
 SMALL = Tiling(block_bytes=2048, row_group=4, column_group=4, wide_group=8)
 TILINGS = st.builds(
@@ -320,7 +320,7 @@ def test_hubness_is_the_mean_similarity_to_the_k_nearest(monkeypatch):
     others = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
     vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     for rows in (1024, 1):
-        monkeypatch.setattr(scores_module, "_ROWS", rows)
+        monkeypatch.setattr(measures, "_ROWS", rows)
         assert hubness(vectors, others, 2).tolist() == pytest.approx([(1 + 0.6) / 2, (1 + 0.8) / 2])
         assert hubness(vectors, others, 9).tolist() == pytest.approx([1.6 / 3, 1.8 / 3])
 

@@ -1,6 +1,4 @@
-"""Static word vectors: fastText, Word2Vec or GloVe, trained on the grid's own text or read from
-files.
-"""
+"""Static word vectors: fastText, Word2Vec or GloVe, trained on a grid's text or read from files."""
 
 from __future__ import annotations
 

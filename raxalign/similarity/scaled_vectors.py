@@ -53,9 +53,7 @@ class Tiling:
 
 
 def _largest_part(size: int, most: int, unit: int = 1) -> int:
-    """Return the size of the largest part where `size` is cut into the fewest equal parts, a
-    multiple of `unit`.
-    """
+    """Return the largest part of `size` cut into the fewest equal parts, a multiple of `unit`."""
     return -(-size // _rounded_up(-(-size // max(1, most)), unit))
 
 
@@ -65,14 +63,9 @@ def _rounded_up(size: int, unit: int) -> int:
 
 @dataclass(frozen=True)
 class ScaledVectors:
-    """One set of vectors in some order, with the factors by which they are multiplied a few at a
-    time.
-
-    Attributes:
-        vectors: the vectors (n, d).
-        scale: their factors (n,).
-        order: the numbers of the vectors in their order (n,).
-        query_scale: their factors as queries (n,) where these differ (None: they are the same).
+    """One set of `vectors` (n, d), the factors by which they are multiplied a few at a time,
+    `scale` (n,), and as queries where these differ, `query_scale`, and their numbers in some
+    `order` (n,).
     """
 
     vectors: torch.Tensor
@@ -123,10 +116,8 @@ class ScaledVectors:
 
 
 def first_twin(vectors: torch.Tensor) -> torch.Tensor:
-    """Return for every row (n,) the lowest index of a row identical to it, because a product may
-    round identical rows differently.
-
-    Whole rows are compared only where their first values are alike.
+    """Return for every row (n,) the lowest index of an identical row, since a product may round
+    them differently. Whole rows are compared only where their first values are alike.
     """
     index = torch.arange(len(vectors), device=vectors.device)
     _, inverse, counts = torch.unique(

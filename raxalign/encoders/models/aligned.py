@@ -125,9 +125,7 @@ class AlignedEncoder:
             yield indices, _read(part, readouts) if any(readouts) else part
 
     def hidden(self, batch: Batch) -> tuple[torch.Tensor, ...]:
-        """Hidden states (B, T, H) of all layers, 0 the embeddings, transformed by the language of
-        each piece. Gradient flows.
-        """
+        """Hidden states (B, T, H) of all layers, transformed by the language of each piece."""
         if not isinstance(self.encoder, TransformerEncoder):
             raise RaxalignError("only a transformer has hidden states; ask this encoder for words")
         states = list(self.encoder.hidden(batch, edits=self.edits()))
@@ -259,9 +257,7 @@ class AlignedEncoder:
 def _where_spoken(
     transform: Transform, states: torch.Tensor, langs: torch.Tensor, languages: tuple[str, ...]
 ) -> torch.Tensor:
-    """The states (..., H) with the transform applied to the pieces of its language; `langs` (...)
-    indexes `languages` for every piece.
-    """
+    """The states (..., H), transformed where `langs` (...) is the transform's in `languages`."""
     if transform.lang not in languages:
         return states
     spoken = langs == languages.index(transform.lang)

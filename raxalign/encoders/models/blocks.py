@@ -63,8 +63,7 @@ def find_blocks(base: nn.Module) -> Blocks:
 
 def recomputable(model: Any) -> tuple[nn.Module, ...]:
     """The parts of a model that a backward pass can run again from what enters them: its blocks, or
-    what these are made of where a block is not one module (XLM). None of a model whose blocks
-    are not found: all that it computes is kept.
+    what these are made of (XLM); none where the blocks are not found, and all is kept.
     """
     try:
         parts = find_blocks(model.base_model).parts

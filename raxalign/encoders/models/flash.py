@@ -75,9 +75,8 @@ class SentenceRuns:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How scores become weights: the probability of `dropout`, the factor `scale` of the scores
-    (None: that of the head size), and a `window`, the largest distance between two pieces that see
-    each other (None: any).
+    """How scores become weights: the probability of `dropout`, their factor `scale` (None: by the
+    head size), and the largest distance of pieces that see each other, `window` (None: any).
     """
 
     dropout: float = 0.0
@@ -137,9 +136,8 @@ def _attention(
     attention_mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """An attention function of transformers (its parameters are theirs): `attend` where runs are
-    among the options, else PyTorch's fused attention under the mask. Queries, keys and values are
-    (B, A, T, D), what is returned is (B, T, A, D).
+    """An attention function of transformers: `attend` where runs are among the options, else
+    PyTorch's attention under the mask. It takes (B, A, T, D) and returns (B, T, A, D).
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -178,9 +176,7 @@ def _mask(**options: Any) -> torch.Tensor | None:
 
 
 def install(model: Any) -> None:
-    """Let a model attend by runs where it is given them; one that is opened with flash-attn
-    does so already.
-    """
+    """Let a model attend by runs where it is given them, as one with flash-attn does already."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
@@ -215,9 +211,7 @@ def has_kernels(model: Any, precision: Precision, device: str) -> bool:
 
 
 def check_flash(model: Any, precision: Precision, device: str) -> None:
-    """Raise `RaxalignError` where a model is to attend by flash-attn in a precision, or on a
-    device, for which that has no kernels.
-    """
+    """Raise `RaxalignError` where flash-attn has no kernels for a model's precision or device."""
     if implementation(model) != PACKAGE:
         return
     for problem in precision_problems(precision):

@@ -1,6 +1,4 @@
-"""Opening Hugging Face folders and hub names: safetensors only, no foreign code, and errors with a
-remedy.
-"""
+"""Opening Hugging Face folders and hub names: safetensors only, no foreign code, clear errors."""
 
 from __future__ import annotations
 
@@ -31,21 +29,12 @@ _WEIGHTS = "model.safetensors"
 def load_model(
     name: str, revision: str | None = None, attention: Attention = "auto"
 ) -> tuple[Any, Any]:
-    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode. The model is a
-    masked LM where the folder has a whole one, else the encoder without a head; of T5 and its like,
-    the encoder half; of a decoder, the base model.
-
-    Args:
-        name: The folder or the hub name.
-        revision: Branch, tag or commit of a hub name; None is the main branch.
-        attention: How attention is computed: ``auto`` is ``sdpa`` where the architecture has it,
-            else ``eager``; ``flash_attention_2`` is that of the package flash-attn.
-
-    Raises:
-        DataError: The folder is not there or does not hold a whole encoder with safetensors, or
-            model and tokenizer do not fit.
-        DependencyError: ``flash_attention_2`` without the package or without a card.
-        TransientError: The hub does not answer.
+    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode: a masked LM
+    where the folder has a whole one, else the encoder without a head; of T5 and its like, the
+    encoder half; of a decoder, the base model. Attention ``auto`` is ``sdpa`` where the
+    architecture has it, else ``eager``. Raises `DataError` where the folder does not hold a whole
+    encoder with safetensors and its tokenizer, `DependencyError` for ``flash_attention_2`` without
+    its package or a card, `TransientError` where the hub does not answer.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -164,9 +153,7 @@ def _own_weights(name: str, model: Any) -> None:
 
 
 def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
-    """The tokenizer is a fast one, every piece of it has an embedding, and at least half of the
-    embeddings (some are padding) have a piece.
-    """
+    """The tokenizer is fast, every piece has an embedding, and half of these at least a piece."""
     if getattr(tokenizer, "backend_tokenizer", None) is None:
         fault = "its tokenizer has no fast form (tokenizer.json)"
         remedy = "Words are mapped to pieces by it; convert the tokenizer"

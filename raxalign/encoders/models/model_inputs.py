@@ -154,8 +154,7 @@ def is_decoder(config: Any) -> bool:
 
 
 def make_bidirectional(model: Any) -> None:
-    """Let every piece of a decoder see the whole row from now on. Its ``config.json`` keeps this.
-
+    """Let every piece of a decoder see the whole row from now on; its ``config.json`` keeps this.
     Raises `RaxalignError` for an encoder, which is bidirectional as it is.
     """
     if not is_decoder(model.config):

@@ -79,9 +79,7 @@ class Packed:
     languages: tuple[str, ...] = ()
 
     def langs_on(self, device: str) -> torch.Tensor:
-        """The language of each piece (B * T,) on a device. Raises `RaxalignError` where it is not
-        known.
-        """
+        """The language of each piece (B * T,) on a device. Raises `RaxalignError` if unknown."""
         if self.langs_BT is None:
             raise RaxalignError("transforms of packed rows need the language of each piece")
         return on_device(self.langs_BT, device).reshape(-1)
@@ -95,16 +93,10 @@ def pack(
     segments: np.ndarray | None = None,
     spoken: Spoken | None = None,
 ) -> Packed:
-    """Put sentences into as few rows as hold them at about `width` pieces each. The longest come
-    first, each into the emptiest row, so that hardly any padding is left.
-
-    Args:
-        ids: the pieces of the sentences, laid end to end.
-        lengths_S: the number of pieces of each sentence.
-        pad: the piece that fills rows up.
-        width: pieces per row; 0: one row per sentence.
-        segments: the token type of each piece, for sentence pairs.
-        spoken: the language of each piece, where it is known.
+    """Put sentences, their pieces end to end, into as few rows as hold them at about `width` pieces
+    each (0: one row per sentence), filled up with the piece `pad`. The longest come first, each
+    into the emptiest row, so that hardly any padding is left. `segments` are token types of pairs,
+    `spoken` the languages of the pieces.
     """
     rows_S, columns_S, n_rows, used = _layout(lengths_S, width)
     owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
@@ -162,9 +154,7 @@ def _layout(lengths_S: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, 
 def flat_states(
     encoder: TransformerEncoder, packed: Packed, layers: tuple[int, ...]
 ) -> list[torch.Tensor]:
-    """The hidden states of some layers, (B * T, H) each, in the order of `starts_S`. Gradient
-    flows.
-    """
+    """The hidden states of some layers, (B * T, H) each, by `starts_S`. Gradient flows."""
     if can_pack(encoder):
         by_runs = attends_by_runs(encoder)
         with encoder.arithmetic(), compiled_blocks(encoder):
@@ -326,8 +316,7 @@ def keeps_positions(encoder: TransformerEncoder) -> bool:
 @contextmanager
 def at_rest(encoder: TransformerEncoder) -> Iterator[None]:
     """The model in eval mode, outside of any autocast around the block, whose rounding would enter
-    what is compared with; afterwards its mode, the precision and the random state of the host are
-    what they were.
+    the comparison; afterwards mode, precision and the host's random state are as before.
     """
     training, precision = encoder.model.training, encoder.precision
     encoder.model.eval()

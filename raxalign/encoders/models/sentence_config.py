@@ -42,10 +42,9 @@ FILES = (_MODULES, _PROMPTS, f"*_Pooling/{_CONFIG}")
 
 @dataclass(frozen=True)
 class SentenceConfig:
-    """The pooling over all pieces, special ones included, with `last` the very last one;
-    `normalize` scales vectors to length 1; `prompt` is put before every sentence, and is left out
-    of a mean unless `include_prompt`. `unread` names what the folder has and raxalign does not
-    read: such a configuration cannot be used.
+    """The pooling over all pieces, special ones included; `normalize` scales to length 1; the
+    `prompt` is put before sentences and left out of a mean unless `include_prompt`. `unread` names
+    what a folder has and raxalign does not read: it cannot be used.
     """
 
     pooling: SentencePooling = "mean"

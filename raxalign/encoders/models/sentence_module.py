@@ -1,6 +1,4 @@
-"""The module of sentence-transformers that an export with transforms holds: what it has to know of
-the encoder, and where its code is.
-"""
+"""The module of sentence-transformers in exports with transforms: its code and settings."""
 
 from __future__ import annotations
 
@@ -29,17 +27,10 @@ SETTINGS = "sentences.json"
 
 @dataclass(frozen=True)
 class SentenceUse:
-    """How sentence-transformers reads an export.
-
-    Attributes:
-        languages: The languages whose texts it takes, the pivot included; empty: those of the
-            transforms.
-        language: The language of texts for which none is given (None: one has to be given), or
-            ``en>de``, the pivot where its transforms depend on the other language.
-        layers: The layers that are added up (None: the last one, or the highest one that the
-            transforms are of).
-        pooling: How their pieces become a vector (None: as the encoder's own configuration says,
-            or else the mean).
+    """How sentence-transformers reads an export: the `languages` whose texts it takes, the pivot
+    included (empty: those of the transforms); the `language` of texts for which none is given,
+    ``en>de`` for a pivot with transforms by language; the `layers` that are added up (None: the
+    last, or the highest one of the transforms); and the `pooling` (None: the encoder's own).
     """
 
     languages: tuple[str, ...] = ()

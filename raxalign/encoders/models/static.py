@@ -42,9 +42,7 @@ _PRIME, _START = 16_777_619, 2_166_136_261
 
 
 def write_vectors(path: Path, words: Sequence[str], vectors_VH: Floats) -> None:
-    """Write word2vec's text format: a line with both sizes, then one line per word. Nine digits, so
-    that float32 values come back as they were.
-    """
+    """Write word2vec's text format, with nine digits: float32 values come back as they were."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(words)} {vectors_VH.shape[1]}\n")
         row_format = " ".join(["%.9g"] * vectors_VH.shape[1])
@@ -179,9 +177,7 @@ class Lookup:
 
 @dataclass
 class VectorSpace:
-    """The vectors of one language, as trained: row `rows[word]` of `vectors_VH`; with `subwords`
-    unseen words have vectors too.
-    """
+    """The vectors of one language, as trained; with `subwords` unseen words have some too."""
 
     words: list[str]
     vectors_VH: Floats
@@ -384,9 +380,8 @@ class StaticEncoder(Encoder):
         return WordVectors(vectors_NH[:, None].repeat(1, n_layers, 1), offsets, index.present())
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[list[str], np.ndarray]]:
-        """(pieces, the word of each in its sentence) of every sentence; a word that cannot be split
-        is one ``[UNK]``. Words are split apart from each other, also where they are written without
-        spaces: each has vectors of its own.
+        """(pieces, the word of each in its sentence) of every sentence. Words are split apart from
+        each other in every script; one that cannot be split is one ``[UNK]``.
         """
         from raxalign.encoders.models.pieces import bulk_pieces
         from raxalign.encoders.training.text import wrap_vocabulary

@@ -20,10 +20,8 @@ BATCH = 16_384
 
 
 def cooccurrences(sentences: Sequence[Ints], size: int, window: int) -> Any:
-    """The co-occurrence matrix (size, size), symmetric CSR in float64: two words d places apart in
-    a sentence count 1/d, up to `window` places.
-
-    `sentences` are word numbers; words that are not in the vocabulary are -1, and keep their place.
+    """The symmetric co-occurrence matrix (size, size): two words d places apart in a sentence count
+    1/d, up to `window` places. Words without a number are -1, and keep their place.
     """
     words_T = np.concatenate([np.zeros(0, np.int64), *sentences])
     owners_T = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
@@ -139,15 +137,9 @@ class GloveTraining:
 def train_glove(
     sentences: Sequence[Ints], size: int, training: GloveTraining
 ) -> tuple[Floats, list[float]]:
-    """Train the vectors of a vocabulary; the same seed gives the same vectors.
-
-    Args:
-        sentences: word numbers below `size`, -1 for words that are not in the vocabulary.
-        size: the number of words.
-        training: how they are trained.
-
-    Returns:
-        Vectors, float32 (size, dimension), and the mean loss per entry in each epoch.
+    """Train the vectors of a vocabulary of `size` words on sentences of their numbers (-1: another
+    word); the same seed gives the same vectors. Returns float32 (size, dimension), and the mean
+    loss per entry in each epoch.
     """
     counts = cooccurrences(sentences, size, training.window).tocoo()
     rows, columns = counts.row.astype(np.int64), counts.col.astype(np.int64)

@@ -79,10 +79,8 @@ def pretrain(
     runtime: Runtime,
     folder: Path,
 ) -> Mapping[str, object]:
-    """Train a model on the text of all languages, a folder each, into `folder`; the first worker
-    saves it. `vocabulary` is the file of the pieces (None: one is trained on the text).
-
-    Returns the notes. Raises `RaxalignError` if there is no text.
+    """Train a model on the text of all languages into `folder`, by a vocabulary from a file or from
+    the text; the first worker saves it. Returns the notes; raises `RaxalignError` without text.
     """
     sentences = {lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)}
     if not any(sentences.values()):
@@ -157,9 +155,7 @@ def training_rows(
 
 
 def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
-    """The options of the loop: AdamW, linear warm-up and decay. A step has as many rows as have
-    `batch_size` windows of pieces on average.
-    """
+    """The options of the loop. A step has the rows of `batch_size` windows of pieces on average."""
     per_row = len(rows.ids) / len(rows)
     return TrainSettings(
         learning_rate=params.learning_rate,
@@ -238,9 +234,8 @@ def new_bert(params: ScratchParams, vocabulary: int) -> Any:
 
 
 def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator) -> list[PieceRow]:
-    """Training rows of at most `window` pieces of one language's sentences: a third single ones, a
-    third pairs with two segments, and a third as many as fit. So the encoder knows the positions
-    and segments that words in sentences, pairs and long texts will have.
+    """Training rows of at most `window` pieces: a third single sentences, a third pairs, a third as
+    many as fit, so that the encoder knows the positions and segments that it will read.
     """
     order, rows, at = rng.permutation(len(singles)), [], 0
     while at < len(order):

@@ -81,9 +81,7 @@ class ScratchParams(EncoderKind.Params):
 
 
 class StaticParams(EncoderKind.Params):
-    """What vectors are of, and how they are trained or read. On ten thousand sentences fastText
-    needs 30 epochs.
-    """
+    """What vectors are of, and how they are made. On 10,000 sentences fastText needs 30 epochs."""
 
     algorithm: Literal["fasttext", "word2vec", "glove"] = Field(
         "fasttext", description="How vectors are trained."

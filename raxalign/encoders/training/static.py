@@ -138,9 +138,7 @@ def _train_space(
 def _gensim(
     sentences: Sentences, counts: Mapping[str, int], params: StaticParams
 ) -> tuple[Floats, Subwords | None]:
-    """(vectors in the order of `counts`, the n-grams of fastText). gensim's seeds do not depend on
-    Python's hashes; `hashfxn` makes sure of it.
-    """
+    """(vectors in the order of `counts`, the n-grams of fastText); no seed is a hash of Python."""
     from gensim.models import FastText, Word2Vec
 
     options: dict[str, Any] = {

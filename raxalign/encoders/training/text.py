@@ -1,6 +1,4 @@
-"""What encoders are trained on: the sentences of a text, and a WordPiece vocabulary of their own
-that is the same in every process.
-"""
+"""What encoders are trained on: sentences, and a WordPiece vocabulary that is reproducible."""
 
 from __future__ import annotations
 
@@ -58,9 +56,8 @@ def _splitter(lowercase: bool) -> Any:
 
 
 def _alphabet(splitter: Any, counts: Counter[str], limit: int) -> list[str]:
-    """The most frequent characters, each as what begins a word (which the trainer looks up for
-    every character, continuing ones too) and as ``##`` what continues one where it was seen so;
-    sorted.
+    """The most frequent characters, sorted: each as what begins a word, which the trainer looks up
+    for every one, and as ``##`` what continues one where it was seen so.
     """
     seen: Counter[str] = Counter()
     continuing = set()
