@@ -66,22 +66,16 @@ def assert_nearest(x, y, measure, k, tiling=None, tolerance=1e-9):
     assert forward.shape == (len(x),)
     assert backward.shape == (len(y),)
     ahead, back = scores(x, y, measure, k)
-    assert torch.allclose(
-        ahead.gather(1, forward[:, None])[:, 0], ahead.max(1).values, rtol=0, atol=tolerance
-    )
-    assert torch.allclose(
-        back.gather(0, backward[None])[0], back.max(0).values, rtol=0, atol=tolerance
-    )
+    for scored_NM, answers in ((ahead, forward), (back.T, backward)):
+        own, best = scored_NM.gather(1, answers[:, None])[:, 0], scored_NM.max(1).values
+        assert torch.allclose(own, best, rtol=0, atol=tolerance)
 
 
 def clouds(n, m, dim, seed=0, dtype=torch.float64):
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(n, dim, generator=g, dtype=dtype) + 0.5
-    y = (
-        torch.randn(m, dim, generator=g, dtype=dtype)
-        * torch.linspace(0.5, 2, m, dtype=dtype)[:, None]
-        + 0.5
-    )
+    y = torch.randn(m, dim, generator=g, dtype=dtype)
+    y = y * torch.linspace(0.5, 2, m, dtype=dtype)[:, None] + 0.5
     common = min(n, m)
     y[:common] += x[:common]
     return x, y
@@ -145,9 +139,8 @@ def test_bounds_leave_few_candidates_to_compute_again(vectors, computed):
 def test_every_similarity_is_computed_once_more_where_bounds_exclude_nothing(computed):
     """All vectors are alike but for rounding, so that no group's bound excludes it."""
     x = 1 + 1e-7 * torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
-    assert_nearest(
-        x, x[:50], "csls", 10, Tiling(row_group=4, column_group=4, wide_group=4), tolerance=1e-5
-    )
+    tiling = Tiling(row_group=4, column_group=4, wide_group=4)
+    assert_nearest(x, x[:50], "csls", 10, tiling, tolerance=1e-5)
     assert sum(queries * candidates for queries, candidates in computed) == 2 * 60 * 50
 
 
@@ -181,12 +174,8 @@ def test_the_first_pass_finds_the_nearest_with_many_ties(n, m, k, seed, tiling):
 def test_vectors_are_read_in_parts(monkeypatch):
     x, y = clouds(90, 70, 4)
     whole = nearest_neighbors(x, y, k=3, tiling=SMALL)
-    for module, name in (
-        (first_pass, "_READ"),
-        (first_pass, "_CACHED"),
-        (scaled_vectors, "_HASHED"),
-    ):
-        monkeypatch.setattr(module, name, 7)
+    for name in ("first_pass._READ", "first_pass._CACHED", "scaled_vectors._HASHED"):
+        monkeypatch.setattr(f"raxalign.similarity.{name}", 7)
     parts = nearest_neighbors(x, y, k=3, tiling=SMALL)
     assert all(torch.equal(*pair) for pair in zip(parts, whole, strict=True))
 
@@ -263,14 +252,9 @@ def test_lengths_matter_to_the_dot_product_alone():
 
 def test_views_and_half_precision_are_read():
     x, y = clouds(30, 40, 8, dtype=torch.float32)
-    expected = nearest_neighbors(x, y)
-    for a, b in (
-        (x.T.contiguous().T, y.T.contiguous().T),
-        (torch.cat([x, x], 1)[:, 8:], torch.cat([y, y], 1)[:, :8]),
-    ):
-        assert all(
-            torch.equal(*pair) for pair in zip(nearest_neighbors(a, b), expected, strict=True)
-        )
+    expected, doubled = nearest_neighbors(x, y), [torch.cat([side, side], 1) for side in (x, y)]
+    for views in ((x.T.contiguous().T, y.T.contiguous().T), (doubled[0][:, 8:], doubled[1][:, :8])):
+        assert all(map(torch.equal, nearest_neighbors(*views), expected))
     assert_nearest(x.half(), y.half(), "csls", 10, tolerance=1e-5)
 
 
@@ -291,9 +275,8 @@ def test_ascending_data_is_exact_too():
     assert_nearest(x, x * 2, "dot", 10, SMALL)
     angle = torch.linspace(0, 1.5, 300, dtype=torch.float64)
     x = torch.stack([angle.cos(), angle.sin()], 1)
-    assert_nearest(
-        x, torch.tensor([[0.0, 1.0]], dtype=torch.float64).repeat(7, 1), "csls", 10, SMALL
-    )
+    up = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
+    assert_nearest(x, up.repeat(7, 1), "csls", 10, SMALL)
 
 
 @pytest.mark.parametrize(

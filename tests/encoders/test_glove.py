@@ -63,19 +63,13 @@ def test_one_step_by_hand() -> None:
 def test_a_step_on_many_entries_adds_up_their_gradients_whatever_their_order() -> None:
     def stepped(order: list[int]) -> np.ndarray:
         model = Glove.random(4, 3, np.random.default_rng(0), x_max=5, learning_rate=0.1)
-        rows, columns, counts = (
-            numbers(0, 1, 3, 0)[order],
-            numbers(1, 1, 0, 2)[order],
-            np.array([2.0, 9.0, 1.0, 4.0])[order],
-        )
-        model.step(rows, columns, counts)
+        if order:
+            entries = numbers(0, 1, 3, 0), numbers(1, 1, 0, 2), np.array([2.0, 9.0, 1.0, 4.0])
+            model.step(*(part[order] for part in entries))
         return model.vectors()
 
     assert np.allclose(stepped([0, 1, 2, 3]), stepped([3, 1, 0, 2]), atol=1e-6)
-    assert (
-        stepped([0, 1, 2, 3])[2]
-        != Glove.random(4, 3, np.random.default_rng(0), x_max=5, learning_rate=0.1).vectors()[2]
-    ).any()
+    assert (stepped([0, 1, 2, 3])[2] != stepped([])[2]).any()
 
 
 def test_training_brings_the_products_to_the_logarithms_and_a_seed_is_one_result() -> None:

@@ -33,7 +33,6 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 from raxalign.train.runtime import Runtime
-from tests.encoders.static_jobs import build_all
 from tests.encoders.texts import write_words
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, vectors
 from tests.methods.toy import toy_inputs, toy_rows
@@ -62,6 +61,21 @@ def build(
     kind = Static(Static.Params.model_validate({**PARAMS, **options}))
     kind.build(EncoderInputs(text=text, locations=locations or {}), Runtime(), folder)
     return kind.load(EncoderInputs(folder=folder), "cpu")
+
+
+def build_all(text: dict[str, str], folder: str) -> None:
+    """Word2Vec of words, fastText of words and GloVe of pieces, each in a folder of its own."""
+    for name, options in (
+        ("w", {"algorithm": "word2vec"}),
+        ("f", {"buckets": 500}),
+        ("g", {"algorithm": "glove", "units": "pieces", "vocab_size": 100}),
+    ):
+        out = Path(folder) / name
+        out.mkdir(parents=True)
+        kind = Static(Static.Params.model_validate({"dimension": 8, "min_count": 1, **options}))
+        kind.build(
+            EncoderInputs(text={lang: Path(path) for lang, path in text.items()}), Runtime(), out
+        )
 
 
 def looked_up(
@@ -133,34 +147,23 @@ def test_fasttext_gives_unseen_words_the_vectors_that_gensim_gives_them(text):
     model = FastText(
         sentences, vector_size=6, min_count=1, min_n=2, max_n=3, bucket=300, workers=1, seed=1
     )
-    numbers = np.unique(
-        np.concatenate([np.asarray(row, dtype=np.int64) for row in model.wv.buckets_word])
-    )
+    numbers = np.unique(np.concatenate([np.asarray(row) for row in model.wv.buckets_word]))
+    numbers = numbers.astype(np.int64)
     known = Subwords(numbers, model.wv.vectors_ngrams[numbers], 2, 3, 300)
     # Every n-gram of "see" and "seed>" was met; of "Ωβ漢" some may fall into buckets that were.
-    assert np.allclose(
-        known.vector("seeds"),
-        np.mean(
-            [
-                known.vectors_GH[np.searchsorted(numbers, b)]
-                for b in model.wv.buckets_word[model.wv.key_to_index["seeds"]]
-            ],
-            0,
-        ),
-    )
+    buckets = model.wv.buckets_word[model.wv.key_to_index["seeds"]]
+    grams = known.vectors_GH[np.searchsorted(numbers, buckets)]
+    assert np.allclose(known.vector("seeds"), grams.mean(0))
     every = Subwords(np.arange(300), model.wv.vectors_ngrams, 2, 3, 300)
     for word in ("seekers", "Fluß", "река", "漢字"):
         assert np.allclose(every.vector(word), model.wv[word], atol=1e-6)
-    assert (
-        Subwords(np.zeros(0, np.int64), np.zeros((0, 6), np.float32), 2, 3, 300).vector("see")
-        is None
-    )
+    nothing = Subwords(np.zeros(0, np.int64), np.zeros((0, 6), np.float32), 2, 3, 300)
+    assert nothing.vector("see") is None
 
 
 def test_unseen_words_are_absent_unless_their_ngrams_were_met(text, tmp_path):
-    assert looked_up(build(text, tmp_path / "a", algorithm="word2vec"), "dog", "houses", "Ω")[
-        1
-    ] == [True, False, False]
+    plain = build(text, tmp_path / "a", algorithm="word2vec")
+    assert looked_up(plain, "dog", "houses", "Ω")[1] == [True, False, False]
     vectors, present = looked_up(build(text, tmp_path / "b"), "dog", "houses")
     assert present == [True, True]
     assert vectors.norm(dim=-1).tolist() == pytest.approx([1, 1], abs=1e-5)
@@ -383,7 +386,7 @@ def test_two_processes_make_the_same_files_whatever_their_hashes(text, tmp_path)
     )
     build_all(jobs, str(folders[0]))
     program = (
-        f"from tests.encoders.static_jobs import build_all; build_all({jobs!r},"
+        f"from tests.encoders.test_static import build_all; build_all({jobs!r},"
         f" {str(folders[1])!r})"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
@@ -458,8 +461,13 @@ def test_pieces_that_languages_share_have_one_vector(topics, tmp_path):
 def test_a_joint_space_is_one_file_that_comes_back_as_it_was_and_is_the_same_for_one_seed(
     topics: dict[str, Path], tmp_path: Path
 ) -> None:
-    encoder = build(topics, tmp_path / "a", spaces="joint", algorithm="word2vec", **TOPIC)
-    build(topics, tmp_path / "b", spaces="joint", algorithm="word2vec", **TOPIC)
+    options = {**TOPIC, "spaces": "joint", "algorithm": "word2vec"}
+    encoder = build(topics, tmp_path / "a", **options)
+    (tmp_path / "b").mkdir()
+    kind = Static(Static.Params.model_validate({"buckets": 500, "vocab_size": 100, **options}))
+    notes = kind.build(EncoderInputs(text=topics), Runtime(), tmp_path / "b")
+    counted = {"sentences": {"de": 600, "en": 600}, "words": 4800, "vocabulary": 3 * TOPICS}
+    assert counted.items() <= notes.items()
     assert {p.name for p in (tmp_path / "a").iterdir()} == {"joint.vec", RECORD}
     assert all(
         path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
@@ -475,12 +483,6 @@ def test_a_joint_space_is_one_file_that_comes_back_as_it_was_and_is_the_same_for
     assert again.words([["Name0"]], "de").vectors_NLH[0, 0].equal(-before[0])
 
 
-def test_languages_that_were_not_trained_on_have_no_vectors(topics, tmp_path):
-    encoder = build(topics, tmp_path / "a", spaces="joint", algorithm="word2vec", **TOPIC)
-    with pytest.raises(RaxalignError, match="no vectors for fr; it has de, en"):
-        vectors_of(encoder, "fr", "Name0")
-
-
 def test_a_record_of_another_version_is_refused(topics: dict[str, Path], tmp_path: Path) -> None:
     build(topics, tmp_path / "a", spaces="joint", algorithm="word2vec", **TOPIC)
     record = json.loads((tmp_path / "a" / RECORD).read_text(encoding="utf-8"))
@@ -488,17 +490,6 @@ def test_a_record_of_another_version_is_refused(topics: dict[str, Path], tmp_pat
     (tmp_path / "a" / RECORD).write_text(json.dumps({**record, "format": 3}), encoding="utf-8")
     with pytest.raises(DataError, match="format 3, but this version reads 1 and 2"):
         StaticEncoder.from_folder(tmp_path / "a")
-
-
-def test_the_notes_count_the_sentences_of_each_language(topics, tmp_path):
-    (tmp_path / "a").mkdir()
-    kind = Static(
-        Static.Params.model_validate({**TOPIC, "spaces": "joint", "algorithm": "word2vec"})
-    )
-    notes = kind.build(EncoderInputs(text=topics), Runtime(), tmp_path / "a")
-    assert notes["sentences"] == {"de": 600, "en": 600}
-    assert notes["words"] == 4800
-    assert notes["vocabulary"] == 3 * TOPICS
 
 
 def test_the_option_enters_keys_only_where_it_is_set_and_files_make_it_idle() -> None:

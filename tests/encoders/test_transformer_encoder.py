@@ -22,32 +22,6 @@ SENTENCES = [
 ]
 
 
-def reference(encoder: TransformerEncoder, words: list[str], layer: int) -> list[torch.Tensor]:
-    """Means of a word's pieces, one sentence at a time, with transformers alone."""
-    encoding = encoder.tokenizer([words], is_split_into_words=True, return_tensors="pt")
-    with torch.no_grad():
-        states = encoder.model.base_model(**encoding, output_hidden_states=True).hidden_states[
-            layer
-        ][0]
-    owners = encoding.word_ids(0)
-    return [
-        states[[k for k, owner in enumerate(owners) if owner == w]].mean(0)
-        for w in range(len(words))
-        if w in owners
-    ]
-
-
-@pytest.mark.parametrize("layer", [0, 1, 3])
-def test_word_vectors_are_those_of_one_sentence_at_a_time(encoder, layer):
-    found = encoder.words(SENTENCES, "en", layers=(layer,), pooling="mean")
-    expected = [
-        vector for words in SENTENCES if words for vector in reference(encoder, words, layer)
-    ]
-    assert torch.allclose(found.vectors_NLH[found.present_N, 0], torch.stack(expected), atol=1e-5)
-    assert list(found.offsets) == [0, 3, 4, 4, 7, 11, 16]
-    assert (~found.present_N).nonzero().flatten().tolist() == [5]
-
-
 def test_layers_come_in_the_order_asked_for(encoder: TransformerEncoder) -> None:
     both = encoder.words(SENTENCES, "en", layers=(1, 2), pooling="last").vectors_NLH
     assert torch.equal(
