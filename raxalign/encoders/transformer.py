@@ -24,13 +24,7 @@ from raxalign.encoders.models.folder import (
     looks_like_path,
     read_config,
 )
-from raxalign.encoders.models.hub import (
-    NAMES,
-    NO_NAME,
-    cached_config,
-    fetched_config,
-    hub_revision,
-)
+from raxalign.encoders.models.hub import NAMES, NO_NAME, cached_config, fetched_config, hub_revision
 from raxalign.encoders.models.pieces import TextForm, set_text_form
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
 from raxalign.errors import DataError
@@ -112,13 +106,9 @@ class Transformer(EncoderKind):
             return {_HUB: RemoteData(f"hub:{self.params.name}", pin=self.params.revision)}
         folder = self._folder()
         check_folder(folder)
-        found = {
-            path
-            for pattern in (*_FILES, *SENTENCE_FILES)
-            for path in folder.glob(pattern)
-            if path.is_file()
-        }
-        return {str(path.relative_to(folder)): LocalFile(path) for path in sorted(found)}
+        found = {path for pattern in (*_FILES, *SENTENCE_FILES) for path in folder.glob(pattern)}
+        files = sorted(path for path in found if path.is_file())
+        return {str(path.relative_to(folder)): LocalFile(path) for path in files}
 
     def fetch(self) -> Mapping[str, str]:
         """The commit that the hub name stands for now; nothing where that is given."""

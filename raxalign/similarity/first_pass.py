@@ -125,20 +125,15 @@ def _padded_product(
 
 
 def _scores(
-    block: torch.Tensor,
-    penalties: tuple[torch.Tensor, torch.Tensor] | None,
-    top: int,
-    left: int,
+    block: torch.Tensor, penalties: tuple[torch.Tensor, torch.Tensor] | None, top: int, left: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return a block's scores of the columns for each row, and of the rows for each column."""
     if penalties is None:
         return block, block
     (height, width), (of_rows, of_columns) = block.shape, penalties
     block.mul_(2)
-    return (
-        block - _padded(of_columns[left : left + width], width),
-        block - _padded(of_rows[top : top + height], height)[:, None],
-    )
+    for_rows = block - _padded(of_columns[left : left + width], width)
+    return for_rows, block - _padded(of_rows[top : top + height], height)[:, None]
 
 
 def _padded(values: torch.Tensor, size: int) -> torch.Tensor:

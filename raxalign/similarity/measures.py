@@ -22,15 +22,12 @@ class Definition:
     """What one measure computes.
 
     The score of a candidate y for a query x is s(x, y) without a penalty and 2 s(x, y) - p(y) with
-    one, where s is the dot product of the scaled vectors.
+    one, where s is the dot product of the scaled vectors. `about` is a phrase that names the source.
 
-    Attributes:
-        about: what it computes, as a phrase that names its source.
-        scaling: what is multiplied. `unit` divides each vector by its norm, `centered` takes the
-            candidates' mean off both sides (which moves no distance and keeps rounding small), and
-            `released_cao` divides queries by their norms and each whole side by its own.
-        penalty: p(y). `hubness` is the mean s of y and its k nearest vectors of the other side,
-            `square` is y's squared norm.
+    Of scalings `unit` divides each vector by its norm, `centered` takes the candidates' mean off
+    both sides (which moves no distance and keeps rounding small), and `released_cao` divides
+    queries by their norms and each whole side by its own. Of penalties p(y) `hubness` is the mean s
+    of y and its k nearest vectors of the other side, `square` is y's squared norm.
     """
 
     about: str

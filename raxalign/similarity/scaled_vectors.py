@@ -17,16 +17,11 @@ _HASHED = 2048
 
 @dataclass(frozen=True)
 class Tiling:
-    """How the work is cut, which changes no result beyond rounding.
-
-    Attributes:
-        block_bytes: bytes of similarities that are in memory at once.
-        row_group: neighbouring columns of which a row's largest similarity shows where its nearest
-            are.
-        column_group: neighbouring rows of which a column's does; values of a column lie far apart.
-        wide_group: the least number of neighbouring candidates whose largest similarity to each
-            query is kept for the second pass.
-        peak_bytes: bytes of what is kept; the wide groups are larger where it would be more.
+    """How the work is cut, which changes no result beyond rounding: `block_bytes` of similarities in
+    memory at once; neighbouring columns, `row_group`, and rows, `column_group`, whose largest value
+    shows where the nearest of a row or a column are; the least number of neighbouring candidates,
+    `wide_group`, whose largest similarity to each query is kept for the second pass in at most
+    `peak_bytes`, else in larger groups.
     """
 
     block_bytes: int = 128 * 2**20

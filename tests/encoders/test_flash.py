@@ -227,10 +227,7 @@ def broken(*_: Any) -> torch.Tensor:
 
 
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize(
-    ("kernel", "said"),
-    [(one_run, "not those"), (broken, "no kernel image")],
-)
+@pytest.mark.parametrize(("kernel", "said"), [(one_run, "not those"), (broken, "no kernel image")])
 def test_a_kernel_that_differs_or_fails_is_not_used_and_a_warning_says_so(
     monkeypatch, kernel, said
 ) -> None:

@@ -15,12 +15,7 @@ from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.packing import Packed, flat_states
 from raxalign.encoders.models.sentence_config import SentenceConfig
-from raxalign.encoders.models.sentence_module import (
-    KIND,
-    SentenceUse,
-    needs_module,
-    write_module,
-)
+from raxalign.encoders.models.sentence_module import KIND, SentenceUse, needs_module, write_module
 from raxalign.encoders.models.soundness import refuse_unsound_words
 from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder, write_vectors
@@ -64,9 +59,8 @@ class AlignedEncoder:
         depth = self.encoder.n_layers
         for transform in self.transforms:
             if not 0 <= (layer := transform.layer) <= depth:
-                raise ValueError(
-                    f"a transform of layer {layer}, but the encoder has the layers 0 to {depth}"
-                )
+                has = f"the encoder has the layers 0 to {depth}"
+                raise ValueError(f"a transform of layer {layer}, but {has}")
             if transform.sort == "inside" and not isinstance(self.encoder, TransformerEncoder):
                 raise RaxalignError("only a transformer has an inside that transforms can change")
         object.__setattr__(self, "transforms", tuple(t.to(self.device) for t in self.transforms))
@@ -115,10 +109,8 @@ class AlignedEncoder:
         chosen, edits = parse_layers(layers, self.n_layers), self.edits()
         inside: dict[str, Any] = {"edits": edits} if edits else {}
         batches = self.encoder.iter_words(sentences, lang, layers=chosen, pooling=pooling, **inside)
-        readouts = [
-            [t for t in self.active("readout") if t.lang == lang and t.layer == layer]
-            for layer in chosen
-        ]
+        own = [transform for transform in self.active("readout") if transform.lang == lang]
+        readouts = [[t for t in own if t.layer == layer] for layer in chosen]
         for indices, part in batches:
             words = sum(len(sentences[i]) for i in indices)
             refuse_unsound_words(self.encoder, part, words, len(chosen))

@@ -205,10 +205,8 @@ def write_pieces(
     at_once = max(1, min(threads, n_parts))
     with tempfile.TemporaryDirectory(prefix="pieces-", dir=folder) as work:
         shared = {"dataset": str(dataset), "columns": dict(columns), "arrays": list(arrays)}
-        jobs = [
-            {**shared, "folder": work, "parts": [[k, PART] for k in range(first, n_parts, at_once)]}
-            for first in range(at_once)
-        ]
+        parts = [[[k, PART] for k in range(n, n_parts, at_once)] for n in range(at_once)]
+        jobs = [{**shared, "folder": work, "parts": some} for some in parts]
         saved = Path(work) / "tokenizer.json"
         if at_once == 1 or not _saved(tokenizer, saved):
             with collecting():  # the trials that read the pieces count the unknown ones

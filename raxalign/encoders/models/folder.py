@@ -73,11 +73,8 @@ def read_config(path: Path) -> Mapping[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        fault, remedy = (
-            "cannot be read as an encoder's config",
-            "Save or download the encoder again",
-        )
-        raise DataError(path, f"{fault} ({error})", remedy=remedy) from error
+        fault = f"cannot be read as an encoder's config ({error})"
+        raise DataError(path, fault, remedy="Save or download the encoder again") from error
     return config if isinstance(config, dict) else {}
 
 
@@ -101,11 +98,8 @@ def weight_shapes(*paths: Path) -> dict[str, list[int]]:
             header.pop("__metadata__", None)
             found |= {name: entry.get("shape", []) for name, entry in header.items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
-            fault, remedy = (
-                f"its weights are damaged ({error})",
-                "Copy or download the folder again",
-            )
-            raise DataError(path, fault, remedy=remedy) from error
+            fault = f"its weights are damaged ({error})"
+            raise DataError(path, fault, remedy="Copy or download the folder again") from error
     return found
 
 

@@ -109,15 +109,9 @@ def pack(
         rows_F[flat] = values
         return rows_F.reshape(n_rows, used)
 
-    return Packed(
-        placed(ids, pad),
-        placed(places, 0),
-        placed(owners, -1),
-        starts_S,
-        None if segments is None else placed(segments, 0),
-        None if spoken is None else placed(spoken.numbers, -1),
-        () if spoken is None else spoken.names,
-    )
+    types = None if segments is None else placed(segments, 0)
+    rows = (placed(ids, pad), placed(places, 0), placed(owners, -1), starts_S, types)
+    return Packed(*rows, *((placed(spoken.numbers, -1), spoken.names) if spoken else ()))
 
 
 def fitting_width(lengths_S: np.ndarray, width: int = WIDTH) -> int:
@@ -172,15 +166,9 @@ def one_per_row(encoder: TransformerEncoder, packed: Packed) -> Batch:
     none_BT = torch.full_like(ids_BT, -1)
     langs_BT = none_BT if packed.langs_BT is None else on_device(packed.langs_BT, ids_BT.device)
     segments_BT = _segments(encoder, packed)
-    return Batch(
-        ids_BT,
-        on_device((packed.sentences_BT >= 0).astype(np.int64), ids_BT.device),
-        torch.zeros_like(ids_BT) if segments_BT is None else segments_BT,
-        none_BT,
-        none_BT,
-        langs_BT,
-        packed.languages,
-    )
+    segments_BT = torch.zeros_like(ids_BT) if segments_BT is None else segments_BT
+    mask_BT = on_device((packed.sentences_BT >= 0).astype(np.int64), ids_BT.device)
+    return Batch(ids_BT, mask_BT, segments_BT, none_BT, none_BT, langs_BT, packed.languages)
 
 
 def _segments(encoder: TransformerEncoder, packed: Packed) -> torch.Tensor | None:
@@ -377,11 +365,8 @@ def probe_runs(encoder: TransformerEncoder) -> bool:
             problem = str(error).partition("\n")[0] or type(error).__name__
     if problem:
         encoder.model.set_attn_implementation(before)
-        warnings.warn(
-            "flash attention is not used for packed rows, which is slower:"
-            f" {type(encoder.model).__name__}: {problem}",
-            stacklevel=2,
-        )
+        said = "flash attention is not used for packed rows, which is slower"
+        warnings.warn(f"{said}: {type(encoder.model).__name__}: {problem}", stacklevel=2)
     return not problem
 
 

@@ -267,10 +267,7 @@ def _specials(encoding: Any) -> list[tuple[int, ...]]:
 
 
 def bulk_pieces(
-    tokenizer: Any,
-    sentences: Sequence[Sequence[str]],
-    lang: str | None,
-    counted: str | None = None,
+    tokenizer: Any, sentences: Sequence[Sequence[str]], lang: str | None, counted: str | None = None
 ) -> Iterator[Pieces]:
     """Yield the pieces of every sentence: those that a fast tokenizer makes of its running text.
     The words of a plain list are joined as `lang` writes them (None, and what is not known: with

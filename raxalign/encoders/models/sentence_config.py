@@ -71,13 +71,10 @@ def read_sentence_config(file: Callable[[str], Path | None]) -> SentenceConfig |
     listed = file(_MODULES)
     if listed is None:
         return None
-    kinds = [
-        (str(part["type"]).rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER), str(part["path"]))
-        for part in _json(listed)
-    ]
-    names = [kind for kind, _ in kinds]
+    parts = _json(listed)
+    names = [str(part["type"]).rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER) for part in parts]
     other = sorted(set(names) - {_TRANSFORMER, "Pooling", "Normalize"})
-    places = [place for kind, place in kinds if kind == "Pooling"]
+    places = [part["path"] for part, kind in zip(parts, names, strict=True) if kind == "Pooling"]
     if other or names[:2] != [_TRANSFORMER, "Pooling"] or len(places) != 1:
         return SentenceConfig(unread=f"the modules {', '.join(names)}")
     settings = _json(file(f"{places[0]}/{_CONFIG}"))

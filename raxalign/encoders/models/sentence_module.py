@@ -50,12 +50,8 @@ def layers_read(use: SentenceUse, transforms: Sequence[Transform], depth: int) -
 def needs_module(encoder: TransformerEncoder, transforms: Sequence[Transform]) -> bool:
     """Return whether sentence-transformers alone would read an encoder in another way."""
     config = encoder.model.config
-    return (
-        bool(transforms)
-        or encoder.inputs.has_languages
-        or is_bidirectional(config)
-        or text_form(config) != "none"
-    )
+    other_form = is_bidirectional(config) or text_form(config) != "none"
+    return bool(transforms) or encoder.inputs.has_languages or other_form
 
 
 def write_module(
@@ -69,10 +65,8 @@ def write_module(
     matters = bool(transforms) or encoder.inputs.has_languages
     choices = _choices(transforms, languages) if matters else []
     if matters and use.language is not None and use.language not in choices:
-        raise RaxalignError(
-            f"--language {use.language}: this encoder is not aligned for it; choose one of"
-            f" {', '.join(choices)}"
-        )
+        fault = f"--language {use.language}: this encoder is not aligned for it"
+        raise RaxalignError(f"{fault}; choose one of {', '.join(choices)}")
     inside = any(transform.sort == "inside" for transform in transforms)
     settings = {
         "layers": list(layers),
@@ -97,10 +91,8 @@ def write_module(
 
 def meets(transforms: Sequence[Transform], layers: Sequence[int]) -> bool:
     """Return whether something of the transforms is in what is read of the layers."""
-    return any(
-        transform.layer in layers if transform.sort == "readout" else transform.layer <= max(layers)
-        for transform in transforms
-    )
+    top = max(layers)
+    return any(t.layer in layers if t.sort == "readout" else t.layer <= top for t in transforms)
 
 
 def _choices(transforms: Sequence[Transform], languages: Sequence[str]) -> list[str]:
@@ -129,8 +121,5 @@ def _inputs(
 ) -> dict[str, dict[str, int | None]]:
     """The number of each language's adapter or embedding, by the name of the model's input."""
     known = {"lang_ids": encoder.inputs.adapters, "langs": encoder.inputs.embedded}
-    return {
-        name: {lang: numbers.number(lang) for lang in languages}
-        for name, numbers in known.items()
-        if numbers.named
-    }
+    found = ((name, numbers) for name, numbers in known.items() if numbers.named)
+    return {name: {lang: numbers.number(lang) for lang in languages} for name, numbers in found}

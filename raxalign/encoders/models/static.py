@@ -17,13 +17,7 @@ import torch
 
 from raxalign.arrays import offsets_of
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.vectors import (
-    Pooling,
-    WordIndex,
-    WordLists,
-    WordVectors,
-    pool_words,
-)
+from raxalign.encoders.models.vectors import Pooling, WordIndex, WordLists, WordVectors, pool_words
 from raxalign.errors import DataError, RaxalignError
 
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -330,10 +324,8 @@ class StaticEncoder(Encoder):
     def space(self, lang: str) -> VectorSpace:
         """Return the vectors of a language. Raises `RaxalignError` where it has none."""
         if lang not in self._names:
-            raise RaxalignError(
-                f"the static encoder has no vectors for {lang}; it has"
-                f" {', '.join(self._names) or 'none at all'}"
-            )
+            has = ", ".join(self._names) or "none at all"
+            raise RaxalignError(f"the static encoder has no vectors for {lang}; it has {has}")
         return self._opened(self._names[lang])
 
     def _opened(self, name: str) -> VectorSpace:
@@ -352,10 +344,8 @@ class StaticEncoder(Encoder):
         and for layers other than 0.
         """
         if set(layers) != {0}:
-            raise RaxalignError(
-                f"layers {', '.join(map(str, layers))}: static vectors are one layer, 0 (`layers:"
-                " last`)"
-            )
+            read = ", ".join(map(str, layers))
+            raise RaxalignError(f"layers {read}: static vectors are one layer, 0 (`layers: last`)")
         for start in range(0, len(sentences), CHUNK):
             part = sentences[start : start + CHUNK]
             yield range(start, start + len(part)), self._looked_up(part, lang, len(layers), pooling)

@@ -26,10 +26,8 @@ _BLOCKS = re.compile(r"none|lower|upper|last|[1-9]\d*(-[1-9]\d*)?")
 
 def _named(blocks: str) -> str:
     if not _BLOCKS.fullmatch(blocks):
-        raise ValueError(
-            f"{blocks!r} names no blocks: write lower, upper, none, last, a number from 1 on, or a"
-            " range such as 1-6"
-        )
+        forms = "lower, upper, none, last, a number from 1 on, or a range such as 1-6"
+        raise ValueError(f"{blocks!r} names no blocks: write {forms}")
     return blocks
 
 
@@ -71,11 +69,9 @@ Freeze = Annotated[
 
 def frozen_parts(freeze: Freeze, n_blocks: int) -> tuple[frozenset[int], bool]:
     """The held blocks, counted from 1, and whether the embeddings are held."""
-    parts = (
-        freeze
-        if isinstance(freeze, FrozenParts)
-        else FrozenParts(blocks=freeze, embeddings=freeze == "lower")
-    )
+    parts = freeze
+    if not isinstance(parts, FrozenParts):
+        parts = FrozenParts(blocks=parts, embeddings=parts == "lower")
     half = n_blocks // 2
     halves = {"none": range(0), "lower": range(1, half + 1), "upper": range(half + 1, n_blocks + 1)}
     if parts.blocks in halves:
@@ -197,13 +193,9 @@ def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iter
     from peft import LoraConfig
     from peft.tuners.lora import LoraModel
 
-    config = LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        target_modules=target_layers(encoder.model, lora.targets),
-        lora_dropout=lora.dropout,
-        bias="none",
-    )
+    sizes: dict[str, Any] = {"r": lora.rank, "lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
+    layers = target_layers(encoder.model, lora.targets)
+    config = LoraConfig(**sizes, target_modules=layers, bias="none")
     trained = [parameter for parameter in encoder.model.parameters() if parameter.requires_grad]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -259,8 +251,5 @@ def _ending(layers: Sequence[str], names: Collection[str]) -> list[str]:
 
 def weight_changes(model: Any) -> list[torch.Tensor]:
     """Return what a model's adapters add to each of their weights, (out, in) with gradient."""
-    return [
-        module.get_delta_weight(_ADAPTER)
-        for module in model.modules()
-        if hasattr(module, "get_delta_weight")
-    ]
+    adapted_ones = (part for part in model.modules() if hasattr(part, "get_delta_weight"))
+    return [part.get_delta_weight(_ADAPTER) for part in adapted_ones]

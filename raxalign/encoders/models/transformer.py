@@ -177,10 +177,8 @@ class TransformerEncoder(Encoder):
             found.not_as_trained.update(self.not_as_trained)
         singles = bulk_pieces(self.tokenizer, sentences, lang)
         if pairs is None:
-            return [
-                self.row((pieces,), (len(words),), (lang,))
-                for pieces, words in zip(singles, sentences, strict=True)
-            ]
+            whole = zip(singles, sentences, strict=True)
+            return [self.row((pieces,), (len(words),), (lang,)) for pieces, words in whole]
         if len(pairs) != len(sentences):
             raise ValueError(f"{len(sentences)} sentences, but {len(pairs)} second ones")
         languages = (lang, pair_lang or lang)

@@ -227,10 +227,7 @@ class WordIndex:
 
 
 def index_words(
-    words_BT: np.ndarray,
-    lasts_BT: np.ndarray,
-    counts: Sequence[int],
-    device: torch.device | str,
+    words_BT: np.ndarray, lasts_BT: np.ndarray, counts: Sequence[int], device: torch.device | str
 ) -> WordIndex:
     """Return the index of a batch on a device, by the first (-1: none) and the last word of each
     piece in its row, and the number of words of each row. Word w of row b becomes word

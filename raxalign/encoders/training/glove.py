@@ -98,11 +98,8 @@ class Glove:
         self._move("words_VH", rows, pulls @ contexts)
         self._move("contexts_VH", columns, pulls.T.tocsr() @ words)
         self._move("word_bias_V", rows, np.bincount(at_row, pull_N, len(rows)).astype(np.float32))
-        self._move(
-            "context_bias_V",
-            columns,
-            np.bincount(at_column, pull_N, len(columns)).astype(np.float32),
-        )
+        pulls_C = np.bincount(at_column, pull_N, len(columns)).astype(np.float32)
+        self._move("context_bias_V", columns, pulls_C)
         return float(np.dot(pull_N.astype(np.float64), gap_N) / 2)
 
     def _move(self, name: str, places: Ints, gradient: Floats) -> None:

@@ -4,8 +4,7 @@ these 80 % masked, 10 % random, 10 % kept), on sentences or on running text in s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,7 @@ def pretrain(
     if not any(sentences.values()):
         needs = "a scratch encoder is trained on text, but there is none: give the grid a corpus"
         raise RaxalignError(needs)
-    with _threads(runtime.threads), torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.seed)
         tokenizer = _tokenizer(params, vocabulary, sentences)
         model = new_bert(params, len(tokenizer))
@@ -109,9 +108,7 @@ def pretrain(
 
 
 def _tokenizer(
-    params: ScratchParams,
-    vocabulary: Path | None,
-    sentences: Mapping[str, Sequence[Sequence[str]]],
+    params: ScratchParams, vocabulary: Path | None, sentences: Mapping[str, Sequence[Sequence[str]]]
 ) -> Any:
     """The tokenizer over the given vocabulary, or over one that is trained on the text."""
     if vocabulary is not None:
@@ -121,11 +118,9 @@ def _tokenizer(
             fault = f"has no {', '.join(missing)}, which masked language modelling needs"
             raise DataError(vocabulary, fault)
         return wrap_vocabulary(pieces, lowercase=params.lowercase)
-    return train_wordpiece(
-        [in_text(words, lang).text.split() for lang, part in sentences.items() for words in part],
-        params.vocab_size,
-        lowercase=params.lowercase,
-    )
+    texts = [in_text(words, lang).text for lang, part in sentences.items() for words in part]
+    words = [text.split() for text in texts]
+    return train_wordpiece(words, params.vocab_size, lowercase=params.lowercase)
 
 
 def training_rows(
@@ -255,14 +250,3 @@ def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator
         none = np.full(len(ids), -1)
         rows.append(PieceRow(ids, none, none, first, 0, group[0].languages))
     return rows
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """PyTorch on `count` threads; afterwards on as many as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(max(1, count))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
