@@ -22,7 +22,7 @@ class Definition:
     """What one measure computes.
 
     The score of a candidate y for a query x is s(x, y) without a penalty and 2 s(x, y) - p(y) with
-    one, where s is the dot product of the scaled vectors. `about` is a phrase that names the source.
+    one, where s is the dot product of the scaled vectors. `about` is a phrase with its source.
 
     Of scalings `unit` divides each vector by its norm, `centered` takes the candidates' mean off
     both sides (which moves no distance and keeps rounding small), and `released_cao` divides

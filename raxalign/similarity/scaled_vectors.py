@@ -17,11 +17,10 @@ _HASHED = 2048
 
 @dataclass(frozen=True)
 class Tiling:
-    """How the work is cut, which changes no result beyond rounding: `block_bytes` of similarities in
-    memory at once; neighbouring columns, `row_group`, and rows, `column_group`, whose largest value
-    shows where the nearest of a row or a column are; the least number of neighbouring candidates,
-    `wide_group`, whose largest similarity to each query is kept for the second pass in at most
-    `peak_bytes`, else in larger groups.
+    """How the work is cut, which changes no result beyond rounding: `block_bytes` of similarities
+    are in memory at once; the largest of a `row_group` of neighbouring columns, and of a
+    `column_group` of rows, shows where the nearest of a row or a column are; of at least a
+    `wide_group` of candidates it is kept for the second pass, in at most `peak_bytes`.
     """
 
     block_bytes: int = 128 * 2**20
