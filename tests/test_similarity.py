@@ -25,13 +25,9 @@ from raxalign.similarity import (
 )
 
 SMALL = Tiling(block_bytes=2048, row_group=4, column_group=4, wide_group=8)
+SIZES = (30_000, 20, 20, 30)
 TILINGS = st.builds(
-    Tiling,
-    block_bytes=st.integers(1, 30_000),
-    row_group=st.integers(1, 20),
-    column_group=st.integers(1, 20),
-    wide_group=st.integers(1, 30),
-    peak_bytes=st.sampled_from([100, 2**20]),
+    Tiling, *(st.integers(1, most) for most in SIZES), st.sampled_from([100, 2**20])
 )
 
 
@@ -201,17 +197,6 @@ def test_csls_by_hand():
     assert backward.tolist() == [0, 1]
 
 
-def test_a_hub_is_nearest_by_cosine_and_not_by_csls():
-    """Column 0 is close to all rows; each row also has a column of its own, a little farther, that
-    no other row is near.
-    """
-    own = torch.eye(4, dtype=torch.float64)
-    x = own + 1.0
-    y = torch.cat([torch.ones(1, 4, dtype=torch.float64), own * 1.5 + 0.3])
-    assert nearest_neighbors(x, y, measure="cosine")[0].tolist() == [0, 0, 0, 0]
-    assert nearest_neighbors(x, y, measure="csls", k=4)[0].tolist() == [1, 2, 3, 4]
-
-
 @pytest.mark.parametrize("measure", MEASURES)
 def test_ties_go_to_the_lower_index(measure):
     x = torch.randn(21, 7, generator=torch.Generator().manual_seed(3))
@@ -241,13 +226,6 @@ def test_a_zero_vector_has_cosine_zero():
     x = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
     y = torch.tensor([[-1.0, 0.0], [0.0, 0.0]])
     assert nearest_neighbors(x, y, measure="cosine")[0].tolist() == [1, 0]
-
-
-def test_lengths_matter_to_the_dot_product_alone():
-    x = torch.tensor([[1.0, 0.1]])
-    y = torch.tensor([[1.0, 0.0], [5.0, 5.0]])
-    assert nearest_neighbors(x, y, measure="cosine")[0].tolist() == [0]
-    assert nearest_neighbors(x, y, measure="dot")[0].tolist() == [1]
 
 
 def test_views_and_half_precision_are_read():
@@ -319,13 +297,6 @@ def test_scores_of_all_candidates_find_the_same_neighbours(measure):
     pairs = mutual_nearest(x, y, measure=measure, k=3)
     assert pairs == [(i, j) for i, j in enumerate(forward.tolist()) if backward[j] == i]
     assert mutual_nearest(x[:0], y, measure=measure, k=3) == []
-
-
-def test_the_euclidean_distance_by_hand():
-    """From (3, 0): 1 to (2, 0) and 2 to (5, 0), whose dot product is the larger."""
-    x, y = torch.tensor([[3.0, 0.0]]), torch.tensor([[5.0, 0.0], [2.0, 0.0]])
-    assert nearest_neighbors(x, y, measure="euclidean")[0].tolist() == [1]
-    assert nearest_neighbors(x, y, measure="dot")[0].tolist() == [0]
 
 
 def test_distances_are_exact_far_from_the_origin():

@@ -36,15 +36,9 @@ def test_one_step_by_hand() -> None:
     X_00 = 8: f = 1, gap 6 + .5 - 1 - ln 8; X_01 = 2: f = .5, gap 2 + .5 + 0 - ln 2. AdaGrad from
     (nearly) 0 moves every coordinate that has a gradient by the learning rate, against its sign.
     """
-    model = Glove(
-        np.array([[2.0], [7.0]], np.float32),
-        np.array([[3.0], [1.0]], np.float32),
-        np.array([0.5, 9.0], np.float32),
-        np.array([-1.0, 0.0], np.float32),
-        x_max=8,
-        alpha=0.5,
-        learning_rate=0.1,
-    )
+    start = ([[2.0], [7.0]], [[3.0], [1.0]], [0.5, 9.0], [-1.0, 0.0])
+    parts = (np.array(part, np.float32) for part in start)
+    model = Glove(*parts, x_max=8, alpha=0.5, learning_rate=0.1)
     first, second = 5.5 - math.log(8), 2.5 - math.log(2)
     loss = model.step(numbers(0, 0), numbers(0, 1), np.array([8.0, 2.0]))
     assert loss == pytest.approx((first**2 + 0.5 * second**2) / 2, rel=1e-6)

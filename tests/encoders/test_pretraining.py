@@ -33,11 +33,11 @@ def write_text(root: Path) -> None:
 def build(root: Path, name: str, runtime: Runtime, **options: float) -> dict[str, object]:
     """Pre-train into the folder ``root/name``; returns the notes."""
     (root / name).mkdir()
-    return dict(
-        Scratch(PARAMS.model_copy(update=options)).build(
-            EncoderInputs(text={"en": root / "en"}), runtime, root / name
-        )
+    kind, inputs = (
+        Scratch(PARAMS.model_copy(update=options)),
+        EncoderInputs(text={"en": root / "en"}),
     )
+    return dict(kind.build(inputs, runtime, root / name))
 
 
 def test_an_interrupted_pretraining_goes_on_from_its_checkpoint_bit_for_bit(tmp_path: Path) -> None:

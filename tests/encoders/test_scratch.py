@@ -36,27 +36,16 @@ from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.encoders.texts import write_words
 
-NOUNS = {
-    "en": ["dog", "cat", "house", "river"],
-    "de": ["Hund", "Katze", "Haus", "Fluß"],
-    "bg": ["куче", "котка", "къща", "река"],
-}
-VERBS = {
-    "en": ["sees", "loves", "has"],
-    "de": ["sieht", "liebt", "hat"],
-    "bg": ["вижда", "обича", "има"],
-}
+NOUNS = {"en": "dog cat house river", "de": "Hund Katze Haus Fluß", "bg": "куче котка къща река"}
+VERBS = {"en": "sees loves has", "de": "sieht liebt hat", "bg": "вижда обича има"}
 SIZE = {"layers": 1, "hidden_size": 32, "heads": 2, "intermediate": 32, "positions": 32}
 PARAMS = {**SIZE, "window": 16, "vocab_size": 150, "batch_size": 16, "steps": 60}
 SMALL = ScratchParams.model_validate(PARAMS)
 
 
 def sentences(lang: str, count: int = 300) -> list[list[str]]:
-    rng = random.Random(lang)
-    return [
-        [rng.choice(NOUNS[lang]), rng.choice(VERBS[lang]), rng.choice(NOUNS[lang]), "."]
-        for _ in range(count)
-    ]
+    rng, nouns, verbs = random.Random(lang), NOUNS[lang].split(), VERBS[lang].split()
+    return [[rng.choice(nouns), rng.choice(verbs), rng.choice(nouns), "."] for _ in range(count)]
 
 
 @pytest.fixture(scope="module")

@@ -24,9 +24,8 @@ SENTENCES = [
 
 def test_layers_come_in_the_order_asked_for(encoder: TransformerEncoder) -> None:
     both = encoder.words(SENTENCES, "en", layers=(1, 2), pooling="last").vectors_NLH
-    assert torch.equal(
-        both[:, 0], encoder.words(SENTENCES, "en", layers=(1,), pooling="last").vectors_NLH[:, 0]
-    )
+    one = encoder.words(SENTENCES, "en", layers=(1,), pooling="last").vectors_NLH
+    assert torch.equal(both[:, 0], one[:, 0])
     assert not torch.equal(both[:, 0], both[:, 1])
 
 
@@ -62,9 +61,8 @@ def test_no_sentences_are_no_vectors(encoder: TransformerEncoder) -> None:
 
 def test_vectors_are_made_without_dropout_and_the_mode_is_kept(encoder: TransformerEncoder) -> None:
     encoder.model.train()
-    first, second = (
-        encoder.words(SENTENCES, "en", layers=(3,), pooling="mean").vectors_NLH for _ in range(2)
-    )
+    made = (encoder.words(SENTENCES, "en", layers=(3,), pooling="mean") for _ in range(2))
+    first, second = (found.vectors_NLH for found in made)
     assert torch.equal(first, second)
     assert encoder.model.training
     assert not first.requires_grad
@@ -85,20 +83,16 @@ def test_unknown_pieces_are_counted_for_each_language_that_is_read(encoder):
         encoder.pieces([["the", "漢", "cat"], ["字"]], "zh")
         encoder.pieces([["the", "dogs"]], "en", [["漢", "cat"]], "zh")
         list(text_pieces(encoder.tokenizer, ["the 漢", "cat"], "el"))
-    assert (found.pieces, found.unknown) == (
-        {"zh": 6, "en": 2, "el": 3},
-        {"zh": 3, "en": 0, "el": 1},
-    )
+    assert found.pieces == {"zh": 6, "en": 2, "el": 3}
+    assert found.unknown == {"zh": 3, "en": 0, "el": 1}
 
 
 def test_vectors_that_are_no_numbers_are_refused_with_the_language(encoder):
     with torch.no_grad():
         encoder.model.bert.encoder.layer[2].output.LayerNorm.weight[0] = float("inf")
     assert encoder.words([["the"]], "de", layers=(2,), pooling="mean").present_N.all()
-    with pytest.raises(
-        RaxalignError,
-        match=r"vectors with NaN or infinite values for sentences of de.*learning_rate",
-    ):
+    said = r"vectors with NaN or infinite values for sentences of de.*learning_rate"
+    with pytest.raises(RaxalignError, match=said):
         encoder.words([["the"]], "de", layers=(3,), pooling="mean")
 
 

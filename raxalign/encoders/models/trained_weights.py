@@ -151,7 +151,7 @@ class Lora(BaseParams):
         16.0,
         gt=0,
         allow_inf_nan=False,
-        description="What adapters add counts `alpha` / `rank`-fold.",
+        description="Scale `alpha` / `rank` of what adapters add.",
     )
     targets: Annotated[str, AfterValidator(_listed)] = Field(
         AUTO,
