@@ -9,9 +9,26 @@ import torch
 from raxalign.encoders.models.transformer import TransformerEncoder
 from tests.tiny import tiny_bert
 
-WORDS = (
-    ["der", "die", "das", "Hund", "Katze", "schläft", "play", "##ing", "##ed", "dogs", "the", "a", "cat", "sleeps", "барка", "##та", ".", ","]
-)
+WORDS = [
+    "der",
+    "die",
+    "das",
+    "Hund",
+    "Katze",
+    "schläft",
+    "play",
+    "##ing",
+    "##ed",
+    "dogs",
+    "the",
+    "a",
+    "cat",
+    "sleeps",
+    "барка",
+    "##та",
+    ".",
+    ",",
+]
 
 
 @pytest.fixture(autouse=True)
