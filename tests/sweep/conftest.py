@@ -86,9 +86,10 @@ def job(plan: Plan, tmp_path: Path) -> Job:
     )
 
 
-@pytest.fixture(scope="module")
-def local_ray() -> Iterator[None]:
-    """Ray on this machine, for one module: `run_grid` of other tests starts and ends its own."""
-    connect(None, Job(Storage(""), "", threads=1))
-    yield
+@pytest.fixture
+def joined_ray(ray_head: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The Ray of this test run, which this process has joined."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    connect(ray_head, Job(Storage(""), "", threads=1))
+    yield ray_head
     disconnect()

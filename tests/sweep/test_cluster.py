@@ -124,14 +124,6 @@ def test_nothing_is_collected_while_ray_shuts_down_and_afterwards_it_is_again(
     assert gc.isenabled()
 
 
-@pytest.mark.slow
-def test_a_thread_that_leaves_garbage_while_ray_shuts_down_does_not_end_the_process() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.sweep.garbage"], capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "went on\n", done.stderr
-
-
 @pytest.fixture
 def temporary(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -61,7 +61,7 @@ def test_without_a_cluster_nobody_is_asked() -> None:
 
 
 @pytest.mark.slow
-def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, local_ray) -> None:
+def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, joined_ray) -> None:
     program = (
         "import os, sys\nfrom raxalign.store.lease import lease\n"
         "from raxalign.store.storage import Storage\n"
@@ -90,7 +90,7 @@ def test_a_sign_has_a_name_of_its_own(job) -> None:
 
 
 @pytest.mark.slow
-def test_a_machine_without_the_sign_is_refused_and_one_with_it_answers(job, local_ray) -> None:
+def test_a_machine_without_the_sign_is_refused_and_one_with_it_answers(job, joined_ray) -> None:
     job = replace(job, sign=leave_sign(job))
     check_shared(job)
     (node,) = (node["NodeID"] for node in ray.nodes())
@@ -101,7 +101,7 @@ def test_a_machine_without_the_sign_is_refused_and_one_with_it_answers(job, loca
 
 
 @pytest.mark.slow
-def test_a_machine_that_writes_elsewhere_is_refused(job, local_ray, monkeypatch) -> None:
+def test_a_machine_that_writes_elsewhere_is_refused(job, joined_ray, monkeypatch) -> None:
     job = replace(job, sign=leave_sign(job))
     monkeypatch.setattr(machines, "sees", lambda place: False)
     with pytest.raises(StorageError, match="writes to another place of that name"):

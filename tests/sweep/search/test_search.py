@@ -17,9 +17,16 @@ FINETUNE = (
 )
 
 
+@pytest.fixture
+def address(ray_head: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The Ray that this process may join."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    return ray_head
+
+
 @pytest.mark.slow
 def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], address: str
 ) -> None:
     task = (
         "xnli: {setting: zero-shot, data: phrasebook, phrasebook: {train: 40, dev: 40, test: 20},"
@@ -27,7 +34,7 @@ def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(
     )
     more = (
         f"search: {{metric: {METRIC}, trials: 4, confirm: 1, sampler: random,"
-        " pruner: {name: median, startup: 1}}\nrun: {concurrency: 1}\n"
+        f" pruner: {{name: median, startup: 1}}}}\nrun: {{concurrency: 1, address: {address!r}}}\n"
     )
     path = search_grid(tmp_path, "", methods=(FINETUNE,), tasks=(task,), more=more)
     opened = rx.plan(path, storage=str(tmp_path / "storage"))
@@ -47,10 +54,12 @@ def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(
 
 
 @pytest.mark.slow
-def test_a_search_runs_beside_the_grid_s_own_trials_and_is_found_done(tmp_path: Path) -> None:
+def test_a_search_runs_beside_the_grid_s_own_trials_and_is_found_done(
+    tmp_path: Path, address: str
+) -> None:
     more = (
         "search: {metric: 'retrieval/{lang}-en/contextual_accuracy', trials: 3, confirm: 1}\n"
-        "run: {concurrency: 1}\n"
+        f"run: {{concurrency: 1, address: {address!r}}}\n"
     )
     path = search_grid(
         tmp_path, "", methods=("none: {}", FINETUNE), tasks=("retrieval: {}",), more=more
