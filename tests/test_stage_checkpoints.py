@@ -21,7 +21,6 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.stage import Stage
 from raxalign.stages import Workshop, workshop
 from raxalign.stages import checkpoints as module
-from raxalign.stages.bench import Bench
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.store import lease
 from raxalign.store.files import files_of
@@ -154,14 +153,14 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(
     (key,) = [key for key, stage in plan.stages.items() if stage.kind == "encoder"]
     made, waits = list[Path](), threading.Event()
 
-    def train(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    def train(bench: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
         made.append(bench.storage.local)
         assert waits.wait(60), "the other machine waits meanwhile"
         (folder / "weights").write_text("trained")
         return {}
 
     monkeypatch.setattr(lease, "LOOK", 0.01)
-    monkeypatch.setitem(workshop._MAKERS, "encoder", train)
+    monkeypatch.setitem(workshop.MAKERS, "encoder", train)
 
     def work(local: Path) -> str:
         bench = Workshop(plan, at(root, local), Runtime())
