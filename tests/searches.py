@@ -14,7 +14,7 @@ from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.search.journal import Journal
-from raxalign.sweep.search.owner import Owner
+from raxalign.sweep.search.run import Owner
 from raxalign.sweep.search.source import SearchSource
 from raxalign.train.runtime import Moment
 from tests.grids import write_grid

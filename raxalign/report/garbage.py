@@ -18,12 +18,11 @@ from raxalign.plan.load import Opened, open_grid, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at, stored_texts
 from raxalign.store.alive import discard, process_of
-from raxalign.store.drivers import Sign, remove_sign, signs
+from raxalign.store.drivers import Sign, clock_lead, is_alive, remove_sign, signs
 from raxalign.store.lease import locks, remove_lock
 from raxalign.store.leftovers import SCRATCH, below, bytes_of, left_by_dead, remove_entry
 from raxalign.store.storage import Storage
 from raxalign.store.studies import SIGNS
-from raxalign.tracking.drivers import this_driver
 
 
 @dataclass(frozen=True)
@@ -168,14 +167,14 @@ def _drivers(needed: Needed, storage: Storage) -> Iterator[Waste]:
     """Signs of dead drivers, and the folders of Ray that they left, in the storage and on this
     machine.
     """
-    dead, this = "the drivers that left them are dead", this_driver(needed.storage)
+    dead, lead = "the drivers that left them are dead", clock_lead(needed.storage)
     for sign in needed.signs:
         if not sign.lives:
             remove = partial(remove_sign, needed.storage, sign.name)
             yield Waste("drivers", sign.name, 0, dead, remove)
     for entry, files in below(storage, SIGNS).items():
         text = storage.files.read(next(iter(files))).decode("utf-8", "replace")
-        if not this.finds_alive(text):
+        if not is_alive(text, lead):
             remove = partial(remove_entry, storage, SIGNS, entry, files)
             yield Waste("drivers", entry, 0, dead, remove)
     alive = {sign.name for sign in needed.signs if sign.lives}

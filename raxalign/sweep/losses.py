@@ -27,13 +27,12 @@ def progress_of(job: Job, plan: Plan, key: str) -> Mark:
     done, and the steps that the checkpoints of the others keep. What got further has a greater
     mark.
     """
-    ledger, store = job.storage.ledger, job.storage.artifacts
-    evaluations = list(plan.by_key[key].evaluations.values()) if key in plan.by_key else []
-    trained = [
-        stage
-        for stage in (plan.stages[entry] for entry in plan.closure(evaluations))
-        if stage.kind in TRAINED and not stage.inline
-    ] or [plan.stages[key] for _ in range(key in plan.stages)]
+    ledger, store, evaluations = job.storage.ledger, job.storage.artifacts, list[str]()
+    trained = [plan.stages[key]] if key in plan.stages else []
+    if key in plan.by_key:
+        evaluations = list(plan.by_key[key].evaluations.values())
+        behind = (plan.stages[entry] for entry in plan.closure(evaluations))
+        trained = [stage for stage in behind if stage.kind in TRAINED and not stage.inline]
     going = [stage for stage in trained if not store.has(stage.kind, stage.key)]
     return (
         sum(ledger.has(evaluation) for evaluation in evaluations),

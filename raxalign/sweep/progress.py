@@ -1,7 +1,5 @@
 """What a person sees while a grid runs: a live display on a terminal, plain lines elsewhere; always
 on stderr.
-
-How fast the trainings that run are.
 """
 
 from __future__ import annotations
@@ -45,52 +43,17 @@ if TYPE_CHECKING:
     from raxalign.store.ledger import Ledger
 
 
-class Speeds:
-    """Describes the speed of each training from its last two notes."""
-
-    def __init__(self) -> None:
-        self._last: dict[str, tuple[Advance, str]] = {}
-
-    def of(self, key: str, advance: Advance) -> str:
-        """Describe the speed of a stage or trial, ending in a comma: its tokens per second, or
-        steps where it has none. Empty while it is not known.
-        """
-        before, rate = self._last.get(key, (Advance(0.0), ""))
-        if advance.step > before.step and advance.seconds > before.seconds:
-            speed = (advance.step - before.step) / (advance.seconds - before.seconds)
-            tokens = [v for name, v in advance.values.items() if name.endswith(TOKENS)]
-            steps = f"{speed:.3g} steps/s, " if before.step else ""
-            rate = f"{tokens[0]:,.0f} tokens/s, " if tokens else steps
-        if advance.step != before.step or key not in self._last:
-            self._last[key] = (advance, rate)
-        return rate
-
-    def drop(self, key: str) -> None:
-        """Forget a stage or trial that ended."""
-        self._last.pop(key, None)
-
-
-_STEPPING, _SILENT = (
-    10.0,
-    30.0,
-)  # least seconds between two lines on a stage: with new steps, without
+_STEPPING, _SILENT = 10.0, 30.0  # seconds between lines on a stage: with new steps, without
 _SHOWN = 8  # running stages and trials of a live display
 _WAITED, _WAITING = 10.0, 60.0  # seconds until the first line on a wait, and between two of them
 
 
 def describe(trial: Trial, axes: tuple[str, ...] = ()) -> str:
     """Describe a trial in a few words: method, its axes, languages, sentences, seed."""
-    words = [
-        trial.method,
-        *(f"{name}={trial.params[name]}" for name in axes if name in trial.params),
-        "+".join(trial.languages),
-    ]
-    words += [
-        f"{name} {value:,}"
-        for name, value in (("sentences", trial.sentences), ("seed", trial.seed))
-        if value is not None
-    ]
-    return " ".join(words)
+    values = (f"{name}={trial.params[name]}" for name in axes if name in trial.params)
+    numbers = (("sentences", trial.sentences), ("seed", trial.seed))
+    rest = (f"{name} {value:,}" for name, value in numbers if value is not None)
+    return " ".join([trial.method, *values, "+".join(trial.languages), *rest])
 
 
 def describe_stage(stage: Stage) -> str:
@@ -111,15 +74,14 @@ class Progress:
         self._live: Live | None = None
         self._plans: dict[str, Plan] = {}  # those that have the trials
         self._running: dict[str, float] = {}
-        self._total = self._done = self._failed = self._cached = self._stages = (
-            self._stages_done
-        ) = self._pruned = 0
+        self._total = self._done = self._failed = self._cached = self._pruned = 0
+        self._stages = self._stages_done = 0
         self._started = time.monotonic()
         self._left = Remaining()
         self._best: tuple[DevMean, str] | None = None  # on dev
         self._remarked: set[str] = set()
         self._advances: dict[str, str] = {}  # of the stages and trials that run
-        self._speeds = Speeds()
+        self._noted: dict[str, tuple[Advance, str]] = {}  # their last notes, and speeds
         self._waits = Waiting()
         self._said: dict[str, tuple[int, float]] = {}  # stage -> step and seconds of its last line
         self._groups_waiting: dict[str, str] = {}  # trial -> what its group waits for
@@ -289,7 +251,7 @@ class Progress:
     def _forget(self, key: str, seconds: float | None) -> None:
         """End a job that was shown as running."""
         self._advances.pop(key, None)
-        self._speeds.drop(key)
+        self._noted.pop(key, None)
         self._left.ended(key, time.monotonic(), seconds)
 
     def _time_left(self) -> str:
@@ -300,7 +262,6 @@ class Progress:
         """Describe how far a job is: its training step, speed and loss where it trains, its time,
         and the time that it has left.
         """
-        rate = self._speeds.of(key, advance)
         losses = [value for name, value in advance.values.items() if name.endswith("loss")]
         training = ""
         if key in self._running:  # a trial has several trainings
@@ -309,7 +270,21 @@ class Progress:
         loss = f"loss {losses[0]:.3f}, " if losses else ""
         left = self._left.of(key, time.monotonic())
         rest = "" if left is None else f", about {roughly(left)} left"
-        return f"{step}{rate}{loss}{advance.seconds:.0f} s so far{rest}"
+        return f"{step}{self._speed(key, advance)}{loss}{advance.seconds:.0f} s so far{rest}"
+
+    def _speed(self, key: str, advance: Advance) -> str:
+        """Describe the speed of a training, ending in a comma: its tokens per second, or steps
+        where it has none. Empty while it is not known.
+        """
+        before, rate = self._noted.get(key, (Advance(0.0), ""))
+        if advance.step > before.step and advance.seconds > before.seconds:
+            speed = (advance.step - before.step) / (advance.seconds - before.seconds)
+            tokens = [v for name, v in advance.values.items() if name.endswith(TOKENS)]
+            steps = f"{speed:.3g} steps/s, " if before.step else ""
+            rate = f"{tokens[0]:,.0f} tokens/s, " if tokens else steps
+        if advance.step != before.step or key not in self._noted:
+            self._noted[key] = (advance, rate)
+        return rate
 
     def _say(self, line: str) -> None:
         self._console.print(Text(printable(line)), soft_wrap=True)

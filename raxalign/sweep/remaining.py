@@ -1,7 +1,5 @@
 """The time left of a sweep: the cost that its plan expects, corrected by what jobs took so far.
 It knows neither Ray nor the storage, and no clock: times are given to it.
-
-What the jobs of a sweep are expected to take, before they run.
 """
 
 from __future__ import annotations
@@ -132,23 +130,17 @@ class Remaining:
         The factor of its family counts as much as half a job: the first jobs of a kind, which
         load libraries, are not the measure of the others.
         """
-        whole = self._factor_of_family(self._families[name], now)
-        group = self._groups[name]
+        family, group = self._families[name], self._groups[name]
+        took, expected = self._whole[family].took, self._whole[family].expected
+        for key, since in self._since.items():  # running ones count where they are late already
+            entry = self._jobs[key]
+            if entry.family == family and now - since > entry.seconds:
+                took, expected = took + now - since, expected + entry.seconds
+        whole = took / expected if expected > 0 else 1.0
         if not group.ended or not group.expected:
             return whole
         usual = group.expected / group.ended / 2
         return (group.took + whole * usual) / (group.expected + usual)
-
-    def _factor_of_family(self, family: str, now: float) -> float:
-        """Return how much longer than expected the jobs of a family take; running ones count where
-        they are late already.
-        """
-        took, expected = self._whole[family].took, self._whole[family].expected
-        for key, since in self._since.items():
-            entry = self._jobs[key]
-            if entry.family == family and now - since > entry.seconds:
-                took, expected = took + now - since, expected + entry.seconds
-        return took / expected if expected > 0 else 1.0
 
     def _expectation(self, entry: Expected, now: float) -> float:
         """Return the whole time of a job; one that runs longer than expected is late by a tenth of
@@ -195,10 +187,16 @@ def expected_jobs(
     speed = worker_speed(job.threads * job.workers, gpu=job.gpus > 0)
     found = forecast(plan, took, left, speed)
     usual = found.total / len(found.seconds) if found.seconds else 1.0
+
+    def group_of(entry: SweepJob) -> str:
+        if entry.is_trial:
+            return plan.by_key[entry.key].method
+        return f"{plan.stages[entry.key].kind} {plan.stages[entry.key].maker}"
+
     return [
         Expected(
             entry.key,
-            _group(plan, entry),
+            group_of(entry),
             sum(found.seconds.get(key, usual) for key in parts[entry.key]),
             entry.inputs,
             "model" if entry.is_trial else family(plan, entry.key),
@@ -216,10 +214,3 @@ def first_estimate(seconds: float, workers: int) -> str:
     note = other_work().note(workers)
     busy = f" ({note})" if note else ""
     return f"about {roughly(whole)} from now, by the size of the work{busy}"
-
-
-def _group(plan: Plan, entry: SweepJob) -> str:
-    if entry.is_trial:
-        return plan.by_key[entry.key].method
-    stage = plan.stages[entry.key]
-    return f"{stage.kind} {stage.maker}"

@@ -33,17 +33,26 @@ class Keeper:
         self._keeping: Keeping | None = None
 
     def hear(self, event: Event) -> None:
-        """Hold on to the weights that a trial may read, and remove those that it was the last to
-        need, and what it has beaten.
+        """Report at the start the weights that were not kept and that an evaluation needs. Hold on
+        to those that a trial may read, and remove those that it was the last to need, and what it
+        has beaten.
         """
         match event:
             case Planned(first=True):
-                self._report_made_again(event.plan)
+                stored = {key for _, key in self._store.keys()}  # noqa: SIM118
+                gone = self._storage.tombstones.all()
+                if message := made_again(event.plan, self._ledger.keys(), stored, gone):
+                    to_stderr(f"note: {message}")
             case Began(what=Trial() as trial) if self._keep != "all":
                 with suppress(StorageError):  # a trial that ends tells as much
                     self._known().start(trial)
             case JobEnded(what=Trial() as trial, pruned="") if self._keep != "all":
-                self._remove_after(trial)
+                try:
+                    records = self._ledger.read_many(trial.evaluations.values())
+                    for key, why in self._known().finish(trial, records):
+                        self._drop(key, why)
+                except StorageError as error:
+                    self._error = error
             case Over():
                 try:
                     message = self.finish()
@@ -51,21 +60,6 @@ class Keeper:
                     message = f"run.keep: {self._keep}: some weights could not be removed: {error}"
                 if message:
                     to_stderr(f"note: {message}")
-
-    def _report_made_again(self, plan: Plan) -> None:
-        """Report the weights that were not kept and that a pending evaluation needs."""
-        stored = {key for _, key in self._store.keys()}  # noqa: SIM118
-        records = self._storage.tombstones.all()
-        if message := made_again(plan, self._ledger.keys(), stored, records):
-            to_stderr(f"note: {message}")
-
-    def _remove_after(self, trial: Trial) -> None:
-        try:
-            records = self._ledger.read_many(trial.evaluations.values())
-            for key, why in self._known().finish(trial, records):
-                self._drop(key, why)
-        except StorageError as error:
-            self._error = error
 
     def finish(self) -> str | None:
         """Remove what may go in the end, by all results of the ledger; return a line on what was

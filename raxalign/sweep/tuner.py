@@ -33,14 +33,13 @@ from raxalign.sweep.room import (
     refuse_impossible,
     wait_for_named,
 )
-from raxalign.sweep.running import Summary, Sweep
-from raxalign.sweep.source import Source, Whole
+from raxalign.sweep.running import Source, Summary, Sweep, Whole
 from raxalign.sweep.work import TRAINED_ONLY, keep_failure, run_inline, run_stage
 
 COMING = 1800.0  # seconds for a node that a cluster may start, where none that is there is enough
 
 
-def run_grid(plan: Plan, job: Job, hear: Hear, *, address: str | None = None) -> Summary:
+def run_grid(plan: Plan, job: Job, hear: Hear, address: str | None = None) -> Summary:
     """Run what the ledger lacks of a plan. Raises `ResourceError` before anything starts where the
     cluster can never give what a trial asks for.
     """

@@ -34,10 +34,6 @@ Report = Callable[[Mapping[str, float], int], None]
 """Receives values by name, and their step."""
 
 
-def _ignored(metrics: Mapping[str, float], step: int) -> None:
-    """Scores that nobody asks for."""
-
-
 @contextmanager
 def _told(workshop: Workshop, outbox: Outbox) -> Iterator[None]:
     """Tell the driver what holds the workshop up and what plug-ins print within the block."""
@@ -97,7 +93,7 @@ class TuneScores:
 
 
 def attempt(
-    job: Job, key: str, *, rank: int = 0, world_size: int = 1, scored: Report = _ignored
+    job: Job, key: str, *, rank: int = 0, world_size: int = 1, scored: Report | None = None
 ) -> str | None:
     """Run a trial on this worker, or train it where this is one of several workers.
 
@@ -117,9 +113,18 @@ def attempt(
             others wait for this worker. What follows the loss of another worker is `PeerLost`.
     """
     spool, outbox = Spool(job.storage, key), Outbox(job.scratch, key)
-    report = _reporter(spool, outbox if rank == 0 else None)
+    if rank == 0:
+        outbox.begin()
+
+    def report(metrics: Mapping[str, float], step: int) -> None:
+        """Report how far a training is. Its speed is shown only, since it is not a result."""
+        spool.report({n: v for n, v in metrics.items() if not n.endswith(TOKENS)}, step)
+        if rank == 0:
+            outbox.report(metrics, step)
+
     try:
         workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
+        scored = scored or workshop.runtime.scored
         workshop.runtime = replace(workshop.runtime, saved=spool.flush, scored=scored)
         with used(spool, job, rank), _told(workshop, outbox):
             (train_trial if world_size > 1 else run_trial)(workshop, key)
@@ -135,21 +140,6 @@ def attempt(
     finally:
         spool.flush()
     return None
-
-
-def _reporter(spool: Spool, outbox: Outbox | None) -> Report:
-    """Begin to report how far a training is; return what receives its metrics, of which curves are
-    kept. Its speed is shown only, since it is not a result.
-    """
-
-    def report(metrics: Mapping[str, float], step: int) -> None:
-        spool.report({n: v for n, v in metrics.items() if not n.endswith(TOKENS)}, step)
-        if outbox is not None:
-            outbox.report(metrics, step)
-
-    if outbox is not None:
-        outbox.begin()
-    return report
 
 
 def _kept(ledger: Ledger, key: str, error: Exception, world_size: int) -> str:

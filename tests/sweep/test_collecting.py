@@ -10,9 +10,9 @@ import pytest
 from raxalign.errors import StorageError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.store.storage import Storage
-from raxalign.sweep import collecting
-from raxalign.sweep.collecting import Collector, collect_plan
+from raxalign.sweep import grid
 from raxalign.sweep.events import JobEnded, Planned
+from raxalign.sweep.grid import Collector, collect_plan
 from tests.grids import write_grid
 
 Pairs = Iterable[tuple[str, str]]
@@ -45,7 +45,7 @@ def test_a_sweep_collects_after_each_500_trials(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times: list[str] = []
-    monkeypatch.setattr(collecting, "collect_plan", lambda plan, root: times.append(plan.name))
+    monkeypatch.setattr(grid, "collect_plan", lambda plan, root: times.append(plan.name))
     collector = Collector(Storage("root"))
     collector.hear(Planned(opened.plan, 1, 0, 0))
     for number in range(1, 1001):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from raxalign.sweep import mailbox
 from raxalign.sweep.mailbox import HELD_UP, PRINTED, Inbox, Outbox
 from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep
-from raxalign.sweep.source import Whole
+from raxalign.sweep.running import Sweep, Whole
 
 
 def begun(scratch: object, key: str) -> Outbox:

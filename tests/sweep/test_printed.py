@@ -18,8 +18,7 @@ from raxalign.sweep.mailbox import PRINTED, Inbox, Outbox
 from raxalign.sweep.printed import Lines, passed_on
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep
-from raxalign.sweep.source import Whole
+from raxalign.sweep.running import Sweep, Whole
 from raxalign.sweep.work import attempt
 from tests.toys.pages import write_page
 

@@ -17,8 +17,7 @@ from raxalign.sweep.mailbox import Outbox
 from raxalign.sweep.order import Holds
 from raxalign.sweep.remaining import expected_jobs
 from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep, jobs_of, missing_stages
-from raxalign.sweep.source import Whole
+from raxalign.sweep.running import Sweep, Whole, jobs_of, missing_stages
 from raxalign.sweep.work import TRAINED_ONLY
 from tests.grids import write_grid
 

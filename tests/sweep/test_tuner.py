@@ -27,8 +27,7 @@ from raxalign.sweep.events import Began, JobEnded, Waiting, all_of
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.room import DRIVER, Room
-from raxalign.sweep.running import Sweep
-from raxalign.sweep.source import Whole
+from raxalign.sweep.running import Sweep, Whole
 from raxalign.sweep.tuner import InOrder, _Ask, _Watch, run_grid
 from tests.grids import write_grid
 

@@ -27,9 +27,8 @@ from raxalign.plan.values.results import DevScores, judge
 from raxalign.store.dev_curves import DevCurves
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from raxalign.sweep.search.journal import Journal, StudyLog
-from raxalign.sweep.search.owner import Owner
-from raxalign.sweep.search.run import PointOutcome, StudyRun
+from raxalign.sweep.search.journal import Journal
+from raxalign.sweep.search.run import Owner, PointOutcome, StudyRun
 
 
 def known_points(
@@ -147,8 +146,8 @@ class SearchSource:
         for study in self.studies if not self._runs else ():
             spec = next(s for s in self.opened.grid.methods if s.name == study.method)
             assert spec.searched is not None
-            log, allowed = StudyLog(storage, study), spec.searched.point
-            run = self._runs[study.name] = StudyRun(study, log, self.owner, allowed)
+            run = StudyRun(study, storage, self.owner, spec.searched.point)
+            self._runs[study.name] = run
             if not run.begun:
                 points = known_points(planned_trials(self.opened.storage), study, spec.kind)
                 run.begin(points, partial(self._outcomes, study))
@@ -219,7 +218,7 @@ class SearchSource:
         open_runs = [run for name, run in self._runs.items() if name not in self._over]
         late = self.deadline is not None and time.monotonic() > self.deadline
         for _ in range(0 if late else idle):
-            open_runs.sort(key=lambda run: len(run.log.trials()))
+            open_runs.sort(key=lambda run: len(run.trials()))
             asked = None
             while open_runs and asked is None:
                 asked = open_runs[0].ask()
@@ -265,10 +264,10 @@ class SearchSource:
             for name, key in dict.fromkeys(waiting):
                 if len(claimed) == free:
                     break
-                log, mark = self._runs[name].log, f"{_CONFIRMS}{key}"
-                sign = log.marks.get(mark)
+                run, mark = self._runs[name], f"{_CONFIRMS}{key}"
+                sign = run.marks.get(mark)
                 if sign is None or not self.owner.lives(sign):
-                    log.mark(mark, self.owner.sign)
+                    run.mark(mark, self.owner.sign)
                     claimed.append(key)
         return claimed
 

@@ -10,9 +10,9 @@ import pytest
 
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.tried import read_record
+from raxalign.store.drivers import SILENCE
 from raxalign.store.files import files_of
 from raxalign.sweep.search import journal
-from raxalign.tracking.drivers import SILENCE, Driver
 from tests.aws import BUCKET, Proxy
 from tests.searches import measure, search_grid, source_of
 
@@ -46,7 +46,7 @@ def test_drivers_on_two_machines_make_each_trial_once(opened: Opened, tmp_path: 
 
 def test_a_machine_that_is_lost_loses_no_point(opened: Opened, tmp_path: Path) -> None:
     lost, heir = (source_of(opened, tmp_path / name) for name in ("one", "other"))
-    lost.owner.driver = Driver("0badcafe-1-1")
+    lost.owner.name = "0badcafe-1-1"
     lost.owner.beat()
     left = lost.more({}, 1)
     assert left is not None
