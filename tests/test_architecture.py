@@ -446,7 +446,7 @@ def test_plugins_load_and_say_what_they_are(folder):
             " raxalign.report.status, raxalign.plan.values.results"
         ),
         (
-            "import raxalign.stages, raxalign.tracking.ui, raxalign.tracking.sync,"
+            "import raxalign.stages, raxalign.tracking.ui, raxalign.tracking.recorder,"
             " raxalign.sweep.grid, raxalign.similarity"
         ),
         ("from raxalign.catalog import FOLDERS, catalog\nfor f in FOLDERS: dict(catalog(f))"),

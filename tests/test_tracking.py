@@ -26,8 +26,7 @@ from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import Target, TrackingError, TrackingHeld
 from raxalign.tracking.models import Exported, register
-from raxalign.tracking.recorder import Event, Recorder
-from raxalign.tracking.sync import keep_report, sync
+from raxalign.tracking.recorder import Event, Recorder, sync
 from raxalign.tracking.ui import end_dead_runs
 from tests.e2e.runs import tracked, wait_for
 from tests.forks import forks
@@ -154,7 +153,7 @@ def test_a_cell_has_axes_and_main_metrics_alone_and_the_report_lies_with_its_gri
     page.mkdir()
     (page / "report.html").write_text("<p>so</p>")
     sync(plan, where)
-    keep_report(plan, where, page)
+    Recorder(plan, where).keep(page)
     client = MlflowClient(where.uri)
     found = {run["tags"]["raxalign.kind"]: run["id"] for run in tracked(where.uri, "small")}
     cell = client.get_run(found["cell"]).data

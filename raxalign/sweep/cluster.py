@@ -1,5 +1,5 @@
-"""The cluster: starting, joining and leaving it, and where Ray keeps its own files meanwhile. None of
-them is a result, and no other run reads them.
+"""The cluster: starting, joining and leaving it, and where Ray keeps its own files meanwhile, none of
+which is a result.
 """
 
 from __future__ import annotations

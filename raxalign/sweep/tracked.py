@@ -14,10 +14,10 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.tried import read_record
 from raxalign.store.key import digest
-from raxalign.tracking import sync
+from raxalign.tracking import recorder
 from raxalign.tracking.client import SQLITE, Target, TrackingError, default_uri
 from raxalign.tracking.database_sync import carried
-from raxalign.tracking.recorder import Event
+from raxalign.tracking.recorder import Event, Recorder
 
 
 def target_of(opened: Opened) -> Target:
@@ -28,7 +28,7 @@ def target_of(opened: Opened) -> Target:
 
 def with_database(plan: Plan, target: Target) -> AbstractContextManager[None]:
     """Have the newest database of an object store within a block, and copy it back after it."""
-    return carried(target, lambda: sync.sync(plan, target))
+    return carried(target, lambda: recorder.sync(plan, target))
 
 
 def copy_all(opened: Opened, target: Target) -> int:
@@ -36,8 +36,8 @@ def copy_all(opened: Opened, target: Target) -> int:
     the storage.
     """
     plan, pruned = opened.plan, pruned_events(opened)
-    with carried(target, lambda: sync.sync(plan, target, pruned)):
-        return sync.sync(plan, target, pruned)
+    with carried(target, lambda: recorder.sync(plan, target, pruned)):
+        return recorder.sync(plan, target, pruned)
 
 
 def finish_tracking(opened: Opened, plan: Plan) -> list[str]:
@@ -59,7 +59,7 @@ def keep_report(opened: Opened, folder: Path) -> str | None:
     """Put a report with the grid's run, where the grid was tracked; returns a message where
     that could not be done.
     """
-    return _where_tracked(opened, lambda target: sync.keep_report(opened.plan, target, folder))
+    return _where_tracked(opened, lambda runs: runs.keep(folder))
 
 
 def describe(opened: Opened, answer: str) -> str | None:
@@ -70,8 +70,8 @@ def describe(opened: Opened, answer: str) -> str | None:
     marker = opened.storage.local / "tracked" / f"{digest([uri, name])[:32]}.answer"
     wanted = json.dumps({"grid": name, "uri": uri, "answer": answer})
 
-    def write(target: Target) -> None:
-        sync.describe(opened.plan, target, answer)
+    def write(runs: Recorder) -> None:
+        runs.describe(answer)
         _mark(marker, wanted)
 
     if marker.exists() and marker.read_text(encoding="utf-8") == wanted:
@@ -79,14 +79,14 @@ def describe(opened: Opened, answer: str) -> str | None:
     return _where_tracked(opened, write)
 
 
-def _where_tracked(opened: Opened, what: Callable[[Target], object]) -> str | None:
+def _where_tracked(opened: Opened, what: Callable[[Recorder], object]) -> str | None:
     target = target_of(opened)
     database = target.uri.removeprefix(SQLITE)
     if database != target.uri and not Path(database).exists():
         return None
     try:
-        with with_database(opened.plan, target):
-            what(target)
+        with with_database(opened.plan, target), recorder.reported(target):
+            what(Recorder(opened.plan, target))
     except TrackingError as error:
         return str(error)
     return None

@@ -13,7 +13,7 @@ from raxalign.store.alive import maker_name
 from raxalign.sweep import grid
 from raxalign.sweep.grid import run_whole
 from raxalign.sweep.tracked import finish_tracking, keep_report, target_of
-from raxalign.tracking import sync
+from raxalign.tracking import recorder
 from raxalign.tracking.client import TrackingError
 from tests.grids import write_grid
 
@@ -44,7 +44,7 @@ def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(
 
 def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeypatch) -> None:
     brought = []
-    monkeypatch.setattr(sync, "sync", lambda plan, target, pruned: brought.append(target.uri))
+    monkeypatch.setattr(recorder, "sync", lambda plan, target, pruned: brought.append(target.uri))
     assert finish_tracking(opened, opened.plan) == []
     assert finish_tracking(opened, opened.plan) == []
     assert len(brought) == 2
@@ -59,14 +59,14 @@ def test_a_store_that_is_down_is_a_message_and_is_tried_again(opened, monkeypatc
         raise TrackingError("it is down")
 
     fill(opened)
-    monkeypatch.setattr(sync, "sync", down)
+    monkeypatch.setattr(recorder, "sync", down)
     for _ in range(2):
         assert finish_tracking(opened, opened.plan) == ["it is down"]
 
 
 def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, monkeypatch) -> None:
     fill(opened)
-    monkeypatch.setattr(sync, "sync", lambda plan, target, pruned: 0)
+    monkeypatch.setattr(recorder, "sync", lambda plan, target, pruned: 0)
     dead = maker_name().rpartition("-")[0] + "-1"  # a process with this id began at another time
     folder = Path(opened.root) / "drivers" / dead
     folder.mkdir(parents=True)

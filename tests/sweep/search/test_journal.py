@@ -6,15 +6,22 @@ from pathlib import Path
 
 import optuna
 import pytest
+from optuna.storages import JournalStorage
 
 from raxalign.errors import StorageError
 from raxalign.plan.load import open_grid
 from raxalign.plan.study import Study
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage
-from raxalign.sweep.search.journal import Journal, StudyLog
+from raxalign.sweep.search.journal import Journal
+from raxalign.sweep.search.run import Owner, StudyRun
 from raxalign.sweep.search.samplers import Proposal
 from tests.searches import open_search, run, search_grid, source_of
+
+
+def study_of(storage: JournalStorage, study: Study) -> StudyRun:
+    return StudyRun(study, storage, Owner(Storage("memory://owner")), lambda values: None)
+
 
 POINT = Proposal({"lambda": 0.5, "layers": "last"})
 
@@ -28,7 +35,7 @@ def study(tmp_path: Path) -> Study:
 def test_a_point_is_one_line_of_the_journal(tmp_path: Path, study: Study) -> None:
     journal = Journal.open(Storage(str(tmp_path)), tmp_path)
     with journal.turn() as storage:
-        log = StudyLog(storage, study)
+        log = study_of(storage, study)
         before = journal.path.read_bytes().count(b"\n")
         assert log.add(POINT, {"owner": "me"}) == 0
         assert journal.path.read_bytes().count(b"\n") == before + 1
@@ -56,12 +63,12 @@ def machines(tmp_path: Path, *names: str) -> list[Journal]:
 
 def add(journal: Journal, study: Study, number: int) -> None:
     with journal.turn() as storage:
-        assert StudyLog(storage, study).add(point(number), {"owner": "me"}) == number
+        assert study_of(storage, study).add(point(number), {"owner": "me"}) == number
 
 
 def points(journal: Journal, study: Study) -> list[float]:
     with journal.turn() as storage:
-        return [trial.params["lambda"] for trial in StudyLog(storage, study).trials()]
+        return [trial.params["lambda"] for trial in study_of(storage, study).trials()]
 
 
 def values(count: int) -> list[float]:
@@ -111,7 +118,7 @@ def leave_unsent(journal: Journal, study: Study, number: int) -> None:
 
     def killed() -> None:
         with journal.turn() as storage:
-            StudyLog(storage, study).add(point(number), {"owner": "me", "lost": True})
+            study_of(storage, study).add(point(number), {"owner": "me", "lost": True})
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -126,7 +133,7 @@ def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(
 
     def silent() -> None:
         with late.turn() as storage:
-            StudyLog(storage, study).add(point(1), {"owner": "late"})
+            study_of(storage, study).add(point(1), {"owner": "late"})
             held = late.storage.files.names("locks/studies")
             late.storage.files.write(f"locks/studies/{max(held)}", b'{"done": true}')
             add(other, study, 1)

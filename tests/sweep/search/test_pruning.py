@@ -19,7 +19,6 @@ from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.search.journal import StudyLog
 from raxalign.sweep.work import attempt
 from tests.searches import METRIC, open_search, planted, run, search_grid, source_of
 
@@ -84,7 +83,7 @@ def test_the_study_has_the_state_the_last_value_and_the_curve(pruned: Opened) ->
     source = source_of(pruned)
     (study,) = pruned.plan.studies
     with source.journal.turn() as storage:
-        trials = StudyLog(storage, study).trials()
+        trials = source._runs[study.name].trials()
     for trial in trials:
         dev = planted_dev(trial.params)
         if trial.state == TrialState.PRUNED:
