@@ -1,4 +1,4 @@
-"""The cluster: starting, joining and leaving it, and where Ray keeps its own files meanwhile, none of
+"""The cluster: starting, joining and leaving it, and the folder of Ray's own files meanwhile, none of
 which is a result.
 """
 

@@ -22,6 +22,8 @@ class Planned:
         cached: The number of trials whose results are all there.
         stages: The number of shared stages to make.
         first: Whether the sweep begins with it.
+        jobs: What its stages and trials are expected to take.
+        workers: The number of workers that there is room for.
     """
 
     plan: Plan
@@ -29,16 +31,8 @@ class Planned:
     cached: int
     stages: int
     first: bool = True
-
-
-@dataclass(frozen=True)
-class JobsExpected:
-    """What the stages and trials that were just planned are expected to take, and the number of
-    workers that there is room for.
-    """
-
-    jobs: Sequence[Expected]
-    workers: int
+    jobs: Sequence[Expected] = ()
+    workers: int = 1
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,6 @@ class Over:
 
 Event = (
     Planned
-    | JobsExpected
     | Began
     | Advanced
     | JobEnded

@@ -19,14 +19,13 @@ from raxalign.plan.checks.bitexts import shortages
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
 from raxalign.plan.tried import is_over
 from raxalign.plugin_files import refuse_changed
 from raxalign.printing import to_stderr
 from raxalign.stages import TRAINED
 from raxalign.store.drivers import signed_on
 from raxalign.store.storage import Storage
-from raxalign.sweep.events import Event, Hear, JobEnded, Planned, all_of
+from raxalign.sweep.events import Hear, all_of
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.removal import Keeper
 from raxalign.sweep.tracked import finish_tracking, mark_copied, target_of, with_database
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from raxalign.plan.study import Study
     from raxalign.sweep.job import Job
 
-_EVERY = 500  # trials after which an object store's manifests and results are collected
 _Found = TypeVar("_Found")
 
 
@@ -118,7 +116,7 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
     storage, target = opened.storage, target_of(opened)
     with with_database(opened.plan, target):
         progress, tracker = Progress(storage.ledger), Tracker(opened.plan, target)
-        hear = all_of(progress.hear, tracker.hear, Collector(storage).hear)
+        hear = all_of(progress.hear, tracker.hear)
         with _interrupt_twice(), signed_on(storage, job.plan):
             try:
                 found = run(hear)
@@ -138,23 +136,6 @@ def collect_plan(plan: Plan, storage: Storage) -> None:
     evaluations = (stage.key for stage in there if stage.kind == "evaluation")
     with suppress(StorageError):
         storage.collect(artifacts, evaluations)
-
-
-class Collector:
-    """Collects what a sweep has made, each time that some hundred trials have ended."""
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage, self._ended = storage, 0
-        self._plan: Plan | None = None
-
-    def hear(self, event: Event) -> None:
-        """Note the plan, and collect now and then."""
-        if isinstance(event, Planned):
-            self._plan = event.plan
-        if isinstance(event, JobEnded) and isinstance(event.what, Trial) and not event.pruned:
-            self._ended += 1
-            if self._plan is not None and self._ended % _EVERY == 0:
-                collect_plan(self._plan, self._storage)
 
 
 def _checked(opened: Opened, plan: Plan) -> Job:

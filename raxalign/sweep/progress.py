@@ -27,7 +27,6 @@ from raxalign.sweep.events import (
     GroupsWaiting,
     HeldUp,
     JobEnded,
-    JobsExpected,
     Noticed,
     Over,
     Planned,
@@ -78,7 +77,6 @@ class Progress:
         self._stages = self._stages_done = 0
         self._started = time.monotonic()
         self._left = Remaining()
-        self._best: tuple[DevMean, str] | None = None  # on dev
         self._remarked: set[str] = set()
         self._advances: dict[str, str] = {}  # of the stages and trials that run
         self._noted: dict[str, tuple[Advance, str]] = {}  # their last notes, and speeds
@@ -92,8 +90,6 @@ class Progress:
         match event:
             case Planned():
                 self._planned(event)
-            case JobsExpected():
-                self._expect(event)
             case Began(what=what):
                 self._begin(what)
             case Advanced(what=Trial() as trial):
@@ -123,13 +119,17 @@ class Progress:
         self._total += event.pending
         self._cached += event.cached
         self._stages += event.stages
-        if not event.first:
-            return
-        self._say(
-            f"{event.plan.name}: {counted(event.pending, 'trial')} to run, {event.cached} cached,"
-            f" {counted(event.stages, 'shared stage')} to make"
-        )
-        if self._console.is_terminal:
+        if event.first:
+            self._say(
+                f"{event.plan.name}: {counted(event.pending, 'trial')} to run, {event.cached}"
+                f" cached, {counted(event.stages, 'shared stage')} to make"
+            )
+        self._left.workers = max(event.workers, 1)
+        self._left.add(event.jobs)
+        left = self._left.all(time.monotonic())
+        if left is not None and not self._done + self._failed + self._stages_done:
+            self._say(first_estimate(left, event.workers))
+        if event.first and self._console.is_terminal:
             self._live = Live(
                 get_renderable=self._render,
                 console=self._console,
@@ -137,13 +137,6 @@ class Progress:
                 transient=True,
             )
             self._live.start()
-
-    def _expect(self, event: JobsExpected) -> None:
-        self._left.workers = max(event.workers, 1)
-        self._left.add(event.jobs)
-        left = self._left.all(time.monotonic())
-        if left is not None and not self._done + self._failed + self._stages_done:
-            self._say(first_estimate(left, event.workers))
 
     def _wait(self, waits: Waiting) -> None:
         """Show what waits; a line is printed where all that could run begins to wait for nodes."""
@@ -210,8 +203,6 @@ class Progress:
         self._say(f"{self._ended}/{self._total} {described}: {outcome}{seconds}{left}")
         if plan is not None and not event.pruned:
             self._remark(plan, trial, records)
-        if score and score.measured.sign and (self._best is None or _beats(score, self._best[0])):
-            self._best = (score, f"{described} ({score.name})")
 
     def _end(self, event: Over) -> None:
         """End the display with a line that stays."""
@@ -307,8 +298,6 @@ class Progress:
             table.add_row("waiting", self._waits.described)
         for text in self._groups_waiting.values():
             table.add_row("waiting", text)
-        if self._best:
-            table.add_row(f"best on dev: {_number(self._best[0])}", self._best[1])
         return table
 
 
@@ -316,8 +305,3 @@ def _number(score: DevMean) -> str:
     """Write a score in its unit."""
     share = score.measured.unit == "share"
     return f"{100 * score.value:.1f} %" if share else f"{score.value:.4g}"
-
-
-def _beats(score: DevMean, best: DevMean) -> bool:
-    same = score.name == best.name
-    return same and (score.value - best.value) * score.measured.sign > 0

@@ -24,7 +24,6 @@ from raxalign.sweep.events import (
     Hear,
     HeldUp,
     JobEnded,
-    JobsExpected,
     Noticed,
     Planned,
     Printed,
@@ -408,8 +407,8 @@ class Sweep:
         self._order.add(
             replace(entry, cost=times.seconds) for entry, times in zip(jobs, expected, strict=True)
         )
-        self._hear(Planned(plan, len(pending), cached, len(stages), first))
-        self._hear(JobsExpected(expected, self._room.free(Holds.WORKER, {})))
+        workers = self._room.free(Holds.WORKER, {})
+        self._hear(Planned(plan, len(pending), cached, len(stages), first, expected, workers))
         return len(pending)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -28,10 +28,7 @@ from raxalign.sweep.usage import used
 from raxalign.train.group import lost_peer
 from raxalign.train.runtime import TOKENS, Pruned
 
-BETWEEN = 2.0  # seconds between two reports of scores to Tune
 TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it
-Report = Callable[[Mapping[str, float], int], None]
-"""Receives values by name, and their step."""
 
 
 @contextmanager
@@ -67,34 +64,16 @@ def run_stage(config: dict[str, Any], job: Job) -> None:
 
 
 def run_inline(config: dict[str, Any], job: Job) -> None:
-    """Run one trial in this actor; Tune calls this. Its scores on development sets go to Tune at
-    most every `BETWEEN` seconds, since a report waits for the driver.
-    """
+    """Run one trial in this actor; Tune calls this."""
     key = config["trial"]
     error = given_up(config, job)
     if error is None:
         job.storage.ledger.clear_failure(key)
-        error = attempt(job, key, scored=TuneScores().take)
+        error = attempt(job, key)
     tune.report({"trial": key, "error": error or "", **where_pruned(job, key), "done": True})
 
 
-class TuneScores:
-    """Reports the scores on development sets to Tune while a training runs."""
-
-    def __init__(self) -> None:
-        self._told, self._latest = time.monotonic(), dict[str, float]()
-
-    def take(self, metrics: Mapping[str, float], step: int) -> None:
-        """Take the scores of a step, and report the latest ones where it is time."""
-        self._latest |= metrics
-        if time.monotonic() - self._told >= BETWEEN:
-            tune.report({**self._latest, "step": step})
-            self._told = time.monotonic()
-
-
-def attempt(
-    job: Job, key: str, *, rank: int = 0, world_size: int = 1, scored: Report | None = None
-) -> str | None:
+def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | None:
     """Run a trial on this worker, or train it where this is one of several workers.
 
     Args:
@@ -102,7 +81,6 @@ def attempt(
         key: The trial.
         rank: The number of this worker.
         world_size: The number of workers.
-        scored: Receives the scores on development sets that trainings measure.
 
     Returns:
         None, or the message of a failure that no retry would mend, which the storage then keeps. A
@@ -124,8 +102,7 @@ def attempt(
 
     try:
         workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
-        scored = scored or workshop.runtime.scored
-        workshop.runtime = replace(workshop.runtime, saved=spool.flush, scored=scored)
+        workshop.runtime = replace(workshop.runtime, saved=spool.flush)
         with used(spool, job, rank), _told(workshop, outbox):
             (train_trial if world_size > 1 else run_trial)(workshop, key)
     except TransientError:

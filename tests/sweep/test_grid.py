@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from raxalign.errors import StorageError
 from raxalign.plan.load import open_grid
 from raxalign.store.alive import maker_name
+from raxalign.store.storage import Storage
 from raxalign.sweep import grid
-from raxalign.sweep.grid import run_whole
+from raxalign.sweep.grid import collect_plan, run_whole
 from raxalign.sweep.tracked import finish_tracking, keep_report, target_of
 from raxalign.tracking import recorder
 from raxalign.tracking.client import TrackingError
@@ -98,3 +100,21 @@ def test_outside_the_main_thread_signals_are_left_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+@pytest.mark.parametrize("fault", [None, StorageError("refused")])
+def test_all_stages_and_results_of_a_plan_are_collected_and_a_store_that_refuses_stops_nothing(
+    opened, monkeypatch, fault
+) -> None:
+    found: dict[str, str] = {}
+
+    def collect(storage, artifacts, evaluations) -> None:
+        found.update({key: kind for kind, key in artifacts})
+        found.update(dict.fromkeys(evaluations, "evaluation"))
+        if fault is not None:
+            raise fault
+
+    monkeypatch.setattr(Storage, "collect", collect)
+    collect_plan(opened.plan, opened.storage)
+    stages = opened.plan.stages.values()
+    assert found == {stage.key: stage.kind for stage in stages if not stage.inline}

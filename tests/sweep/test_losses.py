@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ray import cloudpickle, tune
@@ -15,13 +16,12 @@ from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.losses import (
     GIVEN_UP,
     Losses,
-    Recoveries,
     cause_of,
     describe_loss,
     describe_retry,
     progress_of,
 )
-from raxalign.sweep.tuner import run_grid
+from raxalign.sweep.tuner import _Watch, run_grid
 from raxalign.sweep.work import run_stage
 
 
@@ -69,6 +69,13 @@ class TuneTrial:
         return self._error
 
 
+def watch_of(plan, job, told=None) -> _Watch:
+    """What hears of losses, of which one is allowed; what it says goes to `told`."""
+    delayed = lambda key, text: (told if told is not None else []).append((key, text))  # noqa: E731
+    sweep = SimpleNamespace(plan_of=lambda key: plan, delayed=delayed)
+    return _Watch(sweep, replace(job, max_failures=1))
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -81,12 +88,12 @@ class TuneTrial:
 )
 def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error, message) -> None:
     trial = TuneTrial(plan.trials[1].key, error)
-    recoveries = Recoveries(lambda key: plan, replace(job, max_failures=1), lambda key, text: None)
+    watch = watch_of(plan, job)
     for number in (1, 2):
         assert GIVEN_UP not in trial.config
         assert trial.max_failures == -1
         trial.num_failures = number
-        recoveries.lost(trial)
+        watch.on_trial_recover(1, [], trial)
     assert trial.config[GIVEN_UP] == message
     assert trial.max_failures == 2
 
@@ -94,10 +101,9 @@ def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error,
 def test_each_new_try_is_reported_and_giving_up_is_not(plan, job) -> None:
     told: list[tuple[str, str]] = []
     trial = TuneTrial(plan.trials[1].key, RuntimeError("killed\nat work"))
-    job = replace(job, max_failures=1)
-    recoveries = Recoveries(lambda key: plan, job, lambda key, text: told.append((key, text)))
-    recoveries.lost(trial)
-    recoveries.lost(trial)
+    watch = watch_of(plan, job, told)
+    watch.on_trial_recover(1, [], trial)
+    watch.on_trial_recover(1, [], trial)
     line = (
         "its worker was lost (killed); it is tried again, from its last checkpoint where it has one"
     )
@@ -146,9 +152,9 @@ def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
 
 def test_another_trial_has_losses_of_its_own(plan, job) -> None:
     one, other = (TuneTrial(trial.key, RuntimeError("killed")) for trial in plan.trials)
-    recoveries = Recoveries(lambda key: plan, replace(job, max_failures=1), lambda key, text: None)
-    recoveries.lost(one)
-    recoveries.lost(other)
+    watch = watch_of(plan, job)
+    watch.on_trial_recover(1, [], one)
+    watch.on_trial_recover(1, [], other)
     assert not {GIVEN_UP} & (one.config.keys() | other.config.keys())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 
 import pytest
 from rich.console import Console
@@ -15,7 +14,6 @@ from raxalign.sweep.events import (
     GroupsWaiting,
     HeldUp,
     JobEnded,
-    JobsExpected,
     Over,
     Planned,
     Waiting,
@@ -23,7 +21,6 @@ from raxalign.sweep.events import (
 from raxalign.sweep.mailbox import Advance
 from raxalign.sweep.progress import Progress, describe, describe_stage
 from raxalign.sweep.remaining import Expected
-from tests.toys.lower import lower_grid
 
 
 @pytest.fixture
@@ -208,27 +205,14 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
     said = [line for line in lines(out) if not line.startswith("note")]
     assert said[0] == f"1/2 {describe(one)}: done, retrieval contextual accuracy all 31.2 % on dev"
     assert said[1] == f"2/2 {describe(other)}: done"  # test values are for the end
-    shown = rendered(progress)
-    assert "best on dev: 31.2 %" in shown
-
-
-def test_the_best_on_dev_is_the_smallest_where_lower_is_better(tmp_path, out) -> None:
-    opened, ledger = lower_grid(tmp_path)
-    progress = Progress(ledger, Console(file=out, width=200))
-    progress.hear(Planned(opened.plan, len(opened.plan.trials), 0, 0))
-    for trial in opened.plan.trials:
-        progress.hear(JobEnded(trial))
-    said = next(line for line in lines(out) if f" {describe(opened.plan.trials[0])}: " in line)
-    assert re.search(r": done, ranks mean rank 0\.\d{2,4} on dev", said), said
-    shown = rendered(progress)
-    assert re.search(r"best on dev: 0\.4\d+ +rotation", shown), shown
 
 
 def test_the_first_estimate_has_the_start_of_the_workers_and_names_what_else_runs(
     progress, out, plan, monkeypatch
 ) -> None:
     monkeypatch.setattr("raxalign.sweep.remaining.other_work", lambda: OtherWork(4.0, 2))
-    progress.hear(JobsExpected([Expected(plan.trials[0].key, "none", 12.0)], 2))
+    jobs = [Expected(plan.trials[0].key, "none", 12.0)]
+    progress.hear(Planned(plan, 0, 0, 0, first=False, jobs=jobs, workers=2))
     assert lines(out) == [
         "about 15 s from now, by the size of the work (other work has a load of 4.0 on the 2 cores"
         " of this machine; while that lasts, all takes longer)"
@@ -240,16 +224,12 @@ def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, mo
     monkeypatch.setattr("raxalign.sweep.progress.time.monotonic", lambda: clock[0])
     one, other = plan.trials
     stage = encoder(plan)
-    progress.hear(
-        JobsExpected(
-            [
-                Expected(stage.key, "encoder", 60.0),
-                Expected(one.key, "none", 20.0, frozenset({stage.key})),
-                Expected(other.key, "rotation", 20.0, frozenset({stage.key})),
-            ],
-            2,
-        )
-    )
+    jobs = [
+        Expected(stage.key, "encoder", 60.0),
+        Expected(one.key, "none", 20.0, frozenset({stage.key})),
+        Expected(other.key, "rotation", 20.0, frozenset({stage.key})),
+    ]
+    progress.hear(Planned(plan, 0, 0, 0, first=False, jobs=jobs, workers=2))
     assert lines(out) == ["about 80 s from now, by the size of the work"]
     progress.hear(Began(stage))
     clock[0] += 20

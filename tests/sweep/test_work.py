@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -81,17 +80,6 @@ def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing) -> Non
         with pytest.raises(type(error)):
             attempt(job, key, world_size=2)
     assert job.storage.ledger.failure(key)["message"] == "ValueError: first"
-
-
-def test_scores_go_to_tune_from_time_to_time_with_the_latest_of_each(monkeypatch) -> None:
-    reported, clock = [], iter([0.0, 1.0, 2.0, 2.5, 3.0])
-    monkeypatch.setattr(work.tune, "report", reported.append)
-    monkeypatch.setattr(work, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    scores = work.TuneScores()
-    scores.take({"xnli/selection": 0.4}, 5)
-    scores.take({"xnli/dev_de_accuracy": 0.3}, 5)
-    scores.take({"xnli/selection": 0.5}, 10)
-    assert reported == [{"xnli/selection": 0.4, "xnli/dev_de_accuracy": 0.3, "step": 5}]
 
 
 def test_a_storage_that_takes_nothing_hides_no_failure(plan, job) -> None:

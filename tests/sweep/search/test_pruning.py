@@ -17,8 +17,10 @@ from raxalign.report.studies import plan_lines, status_lines
 from raxalign.stages.watching import Watched
 from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
 from raxalign.store.ledger import Ledger
+from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.search.run import StudyRun
 from raxalign.sweep.work import attempt
 from tests.searches import METRIC, open_search, planted, run, search_grid, source_of
 
@@ -83,7 +85,7 @@ def test_the_study_has_the_state_the_last_value_and_the_curve(pruned: Opened) ->
     source = source_of(pruned)
     (study,) = pruned.plan.studies
     with source.journal.turn() as storage:
-        trials = source._runs[study.name].trials()
+        trials = StudyRun(study, storage, source.owner, lambda values: None).trials()
     for trial in trials:
         dev = planted_dev(trial.params)
         if trial.state == TrialState.PRUNED:
@@ -229,14 +231,13 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     for number in range(4):  # four trials that know everything
         curves.write(f"other-{number}", DevCurve((DevPoint(10, 1.0, 1.0),) * 2, 15))
     job = Job(opened.storage, write_plan(plan, opened.storage))
-    told: list[tuple[str, int]] = []
-    scored = lambda metrics, step: told.extend((name, step) for name in metrics)  # noqa: E731
-    assert attempt(job, trial.key, scored=scored) is None
+    assert attempt(job, trial.key) is None
     curve = curves.read(trial.key)
     assert curve is not None
     assert curve.pruned
     assert [point.step for point in curve.points] == [5]
-    assert ("xnli/dev_de_accuracy", 5) in told
+    reported = {(name, step) for name, _, step, _ in Spool(opened.storage, trial.key).read()}
+    assert ("xnli/dev_de_accuracy", 5) in reported
     ledger = opened.storage.ledger
     assert ledger.keys() == set()  # the searched task runs first
 
