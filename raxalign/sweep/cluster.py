@@ -1,6 +1,4 @@
-"""The cluster: starting, joining and leaving it, and the folder of Ray's own files meanwhile, none of
-which is a result.
-"""
+"""The cluster: starting, joining and leaving it, and the folder of Ray's own files meanwhile."""
 
 from __future__ import annotations
 

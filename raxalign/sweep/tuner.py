@@ -41,7 +41,7 @@ from raxalign.sweep.room import (
     refuse_impossible,
     wait_for_named,
 )
-from raxalign.sweep.running import Source, Summary, Sweep, Whole
+from raxalign.sweep.running import Source, Summary, Sweep, Whole, key_of
 from raxalign.sweep.work import TRAINED_ONLY, keep_failure, run_inline, run_stage
 
 COMING = 1800.0  # seconds for a node that a cluster may start, where none that is there is enough
