@@ -18,13 +18,12 @@ from raxalign.plugin_files import message_of
 from raxalign.stages import Workshop, run_trial, train_trial
 from raxalign.stages.watching import pruned_at
 from raxalign.store.ledger import Ledger
-from raxalign.store.spool import Spool
+from raxalign.store.spool import GPU_HOURS, Spool
 from raxalign.sweep.job import Job, open_workshop, read_plan
 from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.machines import patience
 from raxalign.sweep.mailbox import Outbox
 from raxalign.sweep.printed import passed_on
-from raxalign.sweep.usage import used
 from raxalign.train.group import lost_peer
 from raxalign.train.runtime import TOKENS, Pruned
 
@@ -90,7 +89,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
         Exception: Transient errors, so that Tune tries again; in a group every error, since the
             others wait for this worker. What follows the loss of another worker is `PeerLost`.
     """
-    spool, outbox = Spool(job.storage, key), Outbox(job.scratch, key)
+    spool, outbox, begun = Spool(job.storage, key), Outbox(job.scratch, key), time.monotonic()
     if rank == 0:
         outbox.begin()
 
@@ -103,7 +102,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     try:
         workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
         workshop.runtime = replace(workshop.runtime, saved=spool.flush)
-        with used(spool, job, rank), _told(workshop, outbox):
+        with _told(workshop, outbox):
             (train_trial if world_size > 1 else run_trial)(workshop, key)
     except TransientError:
         raise
@@ -115,6 +114,9 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
             raise
         return message
     finally:
+        if job.gpus:
+            hours = job.gpus * (time.monotonic() - begun) / 3600
+            spool.report({f"{GPU_HOURS}/{rank}": hours}, int(time.time()))
         spool.flush()
     return None
 

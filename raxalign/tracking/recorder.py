@@ -15,7 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from raxalign.analysis.cells import Cell, cells
@@ -24,7 +24,6 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.results import rows, with_added
-from raxalign.store.key import digest
 from raxalign.store.lease import Lease
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.tracking import runs
@@ -37,12 +36,11 @@ from raxalign.tracking.client import (
     not_copied,
     only_writer,
 )
-from raxalign.tracking.data import datasets_of
 from raxalign.tracking.page import Page
 from raxalign.tracking.registry import KIND, PARENT, Change, Registry, RunState
 
 _ATTEMPT, _ERROR, _PRUNED = "raxalign.attempt", "raxalign.error", "raxalign.pruned"
-_RESULTS, _CURVES, _DATA = "raxalign.results", "raxalign.curves", "raxalign.datasets"
+_RESULTS, _CURVES = "raxalign.results", "raxalign.curves"
 _LONGEST_ERROR = 5000  # characters; MLflow takes 8,000
 
 
@@ -291,19 +289,11 @@ class Recorder:
         return shown, {_CURVES: json.dumps(last)} if points else {}
 
     def _write_cell(self, cell: Cell, compared: Sequence[Compared]) -> None:
-        """Write the means of a cell, and name the data of its trials."""
+        """Write the means of a cell."""
         wanted = runs.cell_run(self._plan, cell)
         run = self._runs.find(wanted.key) or self._runs.make(wanted)
-        data = datasets_of(self._plan, cell)
-        mark = digest([asdict(dataset) for dataset in data])
-        change = Change(
-            metrics=runs.cell_metrics(self._plan, cell, compared),
-            params=wanted.params,
-            tags={_DATA: mark},
-            status="FINISHED",
-            datasets=data if run.tags.get(_DATA) != mark else (),
-        )
-        self._runs.save(run, change)
+        metrics = runs.cell_metrics(self._plan, cell, compared)
+        self._runs.save(run, Change(metrics=metrics, params=wanted.params, status="FINISHED"))
 
     def _compared(self, found: Sequence[Cell]) -> Sequence[Compared]:
         """Test the cells; returns nothing where predictions are damaged, which a warning names:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from raxalign.errors import DataError, PeerLost, TransientError
+from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep import work
 from raxalign.sweep.mailbox import Inbox
@@ -84,6 +85,17 @@ def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing) -> Non
 
 def test_a_storage_that_takes_nothing_hides_no_failure(plan, job) -> None:
     keep_failure(Storage("/dev/null/storage").ledger, plan.trials[0].key, "odd", "")
+
+
+def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, failing) -> None:
+    key = plan.trials[0].key
+    failing(ValueError("odd"))
+    for rank in (0, 1):
+        with pytest.raises(ValueError, match="odd"):
+            attempt(replace(job, gpus=0.5), key, rank=rank, world_size=2)
+    found = {name: value for name, value, *_ in Spool(job.storage, key).read()}
+    assert found.keys() == {"gpu_hours/0", "gpu_hours/1"}
+    assert all(0 < value < 1 for value in found.values())
 
 
 @pytest.mark.slow

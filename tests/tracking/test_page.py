@@ -118,22 +118,6 @@ def test_the_description_is_the_answer_with_links_and_a_persons_own_stays(copied
     assert tags(where)["mlflow.note.content"] == "my own words"
 
 
-def test_a_cell_names_the_data_that_its_trials_learn_from_and_are_evaluated_on(copied):
-    plan, where = copied
-    sync(plan, where)
-    client = connect(where.uri)
-    (cell,) = client.search_runs(["1"], "tags.`raxalign.kind` = 'cell' AND params.lambda = '1.0'")
-    found = {
-        (data.dataset.name, data.tags[0].value): data.dataset for data in cell.inputs.dataset_inputs
-    }
-    assert set(found) == {
-        *((f"phrasebook {lang}-en", "training") for lang in ("de", "fr")),
-        *((f"phrasebook {lang}-en (heldout)", "evaluation") for lang in ("de", "fr")),
-    }
-    assert json.loads(found["phrasebook de-en", "training"].profile) == {"sentence_pairs": 100}
-    assert len(cell.inputs.dataset_inputs) == len(found)
-
-
 def test_the_metric_of_a_task_is_that_of_its_plug_in_without_the_pivot(copied):
     plan = copied[0]
     names = [
