@@ -96,10 +96,7 @@ def make_pairs(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
 
 
 def _recipe(shop: Workshop, stage: Stage) -> LinkRecipe:
-    """Return how the word pairs of a stage are made.
-
-    The metadata names the encoder that the word aligner reads, where it reads one.
-    """
+    """Return how the word pairs of a stage are made; the metadata names the aligner's encoder."""
     from raxalign.pairing.build import LinkRecipe
 
     metadata: dict[str, Any] = {"key": stage.key}

@@ -35,9 +35,15 @@ class Watched:
 
     @classmethod
     def of(cls, plan: Plan, trial: str) -> Watched | None:
-        """Return what is watched of a trial; None where it is to be run whole."""
-        studies = _pruning_studies(plan, trial)
-        if not studies:
+        """Return what is watched of a trial: what the studies judge by that suggested it. None where
+        it is to be run whole, for the grid itself, for a study that does not prune, or to confirm.
+        """
+        asked = [entry for entry in plan.asked if entry.trial == trial]
+        names = {entry.study for entry in asked}
+        studies = [study for study in plan.studies if study.name in names]
+        confirms = any(entry.confirmed for entry in asked)
+        prunable = all(study.prunes for study in studies) and not confirms
+        if plan.by_key[trial].searched is None or not studies or not prunable:
             return None
         objective = studies[0].objectives[0]
         if any(study.objectives[0] != objective for study in studies):
@@ -100,19 +106,6 @@ def pruned_at(plan: Plan, trial: str, storage: Storage) -> DevCurve | None:
         return None
     curve = DevCurves(storage, watched.studies[0].name).read(trial)
     return curve if curve is not None and curve.pruned else None
-
-
-def _pruning_studies(plan: Plan, trial: str) -> list[Study]:
-    """Return the studies that may prune a trial: those that suggested it. There are none where the
-    trial has to be run whole: for the grid itself, for a study that does not prune, or to confirm.
-    """
-    if plan.by_key[trial].searched is None:
-        return []
-    asked = [entry for entry in plan.asked if entry.trial == trial]
-    names = {entry.study for entry in asked}
-    found = [study for study in plan.studies if study.name in names]
-    whole = any(entry.confirmed for entry in asked) or not all(study.prunes for study in found)
-    return [] if whole else found
 
 
 def _languages(stage: Stage, objective: Objective) -> tuple[str, ...]:

@@ -115,15 +115,14 @@ def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan) -> N
 def test_what_close_still_has_to_bring_is_counted_by_the_recorder(store, plan) -> None:
     store.left = 37
     logger = Tracker(plan, TARGET)
+    logger._recorder = store  # type: ignore[assignment]
     logger.hear(Began(plan.trials[0]))
     store.gate.clear()
     message = logger.close(wait=0.01)
-    logger._recorder = logger._recorder or store  # type: ignore[assignment]
-    again = logger._slow(120.0)
     store.gate.set()
     logger._thread.join()
     assert message is not None
-    assert "after 120 s 37 trials are still to be copied" in again
+    assert "after 0 s 37 trials are still to be copied" in message
 
 
 def test_a_store_that_is_down_to_the_end_is_named_with_its_error(store, plan) -> None:
