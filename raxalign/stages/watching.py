@@ -35,8 +35,8 @@ class Watched:
 
     @classmethod
     def of(cls, plan: Plan, trial: str) -> Watched | None:
-        """Return what is watched of a trial: what the studies judge by that suggested it. None where
-        it is to be run whole, for the grid itself, for a study that does not prune, or to confirm.
+        """Return what is watched of a trial: what its studies judge by. None where it is to be run
+        whole: for the grid itself, for a study that does not prune, or to confirm.
         """
         asked = [entry for entry in plan.asked if entry.trial == trial]
         names = {entry.study for entry in asked}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from collections import defaultdict
 from pathlib import Path
 
 from rich.console import Console
@@ -63,7 +64,9 @@ def test_a_plug_in_is_heard_on_a_worker_also_when_it_fails(tmp_path: Path) -> No
     trials = {trial.params.get("strength"): trial for trial in plan.trials}
     assert attempt(job, trials[0.5].key) is None
     assert "odd" in str(attempt(job, trials[1.0].key))
-    found = {key: text.splitlines() for _, key, text in Inbox(job.scratch).lines()}
+    found = defaultdict[str, list[str]](list)
+    for _, key, text in Inbox(job.scratch).lines():
+        found[key] += text.splitlines()
     for strength in (0.5, 1.0):
         wanted = [f"strength {strength}", "INFO as information", "WARNING as a warning"]
         assert found[trials[strength].key][:3] == wanted
