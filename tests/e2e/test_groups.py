@@ -60,10 +60,11 @@ def test_a_group_whose_worker_and_then_whose_controller_is_killed_is_followed_by
     site.forget("finetune", "de")
     with site.running() as process:
         wait_for(site.checkpoints, process)
-        first = set(ray_workers(process, "RayTrainWorker"))
-        assert len(first) == 2
-        os.kill(max(first), signal.SIGKILL)
-        wait_for(lambda: len(set(ray_workers(process, "RayTrainWorker")) - first) == 2, process)
+        workers = ray_workers(process, "RayTrainWorker")
+        assert len(workers) == 2
+        os.kill(workers[-1], signal.SIGKILL)
+        before = set(site.checkpoints())
+        wait_for(lambda: set(site.checkpoints()) - before, process)
         os.kill(ray_workers(process, "TrainController")[-1], signal.SIGKILL)
         _, said = process.communicate()
     assert process.returncode == 0, said
