@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
+from raxalign.catalog import refuse_changed
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.checks.bitexts import shortages
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.tried import is_over
-from raxalign.plugin_files import refuse_changed
 from raxalign.printing import to_stderr
 from raxalign.stages import TRAINED
 from raxalign.store.drivers import signed_on
@@ -58,7 +58,7 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
 
     Raises `RaxalignError` with all faults of the data files, before anything is started.
     """
-    opened.storage.artifacts.sweep_temporaries()
+    opened.storage.files.sweep()
     named = _run_named(opened, plan) if plan.trials else Ended(plan, 0, 0, {})
     if not studies:
         return named
@@ -143,7 +143,7 @@ def _checked(opened: Opened, plan: Plan) -> Job:
     if short := shortages(plan):
         raise RaxalignError("\n".join(short))
     settings, storage = opened.run, opened.storage
-    storage.artifacts.check_writable()
+    storage.files.check_writable()
     refuse_changed(plan.plugins)
     found = read_files(plan, done=storage.ledger.keys(), memory=storage.local / "read")
     found.refuse_faults(opened.grid.path)

@@ -13,10 +13,9 @@ from ruamel.yaml import YAML
 
 import raxalign as rx
 from raxalign import catalog as catalog_module
-from raxalign.catalog import PluginFile, catalog
+from raxalign.catalog import PluginFile, catalog, open_file
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
-from raxalign.plugin_files import open_file
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose, section_kinds, write_report
