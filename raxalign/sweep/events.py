@@ -63,28 +63,14 @@ class JobEnded:
 
 
 @dataclass(frozen=True)
-class HeldUp:
-    """Something holds up a trial or a stage that has begun: its worker was lost, or another process
-    makes the same.
+class Said:
+    """A line for the user: what holds up a trial or a stage, what a plug-in `printed` while it
+    worked on one, or, of none, what was found, and mended or chosen, that a person should know.
     """
 
-    what: Trial | Stage
     message: str
-
-
-@dataclass(frozen=True)
-class Printed:
-    """A plug-in printed or logged lines while it worked on a trial or a stage."""
-
-    what: Trial | Stage
-    text: str
-
-
-@dataclass(frozen=True)
-class Noticed:
-    """Something was found, and mended or chosen, that a person should know."""
-
-    message: str
+    what: Trial | Stage | None = None
+    printed: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,18 +113,7 @@ class Over:
     failed: int
 
 
-Event = (
-    Planned
-    | Began
-    | Advanced
-    | JobEnded
-    | HeldUp
-    | Printed
-    | Noticed
-    | Waiting
-    | GroupsWaiting
-    | Over
-)
+Event = Planned | Began | Advanced | JobEnded | Said | Waiting | GroupsWaiting | Over
 Hear = Callable[[Event], None]
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from raxalign.plan.plan import Plan
 from raxalign.stages import FITTED, GPU_BYTES
 from raxalign.store.storage import Storage
-from raxalign.sweep.events import Hear, Noticed
+from raxalign.sweep.events import Hear, Said
 from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.machines import smallest_card
 from raxalign.sweep.room import Nodes, wait_for_named
@@ -47,7 +47,7 @@ def settle(job: Job, nodes: Nodes, hear: Hear) -> tuple[Job, Nodes]:
     wanted = wanted_bytes(read_plan(job.plan), job.storage) if job.plan else None
     share = 1.0 if job.workers > 1 else share_of_a_card(wanted, smallest_card())
     held = "a card" if share == 1.0 else f"1/{round(1 / share)} of a card"
-    hear(Noticed(f"each worker gets {held} (run.gpus_per_worker: auto)"))
+    hear(Said(f"each worker gets {held} (run.gpus_per_worker: auto)"))
     return replace(job, gpus=share), nodes
 
 

@@ -25,12 +25,10 @@ from raxalign.sweep.events import (
     Began,
     Event,
     GroupsWaiting,
-    HeldUp,
     JobEnded,
-    Noticed,
     Over,
     Planned,
-    Printed,
+    Said,
     Waiting,
 )
 from raxalign.sweep.mailbox import Advance
@@ -100,13 +98,13 @@ class Progress:
                 self._trial_finished(trial, event)
             case JobEnded(what=Stage() as stage):
                 self._stage_finished(stage, event)
-            case HeldUp():
-                self._say(f"{self._describe(event.what)}: {event.message}")
-            case Printed():
-                for line in event.text.splitlines():
-                    self._say(f"{self._describe(event.what)} | {line}")
-            case Noticed():
+            case Said(what=None):
                 self._say(f"note: {event.message}")
+            case Said(what=what, printed=True):
+                for line in event.message.splitlines():
+                    self._say(f"{self._describe(what)} | {line}")
+            case Said(what=what):
+                self._say(f"{self._describe(what)}: {event.message}")
             case Waiting():
                 self._wait(event)
             case GroupsWaiting():

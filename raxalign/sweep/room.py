@@ -15,7 +15,7 @@ from typing import Any
 import ray
 
 from raxalign.errors import ResourceError
-from raxalign.sweep.events import Hear, Noticed
+from raxalign.sweep.events import Hear, Said
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Holds
 
@@ -143,7 +143,7 @@ def wait_for_named(job: Job, nodes: Nodes, hear: Hear, *, training: bool) -> Nod
             break
         if not told:
             there = f"the cluster file names {named} machines, and {len(nodes.alive)} joined so far"
-            hear(Noticed(f"{there}: waiting for the others"))
+            hear(Said(f"{there}: waiting for the others"))
         told = True
         time.sleep(_LOOK)
         nodes = nodes.now()
@@ -162,7 +162,7 @@ def refuse_impossible(job: Job, nodes: Nodes, hear: Hear, *, training: bool) -> 
             check_driver(nodes.alive)
         if not nodes.may_grow:
             raise
-        hear(Noticed(f"{error}. Waiting for nodes that the cluster may start"))
+        hear(Said(f"{error}. Waiting for nodes that the cluster may start"))
         return str(error)
     return None
 

@@ -22,11 +22,9 @@ from raxalign.sweep.events import (
     Began,
     GroupsWaiting,
     Hear,
-    HeldUp,
     JobEnded,
-    Noticed,
     Planned,
-    Printed,
+    Said,
     Waiting,
 )
 from raxalign.sweep.job import Job, write_plan
@@ -103,7 +101,7 @@ def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, hear: H
             )
         for damage in damages:
             if damage.category is UserWarning:  # those of libraries are others
-                hear(Noticed(f"{damage.message} It is made again."))
+                hear(Said(f"{damage.message} It is made again."))
         if not present:
             wanted.append(key)
     return wanted
@@ -275,7 +273,7 @@ class Sweep:
     def delayed(self, key: str, text: str) -> None:
         """Report what holds up a job, unless it has ended."""
         if key in self._plans:
-            self._hear(HeldUp(self._all[key], text))
+            self._hear(Said(text, self._all[key]))
 
     def look(self) -> None:
         """Every few seconds: count the nodes, and report how far jobs are and what waits."""
@@ -315,7 +313,7 @@ class Sweep:
             if kind != PRINTED:
                 self.delayed(key, text)
             elif key in self._all:
-                self._hear(Printed(self._all[key], text))
+                self._hear(Said(text, self._all[key], printed=True))
 
     def _next(self) -> SweepJob | None:
         """Return the next job. A group goes before what others left to be evaluated, since that
@@ -351,7 +349,7 @@ class Sweep:
         self._stopped = True
         self._abandon()
         self._hear(
-            Noticed(
+            Said(
                 f"nothing more is started, since results could not be kept: {error}. Run the same"
                 " command again afterwards: what is there is not repeated"
             )

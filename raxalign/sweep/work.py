@@ -53,11 +53,10 @@ def run_stage(config: dict[str, Any], job: Job) -> None:
             workshop.ensure(key)
     except TransientError:
         raise
-    except RaxalignError as known:
-        error = str(known)
     # a bug in one stage fails the trials that need it, not the grid
-    except Exception as unknown:  # noqa: BLE001
-        error, trace = message_of(unknown), traceback.format_exc()
+    except Exception as found:  # noqa: BLE001
+        error = message_of(found)
+        trace = "" if isinstance(found, RaxalignError) else traceback.format_exc()
     seconds = time.monotonic() - start
     tune.report({"error": error, "trace": trace, "seconds": seconds, "done": True})
 

@@ -13,7 +13,7 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.cluster import connect, disconnect
-from raxalign.sweep.events import Event, GroupsWaiting, HeldUp, JobEnded, Noticed
+from raxalign.sweep.events import Event, GroupsWaiting, JobEnded, Said
 from raxalign.sweep.job import Job, write_plan
 from tests.grids import write_grid
 
@@ -32,6 +32,10 @@ class Heard:
         return [event for event in ends if isinstance(event.what, kind) and not event.pruned]
 
     @property
+    def _said(self) -> list[Said]:
+        return [event for event in self.events if isinstance(event, Said)]
+
+    @property
     def trials(self) -> list[tuple[str, str | None]]:
         return [(event.what.key, event.error) for event in self._ends(Trial)]
 
@@ -46,11 +50,11 @@ class Heard:
 
     @property
     def notices(self) -> list[str]:
-        return [event.message for event in self.events if isinstance(event, Noticed)]
+        return [event.message for event in self._said if event.what is None]
 
     @property
     def delays(self) -> list[tuple[object, str]]:
-        return [(event.what, event.message) for event in self.events if isinstance(event, HeldUp)]
+        return [(event.what, event.message) for event in self._said if event.what is not None]
 
     @property
     def waits(self) -> list[GroupsWaiting]:

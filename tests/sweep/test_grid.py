@@ -14,6 +14,7 @@ from raxalign.store.alive import maker_name
 from raxalign.store.storage import Storage
 from raxalign.sweep import grid
 from raxalign.sweep.grid import collect_plan, run_whole
+from raxalign.sweep.job import open_workshop
 from raxalign.sweep.tracked import finish_tracking, keep_report, target_of
 from raxalign.tracking import recorder
 from raxalign.tracking.client import TrackingError
@@ -86,7 +87,8 @@ def test_a_report_of_a_grid_that_was_never_tracked_makes_no_database(opened, tmp
 def test_workers_hear_how_the_grid_saves_memory(tmp_path) -> None:
     path = write_grid(tmp_path, run="activation_checkpointing: always")
     opened = open_grid(path, storage=str(tmp_path / "storage"))
-    assert grid._checked(opened, opened.plan).activation_checkpointing == "always"
+    job = grid._checked(opened, opened.plan)
+    assert open_workshop(job, trains=False).runtime.checkpointing == "always"
 
 
 def test_outside_the_main_thread_signals_are_left_alone() -> None:

@@ -25,23 +25,21 @@ from raxalign.sweep.tuner import _Watch, run_grid
 from raxalign.sweep.work import run_stage
 
 
-def test_losses_without_progress_are_allowed_as_often_as_said() -> None:
-    losses = Losses(2, lambda: (0, 0, 0))
-    assert [losses.another() for _ in range(3)] == [True, True, False]
-    assert losses.count == 3
-
-
-def test_a_loss_after_progress_does_not_count_and_the_count_begins_anew() -> None:
-    marks = iter([(0, 0, 200), (0, 0, 200), (0, 0, 400), (0, 0, 400), (0, 1, 0), (0, 1, 0)])
-    losses = Losses(1, lambda: next(marks))
-    assert [losses.another() for _ in range(6)] == [True] * 6
-    assert losses.count == 1
-
-
-def test_what_goes_back_is_no_progress() -> None:
-    marks = iter([(0, 0, 400), (0, 0, 200), (0, 0, 300)])
-    losses = Losses(1, lambda: next(marks))
-    assert [losses.another() for _ in range(3)] == [True, True, False]
+@pytest.mark.parametrize(
+    ("allowed", "steps", "tried", "count"),
+    [
+        pytest.param(2, [0, 0, 0], [True, True, False], 3, id="without progress"),
+        pytest.param(1, [200, 200, 400, 400, 600, 600], [True] * 6, 1, id="with progress anew"),
+        pytest.param(2, [400, 200, 300], [True, True, False], 2, id="what goes back is none"),
+    ],
+)
+def test_losses_without_progress_in_between_are_allowed_as_often_as_said(
+    allowed, steps, tried, count
+) -> None:
+    marks = iter(steps)
+    losses = Losses(allowed, lambda: (0, 0, next(marks)))
+    assert [losses.another() for _ in steps] == tried
+    assert losses.count == count
 
 
 def test_progress_is_evaluations_then_trainings_then_steps_that_checkpoints_keep(plan, job):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from raxalign.sweep import mailbox
 from raxalign.sweep.mailbox import HELD_UP, PRINTED, Inbox, Outbox
-from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep, Whole
 
 
 def begun(scratch: object, key: str) -> Outbox:
@@ -67,14 +65,3 @@ def test_what_cannot_be_written_or_read_stops_nothing(tmp_path) -> None:
         outbox.report({}, 1)
         outbox.hold_up("lost")
         assert (Inbox(scratch).advances(["a"]), Inbox(scratch).lines()) == ({}, [])
-
-
-def test_a_sweep_passes_on_what_holds_up_its_jobs_and_only_those(plan, job, heard) -> None:
-    sweep = Sweep(Whole(plan), job, heard, lambda: Room(job, [{"CPU": 2.0}]))
-    sweep.ask()
-    trial = plan.trials[0]
-    stage = next(stage for stage in plan.stages.values() if stage.kind == "encoder")
-    for key in (trial.key, stage.key, "ended long ago"):
-        Outbox(job.scratch, key).hold_up("its worker was lost")
-    sweep.pass_on()
-    assert heard.delays == [(trial, "its worker was lost"), (stage, "its worker was lost")]

@@ -14,7 +14,7 @@ from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.mailbox import PRINTED, Inbox, Outbox
 from raxalign.sweep.printed import Lines, passed_on
-from raxalign.sweep.progress import Progress
+from raxalign.sweep.progress import Progress, describe
 from raxalign.sweep.room import Room
 from raxalign.sweep.running import Sweep, Whole
 from raxalign.sweep.work import attempt
@@ -72,16 +72,22 @@ def test_a_plug_in_is_heard_on_a_worker_also_when_it_fails(tmp_path: Path) -> No
         assert found[trials[strength].key][:3] == wanted
 
 
-def test_a_sweep_shows_what_was_said_also_of_a_step_that_has_ended(plan, job, tmp_path) -> None:
+def test_a_sweep_shows_what_its_jobs_have_told_also_of_one_that_has_ended(plan, job) -> None:
     screen = io.StringIO()
     progress = Progress(job.storage.ledger, Console(file=screen, width=200))
     sweep = Sweep(Whole(plan), job, progress.hear, lambda: Room(job, [{"CPU": 2.0}]))
     sweep.ask()
-    step = sweep.take()
-    sweep.started(step)
-    sweep.ended(step, {"seconds": 1.0})
-    Outbox(job.scratch, step["stage"]).print("one\ntwo")
-    Outbox(job.scratch, "of another sweep").print("three")
+    ended = sweep.take()
+    sweep.started(ended)
+    sweep.ended(ended, {"seconds": 1.0})
+    trial = plan.trials[0]
+    for key in (ended["stage"], trial.key, "of another sweep"):
+        Outbox(job.scratch, key).print("one\ntwo")
+        Outbox(job.scratch, key).hold_up("its worker was lost")
     sweep.pass_on()
-    shown = screen.getvalue().splitlines()[-2:]
-    assert shown == ["bitext phrasebook de 100 | one", "bitext phrasebook de 100 | two"]
+    stage, told = "bitext phrasebook de 100", ("one", "two")
+    assert screen.getvalue().splitlines()[-5:] == [
+        *(f"{stage} | {line}" for line in told),
+        *(f"{describe(trial)} | {line}" for line in told),
+        f"{describe(trial)}: its worker was lost",
+    ]

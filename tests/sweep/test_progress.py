@@ -12,10 +12,10 @@ from raxalign.sweep.events import (
     Advanced,
     Began,
     GroupsWaiting,
-    HeldUp,
     JobEnded,
     Over,
     Planned,
+    Said,
     Waiting,
 )
 from raxalign.sweep.mailbox import Advance
@@ -153,8 +153,8 @@ def test_steps_that_wait_while_others_run_are_no_line(progress, out, plan) -> No
 
 
 def test_what_holds_up_a_trial_or_a_stage_is_a_line(progress, out, plan) -> None:
-    progress.hear(HeldUp(plan.trials[0], "its worker was lost"))
-    progress.hear(HeldUp(encoder(plan), "waiting for rax2"))
+    progress.hear(Said("its worker was lost", plan.trials[0]))
+    progress.hear(Said("waiting for rax2", encoder(plan)))
     assert lines(out) == ["none de: its worker was lost", "encoder scratch: waiting for rax2"]
 
 

@@ -28,7 +28,7 @@ from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.room import DRIVER, Room
 from raxalign.sweep.running import Sweep, Whole
-from raxalign.sweep.tuner import InOrder, _Ask, _Watch, run_grid
+from raxalign.sweep.tuner import _Ask, _Watch, run_grid
 from tests.grids import write_grid
 
 
@@ -70,17 +70,6 @@ def test_what_tune_pickles_has_no_display(sweep, job, heard) -> None:
         pickle.dumps(threading.Lock())
     sweep.display = threading.Lock()
     pickle.dumps([_Ask(sweep), _Watch(sweep, job)])
-
-
-class LookedThrough:
-    """A controller of Tune whose trials nobody may look through."""
-
-    def get_trials(self) -> list[object]:
-        raise AssertionError("all trials of the grid were looked through at one event")
-
-
-def test_no_event_looks_through_all_trials_to_find_the_next() -> None:
-    assert InOrder().choose_trial_to_run(LookedThrough()) is None
 
 
 def test_what_tune_drops_without_being_told_to_is_taken_again(sweep, job, heard) -> None:
