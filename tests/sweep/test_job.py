@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,13 @@ def test_a_storage_that_takes_no_plan_is_an_error_that_says_what_to_do(plan, tmp
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"cannot write.*--storage"):
         write_plan(plan, Storage(str(tmp_path / "file")))
+
+
+def test_the_local_folder_is_the_storage_or_a_cache_for_each_object_store(monkeypatch) -> None:
+    monkeypatch.setenv("RAXALIGN_CACHE", "/cache")
+    data, one, other = (Storage(root).local for root in ("/data", "s3://one", "s3://other"))
+    assert (data, one.parent, other.parent) == (Path("/data"), Path("/cache"), Path("/cache"))
+    assert one != other
 
 
 def test_a_worker_is_held_to_its_threads(plan, job, monkeypatch) -> None:

@@ -14,7 +14,7 @@ from raxalign.store.drivers import SILENCE
 from raxalign.store.files import files_of
 from raxalign.sweep.search import journal
 from tests.aws import BUCKET, Proxy
-from tests.searches import measure, search_grid, source_of
+from tests.searches import measure, run_both, search_grid, source_of
 
 
 @pytest.fixture
@@ -26,18 +26,7 @@ def opened(tmp_path: Path, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Ope
 
 
 def test_drivers_on_two_machines_make_each_trial_once(opened: Opened, tmp_path: Path) -> None:
-    drivers = [source_of(opened, tmp_path / name) for name in ("one", "other")]
-    ended: list[dict[str, str | None]] = [{}, {}]
-    ran: list[str] = []
-    while not all(driver.exhausted for driver in drivers):
-        plans = [driver.more(done, 1) for driver, done in zip(drivers, ended, strict=True)]
-        ended = [{}, {}]
-        for plan, done in zip(plans, ended, strict=True):
-            for trial in plan.trials if plan is not None else ():
-                assert plan is not None
-                measure(opened.storage.ledger, plan, trial)
-                done[trial.key] = None
-                ran.append(trial.key)
+    ran = run_both([source_of(opened, tmp_path / name) for name in ("one", "other")])
     assert len(ran) == len(set(ran)) == 3 + 1
     record = read_record(opened.storage, opened.plan.studies[0])
     assert [entry.state for entry in record.tried] == ["done"] * 3
