@@ -91,9 +91,15 @@ def job(plan: Plan, tmp_path: Path) -> Job:
 
 
 @pytest.fixture
-def joined_ray(ray_head: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The Ray of this test run, which this process has joined."""
+def address(ray_head: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The Ray of this test run, which this process may join."""
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    connect(ray_head, Job(Storage(""), "", threads=1))
-    yield ray_head
+    return ray_head
+
+
+@pytest.fixture
+def joined_ray(address: str) -> Iterator[None]:
+    """The same, joined."""
+    connect(address, Job(Storage(""), "", threads=1))
+    yield
     disconnect()

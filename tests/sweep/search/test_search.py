@@ -17,13 +17,6 @@ FINETUNE = (
 )
 
 
-@pytest.fixture
-def address(ray_head: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The Ray that this process may join."""
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    return ray_head
-
-
 @pytest.mark.slow
 def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], address: str
