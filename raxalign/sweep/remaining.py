@@ -46,9 +46,9 @@ class Expected:
 
 
 @dataclass
-class _Group:
-    """Sums over the jobs of a group: how long those that ended took and should have taken, and
-    what the others should take.
+class _Sums:
+    """How long the jobs of a group or family that ended took and should have taken, and what the
+    others should take.
     """
 
     took: float = 0.0
@@ -66,18 +66,15 @@ class Remaining:
         self.workers = workers
         self._jobs: dict[str, Expected] = {}  # that have not ended
         self._since: dict[str, float] = {}
-        self._groups: dict[str, _Group] = defaultdict(_Group)
-        self._families: dict[str, str] = {}  # of each group
-        self._whole: dict[str, _Group] = defaultdict(_Group)  # of each family
+        self._groups: dict[tuple[str, str], _Sums] = defaultdict(_Sums)  # by family and group
+        self._families: dict[str, _Sums] = defaultdict(_Sums)
 
     def add(self, jobs: Iterable[Expected]) -> None:
         """Add jobs, inputs before what reads them."""
         for entry in jobs:
             if entry.key not in self._jobs:
                 self._jobs[entry.key] = entry
-                group = self._groups[entry.group]
-                group.left += entry.seconds
-                self._families[entry.group] = entry.family
+                self._groups[entry.family, entry.group].left += entry.seconds
 
     def started(self, key: str, now: float) -> None:
         """Note that a job has begun; one that begins again counts from then."""
@@ -96,11 +93,12 @@ class Remaining:
         entry, since = self._jobs.pop(key, None), self._since.pop(key, None)
         if entry is None:
             return
-        group = self._groups[entry.group]
+        group = self._groups[entry.family, entry.group]
         group.left -= entry.seconds
-        took = seconds if seconds is not None else None if since is None else now - since
-        for sums in (group, self._whole[entry.family]) if took is not None else ():
-            sums.took += took or 0.0
+        if seconds is None and since is None:
+            return
+        for sums in (group, self._families[entry.family]):
+            sums.took += now - since if seconds is None and since is not None else seconds or 0.0
             sums.expected += entry.seconds
             sums.ended += 1
 
@@ -117,36 +115,36 @@ class Remaining:
             return None
         if len(self._jobs) <= _MANY:
             return self._simulated(now)
-        left = sum(self._factor(name, now) * group.left for name, group in self._groups.items())
+        left = sum(self._factor(*name, now) * group.left for name, group in self._groups.items())
         gone = sum(
             min(now - since, self._expectation(self._jobs[key], now))
             for key, since in self._since.items()
         )
         return max(0.0, left - gone) / self.workers
 
-    def _factor(self, name: str, now: float) -> float:
+    def _factor(self, family: str, name: str, now: float) -> float:
         """Return how much longer than expected the jobs of a group take.
 
         The factor of its family counts as much as half a job: the first jobs of a kind, which
         load libraries, are not the measure of the others.
         """
-        family, group = self._families[name], self._groups[name]
-        took, expected = self._whole[family].took, self._whole[family].expected
+        group, whole = self._groups[family, name], self._families[family]
+        took, expected = whole.took, whole.expected
         for key, since in self._since.items():  # running ones count where they are late already
             entry = self._jobs[key]
             if entry.family == family and now - since > entry.seconds:
                 took, expected = took + now - since, expected + entry.seconds
-        whole = took / expected if expected > 0 else 1.0
+        factor = took / expected if expected > 0 else 1.0
         if not group.ended or not group.expected:
-            return whole
+            return factor
         usual = group.expected / group.ended / 2
-        return (group.took + whole * usual) / (group.expected + usual)
+        return (group.took + factor * usual) / (group.expected + usual)
 
     def _expectation(self, entry: Expected, now: float) -> float:
         """Return the whole time of a job; one that runs longer than expected is late by a tenth of
         the time that it has run.
         """
-        found = self._factor(entry.group, now) * entry.seconds
+        found = self._factor(entry.family, entry.group, now) * entry.seconds
         since = self._since.get(entry.key)
         return found if since is None else max(found, 1.1 * (now - since))
 
@@ -160,13 +158,13 @@ class Remaining:
         for place, (left, key) in enumerate(running):
             ends[key] = free[place] = left
         heapq.heapify(free)
-        factors = {name: self._factor(name, now) for name in self._groups}
+        factors = {name: self._factor(*name, now) for name in self._groups}
         for key, entry in self._jobs.items():
             if key in ends:
                 continue
             ready = max((ends.get(name, 0.0) for name in entry.inputs), default=0.0)
             start = max(ready, heapq.heappop(free))
-            ends[key] = start + factors[entry.group] * entry.seconds
+            ends[key] = start + factors[entry.family, entry.group] * entry.seconds
             heapq.heappush(free, ends[key])
         return max(ends.values(), default=0.0)
 

@@ -92,23 +92,21 @@ class Keeper:
         return self._keeping
 
     def _drop(self, key: str, why: str) -> None:
+        """Remove weights, unless an evaluation that is not done needs them in the plan of another
+        living driver. A plan that cannot be read is taken to need them.
+        """
         kind = self._plan.stages[key].kind
         try:
-            if self._store.has(kind, key) and not self._needed_elsewhere(key):
-                self.freed += self._storage.drop(kind, key, why)
-                self.dropped += 1
+            if not self._store.has(kind, key):
+                return
+            others = [sign.plan for sign in signs(self._storage) if sign.lives and not sign.own]
+            for needs in map(_needs, others):
+                if needs is None or not all(map(self._ledger.has, needs.get(key, ()))):
+                    return
+            self.freed += self._storage.drop(kind, key, why)
+            self.dropped += 1
         except StorageError as error:
             self._error = error
-
-    def _needed_elsewhere(self, key: str) -> bool:
-        """Whether an evaluation that is not done needs a stage in the plan of another living
-        driver. A plan that cannot be read is taken to need it.
-        """
-        others = [sign.plan for sign in signs(self._storage) if sign.lives and not sign.own]
-        return any(
-            needs is None or any(not self._ledger.has(entry) for entry in needs.get(key, ()))
-            for needs in map(_needs, others)
-        )
 
 
 @cache

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import time
@@ -12,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
@@ -29,27 +27,17 @@ PAUSE = 10.0
 _PLACE = f"{FOLDER}/{JOURNAL}"
 
 
-class _FileLock:
-    """A lock that is freed when its process dies, however it dies; Optuna's own ones are waited for
-    30 seconds then.
+class _InTurn:
+    """No lock: studies are read and written within a turn alone. Optuna's own locks are waited for
+    30 seconds where a process died that held one.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: IO[str] | None = None
-
     def acquire(self) -> bool:
-        """Wait for the lock."""
-        file = self._path.open("w")
-        fcntl.flock(file, fcntl.LOCK_EX)
-        self._file = file
+        """Do nothing."""
         return True
 
     def release(self) -> None:
-        """Free the lock."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Do nothing."""
 
 
 @dataclass
@@ -116,8 +104,7 @@ class Journal:
             whole = data.rfind(b"\n") + 1
             if whole < len(data):
                 os.truncate(self.path, whole)
-        lock = _FileLock(self.folder / "journal.lock")
-        return JournalStorage(JournalFileBackend(str(self.path), lock))
+        return JournalStorage(JournalFileBackend(str(self.path), _InTurn()))
 
     def _fetch(self) -> None:
         """Add what other machines have written. What this machine alone has stays where nobody has
