@@ -18,7 +18,7 @@ from raxalign.train.runtime import Moment
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
-    from raxalign.plan.study import Objective, Study
+    from raxalign.plan.study import Study
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,11 @@ class Watched:
         if any(study.objectives[0] != objective for study in studies):
             return None
         evaluation = plan.stages[plan.by_key[trial].evaluations[objective.task]]
-        languages = _languages(evaluation, objective)
+        languages = tuple(str(lang) for lang in evaluation.params["languages"])  # type: ignore[union-attr]
+        if objective.lang == "avg_zero_shot":
+            languages = tuple(lang for lang in languages if lang != evaluation.params["pivot"])
+        elif objective.lang != "avg":
+            languages = (objective.lang,)
         return cls(trial, evaluation, languages, objective.metric, tuple(studies))
 
     @property
@@ -106,13 +110,3 @@ def pruned_at(plan: Plan, trial: str, storage: Storage) -> DevCurve | None:
         return None
     curve = DevCurves(storage, watched.studies[0].name).read(trial)
     return curve if curve is not None and curve.pruned else None
-
-
-def _languages(stage: Stage, objective: Objective) -> tuple[str, ...]:
-    """Return the languages whose mean score an objective is, of those of its evaluation."""
-    languages = tuple(str(lang) for lang in stage.params["languages"])  # type: ignore[union-attr]
-    if objective.lang == "avg":
-        return languages
-    if objective.lang == "avg_zero_shot":
-        return tuple(lang for lang in languages if lang != stage.params["pivot"])
-    return (objective.lang,)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -225,7 +224,13 @@ class Workshop:
         if self.runtime.rank != 0 or self.store.has(stage.kind, key):
             yield None
             return
-        told = partial(self._report_wait, stage)
+
+        def told(holder: str) -> None:
+            self.tell(
+                f"waits for {holder}, which holds the lock of the same {stage.kind} {key[:12]},"
+                " until it is done or shows no sign of life for a minute or more"
+            )
+
         with lease(self.storage, f"making/{key}", told, self.patience) as held:
             if stage.kind in FITTED and not self.store.has(stage.kind, key):
                 self.checkpoints(key).restore()
@@ -234,12 +239,6 @@ class Workshop:
                 yield held
             finally:
                 del self._held[key]
-
-    def _report_wait(self, stage: Stage, holder: str) -> None:
-        self.tell(
-            f"waits for {holder}, which holds the lock of the same {stage.kind} {stage.key[:12]},"
-            " until it is done or shows no sign of life for a minute or more"
-        )
 
     def _ensure_together(self, stage: Stage, build: Callable[[Path], Mapping[str, Any]]) -> Path:
         """Do what `ensure` does in a group of workers: all take part in training, and the first one
