@@ -77,9 +77,7 @@ def test_a_machine_keeps_what_is_newer_than_its_own_copy(root: str, tmp_path: Pa
     assert {"step-200", "step-400"} <= steps(kept)
 
 
-def test_a_copy_that_another_machine_has_overtaken_is_not_gone_on_from(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_that_another_machine_has_overtaken_is_not_gone_on_from(root, tmp_path, monkeypatch):
     """The owner comes back after another machine took over, and copies what it has."""
     monkeypatch.setattr(module, "SHARE", 1.0)
     owner, heir, third = (Checkpoints(at(root, tmp_path / name), "key") for name in ("a", "b", "c"))
@@ -98,9 +96,7 @@ def test_a_copy_that_another_machine_has_overtaken_is_not_gone_on_from(
     assert "step-400" in steps(third)
 
 
-def test_a_copy_that_is_of_no_use_does_not_stand_before_later_ones(
-    root: str, tmp_path: Path
-) -> None:
+def test_a_copy_that_is_of_no_use_does_not_stand_before_later_ones(root, tmp_path) -> None:
     """As of another version of the training, which begins anew."""
     old, new, third = (Checkpoints(at(root, tmp_path / name), "key") for name in ("a", "b", "c"))
     step(old, 900)
@@ -117,9 +113,7 @@ def copies(root: str) -> set[str]:
     return {name.partition("/")[0] for name in files_of(root).names("checkpoints/key")}
 
 
-def test_copies_leave_most_of_the_time_to_the_training(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_leave_most_of_the_time_to_the_training(root, tmp_path, monkeypatch) -> None:
     pushed = []
     clock = [100.0]
 
@@ -145,9 +139,7 @@ def test_on_a_file_system_they_stay_where_they_are(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["key"]
 
 
-def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(root, tmp_path, monkeypatch):
     path = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="[100]")
     plan = open_grid(path, storage=root).plan
     (key,) = [key for key, stage in plan.stages.items() if stage.kind == "encoder"]
@@ -206,9 +198,7 @@ def tell(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["folder", "bucket"])
-def test_an_owner_that_was_stopped_leaves_the_training_to_who_took_it_over(
-    kind: str, tmp_path: Path
-) -> None:
+def test_an_owner_that_was_stopped_leaves_the_training_to_who_took_it_over(kind, tmp_path) -> None:
     """Two real processes: the first one is stopped for longer than others wait for it."""
     grid = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="[100]")
     place = tmp_path / "root"

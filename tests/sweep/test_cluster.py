@@ -26,9 +26,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", os.environ.copy())
 
 
-def test_a_local_cluster_has_a_token_that_only_its_user_can_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_cluster_has_a_token_that_only_its_user_can_read(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
@@ -57,9 +55,7 @@ def test_who_turns_the_token_off_is_obeyed(tmp_path: Path, monkeypatch: pytest.M
         OSError(28, "No space left on device"),
     ],
 )
-def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(error, monkeypatch) -> None:
     def init(**_: object) -> None:
         raise error
 
@@ -101,9 +97,7 @@ def test_a_cluster_that_listens_is_joined(address: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("fault", [None, RuntimeError("the raylet is gone")])
-def test_nothing_is_collected_while_ray_shuts_down_and_afterwards_it_is_again(
-    monkeypatch: pytest.MonkeyPatch, fault: Exception | None
-) -> None:
+def test_nothing_is_collected_while_ray_shuts_down_and_afterwards_it_is_again(monkeypatch, fault):
     collected: list[bool] = []
 
     def shutdown() -> None:

@@ -34,9 +34,7 @@ def fill(opened) -> None:
             ledger.write(key, {"scores": [], "notes": {}}, None)
 
 
-def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(
-    opened, tmp_path, monkeypatch
-) -> None:
+def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(opened, tmp_path, monkeypatch):
     assert target_of(opened).uri == f"sqlite:///{tmp_path}/storage/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server")
     again = open_grid(opened.grid.path, storage=opened.root)

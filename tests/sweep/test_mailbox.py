@@ -30,9 +30,7 @@ def test_most_steps_write_nothing(tmp_path, monkeypatch) -> None:
     assert Inbox(str(tmp_path)).advances(["one"])["one"].step == 0
 
 
-def test_a_group_waits_until_its_first_worker_begins_and_after_a_loss_anew(
-    tmp_path, monkeypatch
-) -> None:
+def test_a_group_waits_until_its_first_worker_begins_and_after_a_loss_anew(tmp_path, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(mailbox.time, "monotonic", lambda: clock[0])
     outbox, inbox, seen = Outbox(str(tmp_path), "one"), Inbox(str(tmp_path)), []

@@ -135,9 +135,7 @@ def test_a_pruned_trial_is_counted_for_itself(progress, out, plan) -> None:
     assert said[2].startswith("1 done, 1 pruned, 0 failed, 1 cached in ")
 
 
-def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own(
-    plan, job, out
-) -> None:
+def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own(plan, job, out):
     console = Console(file=out, force_terminal=True, width=100)
     progress = Progress(job.storage.ledger, console)
     progress.hear(Planned(plan, 2, 0, 4))

@@ -44,9 +44,7 @@ FIRST = {**HEAD, "node:__internal_head__": 1.0}
         ),
     ],
 )
-def test_workers_are_what_the_nodes_hold_together_beside_what_runs(
-    options, nodes, held, free
-) -> None:
+def test_workers_are_what_the_nodes_hold_together_beside_what_runs(options, nodes, held, free):
     job = Job(Storage(""), "", **options)
     assert Room(job, nodes).free(Holds.WORKER, held) == free
 
@@ -130,9 +128,7 @@ def test_nodes_of_the_bootstrap_file_count_before_they_are_there(cluster) -> Non
     assert find_nodes(None).later == ()
 
 
-def test_a_group_waits_for_the_machines_that_the_cluster_file_names(
-    cluster, heard, monkeypatch
-) -> None:
+def test_a_group_waits_for_the_machines_that_the_cluster_file_names(cluster, heard, monkeypatch):
     provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2", "10.0.0.3"]}
     room.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
     cluster.alive[:] = [{**FIRST, "CPU": 1.0}]
@@ -145,9 +141,7 @@ def test_a_group_waits_for_the_machines_that_the_cluster_file_names(
     ]
 
 
-def test_nobody_waits_where_a_trial_fits_or_nobody_else_is_named(
-    cluster, heard, monkeypatch
-) -> None:
+def test_nobody_waits_where_a_trial_fits_or_nobody_else_is_named(cluster, heard, monkeypatch):
     def fail(seconds: float) -> None:
         raise AssertionError
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -239,9 +238,7 @@ def test_a_storage_that_is_full_or_refuses_to_be_written_starts_nothing_more(
     assert str(tmp_path / "storage") in notice or "the disk is full" in notice
 
 
-def test_what_runs_when_a_storage_fails_ends_and_what_it_leaves_is_not_waited_for(
-    plan, job, heard
-) -> None:
+def test_what_runs_when_a_storage_fails_ends_and_what_it_leaves_is_not_waited_for(plan, job, heard):
     sweep = sweep_of(Whole(plan), job, heard, cpus=2.0)
     config = after_stages(sweep)
     other = sweep.take()
@@ -288,9 +285,7 @@ def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job) -> No
     assert expected.seconds == pytest.approx(2.0 * len(other.evaluations) + 5.0)
 
 
-def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(
-    tmp_path: Path, job, heard
-) -> None:
+def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(tmp_path, job, heard):
     path = write_grid(tmp_path, languages="{each: [de, fr]}", size=400, sentences="[200]")
     text = path.read_text(encoding="utf-8")
     (line,) = [line for line in text.splitlines() if line.startswith("encoder:")]

@@ -111,9 +111,7 @@ def test_a_store_that_is_down_to_the_end_is_named_with_its_error(store, plan) ->
     assert "does not answer (ConnectionError: nobody is there)" in message
 
 
-def test_what_was_missed_is_made_up_at_the_end_and_pruned_trials_are_brought_again(
-    store, plan
-) -> None:
+def test_what_was_missed_is_made_up_at_the_end_and_pruned_trials_are_brought_again(store, plan):
     store.down = True
     logger = Tracker(plan, TARGET)
     logger.hear(JobEnded(plan.trials[0], pruned="pruned at step 5 of 15"))
@@ -130,9 +128,7 @@ def test_an_interruption_ends_the_thread(store, plan) -> None:
     assert store.asked == ["open", "abandon"]
 
 
-def test_it_waits_while_a_busy_store_makes_progress_and_says_what_is_left(
-    store, plan, monkeypatch
-) -> None:
+def test_it_waits_while_a_busy_store_makes_progress_and_says_what_is_left(store, plan, monkeypatch):
     told: list[str] = []
     logger = Tracker(plan, TARGET, told.append)
     logger.hear(Began(plan.trials[0]))

@@ -137,9 +137,7 @@ class Holding(retrieval.Retrieval):
 
 
 @pytest.mark.slow
-def test_one_worker_evaluates_what_two_have_trained_and_holds_no_more_than_its_own(
-    tmp_path, heard
-) -> None:
+def test_one_worker_evaluates_what_two_have_trained_and_holds_no_more_than_its_own(tmp_path, heard):
     (tmp_path / "holding.py").write_text(HOLDING)
     path = write_grid(
         tmp_path,

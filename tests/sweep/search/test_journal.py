@@ -75,9 +75,7 @@ def values(count: int) -> list[float]:
     return [point(number).values["lambda"] for number in range(count)]
 
 
-def test_machines_take_turns_at_the_journal_of_an_object_store(
-    tmp_path: Path, study: Study
-) -> None:
+def test_machines_take_turns_at_the_journal_of_an_object_store(tmp_path, study) -> None:
     one, other = machines(tmp_path, "one", "other")
     for number, journal in enumerate([one, other, other, one, other]):
         add(journal, study, number)
@@ -90,9 +88,7 @@ def stored(tmp_path: Path) -> bytes:
     return data
 
 
-def test_a_turn_that_was_killed_is_taken_up_by_its_own_machine(
-    tmp_path: Path, study: Study
-) -> None:
+def test_a_turn_that_was_killed_is_taken_up_by_its_own_machine(tmp_path, study) -> None:
     killed, heir = machines(tmp_path, "one", "one")
     add(killed, study, 0)
     leave_unsent(killed, study, 1)
@@ -100,9 +96,7 @@ def test_a_turn_that_was_killed_is_taken_up_by_its_own_machine(
     assert stored(tmp_path) == heir.path.read_bytes()
 
 
-def test_a_turn_that_was_killed_is_dropped_where_another_machine_has_written_since(
-    tmp_path: Path, study: Study
-) -> None:
+def test_a_turn_that_was_killed_is_dropped_where_another_machine_has_written_since(tmp_path, study):
     killed, other, heir = machines(tmp_path, "one", "other", "one")
     add(killed, study, 0)
     leave_unsent(killed, study, 1)
@@ -125,9 +119,7 @@ def leave_unsent(journal: Journal, study: Study, number: int) -> None:
         killed()
 
 
-def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(
-    tmp_path: Path, study: Study
-) -> None:
+def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(tmp_path, study) -> None:
     late, other = machines(tmp_path, "one", "other")
     add(late, study, 0)
 
@@ -143,9 +135,7 @@ def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(
     assert stored(tmp_path) == other.path.read_bytes()
 
 
-def test_a_driver_without_a_question_asks_an_object_store_seldom(
-    tmp_path: Path, study: Study
-) -> None:
+def test_a_driver_without_a_question_asks_an_object_store_seldom(tmp_path, study) -> None:
     (journal,) = machines(tmp_path, "one")
     assert not journal.rests
     add(journal, study, 0)

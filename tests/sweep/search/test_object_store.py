@@ -57,9 +57,7 @@ def grow_old(root: str, token: str) -> None:
     files_of(root).write(path, json.dumps(old).encode())
 
 
-def test_a_driver_whose_workers_are_busy_asks_the_store_nothing(
-    opened: Opened, tmp_path: Path, proxy: Proxy
-) -> None:
+def test_a_driver_whose_workers_are_busy_asks_the_store_nothing(opened, tmp_path, proxy) -> None:
     driver = source_of(opened, tmp_path / "one")
     assert driver.more({}, 1) is not None
     before = len(proxy.requests)

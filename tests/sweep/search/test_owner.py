@@ -50,9 +50,7 @@ def test_a_process_that_ended_is_dead_even_before_its_parent_asked_for_it() -> N
     ['{"name": "0badcafe-1-1", "at": 1e12}', "[" * 9_999, "{}", '{"at": null}', "1"],
     ids=len,
 )
-def test_a_sign_from_the_far_future_and_one_that_cannot_be_read_are_no_signs_of_life(
-    text: str,
-) -> None:
+def test_a_sign_from_the_far_future_and_one_that_cannot_be_read_are_no_signs_of_life(text) -> None:
     assert not is_alive(text, 0.0)
 
 

@@ -112,9 +112,7 @@ def test_the_same_trials_are_pruned_another_time(pruned: Opened, tmp_path: Path)
     assert [(e.values, e.state) for e in once] == [(e.values, e.state) for e in again]
 
 
-def test_a_search_with_a_pruner_is_another_study_and_one_without_keeps_its_name(
-    tmp_path: Path,
-) -> None:
+def test_a_search_with_a_pruner_is_another_study_and_one_without_keeps_its_name(tmp_path) -> None:
     def name(search: str) -> str:
         return open_search(search_grid(tmp_path, f"trials: 8, {search}")).plan.studies[0].name
 
@@ -167,9 +165,7 @@ def test_a_plan_with_a_pruner_is_read_back_from_json(pruned: Opened) -> None:
         ),
     ],
 )
-def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(
-    tmp_path: Path, tasks: str, metric: str, said: str
-) -> None:
+def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(tmp_path, tasks, metric, said):
     more = f"search: {{metric: {metric}, trials: 8, pruner: asha}}\n"
     opened = open_search(search_grid(tmp_path, "", tasks=(tasks,), more=more))
     assert plan_lines(opened.plan, opened.storage)[1] == f"  {said}"
@@ -194,9 +190,7 @@ def test_what_confirms_and_what_a_grid_names_is_run_whole(tmp_path: Path) -> Non
     ("metric", "languages"),
     [("xnli/avg/accuracy", ("en", "de")), ("xnli/{pivot}/accuracy", ("en",))],
 )
-def test_the_languages_of_the_metric_are_measured(
-    tmp_path: Path, metric: str, languages: tuple[str, ...]
-) -> None:
+def test_the_languages_of_the_metric_are_measured(tmp_path, metric, languages) -> None:
     more = f"search: {{metric: '{metric}', trials: 2, pruner: median}}\n"
     opened = open_search(search_grid(tmp_path, "", more=more))
     point = [Suggestion(0, {"lambda": 0.5, "layers": "last"})]

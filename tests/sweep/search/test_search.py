@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import raxalign as rx
@@ -18,9 +16,7 @@ FINETUNE = (
 
 
 @pytest.mark.slow
-def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], address: str
-) -> None:
+def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(tmp_path, capfd, address) -> None:
     task = (
         "xnli: {setting: zero-shot, data: phrasebook, phrasebook: {train: 40, dev: 40, test: 20},"
         " epochs: 3, batch_size: 8, learning_rate: 1.0e-3}"
@@ -47,9 +43,7 @@ def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(
 
 
 @pytest.mark.slow
-def test_a_search_runs_beside_the_grid_s_own_trials_and_is_found_done(
-    tmp_path: Path, address: str
-) -> None:
+def test_a_search_runs_beside_the_grid_s_own_trials_and_is_found_done(tmp_path, address) -> None:
     more = (
         "search: {metric: 'retrieval/{lang}-en/contextual_accuracy', trials: 3, confirm: 1}\n"
         f"run: {{concurrency: 1, address: {address!r}}}\n"
