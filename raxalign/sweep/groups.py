@@ -127,10 +127,8 @@ def _loss(error: Exception) -> _Loss:
     it was gone.
     """
     # a health check that failed holds the reason
-    failures = [
-        getattr(found, "health_check_failure", found)
-        for found in getattr(error, "worker_failures", {}).values()
-    ]
+    found = getattr(error, "worker_failures", {}).values()
+    failures = [getattr(failure, "health_check_failure", failure) for failure in found]
     dead = [found for found in failures if isinstance(found, ray.exceptions.RayActorError)]
     cause = str((dead or failures or [error])[0]).strip()
     # the types of errors are lost on their way here, but their names are not (see `_run_worker`)

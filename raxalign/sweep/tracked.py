@@ -116,31 +116,25 @@ def pruned_events(opened: Opened) -> list[Event]:
     """Return the end of each pruned trial of a grid, for the tracking store. Trials that were made
     whole elsewhere, for the grid itself or to confirm a point, are not among them.
     """
-    found = {
-        study.name: read_record(opened.storage, study).pruned
+    pruned = {
+        (study.name, entry.number): entry
         for study in opened.plan.studies
         if study.prunes
+        for entry in read_record(opened.storage, study).pruned
     }
-    if not any(found.values()):
+    if not pruned:
         return []
 
     def suggested(study: Study) -> list[Suggestion]:
-        return [Suggestion(entry.number, entry.values) for entry in found.get(study.name, ())]
+        return [
+            Suggestion(n, entry.values) for (name, n), entry in pruned.items() if name == study.name
+        ]
 
     plan, there = reopened(opened, suggested).plan, opened.storage.ledger.keys()
-    places = {
-        (name, entry.number): entry.stopped.words
-        for name, entries in found.items()
-        for entry in entries
-        if entry.stopped is not None
-    }
-    events = {
-        entry.trial: Event(
-            plan.by_key[entry.trial], ended=True, pruned=places[entry.study, entry.number]
-        )
-        for entry in plan.asked
-        if (entry.study, entry.number) in places
-        and entry.trial not in opened.plan.by_key
-        and not there.issuperset(plan.by_key[entry.trial].evaluations.values())
-    }
+    events: dict[str, Event] = {}
+    for asked in plan.asked:
+        entry, trial = pruned.get((asked.study, asked.number)), plan.by_key[asked.trial]
+        whole = there.issuperset(trial.evaluations.values()) or trial.key in opened.plan.by_key
+        if entry is not None and entry.stopped is not None and not whole:
+            events[trial.key] = Event(trial, ended=True, pruned=entry.stopped.words)
     return list(events.values())

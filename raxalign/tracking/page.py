@@ -116,10 +116,8 @@ def _leading(plan: Plan, names: Collection[Name]) -> list[Name]:
 def _axes(plan: Plan) -> list[str]:
     """The params that a reader compares."""
     axes = dict.fromkeys(axis for axes in plan.axes.values() for axis in axes)
-    several = [
-        *([Axis.ENCODER.value] if len(plan.encoders) > 1 else []),
-        *([Axis.SENTENCES.value] if len(plan.sizes) > 1 else []),
-    ]
+    several = [Axis.ENCODER.value] if len(plan.encoders) > 1 else []
+    several += [Axis.SENTENCES.value] if len(plan.sizes) > 1 else []
     return [Axis.METHOD.value, *axes, *several, *(n for n in ALWAYS if n not in axes)]
 
 
