@@ -100,10 +100,10 @@ class Progress:
                 self._stage_finished(stage, event)
             case Said(what=None):
                 self._say(f"note: {event.message}")
-            case Said(what=what, printed=True):
+            case Said(what=Trial() | Stage() as what, printed=True):
                 for line in event.message.splitlines():
                     self._say(f"{self._describe(what)} | {line}")
-            case Said(what=what):
+            case Said(what=Trial() | Stage() as what):
                 self._say(f"{self._describe(what)}: {event.message}")
             case Waiting():
                 self._wait(event)
