@@ -88,21 +88,21 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
         Exception: Transient errors, so that Tune tries again; in a group every error, since the
             others wait for this worker. What follows the loss of another worker is `PeerLost`.
     """
-    spool, outbox, begun = Spool(job.storage, key), Outbox(job.scratch, key), time.monotonic()
+    outbox = Outbox(job.scratch, key)
     if rank == 0:
         outbox.begin()
-
-    def report(metrics: Mapping[str, float], step: int) -> None:
-        """Report how far a training is. Its speed is shown only, since it is not a result."""
-        spool.report({n: v for n, v in metrics.items() if not n.endswith(TOKENS)}, step)
-        if rank == 0:
-            outbox.report(metrics, step)
-
     try:
-        workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
-        workshop.runtime = replace(workshop.runtime, saved=spool.flush)
-        with _told(workshop, outbox):
-            (train_trial if world_size > 1 else run_trial)(workshop, key)
+        with _curves(job, key, rank) as spool:
+
+            def report(metrics: Mapping[str, float], step: int) -> None:
+                spool.report({n: v for n, v in metrics.items() if not n.endswith(TOKENS)}, step)
+                if rank == 0:
+                    outbox.report(metrics, step)
+
+            workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
+            workshop.runtime = replace(workshop.runtime, saved=spool.flush)
+            with _told(workshop, outbox):
+                (train_trial if world_size > 1 else run_trial)(workshop, key)
     except TransientError:
         raise
     except Pruned:
@@ -112,12 +112,22 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
         if world_size > 1:
             raise
         return message
+    return None
+
+
+@contextmanager
+def _curves(job: Job, key: str, rank: int) -> Iterator[Spool]:
+    """Keep the curves of a trial, and in the end the hours for which this worker held cards. Its
+    speed is shown only, since it is not a result.
+    """
+    spool, begun = Spool(job.storage, key), time.monotonic()
+    try:
+        yield spool
     finally:
         if job.gpus:
             hours = job.gpus * (time.monotonic() - begun) / 3600
             spool.report({f"{GPU_HOURS}/{rank}": hours}, int(time.time()))
         spool.flush()
-    return None
 
 
 def _kept(ledger: Ledger, key: str, error: Exception, world_size: int) -> str:
