@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -28,6 +28,9 @@ from raxalign.train.group import lost_peer
 from raxalign.train.runtime import TOKENS, Pruned
 
 TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it
+
+Report = Callable[[Mapping[str, float], int], None]
+"""Receives values by name, and their step."""
 
 
 @contextmanager
@@ -92,13 +95,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     if rank == 0:
         outbox.begin()
     try:
-        with _curves(job, key, rank) as spool:
-
-            def report(metrics: Mapping[str, float], step: int) -> None:
-                spool.report({n: v for n, v in metrics.items() if not n.endswith(TOKENS)}, step)
-                if rank == 0:
-                    outbox.report(metrics, step)
-
+        with _curves(job, key, rank, outbox) as (spool, report):
             workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
             workshop.runtime = replace(workshop.runtime, saved=spool.flush)
             with _told(workshop, outbox):
@@ -116,13 +113,19 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
 
 
 @contextmanager
-def _curves(job: Job, key: str, rank: int) -> Iterator[Spool]:
-    """Keep the curves of a trial, and in the end the hours for which this worker held cards. Its
-    speed is shown only, since it is not a result.
+def _curves(job: Job, key: str, rank: int, outbox: Outbox) -> Iterator[tuple[Spool, Report]]:
+    """Keep the curves of a trial, and in the end the hours for which this worker held cards. Yields
+    what receives metrics too. The speed of a training is shown only, since it is not a result.
     """
     spool, begun = Spool(job.storage, key), time.monotonic()
+
+    def report(metrics: Mapping[str, float], step: int) -> None:
+        spool.report({n: v for n, v in metrics.items() if not n.endswith(TOKENS)}, step)
+        if rank == 0:
+            outbox.report(metrics, step)
+
     try:
-        yield spool
+        yield spool, report
     finally:
         if job.gpus:
             hours = job.gpus * (time.monotonic() - begun) / 3600
