@@ -18,7 +18,6 @@ from raxalign.encoders.models.flash import (
     SentenceRuns,
     attend,
     check_flash,
-    find_edges,
     has_kernels,
     implementation,
     inputs_of,
@@ -79,7 +78,8 @@ def test_a_run_ends_with_its_sentence_and_with_its_row() -> None:
     runs = SentenceRuns.of(rows, "cpu")
     assert runs.edges_N.tolist() == [0, 3, 4, 6, 8, 9, 11, 12]
     assert (runs.edges_N.dtype, runs.longest) == (torch.int32, 3)
-    assert find_edges(np.array([[0, 0, -1], [1, 1, 1]])).tolist() == [0, 2, 3, 6]
+    padded = SentenceRuns.of(np.array([[0, 0, -1], [1, 1, 1]]), "cpu")
+    assert padded.edges_N.tolist() == [0, 2, 3, 6]
 
 
 def test_the_kernel_of_a_card_takes_what_it_is_given() -> None:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 Chunks = Iterable[Sequence[Sequence[str]]]
 """A text as chunks of sentences, which are lists of words."""
 
-_CHUNK = 512
-"""Rows that are sorted into batches together."""
+_CHUNK = 512  # rows that are sorted into batches together
 
 
 @dataclass(frozen=True)
