@@ -14,9 +14,6 @@ from raxalign.encoders.models.model_inputs import summary_places
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import RaxalignError
-from raxalign.methods.finetune import Finetune
-from raxalign.train.runtime import Runtime
-from tests.methods.toy import toy_inputs
 from tests.tiny import tiny_bert
 
 WORDS = ["das", "haus", "ist", "rot", "the", "house", "is", "red"]
@@ -148,15 +145,3 @@ def test_a_row_is_summed_up_by_its_last_piece(qwen: Path, tmp_path: Path) -> Non
     assert summary_places(model, starts_S, lengths_S).tolist() == [1, 5]
     bert = TransformerEncoder.from_folder(tiny_bert(tmp_path, WORDS)).model
     assert summary_places(bert, starts_S, lengths_S).tolist() == [0, 3]
-
-
-def test_a_decoder_is_trained_and_its_base_model_is_what_is_saved(qwen, tmp_path):
-    method = Finetune(Finetune.Params(learning_rate=1e-3, batch_size=8, epochs=2, dropout=False))
-    aligned = method.align(
-        TransformerEncoder.from_folder(qwen), toy_inputs(tmp_path, 8), Runtime(seed=1)
-    )
-    assert aligned.notes["last_loss"] < aligned.notes["first_loss"]
-    aligned.export(tmp_path / "out")
-    again = TransformerEncoder.from_folder(tmp_path / "out")
-    assert type(again.model).__name__ == "Qwen2Model"
-    assert torch.equal(read(again, "das")[-1], read(aligned.encoder, "das")[-1])

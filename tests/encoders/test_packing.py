@@ -131,24 +131,11 @@ def test_rows_whose_language_is_not_known_are_refused() -> None:
         flat_states(encoder, pack(np.array([7, 8]), np.array([2]), pad=0, width=0), (1,))
 
 
-@pytest.mark.parametrize(
-    ("lang", "number"),
-    [
-        ("en", 0),
-        ("eng_Latn", 0),
-        ("de", 1),
-        ("zh", 2),
-        ("zho_Hans", 2),
-        ("zh-Hant", 3),
-        ("zh_TW", 3),
-        ("iw", 4),
-        ("sr-Latn", 5),
-    ],
-)
-def test_an_adapter_is_found_by_its_language_in_every_form_of_its_code(lang, number):
-    names = ["en_XX", "de_DE", "zh_CN", "zh_TW", "he_IL", "sr_RS"]
-    encoder = encoder_of("xmod", languages=names)
-    assert encoder.inputs.of(batch_of(lang))["lang_ids"].tolist() == [number]
+def test_an_adapter_is_found_by_its_language_in_every_form_of_its_code():
+    encoder = encoder_of("xmod", languages=["en_XX", "de_DE", "zh_CN", "zh_TW", "he_IL", "sr_RS"])
+    langs = ("en", "eng_Latn", "de", "zh", "zho_Hans", "zh-Hant", "zh_TW", "iw", "sr-Latn")
+    found = [encoder.inputs.of(batch_of(lang))["lang_ids"].tolist() for lang in langs]
+    assert found == [[0], [0], [1], [2], [2], [3], [3], [4], [5]]
 
 
 def test_a_language_embedding_is_found_by_its_code_even_if_it_is_not_a_tag() -> None:

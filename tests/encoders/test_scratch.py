@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -230,15 +229,18 @@ def sliced(
     return build(text, folder, locations=named, **{**SHAPE, **named, **options})
 
 
+def numbered(lengths: np.ndarray) -> list[np.ndarray]:
+    """Sentences of these lengths, whose pieces count from 100 on."""
+    return np.split(np.arange(100, 100 + lengths.sum()), np.cumsum(lengths)[:-1])
+
+
 @pytest.mark.parametrize("window", [20, 128])
 def test_every_piece_of_the_text_is_in_one_row_in_its_order(window: int) -> None:
     rng = np.random.default_rng(0)
-    lengths = rng.integers(1, 90, 200)
-    text = np.arange(100, 100 + lengths.sum())
-    sentences = np.split(text, np.cumsum(lengths)[:-1])
+    sentences = numbered(rng.integers(1, 90, 200))
     rows = slice_rows(sentences, window, (CLS, SEP), rng)
     kept = [row.ids[(row.ids != CLS) & (row.ids != SEP)] for row in rows]
-    assert np.array_equal(np.concatenate(kept), text)
+    assert np.array_equal(np.concatenate(kept), np.concatenate(sentences))
     assert {len(row) for row in rows[:-1]} == {window}
     assert len(rows[-1]) <= window
     assert all(row.ids[0] == CLS and row.ids[-1] == SEP for row in rows)
@@ -246,9 +248,7 @@ def test_every_piece_of_the_text_is_in_one_row_in_its_order(window: int) -> None
 
 def test_second_segments_begin_where_sentences_do() -> None:
     rng = np.random.default_rng(1)
-    lengths = rng.integers(2, 30, 300)
-    text = np.arange(100, 100 + lengths.sum())
-    sentences = np.split(text, np.cumsum(lengths)[:-1])
+    sentences = numbered(rng.integers(2, 30, 300))
     rows = slice_rows(sentences, 40, (CLS, SEP), rng)
     pairs = [row for row in rows if row.first < len(row)]
     assert 0.35 * len(rows) < len(pairs) < 0.65 * len(rows)
@@ -331,18 +331,3 @@ def test_the_options_enter_keys_only_where_they_are_set() -> None:
     assert given.sources() == {"vocabulary": LocalFile(Path("vocab.txt"))}
     del identity["vocab_size"]
     assert given.params.identity() == {**identity, "slicing": True}
-
-
-def test_multilingual_berts_vocabulary_reads_real_text_without_unknown_pieces(tmp_path):
-    data = os.environ.get("RAXALIGN_TEST_DATA")
-    if data is None:
-        pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
-    vocabulary = Path(data) / "mbert-vocab" / "vocab.txt"
-    lines = (Path(data) / "ntrex" / "ntrex.tr").read_text(encoding="utf-8").splitlines()[:40]
-    text = text_in(tmp_path / "text", [line.split() for line in lines])
-    notes = sliced(text, tmp_path / "a", vocabulary, slicing=True)
-    assert notes["vocabulary"] == 119_547
-    encoder = Scratch(Scratch.Params()).load(EncoderInputs(folder=tmp_path / "a"), "cpu")
-    rows = encoder.pieces([line.split() for line in lines], "tr")
-    assert not any((row.ids == encoder.tokenizer.unk_token_id).any() for row in rows)
-    assert encoder.tokenizer.convert_tokens_to_ids("[CLS]") == 101

@@ -69,15 +69,6 @@ def test_the_encoder_and_the_dictionary_read_the_text_of_both_languages(tmp_path
     assert not any(set(text) & set(s.inputs) for s in alone if s.maker == "dictionary_retrieval")
 
 
-def test_what_is_idle_changes_no_key_and_a_seed_every_one(tmp_path: Path) -> None:
-    keys = [
-        [trial.key for trial in plan_of(tmp_path, encoder).trials]
-        for encoder in ("seed: 0", "x_max: 3", "seed: 1")
-    ]
-    assert keys[0] == keys[1]
-    assert not set(keys[0]) & set(keys[2])
-
-
 @pytest.mark.slow
 def test_a_grid_runs_on_static_vectors_and_rotation_brings_them_together(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
