@@ -25,12 +25,10 @@ from raxalign.similarity import (
 )
 
 SMALL = Tiling(block_bytes=2048, row_group=4, column_group=4, wide_group=8)
-SIZES = (30_000, 20, 20, 30)
-TILINGS = st.builds(
+SIZES = [st.integers(1, most) for most in (30_000, 20, 20, 30)]
+TILINGS = st.builds(Tiling, *SIZES, st.sampled_from([100, 2**20]))
 CASES = {"n": st.integers(1, 60), "m": st.integers(1, 60), "k": st.integers(1, 70)}
 CASES |= {"seed": st.integers(0, 10_000), "tiling": TILINGS}
-    Tiling, *(st.integers(1, most) for most in SIZES), st.sampled_from([100, 2**20])
-)
 
 
 def scores(x, y, measure, k):
