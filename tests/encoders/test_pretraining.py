@@ -15,7 +15,7 @@ from raxalign.encoders.scratch import Scratch
 from raxalign.encoders.training.masked_lm import Pretraining
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.encoders.texts import write_words
+from tests.methods.planted import write_text as write_words
 from tests.train.workers import run_workers
 
 SIZE = {"layers": 1, "hidden_size": 32, "heads": 2, "intermediate": 32, "positions": 32}

@@ -33,7 +33,7 @@ from raxalign.encoders.training.text import SPECIALS, read_words, train_wordpiec
 from raxalign.errors import DataError, RaxalignError
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.encoders.texts import write_words
+from tests.methods.planted import write_text as write_words
 
 NOUNS = {"en": "dog cat house river", "de": "Hund Katze Haus Fluß", "bg": "куче котка къща река"}
 VERBS = {"en": "sees loves has", "de": "sieht liebt hat", "bg": "вижда обича има"}
