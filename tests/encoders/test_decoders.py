@@ -42,21 +42,12 @@ def decoder(folder: Path, family: str = "Qwen2", *, bos: bool = False) -> Path:
 
     tokenizer = tokenizer_of(bos=bos)
     text = "Text" if family == "Gemma3" else ""
-    config = getattr(transformers, f"{family}{text}Config")(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=8,
-        intermediate_size=24,
-        max_position_embeddings=32,
-        sliding_window=16,
-        initializer_range=0.3,
-        pad_token_id=None,
-        bos_token_id=0,
-        eos_token_id=1,
-    )
+    kind = getattr(transformers, f"{family}{text}Config")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 3, "intermediate_size": 24, "head_dim": 8}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "sliding_window": 16}
+    ends = {"pad_token_id": None, "bos_token_id": 0, "eos_token_id": 1, "initializer_range": 0.3}
+    more = {"vocab_size": len(tokenizer), "max_position_embeddings": 32}
+    config = kind(**sizes, **heads, **ends, **more)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = getattr(transformers, f"{family}ForCausalLM")(config)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from raxalign.encoders.models import flash, packing
 from raxalign.encoders.models.flash import (
@@ -20,8 +19,6 @@ from raxalign.encoders.models.flash import (
     check_flash,
     has_kernels,
     implementation,
-    inputs_of,
-    install,
 )
 from raxalign.encoders.models.loading import load_model
 from raxalign.encoders.models.packing import attends_by_runs, can_pack, flat_states, pack
@@ -93,40 +90,6 @@ def test_the_kernel_of_a_card_takes_what_it_is_given() -> None:
     assert (found.shape, found.dtype) == (query.shape, torch.bfloat16)
     for gradient in torch.autograd.grad(found.sum(), (query, key, value)):
         assert gradient.shape == query.shape
-
-
-class Calls(TorchDispatchMode):
-    """The operations of flash attention that are called, each with its window."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[tuple[str, object]] = []
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = func.overloadpacket.__name__
-        if name.startswith("_flash_attention"):
-            self.seen.append((name, kwargs.get("window_size_left")))
-        return func(*args, **kwargs)
-
-
-@pytest.mark.parametrize(("name", "windows"), [("bert", [-1, -1, -1]), ("modernbert", [-1, 4, -1])])
-def test_a_model_calls_the_kernel_once_per_block_and_reads_nothing(name, windows):
-    """On the device of tensors without values, where whatever reads a value fails."""
-    model = model_of(name, head=False).to("meta", torch.bfloat16)
-    install(model)
-    ids = torch.zeros(2, 16, dtype=torch.int64, device="meta")
-    runs = SentenceRuns(torch.zeros(5, dtype=torch.int32, device="meta"), 9)
-    with Calls() as calls:
-        found = model(input_ids=ids, position_ids=ids, **inputs_of(runs)).last_hidden_state
-        found.sum().backward()
-    assert found.shape == (2, 16, 32)
-    forward = [window for name, window in calls.seen if name == "_flash_attention_forward"]
-    backward = [window for name, window in calls.seen if name == "_flash_attention_backward"]
-    assert forward == windows
-    assert backward == windows[::-1]
 
 
 @pytest.mark.usefixtures("kernels")
