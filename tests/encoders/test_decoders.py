@@ -67,9 +67,7 @@ def read(encoder: TransformerEncoder, *sentences: str) -> tuple[torch.Tensor, ..
         return encoder.hidden(encoder.collate(rows))
 
 
-def test_a_tokenizer_without_special_pieces_puts_none_and_one_with_a_beginning_that_alone(
-    qwen: Path, tmp_path: Path
-) -> None:
+def test_a_tokenizer_puts_the_special_pieces_that_it_has(qwen, tmp_path):
     (row,) = TransformerEncoder.from_folder(qwen).pieces([["haus", "rot"]], "de")
     assert row.words.tolist() == [0, 0, 0, 0, 1, 1, 1]
     llama = TransformerEncoder.from_folder(decoder(tmp_path, "Llama", bos=True))

@@ -29,13 +29,7 @@ from tests.encoders.architectures import encoder_of, folder_of, model_of
 LENGTHS = np.array([3, 20, 1, 11, 6])
 
 
-def plain_attend(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    runs: SentenceRuns,
-    scoring: Scoring,
-) -> torch.Tensor:
+def plain_attend(query, key, value, runs, scoring):
     """What the kernel of a card computes, under a mask."""
     owners = torch.repeat_interleave(torch.arange(len(runs.edges_N) - 1), runs.edges_N.diff())
     place = torch.arange(len(owners))
@@ -125,7 +119,6 @@ def test_the_probe_compares_with_float32_within_a_block_of_autocast_too():
     assert seen == [torch.float32, torch.bfloat16, torch.bfloat16]
 
 
-@pytest.mark.usefixtures("kernels")
 def test_gradients_are_those_under_the_mask(request):
     found = []
     for way in ("mask", "runs"):
@@ -185,9 +178,7 @@ def broken(*_: Any) -> torch.Tensor:
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize(("kernel", "said"), [(one_run, "not those"), (broken, "no kernel image")])
-def test_a_kernel_that_differs_or_fails_is_not_used_and_a_warning_says_so(
-    monkeypatch, kernel, said
-) -> None:
+def test_a_kernel_that_differs_or_fails_is_not_used_with_a_warning(monkeypatch, kernel, said):
     encoder = encoder_of("bert")
     expected, _ = states_of(encoder_of("bert"), 21)
     monkeypatch.setattr(flash, "attend", kernel)

@@ -277,9 +277,7 @@ def test_two_lists_of_different_lengths_are_refused(encoder: TransformerEncoder)
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 40))
-def test_shares_fill_the_room_and_only_the_longer_side_is_cut_while_it_is_longer(
-    first: int, second: int, room: int
-) -> None:
+def test_shares_fill_the_room_and_the_longer_side_is_cut_first(first, second, room):
     a, b = share(first, second, room)
     assert 0 <= a <= first
     assert 0 <= b <= second

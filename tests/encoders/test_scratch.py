@@ -54,13 +54,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {lang: write_words(root / lang, sentences(lang)) for lang in NOUNS}
 
 
-def build(
-    text: dict[str, Path],
-    folder: Path,
-    runtime: Runtime | None = None,
-    locations: dict[str, str] | None = None,
-    **options: object,
-) -> dict[str, object]:
+def build(text, folder, runtime=None, locations=None, **options):
     folder.mkdir()
     kind = Scratch(Scratch.Params.model_validate({**PARAMS, "learning_rate": 0.01, **options}))
     inputs = EncoderInputs(text=text, locations=locations or {})
@@ -223,9 +217,7 @@ def text_in(folder: Path, sentences: list[list[str]]) -> dict[str, Path]:
     return {"en": write_words(folder, sentences)}
 
 
-def sliced(
-    text: dict[str, Path], folder: Path, vocabulary: Path | None = None, **options: object
-) -> dict[str, object]:
+def sliced(text, folder, vocabulary=None, **options):
     named = {} if vocabulary is None else {"vocabulary": str(vocabulary)}
     return build(text, folder, locations=named, **{**SHAPE, **named, **options})
 

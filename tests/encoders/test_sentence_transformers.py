@@ -78,9 +78,7 @@ def places(state: torch.Tensor) -> torch.Tensor:
         SentenceConfig("weighted", normalize=True, prompt="the cat : ", include_prompt=False),
     ],
 )
-def test_sentence_transformers_opens_an_exported_encoder_and_has_the_same_vectors(
-    config: SentenceConfig | None, encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_sentence_transformers_has_the_same_vectors_of_an_export(config, encoder, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     encoder.sentences = config
@@ -144,9 +142,7 @@ def test_the_default_prompt_comes_before_the_one_of_queries(tmp_path: Path) -> N
     assert found == SentenceConfig(prompt="s: ")
 
 
-def test_a_configuration_is_part_of_what_a_folder_is_and_a_plain_folder_is_as_it_was(
-    tiny_folder: Path, encoder: TransformerEncoder, tmp_path: Path
-) -> None:
+def test_a_configuration_is_part_of_what_a_folder_is(tiny_folder, encoder, tmp_path):
     own = {"modules.json", "config_sentence_transformers.json", "1_Pooling/config.json"}
     AlignedEncoder(encoder).export(tmp_path)
     (tmp_path / "transforms.json").unlink()
@@ -180,9 +176,7 @@ def opened(folder: Path) -> Any:
     return SentenceTransformer(str(folder), device="cpu", trust_remote_code=True)
 
 
-def own(
-    aligned: AlignedEncoder, lang: str = "de", layers: str = "last", pooling: Any = "mean"
-) -> torch.Tensor:
+def own(aligned, lang="de", layers="last", pooling="mean"):
     sentences = [Sentence.of_text(text) for text in TEXTS]
     return sentence_vectors(aligned, sentences, lang, SentenceReading(layers, pooling, True))[0]
 
