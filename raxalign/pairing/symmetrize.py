@@ -83,7 +83,7 @@ def _symmetrized(ahead: Ints, back: Ints, heuristic: str) -> Ints:
     both = np.concatenate([ahead, back])
     both.sort()
     repeated = both[1:] == both[:-1]
-    intersection = both[1:][repeated]
+    intersection: Ints = both[1:][repeated]
     if heuristic == "intersection":
         return intersection
     union = both[np.concatenate([[True], ~repeated])] if len(both) else both
@@ -107,7 +107,8 @@ def _rounds(pair: Ints) -> list[Ints]:
     round k. `pair` has the sentence pair of each, in ascending order.
     """
     rounds = np.arange(len(pair)) - np.searchsorted(pair, pair)
-    return np.split(np.argsort(rounds, kind="stable"), np.cumsum(np.bincount(rounds))[:-1])
+    bounds = np.cumsum(np.bincount(rounds))[:-1]
+    return list(np.split(np.argsort(rounds, kind="stable"), bounds))
 
 
 class Growth:
@@ -116,7 +117,7 @@ class Growth:
 
     The scan of one sentence pair has an order, and scans of different sentence pairs are
     independent. So the possible additions are numbered within their sentence pair, and number k of
-    all sentence pairs is decided at once: as many rounds as the longest sentence pair has additions.
+    all sentence pairs is decided at once: as many rounds as one sentence pair has additions.
     """
 
     def __init__(self, intersection: Ints, union: Ints) -> None:

@@ -15,15 +15,19 @@ from raxalign.stages.bench import Bench
 from raxalign.stages.inputs import task_inputs
 
 if TYPE_CHECKING:
-    from raxalign.corpora.text.cleaning import PieceFilter
+    from raxalign.corpora.text.bitext import PieceFilter
     from raxalign.pairing.aligners.base import AlignerInputs
     from raxalign.pairing.build import LinkRecipe
 
 
 def make_bitext(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Write a training set, or the dev and test sides; return its notes."""
-    from raxalign.corpora.text.bitext import write_heldout, write_training
-    from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
+    from raxalign.corpora.text.bitext import (
+        BitextOptions,
+        SplitCorpus,
+        write_heldout,
+        write_training,
+    )
 
     corpus, params = stage.plugin(), stage.params
     inputs = CorpusInputs(stage.locations, bench.downloads, stage.digests)
@@ -46,7 +50,7 @@ def make_bitext(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
 
 def _piece_filter(bench: Bench, stage: Stage) -> PieceFilter | None:
     """Return the limits on pieces of a training set, with the tokenizer that counts them."""
-    from raxalign.corpora.text.cleaning import PieceFilter
+    from raxalign.corpora.text.bitext import PieceFilter
     from raxalign.encoders.models.pieces import bulk_pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 

@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from raxalign.analysis.metrics import spoken
 from raxalign.analysis.search import best_so_far, expected_best, expected_best_interval
 from raxalign.config.spaces import Space, Value
-from raxalign.measured import Declared
+from raxalign.measured import Declared, spoken
 from raxalign.plan.study import Study
 from raxalign.plan.tried import StudyRecord, Tried
 from raxalign.report.cells.names import symbol
