@@ -385,16 +385,20 @@ def write_training(
     if backwards and counts["kept"] < sentences and len(cleaner.last) < cleaner.total:
         cleaner.read_last(None)
         counts = cleaner.write_training(sentences, folder)
+    _require_enough(cleaner, sentences, counts)
+    return {**cleaner.notes(), "counts": {"training": dict(counts), "corpus_lines": cleaner.total}}
+
+
+def _require_enough(cleaner: Cleaner, sentences: int, counts: Mapping[str, int]) -> None:
     lines = f"({cleaner.total} lines in all; before dev {shown(counts)})"
     if not counts["kept"]:
         raise cleaner.error(f"nothing is left to train on {lines}", kind=TooShort)
-    if counts["kept"] < sentences and options.shortage == "refuse":
+    if counts["kept"] < sentences and cleaner.options.shortage == "refuse":
         raise cleaner.error(
             f"{sentences} training pairs were asked for, there are {counts['kept']} {lines}",
             f"Ask for at most {counts['kept']} sentences, or set `shortage: use-all`",
             TooShort,
         )
-    return {**cleaner.notes(), "counts": {"training": dict(counts), "corpus_lines": cleaner.total}}
 
 
 def write_text(
