@@ -101,7 +101,7 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
         "mean_shift: {alpha: [0, 1]}",
         f"strong_contrastive: {{{freeze}}}",
     )
-    sizes = "data: phrasebook, phrasebook: {train: 40, dev: 10, test: 20}, epochs: 1, hidden: 8"
+    sizes = "data: phrasebook, phrasebook: {train: 16, dev: 6, test: 12}, epochs: 1, hidden: 8"
     tasks = (
         "retrieval: {}",
         "low: {kind: sentence_retrieval, layers: 1}",
@@ -345,7 +345,7 @@ def test_bf16_has_results_of_its_own_that_order_the_methods_as_float32_does(fini
 def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path, monkeypatch):
     used = set()
 
-    def compiled(kind):  # what torch.compile makes is tested in encoders/test_compiling
+    def compiled(kind):  # what torch.compile makes is tested in encoders/test_packing
         used.add(kind.__name__)
         return kind.forward
 
