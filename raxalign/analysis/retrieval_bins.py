@@ -98,18 +98,13 @@ def by_rank_difference(
     return [*bins, _bin("no rank", answers, chosen & (gaps < 0))]
 
 
-def frequency_ranks(sentences: Iterable[Sequence[str]]) -> dict[str, int]:
+def ranks_of(counts: Mapping[str, int]) -> dict[str, int]:
     """Return the rank of every word form by its count, from 1; equally frequent ones share the
     smallest rank.
 
-    >>> frequency_ranks([["a", "b", "a"], ["c"]])
+    >>> ranks_of({"a": 2, "b": 1, "c": 1})
     {'a': 1, 'b': 2, 'c': 2}
     """
-    return ranks_of(Counter(word for sentence in sentences for word in sentence))
-
-
-def ranks_of(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the ranks of word forms with their counts, as `frequency_ranks` has them."""
     above, first = 0, {}
     for size, many in sorted(Counter(counts.values()).items(), reverse=True):
         first[size] = above + 1
@@ -148,29 +143,6 @@ def tags_of_places(
         tags[id_][place] if id_ in tags and place < len(tags[id_]) else None
         for id_, place in places
     ]
-
-
-def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, list[str]]:
-    """Return the tags of sentences by an installed spaCy model (``de_core_news_sm``), which reads
-    them as they are divided into words.
-
-    Raises `DependencyError` where spaCy or the model is not installed.
-    """
-    from importlib import import_module
-
-    from raxalign.errors import DependencyError
-
-    try:
-        pipeline: Any = import_module("spacy").load(model)
-        make: Any = import_module("spacy.tokens").Doc
-    except (ImportError, OSError) as error:
-        message = (
-            f"parts of speech require spaCy and its model {model}: pip install"
-            f" 'raxalign[pos]'; python -m spacy download {model}"
-        )
-        raise DependencyError(message) from error
-    docs = pipeline.pipe(make(pipeline.vocab, words=list(words)) for words in sentences.values())
-    return {id_: [token.pos_ for token in doc] for id_, doc in zip(sentences, docs, strict=True)}
 
 
 def _answers(table: pa.Table, correct: str) -> tuple[Array, Array]:

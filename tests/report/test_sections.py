@@ -141,8 +141,7 @@ def test_material_reads_each_prediction_once(tmp_path: Path) -> None:
 
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     material = Material(results, Judge(), tmp_path, Counting())  # type: ignore[arg-type]
-    for kind in ("parts_of_speech", "rank_differences"):
-        catalog("sections")[kind](material).share()
+    catalog("sections")["word_retrieval"](material).share()
     assert asked
     assert len(asked) == len(set(asked))
 
