@@ -104,27 +104,22 @@ def write_search(
     **values: str | int | None,
 ) -> None:
     """Write the grid file of a search; nothing is overwritten. What is wrong with its values is
-    found when the file is read.
+    found when the file is read. Raises `RaxalignError` for options that cannot be written down,
+    `StorageError` where the file cannot be written.
 
     Args:
         path: The file.
         spaces: The searched params, as ``lambda=log_uniform:0.01:10``.
         options: The other options of the method, as ``batch_size=16``.
         languages: The languages; each has a study of its own.
-        task: What the search is judged by: the kind of a task, or a mapping of one in YAML
-            (``xnli: {data: phrasebook}``).
+        task: The kind of a task, or a mapping of one in YAML (``xnli: {data: phrasebook}``).
         values: The other options of `raxalign search` by their names; `metric` None is the main
             metric of the task.
-
-    Raises:
-        RaxalignError: Options cannot be written down.
-        StorageError: The file cannot be written.
     """
     if not spaces or not languages:
-        raise RaxalignError(
-            "a search needs --lang, and a --space for each param to search; for example"
-            f" --lang de --space {_FORMS.split(',', maxsplit=1)[0]}"
-        )
+        example = f"--lang de --space {_FORMS.split(',', maxsplit=1)[0]}"
+        needs = "a search needs --lang, and a --space for each param to search"
+        raise RaxalignError(f"{needs}; for example {example}")
     params = [_space(text) for text in spaces]
     params += [": ".join(_pair("--option", text)) for text in options]
     task, _, task_options = task.partition(":")
