@@ -19,6 +19,7 @@ from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
+from raxalign.methods.families.trained import Folders
 from raxalign.methods.rows.switching import (
     Entries,
     SwitchableText,
@@ -94,7 +95,7 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
         }
 
     def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
     ) -> SwitchableText:
         """Return the text of all languages and the pivot, with its words looked up.
 
@@ -135,7 +136,7 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
         return {**super().counts(inputs, rows), **rows.coverage()}
 
     def _looked_up(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
     ) -> SwitchableText:
         return read_switchable(
             encoder,

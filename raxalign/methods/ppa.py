@@ -4,8 +4,6 @@ languages (Pan et al. 2021).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, final
 
 from pydantic import Field, model_validator
@@ -14,14 +12,13 @@ from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams
-from raxalign.methods.families.trained import Profiles, TrainedMethod
+from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod
 from raxalign.methods.rows.sentences import Bitexts, read_bitexts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.methods.objectives.ppa import PostPretraining, PostPretrainingOptions
+    from raxalign.methods.objectives.ppa import PostPretraining
     from raxalign.train.loop import Fitted
-    from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {
     "paper": {"queue_start": "random", "normalize_z": False, "min_pieces": 10, "max_pieces": 128},
@@ -129,9 +126,7 @@ class Ppa(TrainedMethod[Bitexts]):
         idle = {*(() if self.params.moco else _OF_MOCO), *(() if self.params.tlm else _OF_TLM)}
         return {name: value for name, value in super().canonical().items() if name not in idle}
 
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> Bitexts:
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages, without those of another length."""
         resolved = self.resolved()
         return read_bitexts(
@@ -143,14 +138,12 @@ class Ppa(TrainedMethod[Bitexts]):
             max_pieces=resolved["max_pieces"] or None,
         )
 
-    def objective(
-        self, encoder: TransformerEncoder, rows: Bitexts, runtime: Runtime
-    ) -> PostPretraining:
+    def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> PostPretraining:
         """Return L_MoCo + L_TLM. Raises `RaxalignError` where the queue would never be full."""
         from raxalign.methods.objectives.ppa import PostPretraining
 
         filled = self._filled_at(len(rows))
-        objective = PostPretraining(encoder, rows, self._options(), runtime.seed)
+        objective = PostPretraining(encoder, rows, self.resolved(), seed)
         objective.comparable_from = filled
         return objective
 
@@ -190,21 +183,3 @@ class Ppa(TrainedMethod[Bitexts]):
                 f" queue_size, more {'steps' if params.steps else 'epochs'}, or queue_start: random"
             )
         return first
-
-    def _options(self) -> PostPretrainingOptions:
-        from raxalign.methods.objectives.ppa import MocoOptions, PostPretrainingOptions
-
-        params, resolved = self.params, self.resolved()
-        moco = MocoOptions(
-            params.queue_size,
-            params.momentum,
-            params.temperature,
-            resolved["normalize_z"],
-            resolved["queue_start"],
-            params.projection,
-        )
-        return PostPretrainingOptions(
-            moco if params.moco else None,
-            params.mask_share if params.tlm else None,
-            joint=not params.mlm_for_tlm,
-        )

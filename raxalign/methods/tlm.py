@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self, final
 
 import numpy as np
@@ -16,7 +14,7 @@ from raxalign.encoders.training.masking import chance_of
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
-from raxalign.methods.families.trained import Profiles
+from raxalign.methods.families.trained import Folders, Profiles
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts
 from raxalign.train.chance import MIXING
 
@@ -93,9 +91,7 @@ class Tlm(MaskedLMMethod[Bitexts]):
         """Sentence pairs."""
         return Needs(bitext=True, dev=self.selects(), head=True, pieces=True)
 
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> Bitexts:
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages, without those of another length."""
         resolved = self.resolved()
         return read_bitexts(

@@ -4,8 +4,6 @@ et al. 2021).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field
@@ -13,14 +11,13 @@ from pydantic import Field
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams
-from raxalign.methods.families.trained import Profiles, TrainedMethod
+from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod
 from raxalign.methods.rows.sentences import Bitexts, read_bitexts
 from raxalign.train.options import Epochs, LearningRate
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.objectives.weam import WordExchange
-    from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {"paper": {"reduction": "sum"}, "sane": {"reduction": "mean"}}
 
@@ -86,11 +83,9 @@ class Weam(TrainedMethod[Bitexts]):
         """Word pairs."""
         return Needs(links=True, dev=self.selects(), head=True, pieces=True)
 
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> Bitexts:
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages, with the links of their pieces."""
-        from raxalign.methods.rows.piece_links import with_piece_links
+        from raxalign.methods.rows.linked_words import with_piece_links
 
         params, chosen = self.params, {lang: folders[lang] for lang in inputs.languages}
         bitexts = read_bitexts(
@@ -103,20 +98,13 @@ class Weam(TrainedMethod[Bitexts]):
         )
         return with_piece_links(bitexts, chosen)
 
-    def objective(
-        self,
-        encoder: TransformerEncoder,
-        rows: Bitexts,
-        runtime: Runtime,  # noqa: ARG002
-    ) -> WordExchange:
+    def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> WordExchange:  # noqa: ARG002
         """Return the two predictions. Raises `RaxalignError` where the encoder's masked-LM head
         cannot be copied.
         """
-        from raxalign.methods.objectives.weam import ExchangeOptions, WordExchange
+        from raxalign.methods.objectives.weam import WordExchange
 
-        params, reduction = self.params, self.resolved()["reduction"]
-        options = ExchangeOptions(params.reg_weight, params.mask_share, reduction)
-        return WordExchange(encoder, rows, options)
+        return WordExchange(encoder, rows, self.resolved())
 
     def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:  # noqa: ARG002
         """Return the number of sentence pairs of each language, and of linked pieces."""

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from raxalign.methods.rows.piece_links import expand
 
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.flat_pieces import word_spans
 from raxalign.encoders.models.pieces import Pieces, bulk_pieces, read_template
-from raxalign.methods.rows.piece_links import expand
 from raxalign.methods.rows.sentences import Rows, Sentences
 from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
 from raxalign.pairing.aligners.base import Links

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from raxalign.methods.rows.piece_links import with_piece_links
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.objectives.weam import ExchangeOptions, WordExchange
-from raxalign.methods.rows.piece_links import with_piece_links
 from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.weam import Weam
 from raxalign.train.objective import Step

@@ -8,10 +8,9 @@ Formula: mean over the masked places m of the global batch of -log p(x_m | the r
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Self
+from typing import TYPE_CHECKING, Generic
 
 from pydantic import Field
 
@@ -27,7 +26,6 @@ from raxalign.train.options import Epochs, LearningRate, Warmup, WeightDecay
 if TYPE_CHECKING:
     from raxalign.encoders.models.packing import Packed
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.runtime import Runtime
 
 
 class MaskedLM(MaskedWords[Rows], Generic[RowsT]):
@@ -44,12 +42,6 @@ class MaskedLM(MaskedWords[Rows], Generic[RowsT]):
     ) -> None:
         super().__init__(encoder, mask_share)
         self.rows, self.batch_of = rows, batch_of
-
-    def on(self, rows: RowsT) -> Self:
-        """Return the same objective over other rows; it shares the module."""
-        other = copy.copy(self)
-        other.rows = rows
-        return other
 
     def batch(self, step: Step) -> Rows:
         """Return the rows of the global batch."""
@@ -79,12 +71,7 @@ class MaskedLMMethod(TrainedMethod[RowsT]):
 
     params: MaskedLMParams
 
-    def objective(
-        self,
-        encoder: TransformerEncoder,
-        rows: RowsT,
-        runtime: Runtime,  # noqa: ARG002
-    ) -> MaskedLM[RowsT]:
+    def objective(self, encoder: TransformerEncoder, rows: RowsT, seed: int) -> MaskedLM[RowsT]:  # noqa: ARG002
         """Return the prediction of masked pieces."""
         return MaskedLM(encoder, rows, self.batch_of, self.params.mask_share)
 

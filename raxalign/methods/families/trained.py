@@ -20,6 +20,7 @@ from raxalign.extras import require
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs
 from raxalign.train.chance import ADAPTERS, mix
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
+from raxalign.train.objective import Objective
 from raxalign.train.options import LoopOptions
 from raxalign.train.sharing import DevLoss
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.runtime import Runtime
 
+Folders = Mapping[str, Path]
+"""Language -> the folder of its dataset."""
 Profiles = Mapping[str, Mapping[str, Any]]
 """Profile -> option (YAML name) -> the value that it has where none is given."""
 
@@ -176,7 +179,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         needs = self.needs()
         folders = inputs.pairs if needs.links else inputs.bitext if needs.bitext else inputs.text
         rows = self.read(encoder, inputs, folders)
-        objective, n_rows = self.objective(encoder, rows, runtime), self.n_rows(rows)
+        objective, n_rows = self.objective(encoder, rows, runtime.seed), self.n_rows(rows)
         settings, keep = self.settings(shuffle=self.shuffles()), None
         if self.selects():
             total = settings.total(n_rows)
@@ -185,9 +188,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         return self.notes(inputs, rows, objective, fitted)
 
     @abstractmethod
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> RowsT:
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> RowsT:
         """Return the rows that are trained on.
 
         Args:
@@ -202,10 +203,8 @@ class TrainedMethod(Method, Generic[RowsT]):
         return self.read(encoder, inputs, inputs.dev)
 
     @abstractmethod
-    def objective(self, encoder: TransformerEncoder, rows: RowsT, runtime: Runtime) -> Any:
-        """Return what is minimised over the rows, an `Objective`. Its method `on` returns the same
-        over other rows, with the same module.
-        """
+    def objective(self, encoder: TransformerEncoder, rows: RowsT, seed: int) -> Objective:
+        """Return what is minimised over the rows; `seed` is that of the training."""
 
     def n_rows(self, rows: RowsT) -> int:
         """Return the number of rows that an epoch has."""
@@ -233,7 +232,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         self,
         encoder: TransformerEncoder,
         inputs: MethodInputs,
-        objective: Any,
+        objective: Objective,
         total: int,
         seed: int,
     ) -> KeepBest:

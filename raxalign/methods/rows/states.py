@@ -10,8 +10,7 @@ from raxalign.encoders.models.packing import WIDTH, Packed, can_pack, flat_state
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Pooling, Spoken
 from raxalign.lazy import np, torch
-from raxalign.methods.rows.linked_words import PieceSide
-from raxalign.methods.rows.sentences import Rows
+from raxalign.methods.rows.sentences import Rows, Sentences, single_rows
 from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
@@ -30,48 +29,24 @@ class States:
     trailing: int = 0
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Sentences as an encoder reads them, and the number of pieces of each."""
-
-    packed: Packed
-    lengths_S: np.ndarray
-
-
-def lay_out(encoder: TransformerEncoder, parts: Sequence[tuple[PieceSide, np.ndarray]]) -> Layout:
-    """Return some rows of some sides, part after part, as the encoder reads them without padding.
-    The device has no part in it.
+def lay_out(encoder: TransformerEncoder, sentences: Sentences, numbers: np.ndarray) -> Packed:
+    """Return some sentences, each by itself, as the encoder reads them without padding. The device
+    has no part in it.
     """
-    ids = np.concatenate([side.ids(rows) for side, rows in parts])
-    lengths_S = np.concatenate(
-        [side.offsets[rows + 1] - side.offsets[rows] for side, rows in parts]
-    )
-    spoken = Spoken.join([side.spoken and side.spoken.take(rows) for side, rows in parts])
-    packed = pack(
-        ids,
-        lengths_S,
-        int(encoder.tokenizer.pad_token_id or 0),
-        spoken=spoken and spoken.repeat(lengths_S),
-        width=WIDTH if can_pack(encoder) else 0,
-    )
-    return Layout(packed, lengths_S)
-
-
-def states_of(encoder: TransformerEncoder, layout: Layout, layers: tuple[int, ...]) -> States:
-    """Return the states of sentences by one forward pass. Gradient flows."""
-    states = flat_states(encoder, layout.packed, layers)
-    return States(states, layout.packed.starts_S, layout.lengths_S, encoder.trailing)
+    rows = single_rows(sentences, numbers)
+    return lay_out_rows(encoder, [(rows, rows.ids)])
 
 
 def read_states(
     encoder: TransformerEncoder,
-    parts: Sequence[tuple[PieceSide, np.ndarray]],
+    sentences: Sentences,
+    numbers: np.ndarray,
     layers: tuple[int, ...],
 ) -> States:
-    """Return the states of some rows of some sides, part after part, by one forward pass without
-    padding. Gradient flows.
-    """
-    return states_of(encoder, lay_out(encoder, parts), layers)
+    """Return the states of some sentences, each by itself, by one forward pass. Gradient flows."""
+    packed = lay_out(encoder, sentences, numbers)
+    states = flat_states(encoder, packed, layers)
+    return States(states, packed.starts_S, sentences.row_lengths(numbers), encoder.trailing)
 
 
 def lay_out_rows(encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]) -> Packed:
@@ -169,7 +144,7 @@ def pool_sentences(states: States, pooling: SentencePooling) -> torch.Tensor:
     special ones too (as sentence-transformers do), in which all weigh the same or piece i weighs
     i + 1 (`weighted`).
     """
-    if pooling == "weighted":
+    if pooling == "weighted":  # Muennighoff 2022, Eq. 1
         return _weighted_means(states)
     if pooling == "last":
         last_S = np.maximum(states.lengths_S - 1 - states.trailing, 0)
@@ -180,9 +155,7 @@ def pool_sentences(states: States, pooling: SentencePooling) -> torch.Tensor:
 
 
 def _weighted_means(states: States) -> torch.Tensor:
-    """The means (S, H) of the pieces of sentences, piece i with weight i + 1 (Muennighoff 2022,
-    Eq. 1).
-    """
+    """The means (S, H) of the pieces of sentences, piece i with weight i + 1."""
     state_FH, lengths_S = states.layers[0], states.lengths_S.astype(np.int64)
     owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
     places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)

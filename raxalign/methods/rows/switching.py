@@ -181,7 +181,8 @@ def read_switchable(
     """Tokenise text, language -> folder, and look its words up, lower-cased; sentences of less than
     `min_pieces` pieces are not trained on.
     """
-    sentences = read_texts(encoder, folders, max_length, min_pieces=0)
+    texts = read_texts(encoder, folders, max_length, min_pieces=min_pieces)
+    sentences = texts.sentences
     lexicon = make_lexicon(encoder, dictionaries, pivot, tuple(folders))
     sizes, types = zip(
         *(
@@ -203,10 +204,9 @@ def read_switchable(
         words=end_to_end([sentences.words, own]),
         lasts=end_to_end([sentences.lasts, own]),
     )
-    numbers_R = np.flatnonzero(sentences.lengths_S >= min_pieces)
     type_W = np.where(changeable_W, type_W, -1)
     return SwitchableText(
-        whole, numbers_R, word_offsets, first_W, count_W, type_W, lexicon, len(sentences.ids)
+        whole, texts.numbers_R, word_offsets, first_W, count_W, type_W, lexicon, len(sentences.ids)
     )
 
 
