@@ -119,7 +119,7 @@ class Distillation(TrainedMethod["Lessons"]):
         """Return the sentence pairs of all languages, and their teacher."""
         chosen, pivot = {lang: folders[lang] for lang in inputs.languages}, inputs.pivot
         bitexts = read_sentence_rows(encoder, chosen, pivot, self.params.max_length)
-        return Lessons(bitexts, self._teacher(encoder, list(chosen.values()), pivot))
+        return Lessons(bitexts, self.teacher(encoder, list(chosen.values()), pivot))
 
     def objective(self, encoder: TransformerEncoder, rows: Lessons, seed: int) -> Distill:  # noqa: ARG002
         """Return the distance from the teacher's vectors."""
@@ -135,8 +135,8 @@ class Distillation(TrainedMethod["Lessons"]):
         notes = super().notes(inputs, rows, objective, fitted)
         return {"sentences": len(rows), "teacher_cached": objective.cached, **notes}
 
-    def _teacher(self, encoder: TransformerEncoder, folders: list[Path], pivot: str) -> Teacher:
-        """The teacher, with the pivot's sentences of some bitexts as its own tokenizer has them."""
+    def teacher(self, encoder: TransformerEncoder, folders: list[Path], pivot: str) -> Teacher:
+        """Return the teacher of the pivot's sentences of some bitexts."""
         params, teacher = self.params, encoder
         layers = parse_layers(params.layers, encoder.n_layers)
         if params.teacher is not None:

@@ -256,18 +256,18 @@ _Words = tuple["np.ndarray", "np.ndarray", "np.ndarray"]
 @dataclass(frozen=True)
 class _Read:
     """What the device reads of a micro-batch: the sentences of the encoder, those of the frozen
-    one (None: it is not read), and the words: of pairs those that move and their targets; those
-    that are held, and their origins.
+    one (None: it is not read), the weights of pairs and words, and the words: of pairs those that
+    move and their targets; those that are held, and their origins.
     """
 
     live: Packed
     frozen: Packed | None
+    pair_weights: np.ndarray
+    word_weights: np.ndarray
     pairs: Spans
     targets: Spans
     words: Spans
     origins: Spans
-    pair_weights: np.ndarray
-    word_weights: np.ndarray
 
 
 _Weights = list[tuple["np.ndarray", "np.ndarray"]]
@@ -347,7 +347,7 @@ class Alignment(HostSided[_Weights, _Read]):
             items.append(self._items(chosen[c], begins, pair[positions], word[positions]))
         words = [_joined(parts) for parts in zip(*items, strict=True)]
         spans = [Spans.of(first, count, self.options["pooling"]) for first, count, _ in words]
-        return _Read(live, frozen, *spans, pair_weights=words[0][2], word_weights=words[2][2])
+        return _Read(live, frozen, words[0][2], words[2][2], *spans)
 
     def device_loss(self, step: Step, part: _Read) -> torch.Tensor:  # noqa: ARG002
         """Return the contribution of what was read, a scalar."""
@@ -388,9 +388,11 @@ class Alignment(HostSided[_Weights, _Read]):
         if not self.weight:
             none = np.zeros(0, np.int64)
             return [*pairs, *[(none, none, np.zeros(0))] * 2]
-        read = self.rows.sentences.read_words(held)
-        names = ("live", "frozen")
-        return [*pairs, *(self._words(held, starts[n], *read, word_weight) for n in names)]
+        words, owners = self.rows.sentences.read_words(held)
+        kept = (
+            self._words(held, starts[n], words, owners, word_weight) for n in ("live", "frozen")
+        )
+        return [*pairs, *kept]
 
     def _words(
         self,

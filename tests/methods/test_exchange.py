@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from raxalign.methods.rows.piece_links import Partners, piece_links, with_piece_links
 
 from raxalign.errors import RaxalignError
 from raxalign.methods.objectives.weam import (
@@ -15,6 +14,7 @@ from raxalign.methods.objectives.weam import (
     output_embedding,
     prediction_loss,
 )
+from raxalign.methods.rows.linked_words import Partners, piece_links, with_piece_links
 from raxalign.methods.rows.sentences import joint_rows, read_bitexts
 from tests.methods.toy import toy_encoder, write_pairs
 

@@ -15,12 +15,12 @@ from raxalign.encoders.models.lora import Lora, adapted, target_layers, weight_c
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DependencyError, RaxalignError
 from raxalign.methods.finetune import Finetune
-from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions
+from raxalign.methods.objectives.word_contrast import Contrast
 from raxalign.methods.rotation import Rotation
 from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.train.runtime import Runtime
-from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, trained
+from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, resolved, trained
 from tests.methods.toy import toy_encoder, toy_inputs
 
 RANK_4 = Lora(rank=4, alpha=8)
@@ -135,20 +135,11 @@ def losses_of(method: Any, root: Path) -> list[float]:
 def test_the_regulariser_of_contrast_measures_the_weights_and_not_the_adapters(root):
     encoder = toy_encoder(root / "encoder")
     before = weights(encoder)
-    options = ContrastOptions(
-        strong=True,
-        layers=(2,),
-        pooling="mean",
-        temperature=0.1,
-        reg_weight=3.0,
-        projector_size=None,
-        projector_bias=False,
-        mask_same_type=False,
-    )
+    options = resolved("strong_contrastive", projector=False, **{"lambda": 3.0})
     inputs = asked_for(make("strong_contrastive", root), root)
-    corpus = read_word_rows(encoder, list(inputs.pairs.values()), 32, drop_identical=False)
+    corpus = read_word_rows(encoder, inputs.pairs, "en", 32, drop_identical=False)
     with adapted(encoder, RANK_4, 0):
-        objective = Contrast(encoder, corpus, options)
+        objective = Contrast(encoder, corpus, options, strong=True)
         zero = objective.extra()
         assert zero is not None
         zero.backward()

@@ -32,8 +32,8 @@ def test_training_lowers_the_loss_on_sentences_of_all_languages(root, data):
 def test_it_reads_every_sentence_alone(root, data):
     encoder = toy_encoder(root / "encoder")
     places = toy_places(root)
-    sentences = Mlm(Mlm.Params(data=data)).read(encoder, places, getattr(places, data))
-    rows = single_rows(sentences, np.arange(len(sentences)))
+    texts = Mlm(Mlm.Params(data=data)).read(encoder, places, getattr(places, data))
+    rows = single_rows(texts.sentences, texts.numbers_R)
     columns = toy_rows(24)
     expected = [
         row.ids.tolist() for row in encoder.pieces([*columns["src"], *columns["tgt"]], "de")
@@ -41,7 +41,7 @@ def test_it_reads_every_sentence_alone(root, data):
     assert [
         rows.ids[rows.offsets[r] : rows.offsets[r + 1]].tolist() for r in range(len(rows))
     ] == expected
-    assert np.array_equal(sentences.langs_S, np.repeat([0, 1], 24))
+    assert np.array_equal(texts.sentences.langs_S[texts.numbers_R], np.repeat([0, 1], 24))
 
 
 def test_short_sentences_are_left_out_where_asked(root):

@@ -6,28 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.methods.objectives.ppa import (
-    EMPTY,
-    Moco,
-    MocoOptions,
-    contrast_logits,
-    info_nce,
-    move_average,
-)
+from raxalign.methods.objectives.ppa import EMPTY, Moco, contrast_logits, info_nce, move_average
+from tests.methods.contract import resolved
 from tests.methods.toy import toy_encoder
 
 
 def moco(folder: Path, **options: object) -> Moco:
     encoder = toy_encoder(folder / "encoder")
-    defaults = {
-        "queue_size": 7,
-        "momentum": 0.9,
-        "temperature": 0.05,
-        "normalize_z": True,
-        "queue_start": "random",
-        "out": 3,
-    }
-    return Moco(encoder.model, encoder.hidden_size, MocoOptions(**{**defaults, **options}), seed=5)  # type: ignore[arg-type]
+    small = {"queue_size": 7, "momentum": 0.9, "queue_start": "random", "projection": 3}
+    return Moco(encoder.model, encoder.hidden_size, resolved("ppa", **small | options), seed=5)
 
 
 def keys(first: int, n: int) -> tuple[torch.Tensor, torch.Tensor]:

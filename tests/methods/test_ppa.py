@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +11,23 @@ from pydantic import ValidationError
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
-from raxalign.methods.objectives.ppa import (
-    MocoOptions,
-    PostPretraining,
-    PostPretrainingOptions,
-    full_at,
-)
+from raxalign.methods.objectives.ppa import PostPretraining, full_at
 from raxalign.methods.ppa import Ppa
 from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.tlm import Tlm
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
+from tests.methods.contract import resolved
 from tests.methods.toy import toy_encoder, toy_inputs
 from tests.train.workers import run_workers
 
-MOCO = MocoOptions(
-    queue_size=10, momentum=0.9, temperature=0.05, normalize_z=True, queue_start="random", out=8
-)
-BOTH = PostPretrainingOptions(MOCO, 0.15)
+BOTH = resolved("ppa", queue_size=10, momentum=0.9, queue_start="random", projection=8)
+MOCO_ALONE = BOTH | {"tlm": False}
 SETTINGS = TrainSettings(1e-3, batch_size=9, epochs=3, dropout=False)
 
 
-def objective(root: Path, options: PostPretrainingOptions = BOTH) -> PostPretraining:
+def objective(root: Path, options: dict[str, Any] = BOTH) -> PostPretraining:
     encoder, inputs = toy_encoder(root / "encoder"), toy_inputs(root)
     return PostPretraining(encoder, read_bitexts(encoder, inputs.bitext, "en", 32), options, seed=2)
 
@@ -60,10 +53,10 @@ def aligned(root: Path, **params: object) -> AlignedEncoder:
 
 OPTIONS = {
     "both": BOTH,
-    "moco alone": replace(BOTH, mask_share=None),
-    "tlm alone": replace(BOTH, moco=None),
-    "mlm for tlm": replace(BOTH, joint=False),
-    "held back": replace(BOTH, moco=replace(MOCO, queue_start="full")),
+    "moco alone": MOCO_ALONE,
+    "tlm alone": BOTH | {"moco": False},
+    "mlm for tlm": BOTH | {"mlm_for_tlm": True},
+    "held back": BOTH | {"queue_start": "full"},
 }
 
 
@@ -115,7 +108,7 @@ def test_until_the_queue_is_full_there_is_no_contrast(tmp_path):
 
 
 def test_keys_are_those_of_the_slow_encoder_in_the_order_of_the_batch_without_gradient(tmp_path):
-    trained = objective(tmp_path, replace(BOTH, mask_share=None))
+    trained = objective(tmp_path, MOCO_ALONE)
     assert trained.moco is not None
     step = Step(0, 0, np.array([4, 1, 8]), seed=1, micro=2)
     trained.begin(step)
@@ -132,7 +125,7 @@ def test_keys_are_those_of_the_slow_encoder_in_the_order_of_the_batch_without_gr
         trained.end(step)
     assert trained.host.keys is not None
     assert trained.moco.pivots_K[:3].tolist() == trained.pivots_P[[4, 1, 8]].tolist()
-    slow = objective(tmp_path, replace(BOTH, mask_share=None))
+    slow = objective(tmp_path, MOCO_ALONE)
     assert slow.moco is not None
     for place in range(3):
         ids = trained.host.keys.take(np.array([place])).ids

@@ -7,7 +7,7 @@ import torch
 from pydantic import ValidationError
 
 from raxalign.methods.rows.linked_words import read_sentence_rows
-from raxalign.methods.sentence_margin import Margin, MarginOptions, SentenceMargin, margin_loss
+from raxalign.methods.sentence_margin import Margin, SentenceMargin, margin_loss
 from tests.methods.contract import in_micro_batches, train
 from tests.methods.toy import toy_encoder, toy_rows, write_pairs
 
@@ -51,10 +51,10 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
     encoder.model.double()
     columns, rows = toy_rows(5), [4, 0, 1, 3]
     columns["tgt"][3] = columns["tgt"][0]  # the rows at the places 1 and 3 of the batch
-    corpus = read_sentence_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64)
-    objective = Margin(
-        encoder, corpus, MarginOptions(1, pooling, 0.3, 10.0, mask_same_sentence=mask)
-    )
+    folders = {"de": write_pairs(tmp_path / "pairs", columns)}
+    corpus = read_sentence_rows(encoder, folders, "en", 64)
+    options = {"layers": "1", "pooling": pooling, "margin": 0.3, "scale": 10.0}
+    objective = Margin(encoder, corpus, options | {"same_sentence": "mask" if mask else "keep"})
 
     def vector(sentence: list[str]) -> torch.Tensor:
         states = encoder.hidden(encoder.collate(encoder.pieces([sentence], "x")))[1][0].detach()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.methods.rows.linked_words import tokenise
+from raxalign.methods.rows.sentences import tokenise
 from raxalign.methods.rows.states import States, pool_sentences, read_states
 from raxalign.methods.sentence_margin import SentenceMargin
 from tests.methods.toy import toy_encoder
@@ -33,8 +33,8 @@ def test_pieces_are_pooled_within_their_sentences(pooling, trailing, expected):
 
 def test_rows_know_how_many_special_pieces_end_them(tmp_path):
     encoder = toy_encoder(tmp_path)
-    side = tokenise(encoder, [[["haus", "sieht"], ["rot"]]], 32)
-    states = read_states(encoder, [(side, np.arange(2))], (encoder.n_layers,))
+    sentences = tokenise(encoder, [[["haus", "sieht"], ["rot"]]], 32)
+    states = read_states(encoder, sentences, np.arange(2), (encoder.n_layers,))
     rows = encoder.pieces([["haus", "sieht"], ["rot"]], "de")
     with torch.no_grad():
         alone = torch.stack([encoder.hidden(encoder.collate([row]))[-1][0, -2] for row in rows])

@@ -11,7 +11,7 @@ from raxalign.encoders.models.pieces import share
 from raxalign.errors import DataError
 from raxalign.methods.rows.sentences import (
     Rows,
-    chosen,
+    Sentences,
     joint_rows,
     read_bitexts,
     read_texts,
@@ -40,6 +40,11 @@ def bitext_folders(root: Path) -> dict[str, Path]:
 def row(rows: Rows, name: str, r: int) -> list[int]:
     part: list[int] = getattr(rows, name)[rows.offsets[r] : rows.offsets[r + 1]].tolist()
     return part
+
+
+def pieces(sentences: Sentences, number: int) -> list[int]:
+    start = sentences.starts_S[number]
+    return sentences.ids[start : start + sentences.lengths_S[number]].tolist()
 
 
 @pytest.mark.parametrize("max_length", [64, 15, 8])
@@ -87,12 +92,12 @@ def test_the_sentences_of_a_row_are_where_it_says(root, encoder):
         ids = row(rows, "ids", p)
         for k, side in enumerate((bitexts.src_P, bitexts.tgt_P)):
             first, kept = rows.first_RK[p, k], rows.kept_RK[p, k]
-            assert ids[first : first + kept] == bitexts.sentences.pieces(side[p])[:kept].tolist()
+            assert ids[first : first + kept] == pieces(bitexts.sentences, side[p])[:kept]
 
 
 def test_single_rows_are_those_of_the_encoder(root, encoder):
-    sentences = read_texts(encoder, {lang: root / f"text-{lang}" for lang in ("de", "en")}, 64)
-    rows = single_rows(sentences, np.array([30, 2]))
+    texts = read_texts(encoder, {lang: root / f"text-{lang}" for lang in ("de", "en")}, 64)
+    rows = single_rows(texts.sentences, np.array([30, 2]))
     assert (
         row(rows, "ids", 0)
         == encoder.pieces([toy_rows(19, seed=1)["tgt"][6]], "en")[0].ids.tolist()
@@ -146,12 +151,4 @@ def test_a_filter_that_leaves_nothing_is_refused_with_the_options_to_relax(root,
 def test_two_sentences_share_the_room_as_in_the_encoder(lengths, room):
     assert shares(np.array(lengths), room).tolist() == [
         list(share(first, second, room)) for first, second in lengths
-    ]
-
-
-def test_chosen_sentences_keep_their_pieces(root, encoder):
-    sentences = read_texts(encoder, {"de": root / "text-de"}, 64)
-    some = chosen(sentences, np.array([3, 1]))
-    assert [some.pieces(i).tolist() for i in range(2)] == [
-        sentences.pieces(i).tolist() for i in (3, 1)
     ]

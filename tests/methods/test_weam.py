@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from raxalign.methods.rows.piece_links import with_piece_links
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.methods.objectives.weam import ExchangeOptions, WordExchange
+from raxalign.methods.objectives.weam import WordExchange
+from raxalign.methods.rows.linked_words import with_piece_links
 from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.weam import Weam
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
 
-OPTIONS = ExchangeOptions(reg_weight=0.7, mask_share=0.3, reduction="mean")
+OPTIONS = {"lambda": 0.7, "mask_share": 0.3, "reduction": "mean"}
 ROWS = np.array([5, 3, 23, 0, 11, 12, 7])
 
 
-def objective(root: Path, options: ExchangeOptions = OPTIONS) -> WordExchange:
+def objective(root: Path, options: dict[str, Any] = OPTIONS) -> WordExchange:
     encoder, inputs = toy_encoder(root / "encoder"), toy_inputs(root)
     bitexts = read_bitexts(encoder, inputs.pairs, "en", 48)
     return WordExchange(encoder, with_piece_links(bitexts, inputs.pairs), options)
@@ -80,7 +80,7 @@ def plain_losses(trained: WordExchange) -> tuple[list[float], list[float]]:
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_the_loss_is_that_of_the_formula_piece_by_piece(reduction, tmp_path):
-    trained = objective(tmp_path, ExchangeOptions(0.7, 0.3, reduction))
+    trained = objective(tmp_path, OPTIONS | {"reduction": reduction})
     with torch.no_grad():
         trained.head.exchange.weight.add_(0.1 * torch.randn(trained.head.exchange.weight.shape))
         trained.head.exchange.bias.add_(0.1)
@@ -106,11 +106,11 @@ def test_micro_batches_of_any_size_and_workers_sum_to_the_loss_of_the_whole_batc
 
 
 def test_a_piece_without_a_link_has_no_part_in_the_second_loss(tmp_path):
-    trained = objective(tmp_path, ExchangeOptions(1.0, 0.3, "mean"))
-    links = trained.bitexts.links.take(np.zeros(24, np.int64))
+    trained = objective(tmp_path, OPTIONS | {"lambda": 1.0})
+    links = trained.rows.links.take(np.zeros(24, np.int64))
     links.offsets[:] = 0
-    trained.bitexts = replace(trained.bitexts, links=links)
-    alone = objective(tmp_path, ExchangeOptions(0.0, 0.3, "mean"))
+    trained.rows = replace(trained.rows, links=links)
+    alone = objective(tmp_path, OPTIONS | {"lambda": 0.0})
     step = Step(0, 0, ROWS, seed=1, micro=7)
     assert summed(trained, step) == pytest.approx(summed(alone, step), rel=1e-6)
 

@@ -95,7 +95,8 @@ class Moco(nn.Module):
 
     def __init__(self, model: Any, hidden: int, options: Mapping[str, Any], seed: int) -> None:
         super().__init__()
-        self.options, self.size, out = options, options["queue_size"], options["projection"]
+        self.options, out = options, options["projection"]
+        self.size: int = options["queue_size"]
         self.query = model
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

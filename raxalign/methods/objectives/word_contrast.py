@@ -166,13 +166,14 @@ class Contrast(WholeBatch):
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """Return the number of links of each row, (rows,)."""
-        return np.diff(self.rows.links.offsets)[rows]
+        return np.asarray(np.diff(self.rows.links.offsets)[rows])
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of linked words, (links, 2, L, D)."""
         owners, src, tgt = self.rows.linked(rows)
         words, owners = np.concatenate([src, tgt]), np.concatenate([owners, owners + len(rows)])
-        return torch.stack(self.read(rows, words, owners).split(len(src)), dim=1)
+        vectors = self.read(rows, words, owners)
+        return torch.stack([vectors[: len(src)], vectors[len(src) :]], dim=1)
 
     def read(self, rows: np.ndarray, words: np.ndarray, owners: np.ndarray) -> torch.Tensor:
         """Return the vectors (N, L, D) of words of some rows, by their numbers and by the places of

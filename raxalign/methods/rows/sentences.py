@@ -108,7 +108,7 @@ class Sentences:
     def kept(self, numbers: np.ndarray) -> np.ndarray:
         """Return how many pieces some sentences keep in rows of their own, special ones apart."""
         room = self.max_length - self.before[1] - self.after_single[1]
-        return np.minimum(self.lengths_S[numbers], max(room, 0))
+        return np.asarray(np.minimum(self.lengths_S[numbers], max(room, 0)))
 
     def row_lengths(self, numbers: np.ndarray) -> np.ndarray:
         """Return how many pieces the rows of some sentences have, special ones included."""
@@ -299,10 +299,10 @@ def read_bitexts(
         counts[lang] = {"sentences": len(kept), "read": len(sides[0])}
         start += 2 * len(sides[0])
     of_columns = [code for k in range(len(folders)) for code in (k, len(folders))]
-    known = map(np.concatenate, (src, tgt, langs, numbers))
+    src_P, tgt_P, langs_P, numbers_P = map(np.concatenate, (src, tgt, langs, numbers))
     languages = (*folders, pivot)
     sentences = _end_to_end(encoder, columns, of_columns, languages, max_length, alone=alone)
-    return Bitexts(sentences, *known, counts)
+    return Bitexts(sentences, src_P, tgt_P, langs_P, numbers_P, counts)
 
 
 def _none_left(folder: Path, n_pairs: int, min_pieces: int, max_pieces: int | None) -> DataError:
