@@ -21,7 +21,7 @@ from raxalign.methods.distillation import Distillation
 from raxalign.methods.rows.linked_words import read_linked_rows, read_sentence_rows
 from raxalign.methods.rows.sentences import read_bitexts, read_texts
 from raxalign.methods.rows.switching import read_switchable
-from raxalign.methods.statistics.moments import drawn_sentences, linked_vectors, sentences_of
+from raxalign.methods.statistics.moments import WordReading, linked_vectors, sentences_of
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.simalign import SimAlign
 from raxalign.pairing.schema import full_schema
@@ -103,7 +103,7 @@ def switched(encoder, folder: Path) -> None:
 
 
 def drawn(encoder, folder: Path) -> None:
-    for part in drawn_sentences(folder / "pairs", "src", 2, 0):
+    for part in WordReading(encoder, FIRST, "mean", 2, 0).sentences(folder / "de"):
         encoder.words(part, "de", layers=FIRST, pooling="mean")
 
 

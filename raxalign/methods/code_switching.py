@@ -16,7 +16,7 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import RaxalignError
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
 from raxalign.methods.families.trained import Folders
@@ -55,6 +55,8 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
 
     VERSION = 1
     name = "code_switching"
+    reads = "text"
+    predicts = True
     reference = "Qin et al. 2020"
     papers = ("qin2020",)
 
@@ -83,10 +85,6 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
         min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES)
 
     params: Params
-
-    def needs(self) -> Needs:
-        """Text."""
-        return Needs(text=True, dev=self.selects(), head=True, pieces=True)
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the dictionary."""
@@ -177,10 +175,8 @@ def _entries_in_text(
 
     pivot, counts = vocabulary(inputs.text[inputs.pivot], "words"), {}
     for lang, entries in dictionaries.items():
-        path, words = (
-            inputs.files["dictionary"][lang],
-            (vocabulary(inputs.text[lang], "words"), pivot),
-        )
+        path = inputs.files["dictionary"][lang]
+        words = vocabulary(inputs.text[lang], "words"), pivot
         found = found_entries(path, entries, words, langs=(lang, inputs.pivot), swap=swap)
         counts[lang] = {
             "entries": len({(src.lower(), tgt.lower()) for src, tgt in entries}),

@@ -22,13 +22,12 @@ from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import torch
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, TrainedMethod, TrainedParams
-from raxalign.methods.objectives.rounding import real_gap
 from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.methods.rows.sentences import Bitexts, Sentences, tokenise
-from raxalign.methods.rows.states import pool_sentences, read_states
+from raxalign.methods.rows.states import pool_sentences, read_states, real_gap
 from raxalign.train.devices import to_device
 from raxalign.train.objective import Objective, Step
 from raxalign.train.options import Epochs, Epsilon, LearningRate, Warmup
@@ -57,6 +56,7 @@ class Distillation(TrainedMethod["Lessons"]):
 
     VERSION = 1
     name = "distillation"
+    reads = "bitext"
     reference = "Reimers & Gurevych 2020"
     papers = ("reimers2020",)
 
@@ -82,10 +82,6 @@ class Distillation(TrainedMethod["Lessons"]):
         max_length: int = Field(128, ge=3, description=wording.SENTENCE_LENGTH)
 
     params: Params
-
-    def needs(self) -> Needs:
-        """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects(), pieces=True)
 
     def canonical(self) -> dict[str, Any]:
         """Return the params with the teacher's pooling filled in."""
@@ -154,13 +150,8 @@ def distillation_loss(
     src_NH: torch.Tensor, tgt_NH: torch.Tensor, teacher_NH: torch.Tensor, n: int
 ) -> torch.Tensor:
     """Return the contribution of N of n sentence pairs to the loss: MSE(source, teacher) +
-    MSE(pivot, teacher), means over pairs and coordinates (Reimers & Gurevych 2020, Eq. 1).
-
-    Args:
-        src_NH: The vectors of the other language.
-        tgt_NH: The vectors of the pivot.
-        teacher_NH: The teacher's vectors of the pivot.
-        n: The number of pairs in the global batch.
+    MSE(pivot, teacher), means over pairs and coordinates (Reimers & Gurevych 2020, Eq. 1). The
+    teacher's vectors are those of the pivot's sentences.
     """
     squares: torch.Tensor = (
         real_gap(src_NH, teacher_NH).pow(2).sum() + real_gap(tgt_NH, teacher_NH).pow(2).sum()
@@ -175,35 +166,11 @@ def load_teacher(folder: Path, device: str) -> TransformerEncoder:
     Of a folder of sentence-transformers the transformer alone is read: neither its pooling nor what
     comes after.
     """
-    from transformers import AutoModel, AutoTokenizer
-
-    from raxalign.encoders.models.folder import check_folder
-    from raxalign.encoders.models.hub import first_line
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-    check_folder(folder)
-    try:
-        model = AutoModel.from_pretrained(
-            str(folder),
-            use_safetensors=True,
-            dtype=torch.float32,
-            attn_implementation="sdpa",
-            trust_remote_code=False,
-        )
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(folder), use_fast=True, trust_remote_code=False
-        )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise DataError(
-            folder, f"is not an encoder that transformers can open ({first_line(error)})"
-        ) from error
-    if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise DataError(
-            folder,
-            "its tokenizer has no fast form (tokenizer.json)",
-            remedy="Convert the tokenizer",
-        )
-    return TransformerEncoder(model.eval().requires_grad_(requires_grad=False), tokenizer, device)
+    teacher = TransformerEncoder.from_folder(folder, device=device)
+    teacher.model.requires_grad_(requires_grad=False)
+    return teacher
 
 
 @dataclass(frozen=True)

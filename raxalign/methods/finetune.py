@@ -16,13 +16,12 @@ from raxalign.config.params import LATER
 from raxalign.encoders.models.packing import Packed, can_pack, flat_states
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.lazy import np, torch
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
-from raxalign.methods.objectives.rounding import real_gap
 from raxalign.methods.rows.linked_words import read_linked_rows
 from raxalign.methods.rows.sentences import Bitexts
-from raxalign.methods.rows.states import Spans, lay_out
+from raxalign.methods.rows.states import Spans, lay_out, real_gap
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
 from raxalign.train.options import Betas, Epochs, Epsilon, LearningRate, RateSchedule, Warmup
@@ -97,6 +96,7 @@ class Finetune(TrainedMethod[Bitexts]):
 
     VERSION = 1
     name = "finetune"
+    reads = "links"
     reference = "Cao et al. 2020; Kulshreshtha et al. 2020"
     papers = ("cao2020", "norm=plain kulshreshtha2020")
     profiles = _PROFILES
@@ -149,10 +149,6 @@ class Finetune(TrainedMethod[Bitexts]):
         max_length: int = Field(128, ge=3, description=wording.SENTENCE_LENGTH)
 
     params: Params
-
-    def needs(self) -> Needs:
-        """Word pairs."""
-        return Needs(links=True, dev=self.selects(), pieces=True)
 
     def canonical(self) -> dict[str, Any]:
         """Return the resolved params; with `reduction: sum` there are no means over parts."""

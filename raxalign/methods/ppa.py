@@ -4,16 +4,17 @@ languages (Pan et al. 2021).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field, model_validator
 
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMParams
+from raxalign.methods.families.masked_lm import MaskedLMParams, read_pairs
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod
-from raxalign.methods.rows.sentences import Bitexts, read_bitexts
+from raxalign.methods.rows.sentences import Bitexts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -60,6 +61,7 @@ class Ppa(TrainedMethod[Bitexts]):
 
     VERSION = 1
     name = "ppa"
+    reads = "bitext"
     reference = "Pan et al. 2021; He et al. 2020"
     papers = ("pan2021", "he2020")
     profiles = _PROFILES
@@ -119,24 +121,16 @@ class Ppa(TrainedMethod[Bitexts]):
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects(), head=self.params.tlm, pieces=True)
+        return replace(super().needs(), head=self.params.tlm)
 
-    def canonical(self) -> dict[str, Any]:
-        """Return the resolved params without those of a part that is left out."""
+    def idle(self) -> set[str]:
+        """Those of a part that is left out."""
         idle = {*(() if self.params.moco else _OF_MOCO), *(() if self.params.tlm else _OF_TLM)}
-        return {name: value for name, value in super().canonical().items() if name not in idle}
+        return super().idle() | idle
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages, without those of another length."""
-        resolved = self.resolved()
-        return read_bitexts(
-            encoder,
-            {lang: folders[lang] for lang in inputs.languages},
-            inputs.pivot,
-            self.params.max_length,
-            min_pieces=resolved["min_pieces"],
-            max_pieces=resolved["max_pieces"] or None,
-        )
+        return read_pairs(self, encoder, inputs, folders)
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> PostPretraining:
         """Return L_MoCo + L_TLM. Raises `RaxalignError` where the queue would never be full."""

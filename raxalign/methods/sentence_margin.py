@@ -13,7 +13,7 @@ from pydantic import Field
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.lazy import torch
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
@@ -80,6 +80,7 @@ class SentenceMargin(TrainedMethod[Bitexts]):
 
     VERSION = 1
     name = "sentence_margin"
+    reads = "bitext"
     reference = "Feng et al. 2022"
     papers = ("feng2022", "yang2019margin")
     profiles = _PROFILES
@@ -116,10 +117,6 @@ class SentenceMargin(TrainedMethod[Bitexts]):
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects(), pieces=True)
-
     def sentence_pooling(self) -> SentencePooling | None:
         """Return `pooling`, where the last layer is trained."""
         return self.resolved()["pooling"] if self.params.layers == "last" else None
@@ -148,13 +145,7 @@ def margin_loss(
 ) -> torch.Tensor:
     """Return the sum over both directions of the mean of -log softmax of scale · (cosine - margin
     for the translation), among the other side's sentences (Feng et al. 2022, Eq. 1-2).
-
-    Args:
-        src_ND: The vectors of the other language.
-        tgt_ND: The vectors of the pivot.
-        margin: The margin.
-        scale: The factor of the cosines.
-        hidden_NN: Symmetric; where ``hidden_NN[i, j]``, sentence j is not a candidate for i.
+    Sentence j is not a candidate for i where ``hidden_NN[i, j]``, which is symmetric.
     """
     src_ND, tgt_ND = (torch.nn.functional.normalize(part, dim=-1) for part in (src_ND, tgt_ND))
     itself_NN = torch.eye(len(src_ND), dtype=torch.bool, device=src_ND.device)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field
 
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMParams
+from raxalign.methods.families.masked_lm import MaskedLMParams, read_pairs
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod
-from raxalign.methods.rows.sentences import Bitexts, read_bitexts
+from raxalign.methods.rows.sentences import Bitexts
 from raxalign.train.options import Epochs, LearningRate
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Weam(TrainedMethod[Bitexts]):
 
     VERSION = 1
     name = "weam"
+    reads = "links"
+    predicts = True
     reference = "Yang et al. 2021"
     papers = ("weam2021",)
     profiles = _PROFILES
@@ -79,24 +81,12 @@ class Weam(TrainedMethod[Bitexts]):
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Word pairs."""
-        return Needs(links=True, dev=self.selects(), head=True, pieces=True)
-
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages, with the links of their pieces."""
         from raxalign.methods.rows.linked_words import with_piece_links
 
-        params, chosen = self.params, {lang: folders[lang] for lang in inputs.languages}
-        bitexts = read_bitexts(
-            encoder,
-            chosen,
-            inputs.pivot,
-            params.max_length,
-            min_pieces=params.min_pieces,
-            max_pieces=params.max_pieces or None,
-        )
-        return with_piece_links(bitexts, chosen)
+        bitexts = read_pairs(self, encoder, inputs, folders)
+        return with_piece_links(bitexts, {lang: folders[lang] for lang in inputs.languages})
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> WordExchange:  # noqa: ARG002
         """Return the two predictions. Raises `RaxalignError` where the encoder's masked-LM head

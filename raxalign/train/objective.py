@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from raxalign.lazy import np, torch
-from raxalign.train.chance import BATCH, mix
 
 if TYPE_CHECKING:
     from torch import nn
@@ -48,10 +47,6 @@ class Step:
     micro: int = 1
     shares: int = 0
     prepared: Prepared | None = field(default=None, repr=False, compare=False)
-
-    def generator(self) -> torch.Generator:
-        """Return the chance of the global batch, on the CPU, the same on every worker."""
-        return torch.Generator().manual_seed(mix(self.seed, self.number, BATCH))
 
     @property
     def n_shares(self) -> int:

@@ -102,19 +102,6 @@ def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(cac
     assert student.model.training
 
 
-@pytest.mark.slow
-def test_training_brings_both_sides_to_the_teacher(teacher_folder, tmp_path):
-    options = {"learning_rate": 2e-3, "batch_size": 12, "epochs": 20, "dropout": False}
-    for more in ({}, {"teacher": str(teacher_folder)}):
-        inputs = toy_inputs(tmp_path, languages=("de", "nl"))
-        aligned = method(**options, **more).align(
-            toy_encoder(tmp_path / "encoder"), inputs, Runtime()
-        )
-        assert aligned.notes["sentences"] == 24 + 19
-        assert aligned.notes["last_loss"] < 0.5 * aligned.notes["first_loss"], more
-        assert all(p.requires_grad for p in aligned.encoder.model.parameters())
-
-
 def test_a_teacher_of_another_width_is_refused(tmp_path):
     tiny_bert(tmp_path / "wide", ["house"], hidden=48)
     with pytest.raises(
@@ -135,11 +122,7 @@ def test_the_teachers_files_are_its_identity_and_its_place_is_not(teacher_folder
     )
     assert taught.canonical() == method().canonical()
     assert method().sources("de", "en") == {}
-    assert (
-        method(teacher_pooling="mean").canonical()
-        == method().canonical()
-        != method(teacher_pooling="cls").canonical()
-    )
+    assert method().canonical() != method(teacher_pooling="cls").canonical()
 
 
 def test_a_teacher_that_is_not_there_is_an_error(tmp_path):

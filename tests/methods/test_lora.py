@@ -16,7 +16,6 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DependencyError, RaxalignError
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.objectives.word_contrast import Contrast
-from raxalign.methods.rotation import Rotation
 from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.train.runtime import Runtime
@@ -203,11 +202,6 @@ def test_without_adapters_no_key_changes_and_with_them_each_option_is_part_of_it
     assert Lora(targets="value, query") == Lora(targets="query,value")
 
 
-def test_methods_without_training_have_no_such_option():
-    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
-        Rotation.Params.model_validate({"lora": {"rank": 4}})
-
-
 @pytest.mark.parametrize(
     "wrong", [{"rank": 0}, {"alpha": 0}, {"dropout": 1}, {"targets": "a b"}, {"targets": "auto,x"}]
 )
@@ -280,14 +274,3 @@ def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(root
     method.align(whole, inputs, Runtime(seed=5))
     found, expected = weights(resumed), weights(whole)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
-
-
-def test_one_seed_gives_one_encoder_and_another_seed_another(root):
-    method = make("sentence_margin", root, lora=RANK_4, epochs=2, dropout=False)
-    found = []
-    for seed in (1, 1, 2):
-        encoder = toy_encoder(root / "encoder")
-        method.align(encoder, asked_for(method, root), Runtime(seed=seed))
-        found.append(states(encoder))
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])

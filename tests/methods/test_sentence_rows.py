@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,10 @@ from raxalign.methods.rows.sentences import (
     read_texts,
     shares,
     single_rows,
+    tokenise,
 )
+from raxalign.methods.rows.states import States, pool_sentences, read_states, real_gap
+from raxalign.methods.sentence_margin import SentenceMargin
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
 
 
@@ -152,3 +156,74 @@ def test_two_sentences_share_the_room_as_in_the_encoder(lengths, room):
     assert shares(np.array(lengths), room).tolist() == [
         list(share(first, second, room)) for first, second in lengths
     ]
+
+
+STATES = torch.tensor([[1.0], [2.0], [6.0], [0.0], [3.0], [5.0]])
+
+
+@pytest.mark.parametrize(
+    ("pooling", "trailing", "expected"),
+    [
+        ("last", 1, [[2.0], [3.0]]),
+        ("last", 0, [[6.0], [5.0]]),
+        ("last", 7, [[1.0], [3.0]]),
+        ("weighted", 1, [[(1 + 4 + 18) / 6], [(3 + 10) / 3]]),
+        ("mean", 1, [[3.0], [4.0]]),
+        ("cls", 1, [[1.0], [3.0]]),
+    ],
+)
+def test_pieces_are_pooled_within_their_sentences(pooling, trailing, expected):
+    """The first sentence has the pieces 1, 2 and 6, the second one after a gap 3 and 5."""
+    states = States([STATES], np.array([0, 4]), np.array([3, 2]), trailing)
+    assert torch.allclose(pool_sentences(states, pooling), torch.tensor(expected))
+
+
+def test_rows_know_how_many_special_pieces_end_them(tmp_path):
+    encoder = toy_encoder(tmp_path)
+    sentences = tokenise(encoder, [[["haus", "sieht"], ["rot"]]], 32)
+    states = read_states(encoder, sentences, np.arange(2), (encoder.n_layers,))
+    rows = encoder.pieces([["haus", "sieht"], ["rot"]], "de")
+    with torch.no_grad():
+        alone = torch.stack([encoder.hidden(encoder.collate([row]))[-1][0, -2] for row in rows])
+    assert torch.allclose(pool_sentences(states, "last"), alone, atol=1e-5)
+
+
+def test_the_pooling_of_the_last_layer_is_what_an_encoder_is_read_by_afterwards():
+    for options, expected in (
+        ({"pooling": "cls"}, "cls"),
+        ({}, "mean"),
+        ({"layers": "1"}, None),
+        ({"layers": "0.5"}, None),
+    ):
+        method = SentenceMargin(SentenceMargin.Params.model_validate(options))
+        assert method.sentence_pooling() == expected
+
+
+def test_a_difference_is_itself_and_rounding_is_nothing():
+    reference = torch.tensor([[1.0, -2.0, 0.5], [4.0, 0.0, 1.0]])
+    offset = torch.tensor(
+        [[1e-3, 1e-6, -1e-3], [0.0, 4e-5, 6e-5]]
+    )  # the limits are 100 x 2^-23 x 2 = 2.4e-5, and 4.8e-5
+    vectors = (reference + offset).requires_grad_()
+    gap = real_gap(vectors, reference)
+    expected = torch.where(
+        torch.tensor([[True, False, True], [False, False, True]]), vectors.detach() - reference, 0.0
+    )
+    assert torch.equal(gap.detach(), expected)
+    gap.sum().backward()
+    assert vectors.grad is not None
+    assert torch.equal(vectors.grad, (expected != 0).float())
+
+
+def test_in_float64_next_to_nothing_is_rounding():
+    reference = torch.ones(1, 2, dtype=torch.float64)
+    assert (
+        real_gap(reference + 1e-12, reference).tolist()
+        == ((reference + 1e-12) - reference).tolist()
+    )
+
+
+def test_what_is_no_number_stays_so():
+    gap = real_gap(torch.tensor([[torch.nan, 1.0]]), torch.tensor([[1.0, 1.0]]))
+    assert torch.isnan(gap[0, 0])
+    assert torch.isnan(real_gap(torch.tensor([[2.0]]), torch.tensor([[torch.inf]]) * 0)).all()

@@ -10,7 +10,7 @@ from pydantic import Field
 from raxalign.config.params import LATER
 from raxalign.encoders.models.freezing import Freeze
 from raxalign.encoders.models.vectors import Layers, Pooling
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
 from raxalign.train.chance import NEW_WEIGHTS, mix
@@ -76,6 +76,7 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
     """
 
     profiles = _PROFILES
+    reads = "links"
     strong: ClassVar[bool]
 
     class Params(TrainedParams):
@@ -126,23 +127,19 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Word pairs."""
-        return Needs(links=True, dev=self.selects(), pieces=True)
-
     def canonical(self) -> dict[str, Any]:
-        """Return the resolved params; without a regulariser there is no λ, without a projector
-        neither size nor bias.
-        """
+        """Return the resolved params; without a regulariser there is no λ."""
         resolved = super().canonical()
         if resolved["regularizer"] == "none" or resolved["lambda"] == 0:
             resolved |= {"regularizer": "none", "lambda": 0.0}
-        alone = not resolved["projector"]
-        bias = (
-            alone or resolved["projector_bias"]
-        )  # with it as before it could be left out: results made then keep their keys
-        idle = {"projector_size": alone, "projector_bias": bias}
-        return {name: value for name, value in resolved.items() if not idle.get(name)}
+        return resolved
+
+    def idle(self) -> set[str]:
+        """Size and bias of no projector."""
+        if not self.params.projector:
+            return super().idle() | {"projector_size", "projector_bias"}
+        # with a bias as before it could be left out: results made then keep their keys
+        return super().idle() | ({"projector_bias"} if self.resolved()["projector_bias"] else set())
 
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the word pairs of all languages."""

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from pydantic import Field
 
 from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import RowsT, TrainedMethod, TrainedParams
-from raxalign.methods.rows.sentences import Rows
+from raxalign.methods.families.trained import Folders, RowsT, TrainedMethod, TrainedParams
+from raxalign.methods.rows.sentences import Bitexts, Rows, read_bitexts
 from raxalign.methods.rows.states import lay_out_rows
 from raxalign.train.objective import Step
 from raxalign.train.options import Epochs, LearningRate, Warmup, WeightDecay
@@ -64,6 +64,21 @@ class MaskedLMParams(TrainedParams):
     warmup: Warmup[float] = 0.1
     weight_decay: WeightDecay = 0.01
     max_length: int = Field(128, ge=8, description=wording.ROW_LENGTH)
+
+
+def read_pairs(
+    method: TrainedMethod[Any], encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
+) -> Bitexts:
+    """Return the sentence pairs of all languages whose length the params of a method allow."""
+    resolved = method.resolved()
+    return read_bitexts(
+        encoder,
+        {lang: folders[lang] for lang in inputs.languages},
+        inputs.pivot,
+        resolved["max_length"],
+        min_pieces=resolved["min_pieces"],
+        max_pieces=resolved["max_pieces"] or None,
+    )
 
 
 class MaskedLMMethod(TrainedMethod[RowsT]):

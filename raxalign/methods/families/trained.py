@@ -17,7 +17,7 @@ from raxalign.encoders.models.lora import AdapterOption, adapted
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
-from raxalign.methods.base import Acts, Effect, Method, MethodInputs
+from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.train.chance import ADAPTERS, mix
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.objective import Objective
@@ -67,9 +67,17 @@ class TrainedMethod(Method, Generic[RowsT]):
 
     name: ClassVar[str]
     """The training in curves, messages and checkpoints."""
+    reads: ClassVar[Literal["links", "bitext", "text"]]
+    predicts: ClassVar[bool] = False
+    """Whether it trains the masked-LM head, too."""
     profiles: ClassVar[Profiles] = {}
 
     params: TrainedParams
+
+    def needs(self) -> Needs:
+        """What `reads` says, with the dev part where weights are selected."""
+        data = {self.reads: True}
+        return Needs(**data, dev=self.selects(), head=self.predicts, pieces=True)
 
     def resolved(self) -> dict[str, Any]:
         """Return the params by their YAML names, with the profile's values where none is given,
@@ -82,12 +90,14 @@ class TrainedMethod(Method, Generic[RowsT]):
         }
 
     def canonical(self) -> dict[str, Any]:
-        """Return the resolved params: without `epochs` where `steps` are given, and without
-        `select_every` where nothing is selected.
-        """
-        resolved = self.resolved()
-        idle = {"epochs": resolved.get("steps"), "select_every": not self.selects()}
-        return {name: value for name, value in resolved.items() if not idle.get(name)}
+        """Return the resolved params without the idle ones."""
+        idle = self.idle()
+        return {name: value for name, value in self.resolved().items() if name not in idle}
+
+    def idle(self) -> set[str]:
+        """`epochs` where `steps` are given, and `select_every` where nothing is selected."""
+        idle = {"epochs"} if self.resolved().get("steps") else set()
+        return idle if self.selects() else idle | {"select_every"}
 
     def settings(self, *, shuffle: bool = True) -> TrainSettings:
         """Return the settings of the loop."""

@@ -8,7 +8,7 @@ Formula: L = L_MoCo + L_TLM. L_MoCo = mean over sentence pairs of -log(e^(qÂ·k/Ï
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -41,21 +41,6 @@ EMPTY = -1
 """The pivot sentence of a queue's place that no key has filled yet."""
 
 
-def contrast_logits(
-    query_BD: torch.Tensor,
-    positive_BD: torch.Tensor,
-    queue_KD: torch.Tensor,
-    same_BK: torch.Tensor,
-    temperature: float,
-) -> torch.Tensor:
-    """Return (B, 1 + K) similarities over the temperature: the positive at index 0, then the queue;
-    a key where `same_BK` is not a negative (-inf).
-    """
-    positive_B1 = (query_BD * positive_BD).sum(dim=-1, keepdim=True)
-    negative_BK = (query_BD @ queue_KD.T).masked_fill(same_BK, -torch.inf)
-    return torch.cat([positive_B1, negative_BK], dim=1) / temperature
-
-
 def info_nce(
     query_BD: torch.Tensor,
     positive_BD: torch.Tensor,
@@ -69,15 +54,10 @@ def info_nce(
     The denominator holds the positive, as in He et al. (2020, Eq. 1), where Pan et al. (2021) write
     a sum over the queue alone.
     """
-    logits = contrast_logits(query_BD, positive_BD, queue_KD, same_BK, temperature)
+    positive_B1 = (query_BD * positive_BD).sum(dim=-1, keepdim=True)
+    negative_BK = (query_BD @ queue_KD.T).masked_fill(same_BK, -torch.inf)
+    logits = torch.cat([positive_B1, negative_BK], dim=1) / temperature
     return torch.logsumexp(logits, dim=1) - logits[:, 0]
-
-
-def move_average(
-    slow: Sequence[torch.Tensor], fast: Sequence[torch.Tensor], momentum: float
-) -> None:
-    """Set `slow` to momentum * slow + (1 - momentum) * fast, in place."""
-    torch._foreach_lerp_(list(slow), list(fast), 1.0 - momentum)
 
 
 class Moco(nn.Module):
@@ -155,10 +135,12 @@ class Moco(nn.Module):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """The copies go a step towards the encoder and its head."""
+        """The copies go a step towards the encoder and its head: they keep `momentum` of
+        themselves.
+        """
         slow = [*self.key.parameters(), *self.key_head.parameters()]
         fast = [*self.query.base_model.parameters(), *self.head.parameters()]
-        move_average(slow, fast, self.options["momentum"])
+        torch._foreach_lerp_(slow, fast, 1.0 - self.options["momentum"])
 
 
 def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
