@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.corpora.base import CorpusInputs
 from raxalign.plan.expansion.data import SEEN_SWAPPED
 from raxalign.plan.stage import Stage
-from raxalign.stages.bench import Bench
-from raxalign.stages.inputs import task_inputs
+from raxalign.stages.workshop import Workshop
 
 if TYPE_CHECKING:
     from raxalign.corpora.text.cleaning import PieceFilter
@@ -20,17 +19,17 @@ if TYPE_CHECKING:
     from raxalign.pairing.build import LinkRecipe
 
 
-def make_bitext(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def make_bitext(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Write a training set, or the dev and test sides; return its notes."""
     from raxalign.corpora.text.bitext import write_heldout, write_training
     from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
 
     corpus, params = stage.plugin(), stage.params
-    inputs = CorpusInputs(stage.locations, bench.downloads, stage.digests)
+    inputs = CorpusInputs(stage.locations, shop.downloads, stage.digests)
     split: Any = params["split"]
     names = {field.name for field in fields(BitextOptions)} - {"pieces"}
     given: Any = {name: value for name, value in params.items() if name in names}
-    options = BitextOptions(**given, pieces=_piece_filter(bench, stage))
+    options = BitextOptions(**given, pieces=_piece_filter(shop, stage))
     lang, pivot = str(params["lang"]), str(params["pivot"])
     sizes = (
         corpus.part_sizes(lang, pivot, inputs)
@@ -40,11 +39,11 @@ def make_bitext(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     source = SplitCorpus(corpus, inputs, lang, pivot, sizes)
     if params["part"] == "heldout":
         return write_heldout(source, options, folder)
-    elsewhere = list(bench.inputs(stage, "heldout").values())
+    elsewhere = list(shop.inputs(stage, "heldout").values())
     return write_training(source, int(str(params["sentences"])), options, folder, elsewhere)
 
 
-def _piece_filter(bench: Bench, stage: Stage) -> PieceFilter | None:
+def _piece_filter(shop: Workshop, stage: Stage) -> PieceFilter | None:
     """Return the limits on pieces of a training set, with the tokenizer that counts them."""
     from raxalign.corpora.text.cleaning import PieceFilter
     from raxalign.encoders.models.pieces import bulk_pieces
@@ -53,7 +52,7 @@ def _piece_filter(bench: Bench, stage: Stage) -> PieceFilter | None:
     limits: Any = stage.params.get("pieces")
     if limits is None:
         return None
-    encoder = bench.encoder(stage.inputs["encoder"])
+    encoder = shop.encoder(stage.inputs["encoder"])
     assert isinstance(encoder, TransformerEncoder), "the plan names no other"
     tokenizer = encoder.tokenizer
 
@@ -64,26 +63,26 @@ def _piece_filter(bench: Bench, stage: Stage) -> PieceFilter | None:
     return PieceFilter(count, **limits)
 
 
-def make_text(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def make_text(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Write the sentences of one language, each once; return the notes."""
     from raxalign.corpora.text.bitext import write_text
 
-    bitexts = bench.datasets(stage, "bitext")
+    bitexts = shop.datasets(stage, "bitext")
     is_pivot = stage.params["lang"] == stage.params["pivot"]
     return write_text(list(bitexts.values()), "tgt" if is_pivot else "src", folder)
 
 
-def make_pairs(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def make_pairs(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Run the word aligner, or cut a training set out of its run; return the notes."""
     from raxalign.pairing.build import build_heldout, build_training, slice_training
 
     params = stage.params
-    sources = {name: bench.ensure(key) for name, key in stage.inputs.items() if name != "encoder"}
+    sources = {name: shop.ensure(key) for name, key in stage.inputs.items() if name != "encoder"}
     if params["part"] == "slice":
         return slice_training(sources["run"], folder, int(str(params["sentences"])))
-    recipe, training = _recipe(bench, stage), sources["training"] / "data"
+    recipe, training = _recipe(shop, stage), sources["training"] / "data"
     with tempfile.TemporaryDirectory(prefix="raxalign-") as work:
-        inputs = _aligner_inputs(bench, stage, Path(work))
+        inputs = _aligner_inputs(shop, stage, Path(work))
         if params["part"] == "training":
             return build_training(training, recipe, inputs, folder)
         return build_heldout(
@@ -96,23 +95,20 @@ def make_pairs(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
         )
 
 
-def _recipe(bench: Bench, stage: Stage) -> LinkRecipe:
-    """Return how the word pairs of a stage are made.
-
-    The metadata names the encoder that the word aligner reads, where it reads one.
-    """
+def _recipe(shop: Workshop, stage: Stage) -> LinkRecipe:
+    """Return how the word pairs of a stage are made; the metadata names the aligner's encoder."""
     from raxalign.pairing.build import LinkRecipe
 
     metadata: dict[str, Any] = {"key": stage.key}
     if "encoder" in stage.inputs:
-        start = bench.plan.stages[stage.inputs["encoder"]]
+        start = shop.plan.stages[stage.inputs["encoder"]]
         metadata["aligner_encoder"] = {"name": start.plugin().label(), "key": start.key}
     names = ("lang", "pivot", "symmetrization", "one_to_one")
     options: dict[str, Any] = {name: stage.params[name] for name in names}
     return LinkRecipe(stage.plugin(), metadata=metadata, **options)
 
 
-def _aligner_inputs(bench: Bench, stage: Stage, work: Path) -> AlignerInputs:
+def _aligner_inputs(shop: Workshop, stage: Stage, work: Path) -> AlignerInputs:
     """Return what the word aligner of a stage works with, its encoder loaded."""
     from raxalign.pairing.aligners.base import AlignerInputs
 
@@ -122,39 +118,39 @@ def _aligner_inputs(bench: Bench, stage: Stage, work: Path) -> AlignerInputs:
         gold=None,
         locations=stage.locations,
         work=work,
-        threads=bench.runtime.threads,
-        encoder=bench.encoder(reads) if reads is not None else None,
-        device=bench.runtime.device,
+        threads=shop.runtime.threads,
+        encoder=shop.encoder(reads) if reads is not None else None,
+        device=shop.runtime.device,
     )
 
 
-def make_pieces(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def make_pieces(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Divide the sentences of a data set, or the training rows of a task, into the pieces of an
     encoder's tokenizer; return what they count.
     """
     from raxalign.encoders.models.flat_pieces import write_pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-    encoder, threads = bench.encoder(stage.inputs["encoder"]), bench.runtime.threads
+    encoder, threads = shop.encoder(stage.inputs["encoder"]), shop.runtime.threads
     assert isinstance(encoder, TransformerEncoder), "the plan names no other"
     if "data" not in stage.inputs:
-        lang, inputs = str(stage.params["lang"]), task_inputs(bench, stage)
+        lang, inputs = str(stage.params["lang"]), shop.task_inputs(stage)
         counts: Mapping[str, Any] = stage.plugin().write_rows(
             lang, inputs, encoder.tokenizer, threads, folder
         )
         return counts
-    data = bench.ensure(stage.inputs["data"]) / "data"
+    data = shop.ensure(stage.inputs["data"]) / "data"
     columns: Any = stage.params["columns"]
     return write_pieces(encoder.tokenizer, data, columns, threads, folder)
 
 
-def make_seen(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def make_seen(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Collect the word types that were linked in training; return the notes."""
     from raxalign.corpora.readers.dictionary import read_dictionary
     from raxalign.pairing.schema import build_seen
 
-    run = bench.ensure(stage.inputs["run"]) / "linked_types.arrow"
-    pairs = list(bench.datasets(stage, "pairs").values())
+    run = shop.ensure(stage.inputs["run"]) / "linked_types.arrow"
+    pairs = list(shop.datasets(stage, "pairs").values())
     dictionaries = [
         read_dictionary(Path(place), swap=name.startswith(f"{SEEN_SWAPPED}/"))
         for name, place in stage.locations.items()

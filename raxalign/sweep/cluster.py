@@ -1,8 +1,4 @@
-"""The cluster: starting or joining it, and leaving it.
-
-Where Ray keeps its own files while a grid runs. None of them is a result, and no other run
-reads them.
-"""
+"""The cluster: starting, joining and leaving it, and the folder of Ray's own files meanwhile."""
 
 from __future__ import annotations
 
@@ -71,12 +67,8 @@ def connect(address: str | None, job: Job) -> None:
         os.environ.setdefault(name, value)
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
-    if ray.is_initialized():
-        return
-    if address:
-        _join(address, job)
-    else:
-        _start(job)
+    if not ray.is_initialized():
+        _join(address, job) if address else _start(job)
 
 
 def disconnect() -> None:
@@ -98,10 +90,8 @@ def disconnect() -> None:
 def _join(address: str, job: Job) -> None:
     """Join a cluster. Raises `ResourceError` where none answers."""
     _require_listener(address)
-    environment = {
-        **thread_limits(job.threads),
-        **{name: os.environ[name] for name in _ENVIRONMENT},
-    }
+    limits = thread_limits(job.threads)
+    environment = {**limits, **{name: os.environ[name] for name in _ENVIRONMENT}}
     try:
         ray.init(
             address=address,
@@ -127,10 +117,12 @@ def _start(job: Job) -> None:
             logging_level=logging.ERROR,
         )
     except Exception as error:
-        if not _is_start(error):
+        # where its processes do not answer in time, Ray raises a bare Exception
+        if type(error) is not Exception and not isinstance(error, RuntimeError | OSError):
             raise
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ResourceError(
-            f"Ray did not start on this machine ({_first_line(error)}). The machine may be too"
+            f"Ray did not start on this machine ({line}). The machine may be too"
             " busy, or short of memory or of space in /tmp: end other work and run the same command"
             " again; what is done is kept. Ray's own logs are in /tmp/ray/session_latest/logs"
         ) from error
@@ -160,17 +152,6 @@ def _no_cluster(address: str, error: Exception) -> ResourceError:
         f"no Ray cluster answers at {address}: {error}. Start one (ray up, ray start --head), or"
         " leave out --address"
     )
-
-
-def _is_start(error: Exception) -> bool:
-    """Whether an error is Ray's about a start that failed: it raises a bare Exception where its
-    processes do not answer in time.
-    """
-    return type(error) is Exception or isinstance(error, RuntimeError | TimeoutError | OSError)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def require_token() -> None:

@@ -9,6 +9,7 @@ import io
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 
@@ -19,14 +20,14 @@ EVERY = 2.0  # seconds that lines are gathered for
 
 
 class Lines(io.TextIOBase):
-    """A text file whose lines are passed on, gathered for `EVERY` seconds. `tell` receives some at
-    a time, without the line break after the last one.
+    """A text file whose lines are passed on: those of `EVERY` seconds together, when more comes
+    after them. `tell` receives some at a time, without the line break after the last one.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__()
         self._tell, self._lock, self._kept = tell, threading.RLock(), ""
-        self._timer: threading.Timer | None = None
+        self._told = float("-inf")
 
     def writable(self) -> bool:
         """Return that it is."""
@@ -36,10 +37,8 @@ class Lines(io.TextIOBase):
         """Keep a text until its line is whole; of a line that is written over the last state."""
         with self._lock:
             self._kept += text
-            if self._timer is None and "\n" in self._kept:
-                self._timer = threading.Timer(EVERY, self._pass_on)
-                self._timer.daemon = True
-                self._timer.start()
+            if time.monotonic() - self._told >= EVERY:
+                self._pass_on()
         return len(text)
 
     def end(self) -> None:
@@ -49,13 +48,10 @@ class Lines(io.TextIOBase):
             self._pass_on()
 
     def _pass_on(self) -> None:
-        with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            whole, line_break, self._kept = self._kept.rpartition("\n")
-            if line_break:
-                self._tell("\n".join(line.rpartition("\r")[2] for line in whole.split("\n")))
+        whole, line_break, self._kept = self._kept.rpartition("\n")
+        if line_break:
+            self._told = time.monotonic()
+            self._tell("\n".join(line.rpartition("\r")[2] for line in whole.split("\n")))
 
 
 class _OfPlugins(logging.Handler):

@@ -1,14 +1,13 @@
-"""The trials of a search, as a source that a running sweep asks for more.
-
-What the ledger has in the spaces of a study before it begins: the trials of grids that have run
-in the same storage.
+"""The trials of a search, as a source that a running sweep asks for more. A study begins with what
+the ledger has in its spaces: trials of grids that have run in the same storage.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -25,11 +24,9 @@ from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import DevScores, judge
 from raxalign.store.dev_curves import DevCurves
-from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from raxalign.sweep.search.journal import Journal, StudyLog
-from raxalign.sweep.search.owner import Owner
-from raxalign.sweep.search.run import PointOutcome, StudyRun
+from raxalign.sweep.search.journal import Journal
+from raxalign.sweep.search.run import Owner, PointOutcome, StudyRun
 
 
 def known_points(
@@ -49,18 +46,11 @@ def known_points(
     for trial in trials:
         alike = trial["kind"] == kind and tuple(trial["languages"]) == study.languages
         if alike and trial["seed"] in (None, study.seed):
-            point = _point(study, trial["params"])
-            if point is not None:
+            params = trial["params"]
+            with suppress(LookupError):  # a value lies outside of its space
+                point = {s.name: s.find(at_path(params, s.name)) for s in study.spaces}
                 found[json.dumps(point, sort_keys=True)] = point
     return [found[text] for text in sorted(found)]
-
-
-def _point(study: Study, params: Mapping[str, Any]) -> dict[str, Value] | None:
-    """Return the values of the spaces that params have; None where one lies outside."""
-    try:
-        return {space.name: space.find(at_path(params, space.name)) for space in study.spaces}
-    except LookupError:
-        return None
 
 
 def planned_trials(storage: Storage) -> Iterator[Mapping[str, Any]]:
@@ -108,7 +98,9 @@ class SearchSource:
 
     def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
         """Return the trials of the next points, and of the best points of studies that are over."""
-        if self._runs and not ended and self._has_no_question(idle):
+        # no worker is free for a point, or the last turn was a moment ago
+        rests = bool(self._out and not self._free(idle)) or self.journal.rests
+        if self._runs and not ended and rests:
             return None
         with self.journal.turn() as storage:
             self._begin(storage)
@@ -124,15 +116,13 @@ class SearchSource:
         keys = self._trials_of(asked)
         keys += self._confirming(free - len(asked))
         self._out |= set(keys)
-        self.exhausted = self._is_exhausted()
+        if not self._mine:
+            late = self.deadline is not None and time.monotonic() > self.deadline
+            confirmations = {entry.trial for entry in self.opened.plan.asked if entry.confirmed}
+            done = self._over == set(self._runs) and confirmations <= self._confirmed
+            self.exhausted = late or done
         plan = self.opened.plan
         return plan.only(plan.by_key[key] for key in dict.fromkeys(keys)) if keys else None
-
-    def _has_no_question(self, idle: int) -> bool:
-        """Whether a turn would change nothing: no worker is free for a point, or the last turn was
-        a moment ago.
-        """
-        return bool(self._out and not self._free(idle)) or self.journal.rests
 
     def _free(self, idle: int) -> int:
         """Return how many trials may be added. Trials whose stages are still made leave workers
@@ -147,8 +137,8 @@ class SearchSource:
         for study in self.studies if not self._runs else ():
             spec = next(s for s in self.opened.grid.methods if s.name == study.method)
             assert spec.searched is not None
-            log, allowed = StudyLog(storage, study), spec.searched.point
-            run = self._runs[study.name] = StudyRun(study, log, self.owner, allowed)
+            run = StudyRun(study, storage, self.owner, spec.searched.point)
+            self._runs[study.name] = run
             if not run.begun:
                 points = known_points(planned_trials(self.opened.storage), study, spec.kind)
                 run.begin(points, partial(self._outcomes, study))
@@ -158,12 +148,11 @@ class SearchSource:
         self, study: Study, points: Sequence[Mapping[str, Value]]
     ) -> list[PointOutcome | None]:
         """Return what the ledger has of some points of a study."""
-        allowed = self._runs[study.name].allowed
-        suggestions = [
-            Suggestion(number, point)
-            for number, point in enumerate(points)
-            if _is_allowed(allowed, point)
-        ]
+        suggestions = []
+        for number, point in enumerate(points):
+            with suppress(RaxalignError):
+                self._runs[study.name].allowed(point)
+                suggestions.append(Suggestion(number, point))
         plan = reopened(
             self.opened, lambda other: suggestions if other.name == study.name else ()
         ).plan
@@ -198,7 +187,10 @@ class SearchSource:
         ledger, storage = self.opened.storage.ledger, self.opened.storage
         curve = DevCurves(storage, study.name).read(trial.key) if study.prunes else None
         seconds = trial_seconds(plan, trial, storage)
-        if curve is not None and curve.pruned and not self._is_judged(study, trial, ledger):
+        # one that was pruned may have been made whole for another grid
+        judged = (trial.evaluations.get(objective.task) for objective in study.objectives)
+        whole = all(key is not None and ledger.has(key) for key in judged)
+        if curve is not None and curve.pruned and not whole:
             seconds = aligned_seconds(plan, trial, storage) + curve.points[-1].seconds
             return PointOutcome(None, seconds, curve=curve)
         try:
@@ -207,19 +199,12 @@ class SearchSource:
         except RaxalignError as error:
             return PointOutcome(None, seconds, str(error))
 
-    def _is_judged(self, study: Study, trial: Trial, ledger: Ledger) -> bool:
-        """Whether the ledger has what a study judges a trial by: one that was pruned may have been
-        made whole for another grid.
-        """
-        keys = (trial.evaluations.get(objective.task) for objective in study.objectives)
-        return all(key is not None and ledger.has(key) for key in keys)
-
     def _ask(self, idle: int) -> Iterator[tuple[str, int]]:
         """Yield new points of this driver, as many as there are idle workers: (study, number)."""
         open_runs = [run for name, run in self._runs.items() if name not in self._over]
         late = self.deadline is not None and time.monotonic() > self.deadline
         for _ in range(0 if late else idle):
-            open_runs.sort(key=lambda run: len(run.log.trials()))
+            open_runs.sort(key=lambda run: len(run.trials()))
             asked = None
             while open_runs and asked is None:
                 asked = open_runs[0].ask()
@@ -265,33 +250,14 @@ class SearchSource:
             for name, key in dict.fromkeys(waiting):
                 if len(claimed) == free:
                     break
-                log, mark = self._runs[name].log, f"{_CONFIRMS}{key}"
-                sign = log.marks.get(mark)
+                run, mark = self._runs[name], f"{_CONFIRMS}{key}"
+                sign = run.marks.get(mark)
                 if sign is None or not self.owner.lives(sign):
-                    log.mark(mark, self.owner.sign)
+                    run.mark(mark, self.owner.sign)
                     claimed.append(key)
         return claimed
-
-    def _is_exhausted(self) -> bool:
-        """Whether every study is over and confirmed, or the time is over and nothing runs here."""
-        if self._mine:
-            return False
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            return True
-        confirmations = {entry.trial for entry in self.opened.plan.asked if entry.confirmed}
-        return self._over == set(self._runs) and confirmations <= self._confirmed
 
     def _write(self, names: Iterable[str]) -> None:
         studies = self.opened.storage.studies
         for name in names:
             studies.write(name, self._runs[name].record().to_json())
-
-
-def _is_allowed(
-    allowed: Callable[[Mapping[str, Value]], object], point: Mapping[str, Value]
-) -> bool:
-    try:
-        allowed(point)
-    except RaxalignError:
-        return False
-    return True
