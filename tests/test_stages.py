@@ -101,7 +101,7 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
         "mean_shift: {alpha: [0, 1]}",
         f"strong_contrastive: {{{freeze}}}",
     )
-    sizes = "data: phrasebook, phrasebook: {train: 40, dev: 10, test: 20}, epochs: 1, hidden: 8"
+    sizes = "data: phrasebook, phrasebook: {train: 16, dev: 6, test: 12}, epochs: 1, hidden: 8"
     tasks = (
         "retrieval: {}",
         "low: {kind: sentence_retrieval, layers: 1}",
