@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from raxalign.catalog import PluginFault, PluginFile
+from raxalign.catalog import PluginFault, PluginFile, open_file, visible
 from raxalign.config._corpora import CorpusSettings, corpus_fields, read_corpora, read_text
 from raxalign.config._faults import Faults, Node, suggestion
 from raxalign.config._plugins import check_name, read_encoders, read_methods, read_pairs, read_tasks
@@ -38,7 +38,6 @@ from raxalign.config.trust import require_trust
 from raxalign.config.yaml_file import parse, read, written
 from raxalign.errors import GridError
 from raxalign.languages import FORM, is_code, nearest_code, spelled
-from raxalign.plugin_files import open_file, visible
 
 __all__ = [
     "CorpusSpec",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.names import cell_name
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
-from raxalign.report.cells.numbers import UNDECLARED, Unit, heading_of, unit_of
+from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 
@@ -133,7 +133,7 @@ def _heading(table: TableKey, entries: Sequence[Compared], plan: Plan) -> str:
     return f"{title}, against {' and '.join(against)}"
 
 
-def _line(entry: Compared, plan: Plan, unit: Unit, *, several: bool) -> tuple[str, ...]:
+def _line(entry: Compared, plan: Plan, unit: NumberFormat, *, several: bool) -> tuple[str, ...]:
     cell, found, around = entry.cell, entry.comparison, entry.interval
     name = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
     size = f"{cell.sentences:,}" if cell.sentences is not None else ""

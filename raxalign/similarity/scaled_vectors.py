@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from raxalign.lazy import torch
+from raxalign.similarity.measures import Scaling
 
 _FEW = 16
 """Leading values in which few rows are alike, unless they are identical."""
@@ -16,16 +17,10 @@ _HASHED = 2048
 
 @dataclass(frozen=True)
 class Tiling:
-    """How the work is cut, which changes no result beyond rounding.
-
-    Attributes:
-        block_bytes: bytes of similarities that are in memory at once.
-        row_group: neighbouring columns of which a row's largest similarity shows where its nearest
-            are.
-        column_group: neighbouring rows of which a column's does; values of a column lie far apart.
-        wide_group: the least number of neighbouring candidates whose largest similarity to each
-            query is kept for the second pass.
-        peak_bytes: bytes of what is kept; the wide groups are larger where it would be more.
+    """How the work is cut, which changes no result beyond rounding: `block_bytes` of similarities
+    are in memory at once; the largest of a `row_group` of neighbouring columns, and of a
+    `column_group` of rows, shows where the nearest of a row or a column are; of at least a
+    `wide_group` of candidates it is kept for the second pass, in at most `peak_bytes`.
     """
 
     block_bytes: int = 128 * 2**20
@@ -52,9 +47,7 @@ class Tiling:
 
 
 def _largest_part(size: int, most: int, unit: int = 1) -> int:
-    """Return the size of the largest part where `size` is cut into the fewest equal parts, a
-    multiple of `unit`.
-    """
+    """Return the largest part of `size` cut into the fewest equal parts, a multiple of `unit`."""
     return -(-size // _rounded_up(-(-size // max(1, most)), unit))
 
 
@@ -64,14 +57,9 @@ def _rounded_up(size: int, unit: int) -> int:
 
 @dataclass(frozen=True)
 class ScaledVectors:
-    """One set of vectors in some order, with the factors by which they are multiplied a few at a
-    time.
-
-    Attributes:
-        vectors: the vectors (n, d).
-        scale: their factors (n,).
-        order: the numbers of the vectors in their order (n,).
-        query_scale: their factors as queries (n,) where these differ (None: they are the same).
+    """One set of `vectors` (n, d), the factors by which they are multiplied a few at a time,
+    `scale` (n,), and as queries where these differ, `query_scale`, and their numbers in some
+    `order` (n,).
     """
 
     vectors: torch.Tensor
@@ -80,16 +68,19 @@ class ScaledVectors:
     query_scale: torch.Tensor | None = None
 
     @classmethod
-    def of(
-        cls,
-        vectors: torch.Tensor,
-        scale: torch.Tensor | None = None,
-        query_scale: torch.Tensor | None = None,
-    ) -> ScaledVectors:
-        """Return vectors in the order in which they are given."""
-        order = torch.arange(len(vectors), device=vectors.device)
-        ones = vectors.new_ones(len(vectors)) if scale is None else scale
-        return cls(vectors, ones, order, query_scale)
+    def of(cls, vectors: torch.Tensor, scaling: Scaling = "none") -> ScaledVectors:
+        """Return vectors in the order in which they are given, with the factors of a measure."""
+        scale, query_scale = vectors.new_ones(len(vectors)), None
+        if scaling in ("unit", "released_cao"):
+            norms = torch.linalg.vector_norm(vectors, dim=1)
+            # A zero vector has cosine 0 with everything.
+            scale = torch.where(norms > 0, 1 / norms, torch.zeros_like(norms))
+        if scaling == "released_cao":
+            # Matrices of Frobenius norm 1 in hubness terms, and queries of norm 1.
+            tiny = torch.finfo(vectors.dtype).tiny
+            whole = 1 / torch.linalg.matrix_norm(vectors).clamp_min(tiny)
+            scale, query_scale = whole.expand(len(vectors)), scale
+        return cls(vectors, scale, torch.arange(len(vectors), device=vectors.device), query_scale)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -118,17 +109,9 @@ class ScaledVectors:
         return replace(self, order=(self.vectors @ mean * self.scale).argsort(stable=True))
 
 
-def inverse_norms(vectors: torch.Tensor) -> torch.Tensor:
-    """Return 1 / Euclidean norm of every row (n,); a zero vector has cosine 0 with everything."""
-    norms = torch.linalg.vector_norm(vectors, dim=1)
-    return torch.where(norms > 0, 1 / norms, torch.zeros_like(norms))
-
-
 def first_twin(vectors: torch.Tensor) -> torch.Tensor:
-    """Return for every row (n,) the lowest index of a row identical to it, because a product may
-    round identical rows differently.
-
-    Whole rows are compared only where their first values are alike.
+    """Return for every row (n,) the lowest index of an identical row, since a product may round
+    them differently. Whole rows are compared only where their first values are alike.
     """
     index = torch.arange(len(vectors), device=vectors.device)
     _, inverse, counts = torch.unique(

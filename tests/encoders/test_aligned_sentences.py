@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.decoders import make_bidirectional
+from raxalign.encoders.models.model_inputs import make_bidirectional
+from raxalign.encoders.models.pieces import set_text_form
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.sentence_module import CODE, SentenceUse
-from raxalign.encoders.models.text_form import set_text_form
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.errors import RaxalignError
@@ -97,12 +97,8 @@ def test_a_language_is_given_by_a_keyword_a_prompt_or_the_export(encoder, tmp_pa
 def test_the_pivot_is_given_with_the_language_that_it_moves_toward(encoder, tmp_path):
     toward = (turn(1, lang="en", toward="de"), turn(2, lang="en", toward="fr"))
     aligned = AlignedEncoder(encoder, toward)
-    assert aligned.export(tmp_path, SentenceUse(("de", "fr", "en"))) == (
-        "de",
-        "fr",
-        "en>de",
-        "en>fr",
-    )
+    choices = aligned.export(tmp_path, SentenceUse(("de", "fr", "en")))
+    assert choices == ("de", "fr", "en>de", "en>fr")
     model = opened(tmp_path)
     same(model.encode(TEXTS, prompt_name="en>de"), own(aligned.toward("de"), "en"))
     same(model.encode(TEXTS, language="eng>fra"), own(aligned.toward("fr"), "en"))

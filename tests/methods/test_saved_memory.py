@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from raxalign.encoders.models.lora import Lora
+from raxalign.encoders.models.trained_weights import Lora
 from raxalign.train import _micro_batches
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime

@@ -132,7 +132,7 @@ def test_a_plan_in_another_process_knows_what_is_untouched(known: Plan) -> None:
 def test_before_the_depth_is_known_only_what_never_meets_is_untouched(
     known: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("raxalign.encoders.transformer.cached_depth", lambda name, revision: None)
+    monkeypatch.setattr("raxalign.encoders.transformer.cached_config", lambda name, revision: None)
     unknown = paper(tmp_path, {})
     assert (unknown.unknown_depths, known.unknown_depths) == (("bert-base-multilingual-cased",), ())
     assert untouched(unknown) == []
@@ -162,7 +162,7 @@ def test_before_the_depth_is_known_only_what_never_meets_is_untouched(
 def test_what_is_wanted_has_the_same_key_whether_or_not_the_depth_is_known(
     known: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("raxalign.encoders.transformer.cached_depth", lambda name, revision: None)
+    monkeypatch.setattr("raxalign.encoders.transformer.cached_config", lambda name, revision: None)
     revision = {name: value for name, value in BERT.items() if name.startswith("hub:")}
     unknown = paper(tmp_path, revision)
     for one, other in zip(known.trials, unknown.trials, strict=True):

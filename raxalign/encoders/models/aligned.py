@@ -15,18 +15,20 @@ from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.packing import Packed, flat_states
 from raxalign.encoders.models.sentence_config import SentenceConfig
-from raxalign.encoders.models.sentence_module import (
-    KIND,
-    SentenceUse,
-    needs_module,
-    write_module,
-)
+from raxalign.encoders.models.sentence_module import KIND, SentenceUse, needs_module, write_module
 from raxalign.encoders.models.soundness import refuse_unsound_words
 from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder, write_vectors
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
-from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors, assemble, parse_layers
+from raxalign.encoders.models.vectors import (
+    Batch,
+    Pooling,
+    WordLists,
+    WordVectors,
+    assemble,
+    parse_layers,
+)
 from raxalign.errors import DataError, RaxalignError
 
 __all__ = ["Affine", "AlignedEncoder", "Transform", "Unit"]
@@ -57,9 +59,8 @@ class AlignedEncoder:
         depth = self.encoder.n_layers
         for transform in self.transforms:
             if not 0 <= (layer := transform.layer) <= depth:
-                raise ValueError(
-                    f"a transform of layer {layer}, but the encoder has the layers 0 to {depth}"
-                )
+                has = f"the encoder has the layers 0 to {depth}"
+                raise ValueError(f"a transform of layer {layer}, but {has}")
             if transform.sort == "inside" and not isinstance(self.encoder, TransformerEncoder):
                 raise RaxalignError("only a transformer has an inside that transforms can change")
         object.__setattr__(self, "transforms", tuple(t.to(self.device) for t in self.transforms))
@@ -94,12 +95,7 @@ class AlignedEncoder:
         )
 
     def words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: str = "last",
-        pooling: Pooling = "mean",
+        self, sentences: WordLists, lang: str, *, layers: str = "last", pooling: Pooling = "mean"
     ) -> WordVectors:
         """Vectors of all words in input order, (N, L, H), transformed; absent words are zero."""
         batches = self.iter_words(sentences, lang, layers=layers, pooling=pooling)
@@ -107,30 +103,21 @@ class AlignedEncoder:
         return assemble(sentences, batches, n_layers, self.hidden_size)
 
     def iter_words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: str = "last",
-        pooling: Pooling = "mean",
+        self, sentences: WordLists, lang: str, *, layers: str = "last", pooling: Pooling = "mean"
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """The vectors of `words` batch by batch: (indices of the sentences, their vectors)."""
         chosen, edits = parse_layers(layers, self.n_layers), self.edits()
         inside: dict[str, Any] = {"edits": edits} if edits else {}
         batches = self.encoder.iter_words(sentences, lang, layers=chosen, pooling=pooling, **inside)
-        readouts = [
-            [t for t in self.active("readout") if t.lang == lang and t.layer == layer]
-            for layer in chosen
-        ]
+        own = [transform for transform in self.active("readout") if transform.lang == lang]
+        readouts = [[t for t in own if t.layer == layer] for layer in chosen]
         for indices, part in batches:
             words = sum(len(sentences[i]) for i in indices)
             refuse_unsound_words(self.encoder, part, words, len(chosen))
             yield indices, _read(part, readouts) if any(readouts) else part
 
     def hidden(self, batch: Batch) -> tuple[torch.Tensor, ...]:
-        """Hidden states (B, T, H) of all layers, 0 the embeddings, transformed by the language of
-        each piece. Gradient flows.
-        """
+        """Hidden states (B, T, H) of all layers, transformed by the language of each piece."""
         if not isinstance(self.encoder, TransformerEncoder):
             raise RaxalignError("only a transformer has hidden states; ask this encoder for words")
         states = list(self.encoder.hidden(batch, edits=self.edits()))
@@ -160,24 +147,21 @@ class AlignedEncoder:
     def edits(self) -> dict[int, Edit]:
         """The inside transforms as edits of the stream, by layer."""
 
-        def change(layer: int, states_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
-            for transform in self.active("inside"):
-                if transform.layer == layer:
-                    states_BTH = _where_spoken(
-                        transform, states_BTH, batch.langs_BT, batch.languages
-                    )
+        def change(inside: list[Transform], states_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
+            for transform in inside:
+                states_BTH = _where_spoken(transform, states_BTH, batch.langs_BT, batch.languages)
             return states_BTH
 
-        layers = dict.fromkeys(transform.layer for transform in self.active("inside"))
-        return {layer: partial(change, layer) for layer in layers}
+        layers: dict[int, list[Transform]] = {}
+        for transform in self.active("inside"):
+            layers.setdefault(transform.layer, []).append(transform)
+        return {layer: partial(change, inside) for layer, inside in layers.items()}
 
     def save(self, folder: Path | str) -> None:
         """Write transforms and notes, and the encoder's weights only where they changed."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self._write(folder)
+        self._write(Path(folder))
         if self.weights_changed:
-            self.encoder.save(folder / _WEIGHTS)
+            self.encoder.save(Path(folder) / _WEIGHTS)
 
     def export(self, folder: Path | str, use: SentenceUse | None = None) -> tuple[str, ...]:
         """Write a folder that `AutoModel` opens (static vectors: word2vec files, as trained and
@@ -235,13 +219,10 @@ class AlignedEncoder:
     def _write(self, folder: Path) -> None:
         from safetensors.torch import save_file
 
+        folder.mkdir(parents=True, exist_ok=True)
         records, tensors = pack(self.transforms)
-        record = {
-            "format": _FORMAT,
-            "weights_changed": self.weights_changed,
-            "transforms": records,
-            "notes": dict(self.notes),
-        }
+        notes = {"weights_changed": self.weights_changed, "notes": dict(self.notes)}
+        record = {"format": _FORMAT, "transforms": records, **notes}
         save_file(tensors, folder / _TENSORS)
         text = json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True)
         (folder / _RECORD).write_text(text + "\n", encoding="utf-8")
@@ -259,20 +240,16 @@ class AlignedEncoder:
     @classmethod
     def from_export(cls, folder: Path | str, device: str = "cpu") -> AlignedEncoder:
         """What `export` wrote, or a plain Hugging Face folder, or one of static vectors."""
-        kind = StaticEncoder if (Path(folder) / STATIC_RECORD).is_file() else TransformerEncoder
-        encoder = kind.from_folder(Path(folder).absolute(), device=device)
-        if not (Path(folder) / _RECORD).is_file():
-            return cls(encoder)
-        transforms, changed, notes = _read_record(Path(folder))
-        return cls(encoder, transforms, changed, notes)
+        folder = Path(folder).absolute()
+        kind = StaticEncoder if (folder / STATIC_RECORD).is_file() else TransformerEncoder
+        encoder = kind.from_folder(folder, device=device)
+        return cls(encoder, *(_read_record(folder) if (folder / _RECORD).is_file() else ()))
 
 
 def _where_spoken(
     transform: Transform, states: torch.Tensor, langs: torch.Tensor, languages: tuple[str, ...]
 ) -> torch.Tensor:
-    """The states (..., H) with the transform applied to the pieces of its language; `langs` (...)
-    indexes `languages` for every piece.
-    """
+    """The states (..., H), transformed where `langs` (...) is the transform's in `languages`."""
     if transform.lang not in languages:
         return states
     spoken = langs == languages.index(transform.lang)

@@ -3,15 +3,13 @@
 A mask of all pairs of pieces costs time and memory by the square of a row's width, and no flash
 kernel takes one. The kernels that take cumulative lengths compute each sentence alone (Dao 2023,
 "FlashAttention-2"). They are PyTorch's own, or those of the package flash-attn where an encoder is
-opened with ``attention: flash_attention_2``. The CPU has no such kernel: here the same function
-computes one sentence after the other, which tests compare with the mask.
+opened with ``attention: flash_attention_2``. The CPU has no such kernel.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +25,26 @@ _LIBRARY = "flash_attn"
 _CARD = Path("/dev/nvidia0")
 
 
-def precision_problem(precision: Precision) -> str | None:
-    """Return why flash-attn cannot compute in a precision; None where it can."""
+def precision_problems(precision: Precision) -> list[str]:
+    """Return why flash-attn cannot compute in a precision; nothing where it can."""
     if precision == "bf16":
-        return None
-    return (
+        return []
+    return [
         f"`attention: {PACKAGE}` computes in bfloat16 alone, but run.precision is {precision}. Set"
         f" run.precision to bf16, {REMEDY}"
-    )
+    ]
 
 
-def machine_problem() -> str | None:
-    """Return what this machine lacks for flash-attn, by its files; None where it lacks nothing."""
+def machine_problems() -> list[str]:
+    """Return what this machine lacks for flash-attn, by its files; nothing where it has all."""
     lacks = [] if _CARD.exists() else ["an NVIDIA card"]
     lacks += [] if find_spec(_LIBRARY) else ["the package flash-attn (`pip install flash-attn`)"]
     if not lacks:
-        return None
-    return (
+        return []
+    return [
         f"`attention: {PACKAGE}`: this machine does not have {' and '.join(lacks)}. The machines"
         f" that run the grid's workers require both; make sure that they have them, {REMEDY}"
-    )
+    ]
 
 
 NAME = "raxalign_packed"
@@ -57,7 +55,7 @@ _UNREAD = ("position_bias", "softcap", "s_aux")  # what changes scores, and the 
 
 
 @dataclass(frozen=True)
-class Runs:
+class SentenceRuns:
     """Runs of adjacent places, of rows laid end to end, that see each other and nothing else: run n
     is the places ``edges_N[n]`` to ``edges_N[n + 1]``, of which there are at most `longest`.
     """
@@ -66,7 +64,7 @@ class Runs:
     longest: int
 
     @classmethod
-    def of(cls, sentences_BT: np.ndarray, device: str) -> Runs:
+    def of(cls, sentences_BT: np.ndarray, device: str) -> SentenceRuns:
         """Return the runs of packed rows by the sentence of each piece (-1: padding). The padding
         at the end of a row is a run of its own, as under the mask.
         """
@@ -77,9 +75,8 @@ class Runs:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How scores become weights: the probability of `dropout`, the factor `scale` of the scores
-    (None: that of the head size), and a `window`, the largest distance between two pieces that see
-    each other (None: any).
+    """How scores become weights: the probability of `dropout`, their factor `scale` (None: by the
+    head size), and the largest distance of pieces that see each other, `window` (None: any).
     """
 
     dropout: float = 0.0
@@ -104,32 +101,18 @@ def attend(
     query_FAD: torch.Tensor,
     key_FAD: torch.Tensor,
     value_FAD: torch.Tensor,
-    runs: Runs,
+    runs: SentenceRuns,
     scoring: Scoring,
 ) -> torch.Tensor:
-    """Return what each place reads from its run (F, A, D): by one kernel on a card, else run by
-    run. Gradient flows.
-
-    Args:
-        query_FAD: Queries of the places of all rows, by heads A.
-        key_FAD: Keys, of as many heads or of a divisor of their number.
-        value_FAD: Values, likewise.
-        runs: Which places see each other.
-        scoring: How scores become weights.
+    """Return what each place reads from its run (F, A, D), by one kernel on a card: from queries of
+    the places of all rows, by heads A, and keys and values of as many heads or of a divisor of
+    their number. Gradient flows.
     """
-    if query_FAD.device.type == "cpu":
-        return _run_by_run(query_FAD, key_FAD, value_FAD, runs, scoring)
     window = -1 if scoring.window is None else scoring.window
     # The operation under torch.nn.attention.varlen, which has no dropout.
     found: torch.Tensor = torch.ops.aten._flash_attention_forward(
-        query_FAD,
-        key_FAD,
-        value_FAD,
-        runs.edges_N,
-        runs.edges_N,
-        runs.longest,
-        runs.longest,
-        scoring.dropout,
+        *(query_FAD, key_FAD, value_FAD, runs.edges_N, runs.edges_N),
+        *(runs.longest, runs.longest, scoring.dropout),
         False,  # causal
         False,  # return the mask of dropout
         scale=scoring.scale,
@@ -139,45 +122,10 @@ def attend(
     return found
 
 
-def _run_by_run(
-    query_FAD: torch.Tensor,
-    key_FAD: torch.Tensor,
-    value_FAD: torch.Tensor,
-    runs: Runs,
-    scoring: Scoring,
-) -> torch.Tensor:
-    """The arithmetic of the kernel in plain products."""
-    edges = runs.edges_N.tolist()
-    made = []
-    for begin, end in pairwise(edges):
-        query, key, value = (
-            part[begin:end].transpose(0, 1)[None] for part in (query_FAD, key_FAD, value_FAD)
-        )
-        near = None
-        if scoring.window is not None and end - begin > scoring.window + 1:
-            place = torch.arange(end - begin, device=query.device)
-            near = (place[:, None] - place).abs() <= scoring.window
-        found = torch.nn.functional.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            near,
-            dropout_p=scoring.dropout,
-            scale=scoring.scale,
-            enable_gqa=key.shape[1] != query.shape[1],
-        )
-        made.append(found[0].transpose(0, 1))
-    return torch.cat(made)
-
-
-def inputs_of(runs: Runs) -> dict[str, Any]:
+def inputs_of(runs: SentenceRuns) -> dict[str, Any]:
     """The runs by the names that the attention functions of transformers have for them."""
-    return {
-        "cu_seq_lens_q": runs.edges_N,
-        "cu_seq_lens_k": runs.edges_N,
-        "max_length_q": runs.longest,
-        "max_length_k": runs.longest,
-    }
+    edges = dict.fromkeys(("cu_seq_lens_q", "cu_seq_lens_k"), runs.edges_N)
+    return {**edges, **dict.fromkeys(("max_length_q", "max_length_k"), runs.longest)}
 
 
 def _attention(
@@ -188,9 +136,8 @@ def _attention(
     attention_mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """An attention function of transformers (its parameters are theirs): `attend` where runs are
-    among the options, else PyTorch's fused attention under the mask. Queries, keys and values are
-    (B, A, T, D), what is returned is (B, T, A, D).
+    """An attention function of transformers: `attend` where runs are among the options, else
+    PyTorch's attention under the mask. It takes (B, A, T, D) and returns (B, T, A, D).
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -205,7 +152,7 @@ def _attention(
     window = options.get("sliding_window")  # it counts the piece itself
     window = None if window is None else window - 1
     scoring = Scoring(options.get("dropout", 0.0), options.get("scaling"), window)
-    runs = Runs(options["cu_seq_lens_q"], options["max_length_q"])
+    runs = SentenceRuns(options["cu_seq_lens_q"], options["max_length_q"])
     found = attend(_flat(query), _flat(key), _flat(value), runs, scoring)
     return found.reshape(n_rows, width, *found.shape[1:]), None
 
@@ -229,9 +176,7 @@ def _mask(**options: Any) -> torch.Tensor | None:
 
 
 def install(model: Any) -> None:
-    """Let a model attend by runs where it is given them; one that is opened with flash-attn
-    does so already.
-    """
+    """Let a model attend by runs where it is given them, as one with flash-attn does already."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
@@ -252,7 +197,7 @@ def has_kernels(model: Any, precision: Precision, device: str) -> bool:
     """Whether a device has kernels for the attention of a model in a precision: those of a card of
     compute capability 8.0 or higher, for bfloat16, where the attention is fused and not causal.
     """
-    from raxalign.encoders.models.decoders import is_decoder
+    from raxalign.encoders.models.model_inputs import is_decoder
 
     return (
         torch.device(device).type == "cuda"
@@ -266,12 +211,10 @@ def has_kernels(model: Any, precision: Precision, device: str) -> bool:
 
 
 def check_flash(model: Any, precision: Precision, device: str) -> None:
-    """Raise `RaxalignError` where a model is to attend by flash-attn in a precision, or on a
-    device, for which that has no kernels.
-    """
+    """Raise `RaxalignError` where flash-attn has no kernels for a model's precision or device."""
     if implementation(model) != PACKAGE:
         return
-    if (problem := precision_problem(precision)) is not None:
+    for problem in precision_problems(precision):
         raise RaxalignError(problem)
     if torch.device(device).type != "cuda":
         raise RaxalignError(

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +28,6 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.pieces import Pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 CHUNK = 8192
@@ -97,40 +96,27 @@ def column_pieces(
     lang: str | None,
     counted: str | None = None,
 ) -> FlatPieces:
-    """Return the pieces of a column of sentences of a dataset: mapped where they were made before
-    (`TransformerEncoder.prepared`), else made now.
-
-    Args:
-        encoder: The encoder whose tokenizer makes the pieces.
-        folder: The folder of the dataset.
-        column: The column of words.
-        lang: The language of the sentences (None: a spaced one).
-        counted: The name under which unknown pieces are counted (None: the language).
-
-    Raises:
-        DataError: What was made before is of other sentences.
+    """Return the pieces of a column of words of a dataset in a language (None: a spaced one):
+    mapped where they were made before (`TransformerEncoder.prepared`), else made now. Unknown
+    pieces are counted under the name `counted` (None: the language). Raises `DataError` where what
+    was made before is of other sentences.
     """
+    import pyarrow.compute as pc
+
     table, made = read_table(folder), encoder.prepared.get(folder)
     found = None if made is None else map_pieces(made / column, lang)
     if found is None:
         chunks = sentence_chunks(table, column, CHUNK)
         return flat_pieces(encoder.tokenizer, chunks, lang, counted)
-    if (len(found), len(found.first_W)) != (len(table), _count_words(table, column)):
-        raise DataError(
-            f"{made}/{column}",
-            f"has the pieces of other sentences than {folder}",
-            remedy="Remove both folders, and run the grid again to make them",
-        )
+    n_words = pc.sum(pc.list_value_length(table.column(column))).as_py() or 0
+    if (len(found), len(found.first_W)) != (len(table), n_words):
+        fault = f"has the pieces of other sentences than {folder}"
+        remedy = "Remove both folders, and run the grid again to make them"
+        raise DataError(f"{made}/{column}", fault, remedy=remedy)
     heard, name = listener(), counted or lang
     if heard is not None and name is not None and found.unknown is not None:
         heard.read(name, len(found.ids), found.unknown)
     return found
-
-
-def _count_words(table: Any, column: str) -> int:
-    import pyarrow.compute as pc
-
-    return int(pc.sum(pc.list_value_length(table.column(column))).as_py() or 0)
 
 
 def flat_pieces(
@@ -142,13 +128,13 @@ def flat_pieces(
     """Return the pieces of sentences in chunks; `bulk_pieces` explains the arguments."""
     from raxalign.encoders.models.pieces import bulk_pieces
 
-    none, parts = np.zeros(0, np.int32), []
+    none, parts = np.zeros(0, np.int32), list[tuple[np.ndarray, ...]]()
     for sentences in chunks:
         pieces = list(bulk_pieces(tokenizer, sentences, lang, counted))
         sizes = np.array([len(sentence) for sentence in sentences], np.int64)
         lengths = np.array([len(row.ids) for row in pieces], np.int64)
-        flat = [np.concatenate([none, *(row[i] for row in pieces)]) for i in range(3)]
-        parts.append((*flat, lengths, sizes, *word_spans(pieces, sizes)))
+        ids, words, lasts = (np.concatenate([none, *(row[i] for row in pieces)]) for i in range(3))
+        parts.append((ids, words, lasts, lengths, sizes, *word_spans(words, lasts, lengths, sizes)))
     ids, words, lasts, lengths, sizes, first_W, count_W = map(
         np.concatenate, zip(*(parts or [(none,) * 7]), strict=True)
     )
@@ -158,13 +144,12 @@ def flat_pieces(
     return FlatPieces(ids, offsets[0], words, lasts, offsets[1], first_W, count_W, unknown)
 
 
-def word_spans(pieces: Sequence[Pieces], sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (place of the first piece in its sentence, number of pieces) of all words of some
-    sentences, int32; `sizes` are the numbers of their words.
+def word_spans(
+    firsts: np.ndarray, lasts: np.ndarray, lengths: np.ndarray, sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(place of the first piece in its sentence, number of pieces) of all words, int32, by the
+    first and the last word of each piece and the numbers of pieces and words of each sentence.
     """
-    none = np.zeros(0, np.int32)
-    lengths = np.array([len(row.ids) for row in pieces], np.int64)
-    firsts, lasts = (np.concatenate([none, *(row[i] for row in pieces)]) for i in (1, 2))
     read, words = word_pieces(firsts, lasts)
     place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     number = words + np.repeat(np.cumsum(sizes) - sizes, lengths)[read]
@@ -211,17 +196,8 @@ def write_pieces(
     folder: Path,
     arrays: Sequence[str] = ARRAYS,
 ) -> dict[str, Any]:
-    """Write the pieces of columns of a dataset, as `map_pieces` reads them from ``folder/column``.
-
-    Args:
-        tokenizer: The tokenizer, a fast one.
-        dataset: The folder of the dataset.
-        columns: The columns of words or of running text, each with its language (None: a spaced
-            one).
-        threads: The largest number of processes at once.
-        folder: Takes a folder for each column.
-        arrays: The arrays that are written: ``word_offsets`` and others of `ARRAYS`.
-
+    """Write `arrays` of the pieces of columns of a dataset, each with its language (None: a spaced
+    one), as `map_pieces` reads them from ``folder/column``, by at most `threads` processes at once.
     Returns the numbers of sentences, words, pieces and unknown pieces of each column. Raises
     `RaxalignError` where a process failed.
     """
@@ -229,10 +205,8 @@ def write_pieces(
     at_once = max(1, min(threads, n_parts))
     with tempfile.TemporaryDirectory(prefix="pieces-", dir=folder) as work:
         shared = {"dataset": str(dataset), "columns": dict(columns), "arrays": list(arrays)}
-        jobs = [
-            {**shared, "folder": work, "parts": [[k, PART] for k in range(first, n_parts, at_once)]}
-            for first in range(at_once)
-        ]
+        parts = [[[k, PART] for k in range(n, n_parts, at_once)] for n in range(at_once)]
+        jobs = [{**shared, "folder": work, "parts": some} for some in parts]
         saved = Path(work) / "tokenizer.json"
         if at_once == 1 or not _saved(tokenizer, saved):
             with collecting():  # the trials that read the pieces count the unknown ones
@@ -264,9 +238,7 @@ def write_parts(
 
 
 def _saved(tokenizer: Any, path: Path) -> bool:
-    """Write a tokenizer for other processes; return whether it can be. One with steps that are
-    written in Python cannot.
-    """
+    """Write a tokenizer to a file; return whether it can be: not with steps written in Python."""
     try:
         tokenizer.backend_tokenizer.save(str(path))
     except Exception:  # noqa: BLE001 the library raises nothing more specific
@@ -282,24 +254,19 @@ def _run(jobs: Sequence[Mapping[str, Any]]) -> None:
         "TOKENIZERS_PARALLELISM": "false",
         **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     }
-    with ExitStack() as stack:
-        running = []
-        for job in jobs:
-            process = subprocess.Popen(
-                [sys.executable, "-m", __name__, json.dumps(job)],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            running.append(stack.enter_context(process))
-            stack.callback(process.kill)  # does nothing where it has ended
-        for process in running:
-            _, said = process.communicate()
-            if process.returncode:
-                last = said.strip().rpartition("\n")[2] or f"exit code {process.returncode}"
-                where = jobs[0]["dataset"]
-                raise RaxalignError(f"{where}: a process that tokenises it failed ({last})")
+
+    def work(job: Mapping[str, Any]) -> None:
+        command, none = [sys.executable, "-m", __name__, json.dumps(job)], subprocess.DEVNULL
+        done = subprocess.run(
+            command, env=environment, stdin=none, stderr=subprocess.PIPE, text=True, check=False
+        )
+        if done.returncode:
+            last = done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
+            fault = f"{job['dataset']}: a process that tokenises it failed ({last})"
+            raise RaxalignError(fault)
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        list(pool.map(work, jobs))
 
 
 def _join(
@@ -319,7 +286,11 @@ def _join(
         # where no two words share a piece, `lasts` are the words
         elif name != "lasts" or not all(map(np.array_equal, read("words"), read("lasts"))):
             narrow = name in _NARROW and all(int(p.max(initial=0)) < _SMALL for p in read(name))
-            _copy(read(name), sizes[name], np.dtype(np.int16 if narrow else np.int32), path)
+            dtype, at = np.dtype(np.int16 if narrow else np.int32), 0
+            file = np.lib.format.open_memmap(path, "w+", dtype, (sizes[name],))  # never held whole
+            for part in read(name):
+                file[at : at + len(part)] = part
+                at += len(part)
     counts = [int(count) for count in read("unknown")]
     unknown = None if -1 in counts else sum(counts)
     (folder / _RECORD).write_text(json.dumps({"lang": lang, "unknown": unknown}), "utf-8")
@@ -329,19 +300,6 @@ def _join(
         "pieces": sizes["ids"],
         "unknown": unknown,
     }
-
-
-def _copy(parts: Iterable[np.ndarray], size: int, dtype: np.dtype[Any], path: Path) -> None:
-    """Write an array in parts as one ``.npy``, without holding all of it."""
-    header = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
-        "shape": (size,),
-    }
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for part in parts:
-            file.write(part.astype(dtype).tobytes())
 
 
 def _main(given: str) -> None:

@@ -1,15 +1,12 @@
-"""Opening Hugging Face folders and hub names: safetensors only, no foreign code, and errors with a
-remedy.
-"""
+"""Opening Hugging Face folders and hub names: safetensors only, no foreign code, clear errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
-from raxalign.encoders.models.decoders import is_decoder
 from raxalign.encoders.models.flash import PACKAGE
 from raxalign.encoders.models.folder import (
     SAVE_TOKENIZER,
@@ -18,8 +15,10 @@ from raxalign.encoders.models.folder import (
     looks_like_path,
     weight_shapes,
 )
-from raxalign.encoders.models.hub import explain, first_line
-from raxalign.encoders.models.text_form import keep_text_form
+from raxalign.encoders.models.hub import first_line, hub_call
+from raxalign.encoders.models.model_inputs import is_decoder
+from raxalign.encoders.models.pieces import keep_text_form
+from raxalign.encoders.models.sentence_config import files_of
 from raxalign.errors import DataError, DependencyError, RaxalignError
 
 Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
@@ -30,22 +29,12 @@ _WEIGHTS = "model.safetensors"
 def load_model(
     name: str, revision: str | None = None, attention: Attention = "auto"
 ) -> tuple[Any, Any]:
-    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode.
-
-    The model is a masked LM where the folder has a whole one, else the encoder without a head; of
-    T5 and its like, the encoder half; of a decoder, the base model.
-
-    Args:
-        name: The folder or the hub name.
-        revision: Branch, tag or commit of a hub name; None is the main branch.
-        attention: How attention is computed: ``auto`` is ``sdpa`` where the architecture has it,
-            else ``eager``; ``flash_attention_2`` is that of the package flash-attn.
-
-    Raises:
-        DataError: The folder is not there or does not hold a whole encoder with safetensors, or
-            model and tokenizer do not fit.
-        DependencyError: ``flash_attention_2`` without the package or without a card.
-        TransientError: The hub does not answer.
+    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode: a masked LM
+    where the folder has a whole one, else the encoder without a head; of T5 and its like, the
+    encoder half; of a decoder, the base model. Attention ``auto`` is ``sdpa`` where the
+    architecture has it, else ``eager``. Raises `DataError` where the folder does not hold a whole
+    encoder with safetensors and its tokenizer, `DependencyError` for ``flash_attention_2`` without
+    its package or a card, `TransientError` where the hub does not answer.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -68,7 +57,10 @@ def _open(name: str, config: Any, options: dict[str, Any], attention: Attention)
     from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForTextEncoding
     from transformers.models.auto import modeling_auto as auto
 
-    names = _names_of(name, options["revision"])
+    files = [*Path(name).glob("*.safetensors")]
+    if not looks_like_path(name) and (file := files_of(name, options["revision"])(_WEIGHTS)):
+        files = [file]
+    names = frozenset(weight_shapes(*files)) if files else None  # of several on the hub not known
     if names is not None and any(weight.startswith("lm_predictions.") for weight in names):
         config.legacy = False  # the head of DeBERTa-v3 as it was published
     kind = type(config)
@@ -128,12 +120,9 @@ def _implementation(name: str, model: Any, attention: Attention) -> str | None:
     flash = attention == PACKAGE
     lacks = attention == "sdpa" and not able
     if lacks or (flash and not getattr(model, "_supports_flash_attn", False)):
-        other = "sdpa" if flash else "eager"
-        raise DataError(
-            name,
-            f"`attention: {attention}` is not there for {model.__name__}",
-            remedy=f"Set `attention: {other}`, or leave it at `auto`",
-        )
+        remedy = f"Set `attention: {'sdpa' if flash else 'eager'}`, or leave it at `auto`"
+        fault = f"`attention: {attention}` is not there for {model.__name__}"
+        raise DataError(name, fault, remedy=remedy)
     if flash and not is_flash_attn_2_available():
         raise DependencyError(
             f"`attention: {PACKAGE}` requires an NVIDIA card and the package flash-attn (`pip"
@@ -143,26 +132,11 @@ def _implementation(name: str, model: Any, attention: Attention) -> str | None:
     return attention
 
 
-def _names_of(name: str, revision: str | None) -> frozenset[str] | None:
-    """The names of the weights of a folder, or of a hub name with one file; None of others."""
-    from transformers.utils import cached_file
-
-    if looks_like_path(name):
-        return frozenset(weight_shapes(*Path(name).glob("*.safetensors")))
-    path = cached_file(
-        name, _WEIGHTS, revision=revision, _raise_exceptions_for_missing_entries=False
-    )
-    return None if path is None else frozenset(weight_shapes(Path(path)))
-
-
 def _check_whole(name: str, missing_keys: Iterable[str]) -> None:
     if missing := sorted(missing_keys):
-        raise DataError(
-            name,
-            f"is not a whole encoder: {len(missing)} weights are missing"
-            f" ({', '.join(missing[:3])})",
-            remedy="Save it again with save_pretrained, or name another",
-        )
+        some = ", ".join(missing[:3])
+        fault = f"is not a whole encoder: {len(missing)} weights are missing ({some})"
+        raise DataError(name, fault, remedy="Save it again with save_pretrained, or name another")
 
 
 def _own_weights(name: str, model: Any) -> None:
@@ -171,34 +145,27 @@ def _own_weights(name: str, model: Any) -> None:
 
     for label, parameter in model.named_parameters():
         if not torch.isfinite(parameter.detach().sum()):
-            raise DataError(
-                name,
-                f"its weights hold NaN or infinite values ({label})",
-                remedy="Its training diverged: take an earlier checkpoint",
-            )
+            fault = f"its weights hold NaN or infinite values ({label})"
+            raise DataError(name, fault, remedy="Its training diverged: take an earlier checkpoint")
         # Loaded weights are views of the mapped file, at odd addresses. Their products are
         # slower, and not bit-equal to those of trained ones.
         parameter.data = parameter.data.clone()
 
 
 def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
-    """The tokenizer is a fast one, every piece of it has an embedding, and at least half of the
-    embeddings (some are padding) have a piece.
-    """
+    """The tokenizer is fast, every piece has an embedding, and half of these at least a piece."""
     if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise DataError(
-            name,
-            "its tokenizer has no fast form (tokenizer.json)",
-            remedy="Words are mapped to pieces by it; convert the tokenizer",
-        )
+        fault = "its tokenizer has no fast form (tokenizer.json)"
+        remedy = "Words are mapped to pieces by it; convert the tokenizer"
+        raise DataError(name, fault, remedy=remedy)
     rows, pieces = model.get_input_embeddings().num_embeddings, len(tokenizer)
-    apart = "Tokenizer and model do not belong together"
-    if pieces > rows:
-        fault = f"its tokenizer has {pieces} pieces, but the model only {rows} embeddings"
-        raise DataError(name, fault, remedy=apart)
-    if 2 * pieces < rows:
-        fault = f"its tokenizer has {pieces} pieces, but the model {rows} embeddings"
-        raise DataError(name, fault, remedy=f"{apart}. {SAVE_TOKENIZER}")
+    remedy = "Tokenizer and model do not belong together"
+    if pieces <= rows <= 2 * pieces:
+        return
+    only = "only " if pieces > rows else ""
+    remedy += "" if only else f". {SAVE_TOKENIZER}"
+    fault = f"its tokenizer has {pieces} pieces, but the model {only}{rows} embeddings"
+    raise DataError(name, fault, remedy=remedy)
 
 
 @contextmanager
@@ -206,15 +173,13 @@ def _explained(name: str, revision: str | None) -> Iterator[None]:
     """Turn what transformers raises on a bad folder or without a hub into the user's errors."""
     from safetensors import SafetensorError
 
+    local = looks_like_path(name)
     try:
-        yield
+        with nullcontext() if local else hub_call(name, "load it", revision):
+            yield
     except RaxalignError:
         raise
     except Exception as error:
-        local = looks_like_path(name)
-        known = None if local else explain(name, "load it", error, revision)
-        if known is not None:
-            raise known from error
         fault, remedy = first_line(error), ""
         if isinstance(error, SafetensorError):
             fault = f"its weights are damaged ({fault})"

@@ -42,10 +42,9 @@ FILES = (_MODULES, _PROMPTS, f"*_Pooling/{_CONFIG}")
 
 @dataclass(frozen=True)
 class SentenceConfig:
-    """The pooling over all pieces, special ones included, with `last` the very last one;
-    `normalize` scales vectors to length 1; `prompt` is put before every sentence, and is left out
-    of a mean unless `include_prompt`. `unread` names what the folder has and raxalign does not
-    read: such a configuration cannot be used.
+    """The pooling over all pieces, special ones included; `normalize` scales to length 1; the
+    `prompt` is put before sentences and left out of a mean unless `include_prompt`. `unread` names
+    what a folder has and raxalign does not read: it cannot be used.
     """
 
     pooling: SentencePooling = "mean"
@@ -72,13 +71,10 @@ def read_sentence_config(file: Callable[[str], Path | None]) -> SentenceConfig |
     listed = file(_MODULES)
     if listed is None:
         return None
-    kinds = [
-        (str(part["type"]).rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER), str(part["path"]))
-        for part in _json(listed)
-    ]
-    names = [kind for kind, _ in kinds]
+    parts = _json(listed)
+    names = [str(part["type"]).rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER) for part in parts]
     other = sorted(set(names) - {_TRANSFORMER, "Pooling", "Normalize"})
-    places = [place for kind, place in kinds if kind == "Pooling"]
+    places = [part["path"] for part, kind in zip(parts, names, strict=True) if kind == "Pooling"]
     if other or names[:2] != [_TRANSFORMER, "Pooling"] or len(places) != 1:
         return SentenceConfig(unread=f"the modules {', '.join(names)}")
     settings = _json(file(f"{places[0]}/{_CONFIG}"))
@@ -113,15 +109,9 @@ def write_sentence_config(
     transformer: str = f"{_KIND}.{_TRANSFORMER}",
     languages: Sequence[str] = (),
 ) -> None:
-    """Write the configuration next to an encoder, so that sentence-transformers opens its folder.
-
-    Args:
-        folder: The encoder's folder.
-        config: What is written.
-        hidden_size: The width of the vectors.
-        max_length: The largest number of pieces in a row.
-        transformer: The module that makes the vectors of pieces.
-        languages: The languages that it has to be given, each of which is the name of a prompt.
+    """Write the configuration next to an encoder, so that sentence-transformers opens its folder:
+    rows have up to `max_length` pieces, the module `transformer` makes the vectors of pieces, and
+    is given one of the `languages`, if any, each of which is the name of a prompt.
     """
     modules = [("", transformer), (_POOLING_FOLDER, f"{_KIND}.Pooling")]
     modules += [(_UNIT_FOLDER, f"{_KIND}.Normalize")] if config.normalize else []

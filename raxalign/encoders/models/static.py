@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
@@ -14,14 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from raxalign.arrays import offsets_of
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.vectors import (
-    Pooling,
-    WordIndex,
-    WordVectors,
-    pool_words,
-    word_offsets,
-)
+from raxalign.encoders.models.vectors import Pooling, WordIndex, WordLists, WordVectors, pool_words
 from raxalign.errors import DataError, RaxalignError
 
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -40,9 +36,7 @@ _PRIME, _START = 16_777_619, 2_166_136_261
 
 
 def write_vectors(path: Path, words: Sequence[str], vectors_VH: Floats) -> None:
-    """Write word2vec's text format: a line with both sizes, then one line per word. Nine digits, so
-    that float32 values come back as they were.
-    """
+    """Write word2vec's text format, with nine digits: float32 values come back as they were."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(words)} {vectors_VH.shape[1]}\n")
         row_format = " ".join(["%.9g"] * vectors_VH.shape[1])
@@ -61,11 +55,8 @@ def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Float
         with path.open("rb") as file:
             first = file.readline()
             if first.startswith(_FACEBOOK):
-                raise DataError(
-                    path,
-                    "is fastText's own binary format, which is not read",
-                    remedy="Name the .vec file that is next to it",
-                )
+                fault = "is fastText's own binary format, which is not read"
+                raise DataError(path, fault, remedy="Name the .vec file that is next to it")
             try:
                 count, dimension = (int(part) for part in first.split())
             except ValueError:
@@ -180,15 +171,14 @@ class Lookup:
 
 @dataclass
 class VectorSpace:
-    """The vectors of one language, as trained: row `rows[word]` of `vectors_VH`; with `subwords`
-    unseen words have vectors too.
-    """
+    """The vectors of one language, as trained; with `subwords` unseen words have some too."""
 
     words: list[str]
     vectors_VH: Floats
     subwords: Subwords | None = None
     rows: dict[str, int] = field(init=False)
     _more: list[Floats] = field(default_factory=list)
+    _table: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
         self.rows = {word: i for i, word in enumerate(self.words)}
@@ -206,10 +196,25 @@ class VectorSpace:
             self.rows[form] = found
         return found
 
-    def table(self) -> Floats:
-        """Return all rows, those of unseen words included."""
-        more = self._more
-        return np.concatenate([self.vectors_VH, np.stack(more)]) if more else self.vectors_VH
+    def table(self, how: Normalization, device: str) -> torch.Tensor:
+        """Return all rows, those of unseen words that were looked up included, normalised, on a
+        device. Their mean is that of the unit vectors of the vocabulary.
+        """
+        made = [] if self._table is None else [self._table]
+        seen = 0 if self._table is None else len(self._table) - len(self.words)
+        fresh = [] if made else [self.vectors_VH]
+        fresh += [vector[None] for vector in self._more[seen:]]
+        if fresh:
+            more = torch.from_numpy(np.concatenate(fresh))
+            more = more if how == "none" else _unit(more)
+            more = _unit(more - self._center) if how == "unit-center-unit" else more
+            self._table = torch.cat([*made, more.to(device)])
+        assert self._table is not None
+        return self._table
+
+    @cached_property
+    def _center(self) -> torch.Tensor:
+        return _unit(torch.from_numpy(self.vectors_VH)).mean(dim=0)
 
     @classmethod
     def read(cls, path: Path, limit: int | None) -> VectorSpace:
@@ -272,8 +277,6 @@ class StaticEncoder(Encoder):
         self._names = shared or {lang: lang for lang in spaces}
         self.limit: int | None = None
         """How many vectors of a file are read (None: all)."""
-        self._tables: dict[str, torch.Tensor] = {}
-        self._means: dict[str, torch.Tensor] = {}
         self._tokenizer: Any = None
 
     @classmethod
@@ -283,25 +286,16 @@ class StaticEncoder(Encoder):
         try:
             record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
             if record["format"] not in (_FORMAT, _JOINT_FORMAT):
-                raise DataError(
-                    folder / RECORD,
-                    f"format {record['format']!r}, but this version reads {_FORMAT} and"
-                    f" {_JOINT_FORMAT}",
-                )
+                reads = f"but this version reads {_FORMAT} and {_JOINT_FORMAT}"
+                raise DataError(folder / RECORD, f"format {record['format']!r}, {reads}")
             reading, vocabulary = Lookup(**record["reading"]), None
             if reading.pieces:
                 vocabulary = (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
             names, shared = record["languages"], None
             if record["format"] == _JOINT_FORMAT:
                 names, shared = [JOINT], names
-            return cls(
-                {name: folder / f"{name}.vec" for name in names},
-                record["dimension"],
-                reading,
-                device,
-                vocabulary=vocabulary,
-                languages=shared,
-            )
+            files, size = {name: folder / f"{name}.vec" for name in names}, record["dimension"]
+            return cls(files, size, reading, device, vocabulary=vocabulary, languages=shared)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(folder, f"is not a folder of static vectors ({error})") from error
 
@@ -330,30 +324,18 @@ class StaticEncoder(Encoder):
     def space(self, lang: str) -> VectorSpace:
         """Return the vectors of a language. Raises `RaxalignError` where it has none."""
         if lang not in self._names:
-            raise RaxalignError(
-                f"the static encoder has no vectors for {lang}; it has"
-                f" {', '.join(self._names) or 'none at all'}"
-            )
+            has = ", ".join(self._names) or "none at all"
+            raise RaxalignError(f"the static encoder has no vectors for {lang}; it has {has}")
         return self._opened(self._names[lang])
 
     def _opened(self, name: str) -> VectorSpace:
         space = self._spaces[name]
         if isinstance(space, Path):
             space = self._spaces[name] = VectorSpace.read(space, self.limit)
-            size = space.vectors_VH.shape[1]
-            if size != self.hidden_size:
-                raise RaxalignError(
-                    f"the vectors of {name} have {size} dimensions, not {self.hidden_size}"
-                )
         return space
 
     def iter_words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: tuple[int, ...],
-        pooling: Pooling,
+        self, sentences: WordLists, lang: str, *, layers: tuple[int, ...], pooling: Pooling
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """Word vectors in input order, some sentences at a time; `pooling` joins the pieces of a
         word that have a vector.
@@ -362,10 +344,8 @@ class StaticEncoder(Encoder):
         and for layers other than 0.
         """
         if set(layers) != {0}:
-            raise RaxalignError(
-                f"layers {', '.join(map(str, layers))}: static vectors are one layer, 0 (`layers:"
-                " last`)"
-            )
+            read = ", ".join(map(str, layers))
+            raise RaxalignError(f"layers {read}: static vectors are one layer, 0 (`layers: last`)")
         for start in range(0, len(sentences), CHUNK):
             part = sentences[start : start + CHUNK]
             yield range(start, start + len(part)), self._looked_up(part, lang, len(layers), pooling)
@@ -373,7 +353,7 @@ class StaticEncoder(Encoder):
     def _looked_up(
         self, sentences: Sequence[Sequence[str]], lang: str, n_layers: int, pooling: Pooling
     ) -> WordVectors:
-        space, offsets = self.space(lang), word_offsets(sentences)
+        space, offsets = self.space(lang), offsets_of([len(words) for words in sentences]).tolist()
         units = [word for sentence in sentences for word in sentence]
         owners = np.arange(offsets[-1])
         if self.reading.pieces:
@@ -384,14 +364,14 @@ class StaticEncoder(Encoder):
         rows = np.array([space.row(unit, self.reading.casing) for unit in units], dtype=np.int64)
         known, owners = rows[rows >= 0], owners[rows >= 0]
         index = WordIndex.of(np.arange(len(known)), owners, offsets[-1], self.device)
-        vectors_PH = self._table(lang)[torch.from_numpy(known).to(self.device)]
+        table_VH = space.table(self.reading.normalization, self.device)
+        vectors_PH = table_VH[torch.from_numpy(known).to(self.device)]
         vectors_NH = pool_words(vectors_PH, index, pooling)
         return WordVectors(vectors_NH[:, None].repeat(1, n_layers, 1), offsets, index.present())
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[list[str], np.ndarray]]:
-        """(pieces, the word of each in its sentence) of every sentence; a word that cannot be split
-        is one ``[UNK]``. Words are split apart from each other, also where they are written without
-        spaces: each has vectors of its own.
+        """(pieces, the word of each in its sentence) of every sentence. Words are split apart from
+        each other in every script; one that cannot be split is one ``[UNK]``.
         """
         from raxalign.encoders.models.pieces import bulk_pieces
         from raxalign.encoders.training.text import wrap_vocabulary
@@ -404,23 +384,6 @@ class StaticEncoder(Encoder):
         apart = [list(words) for words in sentences]
         for found in bulk_pieces(self._tokenizer, apart, None):
             yield [self.vocabulary[i] for i in found.ids.tolist()], found.words.astype(np.int64)
-
-    def _table(self, lang: str) -> torch.Tensor:
-        """The normalised vectors of a language on the device, with rows for all words that were
-        looked up so far. Their mean is that of the unit vectors of the vocabulary.
-        """
-        space, name, how = self.space(lang), self._names[lang], self.reading.normalization
-        have, rows = self._tables.get(name), space.table()
-        if have is None:
-            have = torch.zeros(0, self.hidden_size, device=self.device)
-            self._means[name] = _unit(torch.from_numpy(space.vectors_VH)).mean(dim=0)
-        more = torch.from_numpy(rows[len(have) :])
-        if len(more):
-            more = more if how == "none" else _unit(more)
-            more = _unit(more - self._means[name]) if how == "unit-center-unit" else more
-            have = torch.cat([have, more.to(self.device)])
-        self._tables[name] = have
-        return have
 
     def save(self, folder: Path | str) -> None:
         """Write ``<lang>.vec`` (word2vec's text format, not normalised) for each language, or

@@ -1,6 +1,4 @@
-"""Transformer encoders: hidden states, with edits of the stream on request, and word vectors at the
-speed of the bare forward.
-"""
+"""Transformer encoders: hidden states, which edits may change, and vectors of words."""
 
 from __future__ import annotations
 
@@ -18,15 +16,14 @@ from raxalign.caveats import listener
 from raxalign.config.run import Precision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, recomputable, watched
-from raxalign.encoders.models.decoders import (
-    attention_inputs,
-    is_bidirectional,
-    is_decoder,
-    with_a_piece,
-)
 from raxalign.encoders.models.flash import check_flash
 from raxalign.encoders.models.loading import Attention, load_model, save_model
-from raxalign.encoders.models.model_inputs import ModelInputs, limit_note, max_positions
+from raxalign.encoders.models.model_inputs import (
+    ModelInputs,
+    is_bidirectional,
+    is_decoder,
+    max_positions,
+)
 from raxalign.encoders.models.pieces import (
     Padded,
     PieceRow,
@@ -75,7 +72,6 @@ class TransformerEncoder(Encoder):
         self.n_layers: int = model.config.num_hidden_layers
         self.has_head: bool = model.base_model is not model
         self.max_positions = max_positions(model, tokenizer)
-        self.limit_note = limit_note(model, tokenizer)
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
         self.not_as_trained: Mapping[str, str] = {}
         self.prepared: Mapping[Path, Path] = {}
@@ -89,14 +85,13 @@ class TransformerEncoder(Encoder):
         """The special pieces around one text and two, each with its word (-1: none)."""
         self.sentences: SentenceConfig | None = None
         self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
+        """The piece of a text of which a tokenizer without special pieces makes nothing."""
         self.trailing = 0 if is_decoder(model.config) else len(own.after_single)
         self.inputs = ModelInputs(model)
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
         self.by_runs: bool | None = None
-        """Whether packed rows attend by the places where sentences begin; None until
-        `packing.attends_by_runs` has probed it.
-        """
+        """Whether packed rows attend by runs; None until `attends_by_runs` has probed it."""
 
     @classmethod
     def from_folder(
@@ -158,9 +153,8 @@ class TransformerEncoder(Encoder):
             self.write_sentences(Path(folder), self.sentences)
 
     def write_sentences(self, folder: Path, config: SentenceConfig, **module: Any) -> None:
-        """Write a configuration of sentence-transformers next to the encoder, with what `module`
-        says of a module of its own; without one none for a bidirectional decoder, which would be
-        read in one direction there.
+        """Write a configuration of sentence-transformers, with what `module` says of a module of
+        its own; a bidirectional decoder without one has none: it would be read in one direction.
         """
         if not module and is_bidirectional(self.model.config):
             return
@@ -183,10 +177,8 @@ class TransformerEncoder(Encoder):
             found.not_as_trained.update(self.not_as_trained)
         singles = bulk_pieces(self.tokenizer, sentences, lang)
         if pairs is None:
-            return [
-                self.row((pieces,), (len(words),), (lang,))
-                for pieces, words in zip(singles, sentences, strict=True)
-            ]
+            whole = zip(singles, sentences, strict=True)
+            return [self.row((pieces,), (len(words),), (lang,)) for pieces, words in whole]
         if len(pairs) != len(sentences):
             raise ValueError(f"{len(sentences)} sentences, but {len(pairs)} second ones")
         languages = (lang, pair_lang or lang)
@@ -215,8 +207,11 @@ class TransformerEncoder(Encoder):
                 found += (np.where(numbers < 0, -1, numbers + before) if before else numbers, none)
             before += size
         first = len(ids[0]) + len(ids[1]) + len(ids[2])
+        if not any(map(len, ids)):  # a row of padding alone has no states
+            none = np.array([-1])
+            return PieceRow(np.array([self._filler]), none, none, 1, before, languages)
         made = (np.concatenate(ids), np.concatenate(words), np.concatenate(lasts))
-        return with_a_piece(PieceRow(*made, first, before, languages), self._filler)
+        return PieceRow(*made, first, before, languages)
 
     def collate(self, rows: Sequence[PieceRow]) -> Batch:
         """A padded batch on the encoder's device; its rows may be of different languages."""
@@ -237,7 +232,7 @@ class TransformerEncoder(Encoder):
         """
         top = self.n_layers if upto is None else upto
         states: list[torch.Tensor] = []
-        inputs = {**self.inputs.of(batch), **attention_inputs(self.model, batch.mask_BT)}
+        inputs = self.inputs.of(batch)
         with (
             self.arithmetic(),
             watched(self.model.base_model, max(top, 1), states, edits or {}, batch),
@@ -307,22 +302,17 @@ def apply_head(model: Any, states: torch.Tensor) -> torch.Tensor:
             f"{type(model).__name__}: this encoder has no masked-LM head, which predicts words; use"
             " one that was saved with its head (AutoModelForMaskedLM)"
         )
-    if hasattr(model, "cls"):
-        logits = model.cls(states)
-    elif hasattr(model, "lm_head"):
-        logits = model.lm_head(states)
+    if found := [name for name in ("cls", "lm_head", "predictions") if hasattr(model, name)]:
+        logits = getattr(model, found[0])(states)
     elif hasattr(model, "vocab_transform"):
-        logits = model.vocab_projector(
-            model.vocab_layer_norm(model.activation(model.vocab_transform(states)))
-        )
+        changed = model.vocab_layer_norm(model.activation(model.vocab_transform(states)))
+        logits = model.vocab_projector(changed)
     elif hasattr(model, "lm_predictions"):  # DeBERTa, whose head reads the input embeddings
         logits = model.lm_predictions(states, model.get_input_embeddings())
     elif hasattr(model, "pred_layer"):
         logits = model.pred_layer.proj(states)
     elif hasattr(model, "generator_predictions"):
         logits = model.generator_lm_head(model.generator_predictions(states))
-    elif hasattr(model, "predictions"):
-        logits = model.predictions(states)
     elif hasattr(model, "head"):
         logits = model.decoder(model.head(states))
     else:

@@ -4,8 +4,7 @@ these 80 % masked, 10 % random, 10 % kept), on sentences or on running text in s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,25 +34,22 @@ from raxalign.train.runtime import Runtime
 
 TWO_SEGMENTS = 0.5
 """Share of the rows that have two segments, where a sentence ends within them."""
+NAME = "scratch"
+"""The name of the curves and checkpoints of a pre-training."""
+LAST = 20
+"""Steps whose mean loss is recorded in the notes as the last one."""
 
 
 def slice_rows(
     sentences: Sequence[np.ndarray], window: int, ends: tuple[int, int], rng: np.random.Generator
 ) -> list[PieceRow]:
-    """Slice a text, its sentences in their order, into rows of `window` pieces.
+    """Slice a text, the pieces of its sentences in their order, into rows of `window` pieces that
+    have every piece of the text once; `ends` are the numbers of ``[CLS]`` and ``[SEP]``.
 
     A row is ``[CLS] ... [SEP]``, and goes on where the one before it stopped, within a sentence
-    too. Half of the rows within which a sentence ends have two segments, ``[CLS] ... [SEP] ...
-    [SEP]``, divided at such an end, so that the encoder knows the segments that pairs will have.
-
-    Args:
-        sentences: the pieces of each sentence, without special ones.
-        window: the number of pieces per row, special ones included; the last row may be shorter.
-        ends: the numbers of ``[CLS]`` and ``[SEP]``.
-        rng: chooses the rows with two segments and where they are divided.
-
-    Returns:
-        the rows, which have every piece of the text once.
+    too. Half of the rows within which a sentence ends, as `rng` draws them, have two segments,
+    ``[CLS] ... [SEP] ... [SEP]``, divided at such an end, so that the encoder knows the segments
+    that pairs will have.
     """
     ids = np.concatenate([np.zeros(0, np.int32), *sentences])
     stops = offsets_of(np.array([len(sentence) for sentence in sentences], dtype=np.int64))[1:]
@@ -75,12 +71,6 @@ def slice_rows(
     return rows
 
 
-NAME = "scratch"
-"""The name of the curves and checkpoints of a pre-training."""
-LAST = 20
-"""Steps whose mean loss is recorded in the notes as the last one."""
-
-
 def pretrain(
     params: ScratchParams,
     text: Mapping[str, Path],
@@ -88,16 +78,14 @@ def pretrain(
     runtime: Runtime,
     folder: Path,
 ) -> Mapping[str, object]:
-    """Train a model on the text of all languages, a folder each, into `folder`; the first worker
-    saves it. `vocabulary` is the file of the pieces (None: one is trained on the text).
-
-    Returns the notes. Raises `RaxalignError` if there is no text.
+    """Train a model on the text of all languages into `folder`, by a vocabulary from a file or from
+    the text; the first worker saves it. Returns the notes; raises `RaxalignError` without text.
     """
     sentences = {lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)}
     if not any(sentences.values()):
         needs = "a scratch encoder is trained on text, but there is none: give the grid a corpus"
         raise RaxalignError(needs)
-    with _threads(runtime.threads), torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.seed)
         tokenizer = _tokenizer(params, vocabulary, sentences)
         model = new_bert(params, len(tokenizer))
@@ -120,24 +108,19 @@ def pretrain(
 
 
 def _tokenizer(
-    params: ScratchParams,
-    vocabulary: Path | None,
-    sentences: Mapping[str, Sequence[Sequence[str]]],
+    params: ScratchParams, vocabulary: Path | None, sentences: Mapping[str, Sequence[Sequence[str]]]
 ) -> Any:
     """The tokenizer over the given vocabulary, or over one that is trained on the text."""
     if vocabulary is not None:
         pieces = read_vocabulary(vocabulary)
         missing = [special for special in SPECIALS if special not in pieces]
         if missing:
-            raise DataError(
-                vocabulary, f"has no {', '.join(missing)}, which masked language modelling needs"
-            )
+            fault = f"has no {', '.join(missing)}, which masked language modelling needs"
+            raise DataError(vocabulary, fault)
         return wrap_vocabulary(pieces, lowercase=params.lowercase)
-    return train_wordpiece(
-        [in_text(words, lang).text.split() for lang, part in sentences.items() for words in part],
-        params.vocab_size,
-        lowercase=params.lowercase,
-    )
+    texts = [in_text(words, lang).text for lang, part in sentences.items() for words in part]
+    words = [text.split() for text in texts]
+    return train_wordpiece(words, params.vocab_size, lowercase=params.lowercase)
 
 
 def training_rows(
@@ -167,9 +150,7 @@ def training_rows(
 
 
 def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
-    """The options of the loop: AdamW, linear warm-up and decay. A step has as many rows as have
-    `batch_size` windows of pieces on average.
-    """
+    """The options of the loop. A step has the rows of `batch_size` windows of pieces on average."""
     per_row = len(rows.ids) / len(rows)
     return TrainSettings(
         learning_rate=params.learning_rate,
@@ -199,21 +180,15 @@ class PackedRows:
     @classmethod
     def of(cls, rows: Sequence[PieceRow]) -> PackedRows:
         """The pieces and segments of some rows, laid end to end."""
-        ids, segments = (
-            np.concatenate([getattr(row, name) for row in rows]) for name in ("ids", "segments")
-        )
-        return cls(
-            ids.astype(np.int32),
-            segments.astype(np.int8),
-            offsets_of(np.array([len(row) for row in rows])),
-        )
+        ids = np.concatenate([row.ids for row in rows]).astype(np.int32)
+        segments = np.concatenate([row.segments for row in rows]).astype(np.int8)
+        return cls(ids, segments, offsets_of(np.array([len(row) for row in rows])))
 
     def take(self, rows: np.ndarray) -> PackedRows:
         """Some of the rows, in the order given."""
         index, _ = ranges(self.offsets, rows)
-        return PackedRows(
-            self.ids[index], self.segments[index], offsets_of(np.diff(self.offsets)[rows])
-        )
+        offsets = offsets_of(np.diff(self.offsets)[rows])
+        return PackedRows(self.ids[index], self.segments[index], offsets)
 
 
 class Pretraining(MaskedWords[PackedRows]):
@@ -254,9 +229,8 @@ def new_bert(params: ScratchParams, vocabulary: int) -> Any:
 
 
 def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator) -> list[PieceRow]:
-    """Training rows of at most `window` pieces of one language's sentences: a third single ones, a
-    third pairs with two segments, and a third as many as fit. So the encoder knows the positions
-    and segments that words in sentences, pairs and long texts will have.
+    """Training rows of at most `window` pieces: a third single sentences, a third pairs, a third as
+    many as fit, so that the encoder knows the positions and segments that it will read.
     """
     order, rows, at = rng.permutation(len(singles)), [], 0
     while at < len(order):
@@ -264,11 +238,11 @@ def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator
         group = [singles[order[at]]]
         at += 1
         size = len(group[0])
-        while (
-            at < len(order) and len(group) < most and size + len(singles[order[at]]) - 1 <= window
-        ):
+        while at < len(order) and len(group) < most:
+            size += len(singles[order[at]]) - 1
+            if size > window:
+                break
             group.append(singles[order[at]])
-            size += len(group[-1]) - 1
             at += 1
         # Every sentence but the first goes without its [CLS].
         ids = np.concatenate([group[0].ids, *(row.ids[1:] for row in group[1:])])[:window]
@@ -276,14 +250,3 @@ def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator
         none = np.full(len(ids), -1)
         rows.append(PieceRow(ids, none, none, first, 0, group[0].languages))
     return rows
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """PyTorch on `count` threads; afterwards on as many as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(max(1, count))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

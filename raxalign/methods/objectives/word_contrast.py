@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raxalign.encoders.models.lora import weight_changes
+from raxalign.encoders.models.trained_weights import weight_changes
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.lazy import torch
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing

@@ -10,7 +10,7 @@ from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.analysis.metrics import spoken
 from raxalign.report.answer import answer, compared_tables
 from raxalign.report.cells.names import in_columns, named, under
-from raxalign.report.cells.numbers import LOWER, Unit
+from raxalign.report.cells.numbers import LOWER, NumberFormat
 from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.document import Headline, Judged, Line, Share, Table
 from raxalign.report.paper.short_tables import one_per_method, shown_lines
@@ -63,7 +63,7 @@ class AnswerSection(Section):
         columns = tuple(in_columns(name[1]) for name in names)
         return Table(f"answer-{task}-{metric}-{split}", title, columns, lines, caption)
 
-    def _judged(self, cell: Cell, name: Name, unit: Unit, most: float) -> Judged:
+    def _judged(self, cell: Cell, name: Name, unit: NumberFormat, most: float) -> Judged:
         """A value with its difference and what the test says; `most` is the largest difference."""
         judge, value = self.material.judge, cell.values.get(name)
         if value is None:
