@@ -74,7 +74,7 @@ class Mlm(MaskedLMMethod[Texts]):
         """Return the sentences of bitexts, each side after the other."""
         length, least = self.params.max_length, self.params.min_pieces
         pairs = {lang: folders[lang] for lang in inputs.languages}
-        bitexts = read_bitexts(encoder, pairs, inputs.pivot, length, min_pieces=least)
+        bitexts = read_bitexts(encoder, pairs, inputs.pivot, length, (least, None))
         return Texts(bitexts.sentences, bitexts.sides(np.arange(len(bitexts))))
 
     def batch_of(self, rows: Texts, step: Step) -> Rows:

@@ -134,16 +134,14 @@ def test_the_length_filter_counts_pieces_before_the_cut_without_special_ones(roo
     )
     expected = np.flatnonzero((sizes.min(axis=1) >= 4) & (sizes.sum(axis=1) <= 20))
     assert 0 < len(expected) < 24
-    bitexts = read_bitexts(
-        encoder, {"de": root / "bitext-de"}, "en", 8, min_pieces=4, max_pieces=20
-    )
+    bitexts = read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 8, (4, 20))
     assert bitexts.numbers_P.tolist() == expected.tolist()
     assert bitexts.counts == {"de": {"sentences": len(expected), "read": 24}}
 
 
 def test_a_filter_that_leaves_nothing_is_refused_with_the_options_to_relax(root, encoder):
     with pytest.raises(DataError, match="min_pieces"):
-        read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 64, min_pieces=100)
+        read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 64, (100, None))
     with pytest.raises(DataError, match="min_pieces"):
         read_texts(encoder, {"de": root / "text-de"}, 64, min_pieces=100)
 

@@ -76,8 +76,7 @@ def read_pairs(
         {lang: folders[lang] for lang in inputs.languages},
         inputs.pivot,
         resolved["max_length"],
-        min_pieces=resolved["min_pieces"],
-        max_pieces=resolved["max_pieces"] or None,
+        (resolved["min_pieces"], resolved["max_pieces"] or None),
     )
 
 

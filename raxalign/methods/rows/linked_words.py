@@ -39,7 +39,7 @@ def read_linked_rows(
     Rows have at most `max_length` pieces, or what the encoder's positions allow. Raises `DataError`
     where a dataset has no rows.
     """
-    bitexts = read_bitexts(encoder, folders, pivot, max_length, min_pieces=0, alone=True)
+    bitexts = read_bitexts(encoder, folders, pivot, max_length, (0, None), alone=True)
     links = Links.join([links_of(read_pairs(folder)) for folder in folders.values()])
     bitexts, found, count_W = replace(bitexts, links=links), [], bitexts.sentences.count_W
     for start in range(0, len(bitexts), _LINKED):
@@ -83,7 +83,7 @@ def read_sentence_rows(
     """Return bitexts with a type for each sentence (of a language). Raises `DataError` where one
     has no rows.
     """
-    bitexts = read_bitexts(encoder, folders, pivot, max_length, min_pieces=0, alone=True)
+    bitexts = read_bitexts(encoder, folders, pivot, max_length, (0, None), alone=True)
     types, _ = _types(
         folders, lambda path, side: pc.binary_join(read_table(path).column(side), " ")
     )

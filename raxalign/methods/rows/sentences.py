@@ -265,56 +265,53 @@ def read_bitexts(
     folders: Mapping[str, Path],
     pivot: str,
     max_length: int,
+    allowed: tuple[int, int | None] = (1, None),
     *,
-    min_pieces: int = 1,
-    max_pieces: int | None = None,
     alone: bool = False,
 ) -> Bitexts:
     """Tokenise bitext (or word-pair) datasets, language -> folder in the order of the result.
 
-    Rows of them have at most `max_length` pieces. Pairs with a side of less than `min_pieces`
-    pieces, or with more than `max_pieces` on both sides together, are left out; special pieces do
+    Rows of them have at most `max_length` pieces. Pairs are left out with a side of less than
+    `allowed[0]` pieces, or with more than `allowed[1]` on both sides together; special pieces do
     not count (Pan et al. 2021: 10 and 128). With `alone` sentences are rows of their own: a word
     that loses a piece there has none. Raises `DataError` for a language without a pair left.
     """
     columns: list[FlatPieces] = []
-    src, tgt, langs, numbers, counts, start = [], [], [], [], {}, 0
-    for k, (lang, folder) in enumerate(folders.items()):
+    src, tgt, kept, counts, start = [], [], [], {}, 0
+    for lang, folder in folders.items():
         counted = f"{lang}-{pivot}" if alone else None
-        sides = [
-            column_pieces(encoder, folder, name, code, counted)
-            for name, code in (("src", lang), ("tgt", pivot))
-        ]
-        sizes_2S = np.stack([side.lengths for side in sides])
-        kept = np.flatnonzero(
-            (sizes_2S.sum(axis=0) <= (max_pieces or np.inf)) & (sizes_2S.min(axis=0) >= min_pieces)
-        )
-        if not len(kept):
-            raise _none_left(folder, len(sides[0]), min_pieces, max_pieces)
-        columns += sides
-        src.append(start + kept)
-        tgt.append(start + len(sides[0]) + kept)
-        langs.append(np.full(len(kept), k))
-        numbers.append(kept)
-        counts[lang] = {"sentences": len(kept), "read": len(sides[0])}
-        start += 2 * len(sides[0])
-    of_columns = [code for k in range(len(folders)) for code in (k, len(folders))]
-    src_P, tgt_P, langs_P, numbers_P = map(np.concatenate, (src, tgt, langs, numbers))
-    languages = (*folders, pivot)
-    sentences = _end_to_end(encoder, columns, of_columns, languages, max_length, alone=alone)
+        for name, code in (("src", lang), ("tgt", pivot)):
+            columns.append(column_pieces(encoder, folder, name, code, counted))
+        kept.append(_allowed(folder, columns[-2], columns[-1], allowed))
+        n = len(columns[-1])
+        src.append(start + kept[-1])
+        tgt.append(start + n + kept[-1])
+        counts[lang] = {"sentences": len(kept[-1]), "read": n}
+        start += 2 * n
+    langs = [code for k in range(len(folders)) for code in (k, len(folders))]
+    sentences = _end_to_end(encoder, columns, langs, (*folders, pivot), max_length, alone=alone)
+    langs_P = np.repeat(np.arange(len(kept)), list(map(len, kept)))
+    src_P, tgt_P, numbers_P = map(np.concatenate, (src, tgt, kept))
     return Bitexts(sentences, src_P, tgt_P, langs_P, numbers_P, counts)
 
 
-def _none_left(folder: Path, n_pairs: int, min_pieces: int, max_pieces: int | None) -> DataError:
-    """No sentence pair of a dataset has an allowed length, or there is none."""
-    if not n_pairs:
-        return DataError(folder, "the dataset has no sentence pairs")
-    least = f"{min_pieces} pieces or more on each side"
-    limits = least if max_pieces is None else f"{least} and {max_pieces} or less on both together"
-    return DataError(
-        folder,
-        f"none of the {n_pairs} sentence pairs has {limits}; relax min_pieces or max_pieces",
-    )
+def _allowed(
+    folder: Path, src: FlatPieces, tgt: FlatPieces, allowed: tuple[int, int | None]
+) -> np.ndarray:
+    """The numbers of the pairs of an allowed length. Raises `DataError` where there is none."""
+    if not len(src):
+        raise DataError(folder, "the dataset has no sentence pairs")
+    sizes_2S, (least, most) = np.stack([src.lengths, tgt.lengths]), allowed
+    short = sizes_2S.sum(axis=0) <= (most or np.inf)
+    kept = np.flatnonzero(short & (sizes_2S.min(axis=0) >= least))
+    if not len(kept):
+        limits = f"{least} pieces or more on each side"
+        limits += "" if most is None else f" and {most} or less on both together"
+        raise DataError(
+            folder,
+            f"none of the {len(src)} sentence pairs has {limits}; relax min_pieces or max_pieces",
+        )
+    return kept
 
 
 def read_texts(
