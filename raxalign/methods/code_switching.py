@@ -127,11 +127,11 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
             rng=chance_of(step, MIXING),
         )
 
-    def counts(self, inputs: MethodInputs, rows: SwitchableText) -> dict[str, object]:
+    def counts(self, rows: SwitchableText) -> dict[str, object]:
         """Return the number of sentences, words, those with a translation, and entries of each
         language.
         """
-        return {**super().counts(inputs, rows), **rows.coverage()}
+        return {**super().counts(rows), **rows.coverage()}
 
     def _looked_up(
         self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders

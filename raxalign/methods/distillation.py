@@ -122,13 +122,11 @@ class Distillation(TrainedMethod["Lessons"]):
         layers = parse_layers(self.params.layers, encoder.n_layers)
         return Distill(encoder, rows, layers, self.params.pooling)
 
-    def notes(
-        self, inputs: MethodInputs, rows: Lessons, objective: Distill, fitted: Fitted
-    ) -> dict[str, object]:
+    def notes(self, rows: Lessons, objective: Distill, fitted: Fitted) -> dict[str, object]:
         """Return the number of sentence pairs, whether the teacher was read once before the
         training, and the losses.
         """
-        notes = super().notes(inputs, rows, objective, fitted)
+        notes = super().notes(rows, objective, fitted)
         return {"sentences": len(rows), "teacher_cached": objective.cached, **notes}
 
     def teacher(self, encoder: TransformerEncoder, folders: list[Path], pivot: str) -> Teacher:

@@ -174,12 +174,12 @@ class Finetune(TrainedMethod[Bitexts]):
         """Return the size of the largest corpus."""
         return int(np.bincount(rows.langs_P).max())
 
-    def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:
+    def counts(self, rows: Bitexts) -> dict[str, object]:
         """Return the number of sentences and word pairs of each language."""
-        pairs = np.bincount(rows.langs_P[rows.links.rows()], minlength=len(inputs.languages))
+        pairs = np.bincount(rows.langs_P[rows.links.rows()], minlength=len(rows.counts))
         return {
-            lang: {"sentences": rows.counts[lang]["sentences"], "pairs": n}
-            for lang, n in zip(inputs.languages, pairs.tolist(), strict=True)
+            lang: {"sentences": counted["sentences"], "pairs": n}
+            for (lang, counted), n in zip(rows.counts.items(), pairs.tolist(), strict=True)
         }
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Alignment:  # noqa: ARG002

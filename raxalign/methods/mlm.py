@@ -81,10 +81,10 @@ class Mlm(MaskedLMMethod[Texts]):
         """Return rows of single sentences."""
         return single_rows(rows.sentences, rows.numbers_R[step.rows])
 
-    def counts(self, inputs: MethodInputs, rows: Texts) -> dict[str, object]:
+    def counts(self, rows: Texts) -> dict[str, object]:
         """Return the number of sentences of each language."""
         languages = rows.sentences.languages
         langs_R = rows.sentences.langs_S[rows.numbers_R]
         counts = np.bincount(langs_R, minlength=len(languages)).tolist()
         named = zip(languages, counts, strict=True)
-        return {**super().counts(inputs, rows), **{lang: {"sentences": n} for lang, n in named}}
+        return {**super().counts(rows), **{lang: {"sentences": n} for lang, n in named}}

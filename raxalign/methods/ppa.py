@@ -141,16 +141,14 @@ class Ppa(TrainedMethod[Bitexts]):
         objective.comparable_from = filled
         return objective
 
-    def notes(
-        self, inputs: MethodInputs, rows: Bitexts, objective: PostPretraining, fitted: Fitted
-    ) -> dict[str, object]:
+    def notes(self, rows: Bitexts, objective: PostPretraining, fitted: Fitted) -> dict[str, object]:
         """Return what was counted, the losses, and the steps that the contrast was held back."""
         random = self.resolved()["queue_start"] == "random"
         held = 0 if random else objective.comparable_from
-        notes = super().notes(inputs, rows, objective, fitted)
+        notes = super().notes(rows, objective, fitted)
         return {**notes, "held_back": held, "first_loss": fitted.losses[held]}
 
-    def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:  # noqa: ARG002
+    def counts(self, rows: Bitexts) -> dict[str, object]:
         """Return the number of sentence pairs of each language, and of those that were read."""
         return dict(rows.counts)
 

@@ -130,7 +130,7 @@ class SentenceMargin(TrainedMethod[Bitexts]):
         """Return the margin loss over the whole batch."""
         return Margin(encoder, rows, self.resolved())
 
-    def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:  # noqa: ARG002
+    def counts(self, rows: Bitexts) -> dict[str, object]:
         """Return the number of sentence pairs."""
         return {"sentences": len(rows)}
 

@@ -96,6 +96,6 @@ class Weam(TrainedMethod[Bitexts]):
 
         return WordExchange(encoder, rows, self.resolved())
 
-    def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:  # noqa: ARG002
+    def counts(self, rows: Bitexts) -> dict[str, object]:
         """Return the number of sentence pairs of each language, and of linked pieces."""
         return {**rows.counts, "piece_links": len(rows.links.src)}

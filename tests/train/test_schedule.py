@@ -9,9 +9,9 @@ from torch import nn
 
 from raxalign.encoders.training.masking import chance_of
 from raxalign.train import chance
-from raxalign.train._schedule import RowOrder, rate_at
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Objective, Step
+from raxalign.train.options import RowOrder, rate_at
 from raxalign.train.runtime import Runtime
 
 ROOT = 2**0.5 / 2

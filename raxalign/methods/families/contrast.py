@@ -164,7 +164,7 @@ class ContrastMethod(TrainedMethod["Bitexts"]):
             torch.manual_seed(mix(seed, NEW_WEIGHTS))
             return kind(encoder, rows, self.resolved(), strong=self.strong)
 
-    def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:  # noqa: ARG002
+    def counts(self, rows: Bitexts) -> dict[str, object]:
         """Return the number of sentences, of word pairs, and of those that are spelt the same."""
         return {
             "sentences": len(rows),

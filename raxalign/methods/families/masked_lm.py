@@ -93,6 +93,6 @@ class MaskedLMMethod(TrainedMethod[RowsT]):
     def batch_of(self, rows: RowsT, step: Step) -> Rows:
         """Return the rows of a global batch."""
 
-    def counts(self, inputs: MethodInputs, rows: RowsT) -> dict[str, object]:
+    def counts(self, rows: RowsT) -> dict[str, object]:
         """Return the number of rows."""
-        return {**super().counts(inputs, rows), "rows": self.n_rows(rows)}
+        return {**super().counts(rows), "rows": self.n_rows(rows)}

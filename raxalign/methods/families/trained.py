@@ -200,7 +200,7 @@ class TrainedMethod(Method, Generic[RowsT]):
             total = settings.total(n_rows)
             keep = self._selection(encoder, inputs, objective, total, runtime.seed)
         fitted = fit(objective, n_rows, settings, runtime, name=self.name, keep=keep)
-        return self.notes(inputs, rows, objective, fitted)
+        return self.notes(rows, objective, fitted)
 
     @abstractmethod
     def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> RowsT:
@@ -225,19 +225,18 @@ class TrainedMethod(Method, Generic[RowsT]):
         """Return the number of rows that an epoch has."""
         return len(rows)
 
-    def counts(self, inputs: MethodInputs, rows: RowsT) -> dict[str, object]:  # noqa: ARG002
+    def counts(self, rows: RowsT) -> dict[str, object]:  # noqa: ARG002
         """Return what the notes say of the rows."""
         return {}
 
     def notes(
         self,
-        inputs: MethodInputs,
         rows: RowsT,
         objective: Any,  # noqa: ARG002
         fitted: Fitted,
     ) -> dict[str, object]:
         """Return the notes on a training: what was counted, and its `losses`."""
-        return {**self.counts(inputs, rows), **losses(fitted)}
+        return {**self.counts(rows), **losses(fitted)}
 
     def shuffles(self) -> bool:
         """Return whether rows are trained on in random order."""

@@ -21,7 +21,7 @@ from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choos
 from raxalign.errors import RaxalignError
 from raxalign.methods.rows.linked_words import Partners
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
-from raxalign.methods.rows.states import read_rows
+from raxalign.methods.rows.states import last_states, lay_out_rows
 from raxalign.train.chance import MASKING
 from raxalign.train.devices import on_device
 from raxalign.train.objective import Objective, Step
@@ -172,7 +172,8 @@ class WordExchange(Objective):
         assert self.batch is not None, "begin comes first"
         batch, options = self.batch, self.options
         rows, masks = batch.rows.take(positions), batch.masks.take(positions)
-        states_FH, starts_S = read_rows(self.encoder, [(rows, masks.applied(rows))])
+        packed = lay_out_rows(self.encoder, [(rows, masks.applied(rows))])
+        states_FH, starts_S = last_states(self.encoder, packed), packed.starts_S
         pieces = masks.flat(batch.rows.offsets[positions])
         linked = batch.partners.linked(pieces)
         places, owners = batch.partners.of_pieces(pieces[linked])

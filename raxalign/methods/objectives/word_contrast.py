@@ -15,7 +15,7 @@ from raxalign.encoders.models.vectors import parse_layers
 from raxalign.lazy import torch
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
 from raxalign.methods.rows.sentences import Bitexts
-from raxalign.methods.rows.states import pool_spans, read_states
+from raxalign.methods.rows.states import Spans, read_states
 from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Contrast(WholeBatch):
         states = read_states(self.encoder, sentences, bitexts.sides(rows), self.layers)
         first, count = sentences.spans(words)
         first = states.starts_S[owners] + first
-        vectors_NLH = pool_spans(states.layers, first, count, self.options["pooling"])
+        vectors_NLH = Spans.of(first, count, self.options["pooling"]).pool(states.layers)
         return vectors_NLH if self.projector is None else self.projector(vectors_NLH)
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:

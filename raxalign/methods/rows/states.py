@@ -84,16 +84,6 @@ def last_states(encoder: TransformerEncoder, packed: Packed) -> torch.Tensor:
     return states_FH
 
 
-def read_rows(
-    encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]
-) -> tuple[torch.Tensor, np.ndarray]:
-    """Return the last-layer states (F, H) of all rows of several parts (see `lay_out_rows`), and
-    where each row begins in them; gradient flows.
-    """
-    packed = lay_out_rows(encoder, parts)
-    return last_states(encoder, packed), packed.starts_S
-
-
 @dataclass(frozen=True)
 class Spans:
     """Which pieces make the vectors of N spans: piece `pieces_P[p]` is of span `owners_P[p]`, and
@@ -134,15 +124,6 @@ class Spans:
         return vectors_NLH / on_device(self.divisors_N, device, vectors_NLH.dtype)[:, None, None]
 
 
-def pool_spans(
-    states: list[torch.Tensor], first_N: np.ndarray, count_N: np.ndarray, pooling: Pooling
-) -> torch.Tensor:
-    """Return the vectors (N, L, H) of spans of adjacent pieces: `count_N` of them (one at least)
-    from `first_N` on.
-    """
-    return Spans.of(first_N, count_N, pooling).pool(states)
-
-
 def pool_sentences(states: States, pooling: SentencePooling) -> torch.Tensor:
     """Return the vectors (S, H) of the sentences at the first layer that was read: of the first
     piece (`cls`), of the last one that is not special (`last`), or the mean over all pieces,
@@ -154,9 +135,10 @@ def pool_sentences(states: States, pooling: SentencePooling) -> torch.Tensor:
     if pooling == "last":
         last_S = np.maximum(states.lengths_S - 1 - states.trailing, 0)
         ones_S = np.ones_like(last_S)
-        return pool_spans(states.layers[:1], states.starts_S + last_S, ones_S, "first")[:, 0]
-    spans: Pooling = "first" if pooling == "cls" else "mean"
-    return pool_spans(states.layers[:1], states.starts_S, states.lengths_S, spans)[:, 0]
+        spans = Spans.of(states.starts_S + last_S, ones_S, "first")
+        return spans.pool(states.layers[:1])[:, 0]
+    of_pieces: Pooling = "first" if pooling == "cls" else "mean"
+    return Spans.of(states.starts_S, states.lengths_S, of_pieces).pool(states.layers[:1])[:, 0]
 
 
 def _weighted_means(states: States) -> torch.Tensor:
