@@ -121,7 +121,8 @@ class TextMoments:
     ) -> TextMoments:
         """Return the moments of no vector yet."""
         products = _zeros(device, n_layers, hidden, hidden) if gram else None
-        return cls(0, *_zeros(device, 2, n_layers, hidden), products)
+        total, squares = _zeros(device, 2, n_layers, hidden)
+        return cls(0, total, squares, products)
 
     def add(self, vectors_NLH: torch.Tensor) -> None:
         """Count in some vectors, (N, L, H)."""
