@@ -213,9 +213,12 @@ class SearchSource:
         late = self.deadline is not None and time.monotonic() > self.deadline
         for _ in range(0 if late else idle):
             open_runs.sort(key=lambda run: len(run.trials()))
-            while open_runs and (number := open_runs[0].ask()) is None:
-                open_runs.pop(0)
-            if not open_runs:
+            number = None
+            while open_runs and number is None:
+                number = open_runs[0].ask()
+                if number is None:
+                    open_runs.pop(0)
+            if number is None:
                 return
             yield open_runs[0].study.name, number
 
