@@ -335,7 +335,7 @@ def test_bf16_has_results_of_its_own_that_order_the_methods_as_float32_does(fini
 def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path, monkeypatch):
     used = set()
 
-    def compiled(kind):  # what torch.compile makes is tested in encoders/test_compiling
+    def compiled(kind):  # what torch.compile makes is tested in encoders/test_packing
         used.add(kind.__name__)
         return kind.forward
 

@@ -18,7 +18,7 @@ from raxalign.plan.stage import Stage
 from raxalign.stages.workshop import MAKERS, Workshop, files_of, languages_of
 
 if TYPE_CHECKING:
-    from raxalign.corpora.text.cleaning import PieceFilter
+    from raxalign.corpora.text.bitext import PieceFilter
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.pairing.aligners.base import AlignerInputs
     from raxalign.pairing.build import LinkRecipe
@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
 def make_bitext(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Write a training set, or the dev and test sides; return its notes."""
-    from raxalign.corpora.text.bitext import write_heldout, write_training
-    from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
+    from raxalign.corpora.text.bitext import (
+        BitextOptions,
+        SplitCorpus,
+        write_heldout,
+        write_training,
+    )
 
     corpus, params = stage.plugin(), stage.params
     inputs = CorpusInputs(stage.locations, shop.downloads, stage.digests)
@@ -50,7 +54,7 @@ def make_bitext(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]
 
 def _piece_filter(shop: Workshop, stage: Stage) -> PieceFilter | None:
     """Return the limits on pieces of a training set, with the tokenizer that counts them."""
-    from raxalign.corpora.text.cleaning import PieceFilter
+    from raxalign.corpora.text.bitext import PieceFilter
     from raxalign.encoders.models.pieces import bulk_pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 

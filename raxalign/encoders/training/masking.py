@@ -180,9 +180,7 @@ class Masked(Generic[_R]):
 
 @dataclass(frozen=True)
 class PredictedPieces:
-    """Rows as the encoder reads them, the places (M,) in its states that are predicted, the pieces
-    that stood there, and the number of such places in the global batch.
-    """
+    """Rows as the encoder reads them, and which places (M,) of its states are predicted."""
 
     packed: Packed
     places_M: np.ndarray
