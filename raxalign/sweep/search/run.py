@@ -176,7 +176,7 @@ class StudyRun:
             running = trial.state == TrialState.RUNNING
             if running and not self.owner.lives(trial.user_attrs[OWNER]):
                 self._note(trial.number, OWNER, self.owner.sign)
-                return trial.number
+                return int(trial.number)
         while not self.spent:
             proposal = suggest(self.study, self.trials())
             if proposal is None:
