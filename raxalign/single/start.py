@@ -116,12 +116,6 @@ def write_search(
         values: The other options of `raxalign search` by their names; `metric` None is the main
             metric of the task.
     """
-    if not spaces or not languages:
-        example = f"--lang de --space {_FORMS.split(',', maxsplit=1)[0]}"
-        needs = "a search needs --lang, and a --space for each param to search"
-        raise RaxalignError(f"{needs}; for example {example}")
-    params = [_space(text) for text in spaces]
-    params += [": ".join(_pair("--option", text)) for text in options]
     task, _, task_options = task.partition(":")
     pruner = values.pop("pruner", "none")
     filled = {
@@ -129,13 +123,24 @@ def write_search(
         "name": path.stem,
         "languages": ", ".join(languages),
         "corpus": _corpus(str(values["corpus"])),
-        "params": "\n".join(f"    {param}" for param in params),
+        "params": _params(spaces, options, languages),
         "task": task,
         "task_options": task_options.strip() or "{}",
         "metric": values["metric"] or _main_metric(task),
         "pruner": "" if pruner == "none" else f", pruner: {pruner}",
     }
     _write(path, _TEXT.format(**filled), "give another name")
+
+
+def _params(spaces: Sequence[str], options: Sequence[str], languages: Sequence[str]) -> str:
+    """Return the params of the method as a grid file has them."""
+    if not spaces or not languages:
+        example = f"--lang de --space {_FORMS.split(',', maxsplit=1)[0]}"
+        needs = "a search needs --lang, and a --space for each param to search"
+        raise RaxalignError(f"{needs}; for example {example}")
+    params = [_space(text) for text in spaces]
+    params += [": ".join(_pair("--option", text)) for text in options]
+    return "\n".join(f"    {param}" for param in params)
 
 
 def _write(path: Path, text: str, remedy: str) -> None:
