@@ -16,7 +16,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.search.journal import Journal
 from raxalign.sweep.search.run import Owner
-from raxalign.sweep.search.source import SearchSource
+from raxalign.sweep.search.search import SearchSource
 from raxalign.train.runtime import Moment
 from tests.grids import write_grid
 

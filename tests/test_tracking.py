@@ -232,13 +232,13 @@ def _sync_at_once(plan, where, barrier) -> None:
 def test_several_drivers_on_a_fresh_database_make_one_run_a_trial(tmp_path, plan, where):
     (tmp_path / "mlflow.db").unlink()
     fill(tmp_path, plan)
-    given = (plan, where, forks().Barrier(3))
-    processes = [forks().Process(target=_sync_at_once, args=given) for _ in range(3)]
+    given = (plan, where, forks().Barrier(2))
+    processes = [forks().Process(target=_sync_at_once, args=given) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
-    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert [process.exitcode for process in processes] == [0, 0]
     sync(plan, where)
     assert counts(where.uri) == WHOLE
 

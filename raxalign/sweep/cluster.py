@@ -44,9 +44,7 @@ def remove_scratch(place: str) -> None:
 _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # with verbose=0 the older output prints nothing
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": (
-        "1800"
-    ),  # groups fit, so that one which waits only waits for a node to boot
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1800",  # groups fit: one waits for a node to boot
     "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # what is printed is passed on by `said`
     "RAY_USAGE_STATS_ENABLED": "0",
     "TUNE_FUNCTION_THREAD_TIMEOUT_S": "600",  # a slow end of a trial must not lose its actor
@@ -67,8 +65,12 @@ def connect(address: str | None, job: Job) -> None:
         os.environ.setdefault(name, value)
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
-    if not ray.is_initialized():
-        _join(address, job) if address else _start(job)
+    if ray.is_initialized():
+        return
+    if address:
+        _join(address, job)
+    else:
+        _start(job)
 
 
 def disconnect() -> None:

@@ -60,7 +60,11 @@ class Tracker:
         """
         self._events.put("close")
         before = None
-        while self._thread.is_alive() and (now := self._progress()) != before:
+        while self._thread.is_alive():
+            # what changes when the store accepts something
+            now = self._recorder.copied if self._recorder else 0, self._unbrought
+            if now == before:
+                break
             if before is not None:
                 self._tell(f"{self._left()} still to be copied to {self._target.uri}")
             before = now
@@ -76,10 +80,6 @@ class Tracker:
         if self._thread.is_alive() or self._missed:
             return not_copied(self._target.uri, self._error)
         return None
-
-    def _progress(self) -> tuple[int, int]:
-        """What changes when the store accepts something."""
-        return self._recorder.copied if self._recorder else 0, self._unbrought
 
     def abandon(self) -> None:
         """End at once after an interruption: what still runs is marked as killed."""

@@ -22,8 +22,7 @@ from raxalign.store.spool import GPU_HOURS, Spool
 from raxalign.sweep.job import Job, open_workshop, read_plan
 from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.machines import patience
-from raxalign.sweep.mailbox import Outbox
-from raxalign.sweep.printed import passed_on
+from raxalign.sweep.mailbox import Outbox, passed_on
 from raxalign.train.group import lost_peer
 from raxalign.train.runtime import TOKENS, Pruned
 

@@ -23,41 +23,14 @@ def divided(finished, tmp_path_factory):
     return site
 
 
-def check_results(site, expected):
-    """The results are those of one worker, except for the order in which numbers are added."""
-    for row, other in zip(site.results(), expected.results(), strict=True):
-        assert {**row, "value": None} == {**other, "value": None}
-        assert row["value"] == pytest.approx(other["value"], abs=1e-3)
-    site.check_tracking()
-
-
-def test_groups_of_workers_finish_with_the_results_of_one_worker_also_with_dropout(
+def test_groups_end_with_the_results_of_one_worker_also_where_a_worker_and_a_controller_are_killed(
     divided, tmp_path
 ):
+    """Two trials of two workers each, where two workers may fit: drivers must not take their place.
+    Of the first one a worker is killed, and of the group that follows the controller.
+    """
     site = divided.copy(tmp_path)
     site.forget("finetune")
-    # two trials of two workers each, where two workers may fit: drivers must not take their place
-    done = site.run()
-    assert "2 done, 0 failed" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    check_results(site, divided)
-
-
-def test_more_workers_than_shares_change_no_result_of_a_training_with_dropout(finished, tmp_path):
-    site = finished.copy(tmp_path)
-    site.forget("finetune", "de")
-    done = site.run("--workers", "2")
-    assert "note: --workers 2: trainings with dropout use 1" in done.stderr
-    assert "1 done, 0 failed" in done.stderr
-    assert site.results() == finished.expected
-
-
-def test_a_group_whose_worker_and_then_whose_controller_is_killed_is_followed_by_another(
-    divided, tmp_path
-):
-    site = divided.copy(tmp_path)
-    site.forget("finetune", "de")
     with site.running() as process:
         wait_for(site.checkpoints, process)
         workers = ray_workers(process, "RayTrainWorker")
@@ -69,5 +42,19 @@ def test_a_group_whose_worker_and_then_whose_controller_is_killed_is_followed_by
         _, said = process.communicate()
     assert process.returncode == 0, said
     assert said.count("its group of workers was lost") == 2
-    assert "1 done, 0 failed" in said
-    check_results(site, divided)
+    assert "2 done, 0 failed" in said
+    for row, other in zip(site.results(), divided.results(), strict=True):
+        assert {**row, "value": None} == {**other, "value": None}
+        assert row["value"] == pytest.approx(other["value"], abs=1e-3), "another order of sums"
+    site.check_tracking()
+
+
+def test_more_workers_than_shares_change_no_result_of_a_training_with_dropout(finished, tmp_path):
+    site = finished.copy(tmp_path)
+    site.forget("finetune", "de")
+    done = site.run("--workers", "2")
+    assert "note: --workers 2: trainings with dropout use 1" in done.stderr
+    assert "1 done, 0 failed" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert site.results() == finished.expected

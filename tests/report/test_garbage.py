@@ -24,7 +24,7 @@ from raxalign.store.files import files_of
 from raxalign.store.lease import lease
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
-from raxalign.sweep.search.source import SearchSource
+from raxalign.sweep.search.search import SearchSource
 from tests.grids import write_grid
 from tests.searches import measure, open_search, run, search_grid, source_of
 

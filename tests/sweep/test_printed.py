@@ -12,8 +12,7 @@ from rich.console import Console
 from raxalign.plan.load import open_grid
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.mailbox import PRINTED, Inbox, Outbox
-from raxalign.sweep.printed import Lines, passed_on
+from raxalign.sweep.mailbox import PRINTED, Inbox, Lines, Outbox, passed_on
 from raxalign.sweep.progress import Progress, describe
 from raxalign.sweep.room import Room
 from raxalign.sweep.running import Sweep, Whole

@@ -29,7 +29,7 @@ ENCODER = (
 )
 XNLI = (
     "xnli: {setting: zero-shot, data: phrasebook, epochs: 1, readout: keep,"
-    " phrasebook: {train: 60, dev: 20, test: 20}}"
+    " phrasebook: {train: 24, dev: 9, test: 9}}"
 )
 
 

@@ -1,28 +1,37 @@
-"""Making the stages of data: bitext, text, word pairs, pieces and seen word types."""
+"""The functions that make stages, by kind: data, encoders, aligned encoders, trainings of tasks."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raxalign.catalog import returned
 from raxalign.corpora.base import CorpusInputs
+from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.vectors import parse_layers
+from raxalign.methods.base import MethodInputs
 from raxalign.plan.expansion.data import SEEN_SWAPPED
 from raxalign.plan.stage import Stage
-from raxalign.stages.workshop import Workshop
+from raxalign.stages.workshop import MAKERS, Workshop, files_of, languages_of
 
 if TYPE_CHECKING:
-    from raxalign.corpora.text.cleaning import PieceFilter
+    from raxalign.corpora.text.bitext import PieceFilter
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.pairing.aligners.base import AlignerInputs
     from raxalign.pairing.build import LinkRecipe
 
 
 def make_bitext(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Write a training set, or the dev and test sides; return its notes."""
-    from raxalign.corpora.text.bitext import write_heldout, write_training
-    from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
+    from raxalign.corpora.text.bitext import (
+        BitextOptions,
+        SplitCorpus,
+        write_heldout,
+        write_training,
+    )
 
     corpus, params = stage.plugin(), stage.params
     inputs = CorpusInputs(stage.locations, shop.downloads, stage.digests)
@@ -45,7 +54,7 @@ def make_bitext(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]
 
 def _piece_filter(shop: Workshop, stage: Stage) -> PieceFilter | None:
     """Return the limits on pieces of a training set, with the tokenizer that counts them."""
-    from raxalign.corpora.text.cleaning import PieceFilter
+    from raxalign.corpora.text.bitext import PieceFilter
     from raxalign.encoders.models.pieces import bulk_pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 
@@ -156,3 +165,86 @@ def make_seen(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
         for name, place in stage.locations.items()
     ]
     return build_seen([run], pairs, dictionaries, folder)
+
+
+def make_encoder(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Build an encoder from text; return its notes."""
+    inputs = EncoderInputs(
+        text=shop.datasets(stage, "text"), locations=stage.locations, revisions=stage.digests
+    )
+    notes: Mapping[str, Any] = stage.plugin().build(inputs, shop.runtime_for(stage), folder)
+    return notes
+
+
+def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Align an encoder by the method of the stage; return the method's notes."""
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.soundness import refuse_unsound
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+    encoder = shop.encoder(stage.inputs["encoder"], stage.precision, compiled=stage.compiled)
+    if isinstance(encoder, TransformerEncoder):
+        encoder.prepared = {
+            shop.ensure(stage.inputs[name]) / "data": shop.ensure(key)
+            for name, key in stage.prepared.items()
+        }
+    inputs = MethodInputs(
+        languages=languages_of(stage),
+        pivot=str(stage.params["pivot"]),
+        pairs=shop.datasets(stage, "pairs"),
+        bitext=shop.datasets(stage, "bitext"),
+        text=shop.datasets(stage, "text"),
+        files=files_of(stage),
+        dev={lang: path / "dev" for lang, path in shop.inputs(stage, "dev").items()},
+    )
+    method = stage.plugin()
+    found = method.align(encoder, inputs, shop.runtime_for(stage))
+    aligned = returned(method, "align", found, AlignedEncoder)
+    refuse_unsound(method, stage.maker, aligned)
+    if shop.runtime.rank == 0:
+        aligned.save(folder)
+    return dict(aligned.notes)
+
+
+def make_tuned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Run a task's own training; return its notes. One that is watched reads the development sets
+    of its evaluation too.
+    """
+    watched = shop.watched if shop.watched and shop.watched.training == stage.key else None
+    inputs = shop.task_inputs(watched.evaluation if watched else stage)
+    rows = {name.removeprefix("rows/"): shop.ensure(key) for name, key in stage.prepared.items()}
+    notes: Mapping[str, Any] = stage.plugin().train(
+        _untrained(shop, stage),
+        languages_of(stage),
+        replace(inputs, rows=rows),
+        shop.runtime_for(stage),
+        folder,
+    )
+    return notes
+
+
+def _untrained(shop: Workshop, stage: Stage) -> AlignedEncoder:
+    """Return what a task's training starts from: an aligned encoder, or the encoder before it,
+    frozen up to the method's inside transforms.
+    """
+    from raxalign.encoders.models.aligned import AlignedEncoder
+
+    if "encoder" not in stage.inputs:
+        return shop.aligned(stage.inputs["aligned"])
+    encoder = shop.encoder(stage.inputs["encoder"], stage.precision, compiled=stage.compiled)
+    frozen = parse_layers(str(stage.params.get("frozen", "0")), encoder.n_layers)
+    return AlignedEncoder(encoder, frozen=max(frozen))
+
+
+MAKERS.update(
+    {
+        "bitext": make_bitext,
+        "text": make_text,
+        "pairs": make_pairs,
+        "seen": make_seen,
+        "pieces": make_pieces,
+        "encoder": make_encoder,
+        "aligned": make_aligned,
+        "tuned": make_tuned,
+    }
+)
