@@ -15,7 +15,7 @@ from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
-    from raxalign.plan.study import Objective, Study
+    from raxalign.plan.study import SearchMetric, Study
 
 
 def plan_lines(plan: Plan, storage: Storage) -> list[str]:
@@ -98,7 +98,7 @@ def status_lines(plan: Plan, storage: Storage) -> list[str]:
     return lines
 
 
-def _shown(plan: Plan, objective: Objective, value: float, sd: float | None = None) -> str:
+def _shown(plan: Plan, objective: SearchMetric, value: float, sd: float | None = None) -> str:
     """A score as tables show it, with its spread where it has one: ``61.2 ± 0.4 %``."""
     unit = unit_of(plan.measured(objective.task, objective.metric), (value,))
     spread = "" if sd is None else f" ± {unit.show(sd)}"

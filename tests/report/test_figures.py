@@ -15,7 +15,7 @@ import pytest
 
 from raxalign.config.spaces import Space
 from raxalign.plan.plan import Plan
-from raxalign.plan.study import Objective, Study
+from raxalign.plan.study import SearchMetric, Study
 from raxalign.plan.trial import Trial
 from raxalign.plan.tried import StudyRecord, Tried
 from raxalign.report.cells.choice import best_on_dev, of_methods
@@ -213,8 +213,8 @@ SPACES = (
     Space("epochs", "int", 1, 3),
     Space("layers", "choice", choices=("last", "1-2")),
 )
-ONE = (Objective("xnli", "avg_zero_shot", "accuracy"),)
-TWO = (*ONE, Objective("xnli", "en", "accuracy"))
+ONE = (SearchMetric("xnli", "avg_zero_shot", "accuracy"),)
+TWO = (*ONE, SearchMetric("xnli", "en", "accuracy"))
 POINTS = (
     ({"lambda": 1e-4, "epochs": 1, "layers": "last"}, (0.20, 0.5)),
     ({"lambda": 1e-2, "epochs": 2, "layers": "1-2"}, (0.40, 0.3)),
@@ -224,7 +224,7 @@ POINTS = (
 
 
 def seen(
-    method: str = "finetune", objectives: tuple[Objective, ...] = ONE, lang: str = "de"
+    method: str = "finetune", objectives: tuple[SearchMetric, ...] = ONE, lang: str = "de"
 ) -> Seen:
     study = Study(
         f"{method}-{lang}",
@@ -259,7 +259,7 @@ def test_a_front_is_the_border_of_what_is_reached_by_both_metrics() -> None:
     front = [(5.0, 60.0), (20.0, 50.0), (40.0, 30.0), (45.0, 10.0)]
     assert list(zip(curve.x, curve.y, strict=True)) == [pytest.approx(point) for point in front]
     assert curve.look == "pre"  # at 30 % of the first metric 30 % of the second are reached
-    lower = tuple(Objective(o.task, o.lang, o.metric, lower=True) for o in TWO)
+    lower = tuple(SearchMetric(o.task, o.lang, o.metric, lower=True) for o in TWO)
     (panel,) = panels.fronts([seen(objectives=lower)])
     assert panel.series[0].look == "post"
 

@@ -23,7 +23,7 @@ from raxalign.methods.base import Needs
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import encoder_faults, head_of, plugin_of
 from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.tasks import Alignment, TaskStages
+from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
     from raxalign.config.params import BaseParams
     from raxalign.methods.base import Method
-    from raxalign.plan.study import Objective
+    from raxalign.plan.study import SearchMetric
 
 
 @dataclass
@@ -94,7 +94,7 @@ def with_pruning(study: Study, grid: Grid, corner: Trial, stages: Mapping[str, S
     return replace(study, unwatched=why) if why else replace(study, name=name)
 
 
-def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: Objective) -> str:
+def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: SearchMetric) -> str:
     """Return in a clause why a trial cannot be pruned; nothing where it can."""
     task, metric = objective.task, objective.metric
     spec = next(spec for spec in grid.tasks if spec.name == task)
@@ -260,7 +260,7 @@ class _Expansion:
                 depth = self.depths[encoder.label]
                 untouched = self.meeting.untouched(name, method, encoder.label, family, depth)
             start = self.shared.encoder(encoder)
-            alignment = Alignment(
+            alignment = TrialInputs(
                 spec.kind, method, canonical, start, family, languages, sentences, seed, head
             )
             yield self._trial(point, alignment, untouched)
@@ -283,7 +283,7 @@ class _Expansion:
         return not why
 
     def _trial(
-        self, point: Point, alignment: Alignment, untouched: Mapping[str, Untouched]
+        self, point: Point, alignment: TrialInputs, untouched: Mapping[str, Untouched]
     ) -> Trial:
         """Return the trial of a point."""
         shared, tasks = self.shared, self.tasks
@@ -309,7 +309,7 @@ class _Expansion:
         )
 
     def _of_the_encoder(
-        self, alignment: Alignment, aligned: Stage, tasks: Mapping[str, Untouched]
+        self, alignment: TrialInputs, aligned: Stage, tasks: Mapping[str, Untouched]
     ) -> dict[str, str]:
         """Return task -> key of the evaluation of the encoder as it is, for those of the tasks that
         are asked of these languages; nothing where `aligned` is that very encoder.
