@@ -23,7 +23,7 @@ from raxalign.methods.base import Effect
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.tasks import TrialInputs, TaskStages
+from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.load import Opened, resolve
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
