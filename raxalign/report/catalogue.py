@@ -43,9 +43,7 @@ _TOLD = {
 
 @dataclass(frozen=True)
 class Option:
-    """An option as pages show it. `about` is its sentence; `profiles` are its values by profile,
-    empty where its default is its own.
-    """
+    """An option as pages show it; without `profiles` its default is its own."""
 
     name: str
     values: str
@@ -258,9 +256,7 @@ def _options(plugin: Any) -> Iterator[Option]:
 def _options_of(
     model: type[BaseModel], profiles: Mapping[str, Mapping[str, Any]], within: str
 ) -> Iterator[Option]:
-    """Every option of a model, each followed by those of the mapping that it takes (`freeze`,
-    `freeze.blocks`).
-    """
+    """Every option of a model, each followed by those of the mapping that it takes."""
     paths = path_fields(model) if issubclass(model, BaseParams) else frozenset()
     for field_name, field in model.model_fields.items():
         name, parts = field.alias or field_name, list(models_in(field.annotation))

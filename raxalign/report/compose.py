@@ -115,9 +115,7 @@ def _measure(sections: Sequence[Section], name: str) -> Measure | None:
 
 
 def section_kinds(plan: Plan) -> list[type[Section]]:
-    """Return the package's sections by their places, then those from outside by theirs: of entry
-    points, and of the plan's plug-in files.
-    """
+    """Return the package's sections by their places, then those from outside by theirs."""
     load_files(plan.plugins)
     sections = catalog("sections")
     with visible(plan.plugins):
@@ -127,9 +125,7 @@ def section_kinds(plan: Plan) -> list[type[Section]]:
 
 
 def _joined(shared: Iterable[Part]) -> Iterator[Part]:
-    """The parts in the order of their first shares, those of one anchor joined; tables without an
-    anchor are numbered.
-    """
+    """The parts in the order of their first shares, those of one anchor joined."""
     parts: dict[str, Part] = {}
     number = 0
     for part in shared:

@@ -1,6 +1,4 @@
-"""A report as a value: parts with tables and figures, which are rendered as HTML, Markdown and
-LaTeX.
-"""
+"""A report as a value, which is rendered as HTML, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -31,7 +29,9 @@ class Entry:
 
     `mark` says that the value is significantly better or worse than that of the baseline; `notes`
     are numbers of the table's notes, from 1; `state` tells a measured value from a published one
-    alone, one that was not run, and a cell that nobody fills.
+    alone, one that was not run, and a cell that nobody fills. In a matrix `verdict` says in words
+    what the test against the baseline says, and `shade` colours the cell by the difference, from -4
+    (for the worse) to 4.
     """
 
     text: str
@@ -42,20 +42,12 @@ class Entry:
     notes: tuple[int, ...] = ()
     state: State = "value"
     worse: bool | None = None
+    verdict: Verdict = ""
+    shade: int = 0
 
 
 EMPTY = Entry("–", state="empty")
 """A cell that nothing fills."""
-
-
-@dataclass(frozen=True)
-class Judged(Entry):
-    """One cell of a matrix of methods and languages: `verdict` says in words what the test against
-    the baseline says, and `shade` colours it by the difference, from -4 (for the worse) to 4.
-    """
-
-    verdict: Verdict = ""
-    shade: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,9 +94,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn figure: `name` is its files' stem, `svg` the text that a page embeds (its ink is
-    ``currentColor``).
-    """
+    """A drawn figure: `name` is its files' stem, `svg` the text that a page embeds."""
 
     anchor: str
     title: str
@@ -141,9 +131,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Headline:
-    """What a reader sees first: the answer in one sentence, and matrices of methods and languages
-    whose cells are `Judged`, that of the main task first.
-    """
+    """What a reader sees first: the answer, and matrices, that of the main task first."""
 
     sentence: str
     matrices: tuple[Table, ...] = ()
@@ -165,9 +153,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report; `facts` are (name, value) lines on how it was made, and `listings` the
-    texts that it was made from.
-    """
+    """The whole report; `facts` say how it was made, `listings` what it was made from."""
 
     title: str
     subtitle: str

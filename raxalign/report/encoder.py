@@ -1,6 +1,4 @@
-"""What an encoder is, how its tokenizer reads languages, and which methods and tasks, of a grid or
-of the catalogue, take it.
-"""
+"""What an encoder is, how its tokenizer reads languages, and what takes it."""
 
 from __future__ import annotations
 
@@ -176,9 +174,7 @@ def _of_corpus(opened: Opened) -> dict[str, Texts]:
 
 
 def _sentences(lang: str, texts: Any, words: Any = None, segmentation: Any = "characters") -> Texts:
-    """Sentences with their published texts; words that the corpus gives are the text that they
-    make.
-    """
+    """Sentences with their published texts, or those that the given words make."""
     divide, found = tokenize(lang, segmentation), Texts()
     for i, text in enumerate(texts):
         if words is not None and (given := words[i]) is not None:

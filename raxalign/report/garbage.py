@@ -1,6 +1,4 @@
-"""What a storage holds that no given grid, no living driver and no unfinished search needs: each
-with the reason why it may go, and its removal.
-"""
+"""What a storage holds that nobody needs any more: why it may go, and its removal."""
 
 from __future__ import annotations
 
@@ -132,9 +130,7 @@ def _text(storage: Storage, files: dict[str, int]) -> str:
 
 
 def _files(needed: Needed) -> Iterator[Waste]:
-    """Plans, curves and damaged artifacts. A plan that was not written to its end goes when no
-    driver lives.
-    """
+    """Plans, also those not written to their end, curves and damaged artifacts."""
     storage, keys = needed.storage, (*needed.stages, *needed.trials)
     run = {sign.plan.rpartition("/")[2] for sign in needed.signs if sign.lives}
     for entry, files in below(storage, "plans").items():
@@ -153,9 +149,7 @@ def _has(storage: Storage, files: dict[str, int], keys: Iterable[str]) -> bool:
 
 
 def _of_drivers(needed: Needed) -> Iterator[Waste]:
-    """Signs of dead drivers, and the folders of Ray that they left, in the storage and on this
-    machine.
-    """
+    """Signs of dead drivers, and the folders of Ray that they left."""
     storage, this = needed.storage, this_driver(needed.storage)
     for sign in needed.signs:
         if not sign.lives:

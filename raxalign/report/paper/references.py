@@ -1,6 +1,4 @@
-"""What a grid used, as BibTeX: methods, tasks, metrics, corpora, encoders and word aligners, the
-papers that it is compared with, and raxalign itself.
-"""
+"""What a grid used, as BibTeX."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Short tables for papers: one per task, a line per method and a column per language; and which
-points of a grid a table has room for.
-"""
+"""Short tables for papers: one per task, a line per method and a column per language."""
 
 from __future__ import annotations
 

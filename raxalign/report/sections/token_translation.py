@@ -1,6 +1,4 @@
-"""Token translation by mean shifts: its scores over layers and weights, as curves and heat maps
-(Liu et al. 2020, Figures 7 and 8), and translated sentences (their Table 1).
-"""
+"""Token translation by mean shifts (Liu et al. 2020, Figures 7 and 8, Table 1)."""
 
 from __future__ import annotations
 

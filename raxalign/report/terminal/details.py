@@ -1,6 +1,4 @@
-"""What a key in a storage is of, a trial, a stage or an evaluation, and everything that the storage
-has of it: as plain data, and as text for a terminal.
-"""
+"""What a key in a storage is of, and everything that the storage has of it."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ _LEGEND = (
 
 @dataclass(frozen=True)
 class KeyMatch:
-    """What a key is of; `plan` is a plan that has it (None: no plan that is kept has it), `kind`
-    that of a stage.
-    """
+    """What a key is of, the kind of a stage, and a plan that has it (None: none has)."""
 
     sort: Literal["trial", "stage", "evaluation"]
     key: str
@@ -386,9 +382,7 @@ class _Details:
     def _scores(
         self, trial: Trial, records: Mapping[str, Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """The scores of a trial, with 95 % intervals over its examples where its predictions give
-        them.
-        """
+        """The scores of a trial, with intervals over its examples where predictions give them."""
         from raxalign.analysis.significance import interval
 
         plan, found = self.plan, list[dict[str, Any]]()

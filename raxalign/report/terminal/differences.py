@@ -1,6 +1,4 @@
-"""Two sides next to each other, each a storage or a grid file: which trials and values only one
-has, why the keys of equal points differ, and by how much values do.
-"""
+"""Two storages or grid files next to each other: what one alone has, and what differs."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """What is compared: the trials of some plans by their points, and the values of a ledger;
-    `name` is what the user called it.
-    """
+    """The trials and values of a side, by what they are of; `name` is what the user wrote."""
 
     name: str
     trials: Mapping[Place, tuple[Trial, Plan]]
