@@ -100,6 +100,14 @@ def no_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "mlflow.db"
 
 
+@pytest.fixture(scope="session")
+def ray_head(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a Ray that all tests share which neither end it nor lose what it runs."""
+    from tests.ray_head import head_address
+
+    return head_address(tmp_path_factory)
+
+
 @pytest.fixture
 def proxy(aws: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     """A proxy before it that this process uses, without the libraries' own repetitions."""

@@ -167,17 +167,15 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
     have equal numbers.
     """
     sides = [_differences(baseline, system)] if paired else [system, baseline]
-    difference = sides[0].mean() - (0.0 if paired else sides[1].mean())
-    counts = (len(sides[0].seeds), len(sides[-1].seeds))
-    noise = _noise(sides) if all(side.testable for side in sides) else None
-    if noise is None:
-        clusters = _aligned(sides)[0].shape[1]
-        why = ONE_EXAMPLE if all(side.testable for side in sides) else ONE_RUN
-        return Comparison(difference, None, None, None, *counts, clusters, paired, why)
-    low, high, p = _tested(difference, noise)
-    if system.share and baseline.share:
+    found = contrast(list(zip((1.0, -1.0), sides, strict=False)))
+    low, high = found.low, found.high
+    if low is not None and high is not None and system.share and baseline.share:
         low, high = max(low, -1.0), min(high, 1.0)
-    return Comparison(difference, low, high, p, *counts, noise.examples, paired)
+    runs, baseline_runs = found.runs[0], found.runs[-1]
+    return Comparison(
+        *(found.value, low, high, found.p, runs, baseline_runs, found.examples, paired),
+        untested=found.untested,
+    )
 
 
 def contrast(weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:

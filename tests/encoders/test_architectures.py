@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 
 from raxalign.encoders.models.blocks import recorded, replayable, replayed
 from raxalign.encoders.models.folder import folder_has_head
-from raxalign.encoders.models.freezing import frozen
 from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.packing import can_pack
+from raxalign.encoders.models.trained_weights import frozen
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import DataError, RaxalignError

@@ -1,81 +1,65 @@
-"""Pre-training when something comes between: a killed process, too little memory, several
-workers.
-"""
+"""Pre-training when it is interrupted, when memory runs out, and by several workers."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.scratch import Scratch
 from raxalign.encoders.training.masked_lm import Pretraining
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.encoders import killed_pretraining as killed
+from tests.encoders.texts import write_words
 from tests.train.workers import run_workers
 
+SIZE = {"layers": 1, "hidden_size": 32, "heads": 2, "intermediate": 32, "positions": 32}
+STEPS = {"window": 16, "batch_size": 4, "steps": 18, "learning_rate": 0.01, "seed": 5}
+PARAMS = Scratch.Params.model_validate({**SIZE, **STEPS, "vocab_size": 100})
+WORDS = ["dog", "cat", "house", "river", "sees", "loves", "has", "old", "red", "."]
 
-def goes_on(root: Path, checkpoints: Path) -> None:
-    """Train again from the checkpoint of step 8, and compare with a training that was never
-    stopped: notes and every byte that was saved.
-    """
-    assert [folder.name for folder in (checkpoints / "scratch").glob("step-*")] == ["step-00000008"]
-    steps: list[int] = []
-    resumed = killed.build(
-        root,
-        "resumed",
-        Runtime(
-            checkpoints=checkpoints, checkpoint_every=4, report=lambda _, step: steps.append(step)
-        ),
+
+def write_text(root: Path) -> None:
+    """The text of one language in ``root/en``: 40 sentences of 3 to 9 words."""
+    chance = random.Random(0)
+    write_words(root / "en", [chance.choices(WORDS, k=chance.randint(3, 9)) for _ in range(40)])
+
+
+def build(root: Path, name: str, runtime: Runtime, **options: float) -> dict[str, object]:
+    """Pre-train into the folder ``root/name``; returns the notes."""
+    (root / name).mkdir()
+    kind, inputs = (
+        Scratch(PARAMS.model_copy(update=options)),
+        EncoderInputs(text={"en": root / "en"}),
     )
-    whole = killed.build(root, "whole", Runtime())
-    assert steps == list(range(9, 19))
-    assert resumed == whole
-    names = sorted(path.name for path in (root / "whole").iterdir())
-    assert "model.safetensors" in names
-    assert [
-        name
-        for name in names
-        if (root / "resumed" / name).read_bytes() != (root / "whole" / name).read_bytes()
-    ] == []
+    return dict(kind.build(inputs, runtime, root / name))
 
 
-@pytest.mark.slow
-def test_a_killed_pretraining_run_again_equals_an_uninterrupted_one_bit_for_bit(tmp_path):
-    killed.write_text(tmp_path)
-    command = [
-        sys.executable,
-        "-m",
-        "tests.encoders.killed_pretraining",
-        str(tmp_path),
-        str(tmp_path / "checkpoints"),
-        "11",
-    ]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], env=os.environ)
-    assert done.returncode == -signal.SIGKILL
-    goes_on(tmp_path, tmp_path / "checkpoints")
+def test_an_interrupted_pretraining_goes_on_from_its_checkpoint_bit_for_bit(tmp_path: Path) -> None:
+    steps: list[int] = []
 
-
-def test_an_interrupted_pretraining_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     def report(_: object, step: int) -> None:
-        if step == 11:
+        steps.append(step)
+        if steps == list(range(1, 12)):
             raise KeyboardInterrupt
 
-    killed.write_text(tmp_path)
+    write_text(tmp_path)
+    options = {"checkpoints": tmp_path / "checkpoints", "checkpoint_every": 4}
     with pytest.raises(KeyboardInterrupt):
-        killed.build(
-            tmp_path,
-            "killed",
-            Runtime(checkpoints=tmp_path / "checkpoints", checkpoint_every=4, report=report),
-        )
-    goes_on(tmp_path, tmp_path / "checkpoints")
+        build(tmp_path, "killed", Runtime(**options, report=report))
+    (kept,) = (tmp_path / "checkpoints" / "scratch").glob("step-*")
+    assert kept.name == "step-00000008"
+    resumed = build(tmp_path, "resumed", Runtime(**options, report=report))
+    assert steps == [*range(1, 12), *range(9, 19)]
+    assert resumed == build(tmp_path, "whole", Runtime())
+    files = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
+    assert "model.safetensors" in files
+    assert all((tmp_path / "resumed" / n).read_bytes() == held for n, held in files.items())
 
 
 def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(tmp_path, monkeypatch):
@@ -84,11 +68,11 @@ def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(tmp_path, m
             raise torch.OutOfMemoryError("CUDA out of memory")
         return whole_loss(self, step, positions)
 
-    killed.write_text(tmp_path)
-    expected = killed.build(tmp_path, "whole", Runtime(), dropout=0.0)
+    write_text(tmp_path)
+    expected = build(tmp_path, "whole", Runtime(), dropout=0.0)
     whole_loss = Pretraining.loss
     monkeypatch.setattr(Pretraining, "loss", small)
-    found = killed.build(tmp_path, "halved", Runtime(), dropout=0.0)
+    found = build(tmp_path, "halved", Runtime(), dropout=0.0)
     assert int(str(expected["rows_per_step"])) > 2
     assert [found[name] for name in ("first_loss", "last_loss")] == pytest.approx(
         [expected[name] for name in ("first_loss", "last_loss")], rel=1e-4
@@ -97,7 +81,7 @@ def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(tmp_path, m
 
 def work(rank: int, folder: Path) -> None:
     """One of two workers that pre-train together."""
-    notes = killed.build(folder, f"worker-{rank}", Runtime(rank=rank, world_size=2), dropout=0.0)
+    notes = build(folder, f"worker-{rank}", Runtime(rank=rank, world_size=2), dropout=0.0)
     (folder / f"{rank}.json").write_text(json.dumps(notes))
 
 
@@ -105,9 +89,9 @@ def work(rank: int, folder: Path) -> None:
 def test_two_workers_give_the_encoder_of_one(tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
-    killed.write_text(tmp_path)
+    write_text(tmp_path)
     run_workers(work, 2, tmp_path)
-    expected = killed.build(tmp_path, "whole", Runtime(), dropout=0.0)
+    expected = build(tmp_path, "whole", Runtime(), dropout=0.0)
     for rank in (0, 1):
         notes = json.loads((tmp_path / f"{rank}.json").read_text())
         assert notes.pop("last_loss") == pytest.approx(expected["last_loss"], rel=1e-4)

@@ -20,7 +20,6 @@ from raxalign.encoders.models.sentence_config import (
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, RaxalignError
-from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 SENTENCES = [["the", "dogs", "sleeps", "."], ["der", "Hund"], ["play"]]
@@ -61,6 +60,7 @@ def places(state: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     "config",
     [
+        None,
         SentenceConfig(),
         SentenceConfig("cls", normalize=True),
         SentenceConfig("weighted"),
@@ -71,7 +71,7 @@ def places(state: torch.Tensor) -> torch.Tensor:
     ],
 )
 def test_sentence_transformers_opens_an_exported_encoder_and_has_the_same_vectors(
-    config: SentenceConfig, encoder: TransformerEncoder, tmp_path: Path
+    config: SentenceConfig | None, encoder: TransformerEncoder, tmp_path: Path
 ) -> None:
     from sentence_transformers import SentenceTransformer
 
@@ -81,19 +81,9 @@ def test_sentence_transformers_opens_an_exported_encoder_and_has_the_same_vector
         [" ".join(sentence) for sentence in SENTENCES], convert_to_tensor=True
     )
     again = TransformerEncoder.from_folder(tmp_path)
-    assert again.sentences == config
+    assert again.sentences == (config or SentenceConfig())
     assert torch.allclose(vectors(again, "own"), theirs, atol=1e-5)
-    assert torch.allclose(vectors(encoder, "own"), theirs, atol=1e-5)
-
-
-def test_an_encoder_without_a_configuration_is_exported_with_the_mean(encoder, tmp_path):
-    from sentence_transformers import SentenceTransformer
-
-    AlignedEncoder(encoder).export(tmp_path)
-    theirs = SentenceTransformer(str(tmp_path), device="cpu").encode(
-        [" ".join(sentence) for sentence in SENTENCES], convert_to_tensor=True
-    )
-    assert torch.allclose(vectors(encoder, "mean"), theirs, atol=1e-5)
+    assert torch.allclose(vectors(encoder, "own" if config else "mean"), theirs, atol=1e-5)
 
 
 def test_what_sentence_transformers_itself_writes_is_read(tiny_folder, tmp_path):
@@ -154,20 +144,8 @@ def test_a_configuration_is_part_of_what_a_folder_is_and_a_plain_folder_is_as_it
     (tmp_path / "transforms.json").unlink()
     assert own <= set(Transformer(Transformer.Params(name=str(tmp_path))).sources())
     plain = Transformer(Transformer.Params(name=str(tiny_folder))).sources()
-    assert set(plain) == {
-        "config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    }
-
-
-def test_keys_of_the_poolings_that_there_were_are_as_they_were() -> None:
-    plain = SentenceRetrieval(SentenceRetrieval.Params()).canonical()
-    assert plain["pooling"] == "mean"
-    for pooling in ("cls", "last", "own"):
-        task = SentenceRetrieval(SentenceRetrieval.Params(pooling=pooling))
-        assert "specials" not in task.canonical()
+    weights, tokenizer = "model.safetensors", {"tokenizer.json", "tokenizer_config.json"}
+    assert set(plain) == {"config.json", weights, *tokenizer}
 
 
 def test_the_last_piece_before_special_ones_has_no_configuration() -> None:

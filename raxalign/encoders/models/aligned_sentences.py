@@ -31,9 +31,7 @@ _MARK = re.compile(r"\[language ([^\]]+)\] ?")
 
 
 class AlignedTransformer(Transformer):  # type: ignore[misc]
-    """The transformer with the transforms of the language of the texts, inside and at the pieces
-    that the pooling after it reads.
-    """
+    """The transformer with the transforms of the texts' language, inside and at the pieces read."""
 
     forward_kwargs = {"language"}  # noqa: RUF012 - as sentence-transformers declares it
     settings: dict[str, Any]
@@ -72,9 +70,7 @@ class AlignedTransformer(Transformer):  # type: ignore[misc]
     def preprocess(
         self, inputs: Any, prompt: str | None = None, *args: Any, **kwargs: Any
     ) -> dict[str, Any]:
-        """Return the pieces of texts, and their language: the keyword `language`, that of a prompt,
-        or the one that the export names.
-        """
+        """Return the pieces of texts, and their language: a keyword's, prompt's or the export's."""
         marked = _MARK.match(prompt or "")
         if prompt and marked:
             prompt = prompt[marked.end() :]

@@ -20,16 +20,10 @@ _CONFIG = "config.json"
 
 @contextmanager
 def hub_call(name: str, purpose: str, revision: str | None = None) -> Iterator[None]:
-    """Turn what the hub's client raises in the block into the user's errors; others pass.
-
-    Args:
-        name: The hub name that is asked for.
-        purpose: What the call is for, as in ``look up its revision``.
-        revision: The revision that is asked for; None is the main branch.
-
-    Raises:
-        DataError: The hub does not have it, or refuses access.
-        TransientError: The hub cannot be reached, or fails.
+    """Turn what the hub's client raises in the block into the user's errors; others pass:
+    `DataError` where the hub does not have `name` or refuses access, `TransientError` where it
+    cannot be reached or fails. `purpose` is what the call is for, as in ``look up its revision``;
+    revision None is the main branch.
     """
     try:
         yield
@@ -150,9 +144,7 @@ def cached_config(name: str, revision: str | None) -> Mapping[str, Any] | None:
 
 
 def fetched_config(name: str, revision: str, purpose: str) -> Mapping[str, Any]:
-    """Return the same, fetched where the cache lacks it. Raises as `hub_call`, which explains
-    `purpose`.
-    """
+    """Return the same, fetched where the cache lacks it. Arguments and errors as `hub_call`."""
     from huggingface_hub import hf_hub_download
 
     with hub_call(name, purpose, revision):

@@ -1,6 +1,4 @@
-"""The mean hidden state of a language: over all pieces of its text, in rows as long as the encoder
-reads.
-"""
+"""The mean hidden state of a language, over all pieces of its text."""
 
 from __future__ import annotations
 
@@ -28,9 +26,8 @@ _CHUNK = 512
 
 @dataclass(frozen=True)
 class Reading:
-    """How text becomes rows and rows a mean: `rows` are blocks of `size` pieces of the running text
-    or single sentences, at most `limit` of them; every row weighs the same, or every token; special
-    pieces count or not.
+    """How text becomes rows and rows a mean: `rows` are blocks of `size` pieces or sentences, at
+    most `limit`; every row weighs the same, or every token; special pieces count or not.
     """
 
     rows: Literal["blocks", "sentences"]

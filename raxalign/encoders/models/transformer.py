@@ -1,6 +1,4 @@
-"""Transformer encoders: hidden states, with edits of the stream on request, and word vectors at the
-speed of the bare forward.
-"""
+"""Transformer encoders: hidden states, which edits may change, and vectors of words."""
 
 from __future__ import annotations
 
@@ -93,9 +91,7 @@ class TransformerEncoder(Encoder):
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
         self.by_runs: bool | None = None
-        """Whether packed rows attend by the places where sentences begin; None until
-        `packing.attends_by_runs` has probed it.
-        """
+        """Whether packed rows attend by runs; None until `attends_by_runs` has probed it."""
 
     @classmethod
     def from_folder(
@@ -157,9 +153,8 @@ class TransformerEncoder(Encoder):
             self.write_sentences(Path(folder), self.sentences)
 
     def write_sentences(self, folder: Path, config: SentenceConfig, **module: Any) -> None:
-        """Write a configuration of sentence-transformers next to the encoder, with what `module`
-        says of a module of its own; without one none for a bidirectional decoder, which would be
-        read in one direction there.
+        """Write a configuration of sentence-transformers, with what `module` says of a module of
+        its own; a bidirectional decoder without one has none: it would be read in one direction.
         """
         if not module and is_bidirectional(self.model.config):
             return
@@ -182,10 +177,8 @@ class TransformerEncoder(Encoder):
             found.not_as_trained.update(self.not_as_trained)
         singles = bulk_pieces(self.tokenizer, sentences, lang)
         if pairs is None:
-            return [
-                self.row((pieces,), (len(words),), (lang,))
-                for pieces, words in zip(singles, sentences, strict=True)
-            ]
+            whole = zip(singles, sentences, strict=True)
+            return [self.row((pieces,), (len(words),), (lang,)) for pieces, words in whole]
         if len(pairs) != len(sentences):
             raise ValueError(f"{len(sentences)} sentences, but {len(pairs)} second ones")
         languages = (lang, pair_lang or lang)

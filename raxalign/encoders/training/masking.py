@@ -113,9 +113,7 @@ class Masks:
         return flat
 
     def applied(self, rows: PieceRows) -> np.ndarray:
-        """The pieces of these rows (of the same batch, or the same part of it) as the encoder reads
-        them, in the layout of ``rows.ids``.
-        """
+        """The pieces of the same rows as the encoder reads them, in the layout of ``rows.ids``."""
         ids = rows.ids.copy()
         ids[self.flat(rows.offsets)] = self.inputs
         return ids
@@ -166,9 +164,8 @@ def _corrupted(
 
 
 def masked_lm_loss(logits_MV: torch.Tensor, targets_M: torch.Tensor, total: int) -> torch.Tensor:
-    """The contribution of M masked places out of the `total` of the global batch to the mean over m
-    of -log p(x_m | the row with masks) (Devlin et al. 2019, §3.1), a scalar: logits (M, V), and the
-    pieces (M,) that stood there.
+    """The part of M places with logits (M, V) and pieces (M,) in the mean of -log p(x_m | the row
+    with masks) over the `total` of the global batch (Devlin et al. 2019, §3.1), a scalar.
     """
     return torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="sum") / total
 

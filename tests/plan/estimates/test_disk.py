@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.encoders.models.folder import Shape, config_footprint
+from raxalign.encoders.models.folder import config_footprint, footprint_of
 from raxalign.plan.estimates.disk import estimate_disk
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
@@ -57,8 +57,8 @@ def test_weights_count_once_per_run_once_per_cell_or_not_at_all(tmp_path: Path) 
 def test_what_was_made_tells_of_what_was_not(tmp_path: Path) -> None:
     plan = plan_at(tmp_path)
     before = estimate_disk(plan, {})
-    shape = Shape(layers=2, hidden_size=32, intermediate=64, vocab_size=400, positions=128)
-    assert before.kinds["aligned"] == 6 * 4 * shape.parameters
+    found = footprint_of(2, 32, 64, 400, 128)
+    assert before.kinds["aligned"] == 6 * 4 * found.parameters
     training = next(
         s.key for s in plan.stages.values() if s.kind == "bitext" and s.params["part"] == "training"
     )
