@@ -133,14 +133,10 @@ def _shared(folder: str) -> Mapping[tuple[str, str, str], Option]:
     """The options that `MANY` kinds of a folder which train have in the same words."""
     found: dict[tuple[str, str, str], list[Option]] = defaultdict(list)
     for plugin in catalog(folder).values():
-        if _trains(plugin):
+        if "learning_rate" in plugin.Params.model_fields:
             for option in _options(plugin):
                 found[option.name, option.values, option.about].append(option)
     return {key: options[0] for key, options in found.items() if len(options) >= MANY}
-
-
-def _trains(plugin: Any) -> bool:
-    return "learning_rate" in plugin.Params.model_fields
 
 
 def _plugins(folder: str) -> Catalog:
@@ -204,7 +200,8 @@ def _section(folder: str, kind: str, plugin: Any) -> Iterator[str]:
     if not options:
         yield "No options."
         return
-    shared = _shared(folder) if folder in PAGES and _trains(plugin) else {}
+    trains = folder in PAGES and "learning_rate" in plugin.Params.model_fields
+    shared = _shared(folder) if trains else {}
     own = [option for option in options if (option.name, option.values, option.about) not in shared]
     about = plugin.Params.__doc__
     yield inspect.cleandoc(about) if about else "Options:"

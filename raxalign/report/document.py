@@ -65,9 +65,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption and numbered notes; `columns` does not count the labels' own, which
-    is headed by `corner`: its lines are methods unless that names something else. A table with an
-    empty `anchor` gets a numbered one in the document.
+    """A table with its caption and numbered notes; the column of labels is headed by `corner`. A
+    table with an empty `anchor` gets a numbered one in the document.
     """
 
     anchor: str
@@ -139,9 +138,8 @@ class Headline:
 
 @dataclass(frozen=True)
 class Share:
-    """What one section adds to the report: parts of the document, (name, value) lines on how it was
-    made with texts to copy, further files (name -> text) next to the page, and what a reader sees
-    first. Of several headlines the first one is shown.
+    """What one section adds to the report: parts, facts on how it was made, texts to copy, files
+    (name -> text) next to the page, and what a reader sees first (of several the first).
     """
 
     parts: tuple[Part, ...] = ()
@@ -187,14 +185,9 @@ class TableNotes:
 
 
 def with_notes(table: Table, texts: Sequence[str]) -> Table:
-    """Return a table with its notes, numbered in the order of reading.
-
-    Notes that hold for every measured cell, or every measured line, stand once in the caption.
-    Notes that nothing refers to are left out.
-
-    Args:
-        table: The table; lines and cells have numbers of texts, from 1.
-        texts: The texts of all notes.
+    """Return a table, whose lines and cells have numbers of texts from 1, with its notes in the
+    order of reading. Those that hold for every measured cell, or line, stand once in the caption,
+    and those that nothing refers to are left out.
     """
     cells = [entry for line in table.lines for entry in line.entries if entry.state == "value"]
     rows = [line for line in table.lines if any(entry.state == "value" for entry in line.entries)]

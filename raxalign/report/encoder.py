@@ -37,15 +37,9 @@ Texts = list[tuple[Sentence, str]]
 
 
 def examine_encoder(name: str, opened: Opened | None = None) -> tuple[list[str], int]:
-    """Return lines about an encoder, at most 80 columns wide, and the exit code.
-
-    Args:
-        name: a folder or a hub name.
-        opened: the grid whose languages, corpus, methods and tasks are looked at (None: the
-            built-in sentences and the whole catalogue).
-
-    Returns:
-        The lines, and `HEALTHY`, `DIFFERENT` or `BROKEN`.
+    """Return lines about an encoder (a folder or a hub name), at most 80 columns wide, and
+    `HEALTHY`, `DIFFERENT` or `BROKEN`; without a grid for built-in sentences and the whole
+    catalogue.
     """
     try:
         options = read_options("encoders", "transformer", [f"name={name}"], Path.cwd())

@@ -206,16 +206,11 @@ def _copies(needed: Needed) -> Iterator[Waste]:
 
 
 def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
-    """Report what may go, and remove it with `delete`; results in the ledger never go.
+    """Report what the given grids of one storage do not need, and remove it with `delete`; results
+    in the ledger never go.
 
-    Args:
-        files: The grids whose needs are kept. All must use one storage.
-        storage: The flag ``--storage``.
-        delete: Whether it is removed.
-
-    Raises:
-        RaxalignError: What is needed cannot be known: a grid cannot be read, has unresolved data
-            or uses another storage, or the plan of a living driver cannot be read.
+    Raises `RaxalignError` where what is needed cannot be known: a grid cannot be read, has
+    unresolved data or another storage, or the plan of a living driver cannot be read.
     """
     opened = [open_grid(file, storage=storage) for file in files]
     storages = {entry.storage for entry in opened}

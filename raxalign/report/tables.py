@@ -90,14 +90,8 @@ def blocks(
     *,
     per_seed: bool = False,
 ) -> list[TextBlock]:
-    """Return one table per task and metric: one line per cell, one column per language (`ordered`),
-    mean and standard deviation over runs.
-
-    Args:
-        rows: The results.
-        plan: The plan of the grid.
-        selection: What is shown.
-        per_seed: Show one line per cell and seed, without means over seeds.
+    """Return one table per task and metric that is selected: one line per cell (with `per_seed` per
+    cell and seed), one column per language (`ordered`), mean and standard deviation over runs.
     """
     every = cells(rows, plan.pivot, plan.measured)
     columns = selection.names((name for cell in every for name in cell.values), plan)
@@ -176,12 +170,8 @@ def _over(
 
 
 def as_text(made: Sequence[TextBlock], *, width: int | None = None, transpose: bool = False) -> str:
-    """Return tables for a terminal.
-
-    Args:
-        made: The tables.
-        width: The columns of the terminal; None leaves every table as wide as it is.
-        transpose: Whether methods are columns and languages are lines.
+    """Return tables for a terminal of a width (None: each is as wide as it is); with `transpose`
+    methods are columns.
     """
     found: list[str] = []
     for block in made:

@@ -48,13 +48,8 @@ def named(cell: Cell, plan: Plan) -> str:
 
 
 def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:
-    """Return the text under the name of a published row: the method, its params that vary, and
-    the size of its training set.
-
-    Args:
-        cell: the cell that measures the row.
-        plan: the plan of the grid.
-        per_language: the param that has a value of its own in each column (None: no param has).
+    """Return the text under the name of a published row: the method, its params that vary, without
+    the one that has a value per language, and the size of its training set.
     """
     size = f", {cell.sentences:,} pairs" if cell.sentences is not None else ""
     if per_language is None:

@@ -25,13 +25,8 @@ def declared(results: Results, method: str) -> list[str]:
 
 
 def best(results: Results, cells: Sequence[Cell], name: Name) -> Cell | None:
-    """Return the cell with the best value on the development set, the first of equals; None where
-    no candidate has a development value.
-
-    Args:
-        results: knows which values are better.
-        cells: the candidates.
-        name: a value of one language; its split is not looked at.
+    """Return the cell with the best value of a name on dev, whatever its split is, the first of
+    equals; None where none has one.
     """
     dev, sign = (*name[:3], "dev"), results.plan.measured(name[0], name[2]).sign
     there = [cell for cell in cells if dev in cell.values]

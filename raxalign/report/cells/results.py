@@ -146,15 +146,17 @@ class Results:
         ]
         return bool(counts) and max(counts) < FEW
 
-    def leading(self, task: str) -> TableKey | None:
-        """Return the table of a task's main metric, or its first one over enough pairs."""
-        enough = [table for table in self.tables if table[0] == task and not self.few(table)]
-        main = self.main_metric(task)
-        return next((table for table in enough if table[1] == main), next(iter(enough), None))
-
     def leading_tables(self) -> list[TableKey]:
-        """Return the table that stands for each task that has one, in the order of the grid."""
-        return [table for task in self.tasks if (table := self.leading(task)) is not None]
+        """Return the table that stands for each task, in the order of the grid: that of its main
+        metric, or the first one over enough pairs; none where every one is over too few.
+        """
+        enough = [table for table in self.tables if not self.few(table)]
+        found = []
+        for task in self.tasks:
+            own = [table for table in enough if table[0] == task]
+            main = self.main_metric(task)
+            found += [table for table in own if table[1] == main][:1] or own[:1]
+        return found
 
 
 def _rest(cell: Cell, param: str) -> str:

@@ -206,12 +206,8 @@ def _score_lines(scores: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...
 
 
 def details(match: KeyMatch, storage: Storage, examples: int = 3) -> dict[str, Any]:
-    """Return everything about what a key is of, as JSON can hold it.
-
-    Args:
-        match: What the key is of.
-        storage: The storage.
-        examples: How many predictions of each task, language and split are shown.
+    """Return everything about what a key is of, as JSON can hold it, with some predictions
+    (`examples`) of each task, language and split.
     """
     if match.plan is not None:
         found = _Details(storage, match.plan, examples)
