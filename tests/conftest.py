@@ -30,7 +30,7 @@ LONG = (
     "sweep/search/test_search.py",
     "test_paper_grids.py",
     "test_tracking.py",
-    "encoders/test_compiling.py",
+    "encoders/test_packing.py",
     "sweep/test_losses.py",
     "test_stages.py",
 )

@@ -25,10 +25,10 @@ from raxalign.similarity import (
 )
 
 SMALL = Tiling(block_bytes=2048, row_group=4, column_group=4, wide_group=8)
-SIZES = (30_000, 20, 20, 30)
-TILINGS = st.builds(
-    Tiling, *(st.integers(1, most) for most in SIZES), st.sampled_from([100, 2**20])
-)
+SIZES = [st.integers(1, most) for most in (30_000, 20, 20, 30)]
+TILINGS = st.builds(Tiling, *SIZES, st.sampled_from([100, 2**20]))
+CASES = {"n": st.integers(1, 60), "m": st.integers(1, 60), "k": st.integers(1, 70)}
+CASES |= {"seed": st.integers(0, 10_000), "tiling": TILINGS}
 
 
 def scores(x, y, measure, k):
@@ -91,14 +91,7 @@ def test_float32_agrees_up_to_rounding(measure):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    n=st.integers(1, 50),
-    m=st.integers(1, 50),
-    k=st.integers(1, 60),
-    seed=st.integers(0, 10_000),
-    measure=st.sampled_from(sorted(MEASURES)),
-    tiling=TILINGS,
-)
+@given(**CASES, measure=st.sampled_from(sorted(MEASURES)))
 def test_no_cut_changes_the_answer(n, m, k, seed, measure, tiling):
     assert_nearest(*clouds(n, m, 5, seed), measure, k, tiling)
 
@@ -141,13 +134,7 @@ def test_every_similarity_is_computed_once_more_where_bounds_exclude_nothing(com
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    n=st.integers(1, 60),
-    m=st.integers(1, 60),
-    k=st.integers(1, 70),
-    seed=st.integers(0, 10_000),
-    tiling=TILINGS,
-)
+@given(**CASES)
 def test_the_first_pass_finds_the_nearest_with_many_ties(n, m, k, seed, tiling):
     """Small whole numbers: many similarities are equal, and their sums are exact."""
     g = torch.Generator().manual_seed(seed)

@@ -1,7 +1,5 @@
-"""Lanes: threads that work beside each other, each with its share of PyTorch's threads.
-
-Where all threads share every operation, each waits for the slowest at the end of it, and operations
-of NumPy run on one. Lanes run whole parts of the work and seldom wait.
+"""Lanes: threads that run whole parts of the work, each with its share of PyTorch's threads. Where
+all share every operation, each waits for the slowest at its end, and NumPy's run on one.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.hub import explain
+from raxalign.encoders.models.hub import hub_call
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, TransientError
 
@@ -164,4 +164,5 @@ def test_a_hub_out_of_reach_is_worth_a_retry_whatever_is_asked_of_it() -> None:
 
 
 def test_another_error_is_not_taken_for_the_hubs() -> None:
-    assert explain("some/encoder", "load it", ValueError("a bug")) is None
+    with pytest.raises(ValueError, match="a bug"), hub_call("some/encoder", "load it"):
+        raise ValueError("a bug")

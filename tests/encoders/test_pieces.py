@@ -1,10 +1,11 @@
-"""The pieces of running text, the words that they belong to, for four kinds of tokenizers, and rows
-of them.
-"""
+"""The pieces of running text, the words that they belong to, and rows of them."""
 
 from __future__ import annotations
 
+import os
 import unicodedata
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from raxalign.encoders.models.pieces import (
 )
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import index_words, pool_words
+from raxalign.encoders.training.text import read_vocabulary, wrap_vocabulary
 from raxalign.running import Sentence, in_text
 from tests.encoders.tokenizers_of_kinds import KINDS, TEXTS, tokenizer_of
 
@@ -135,23 +137,13 @@ def test_a_cut_takes_every_word_that_loses_a_piece_and_leaves_the_others_their_o
     assert (kept.words.tolist(), kept.lasts.tolist()) == ([0, 0, 1], [0, 1, 2])
 
 
-@pytest.mark.parametrize(
-    ("kind", "word", "text"),
-    [
-        ("wordpiece", "mice", "have mice"),
-        ("unigram", "mice", "have mice"),
-        ("byte-level", "mice", "have mice"),
-        ("byte-fallback", "mice", "have mice"),
-        ("unigram", "老鼠", "有老鼠"),
-        ("byte-level", "老鼠", "有老鼠"),
-    ],
-)
-def test_the_pieces_inside_a_text_are_those_behind_another_word(kind, word, text):
-    tokenizer = tokenizer_of(kind)
-    (found,) = inner_pieces(tokenizer, [word])
-    expected = tokenizer(text, add_special_tokens=False)["input_ids"]
-    assert found.tolist() == expected[-len(found) :]
-    assert len(found) < len(expected)
+def test_the_pieces_inside_a_text_are_those_behind_another_word():
+    chinese = [(kind, "老鼠", "有老鼠") for kind in ("unigram", "byte-level")]
+    for kind, word, text in [*((kind, "mice", "have mice") for kind in KINDS), *chinese]:
+        (found,) = inner_pieces(tokenizer_of(kind), [word])
+        expected = tokenizer_of(kind)(text, add_special_tokens=False)["input_ids"]
+        assert found.tolist() == expected[-len(found) :]
+        assert len(found) < len(expected)
 
 
 def test_the_characters_of_a_bare_blank_are_none() -> None:
@@ -285,9 +277,7 @@ def test_two_lists_of_different_lengths_are_refused(encoder: TransformerEncoder)
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 40))
-def test_shares_fill_the_room_and_only_the_longer_side_is_cut_while_it_is_longer(
-    first: int, second: int, room: int
-) -> None:
+def test_shares_fill_the_room_and_the_longer_side_is_cut_first(first, second, room):
     a, b = share(first, second, room)
     assert 0 <= a <= first
     assert 0 <= b <= second
@@ -304,3 +294,36 @@ def test_batches_hold_every_row_once_longest_first_within_the_budget(lengths, bu
     assert [lengths[i] for i in order] == sorted(lengths, reverse=True)
     for batch in batches:
         assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= budget
+
+
+LANGS = ("de", "en", "fr", "es", "tr", "zh", "bg", "ar")
+LINES = 400
+
+
+@pytest.fixture(scope="module")
+def data() -> Path:
+    folder = os.environ.get("RAXALIGN_TEST_DATA")
+    if not folder:
+        pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
+    return Path(folder)
+
+
+def test_wordpiece_reads_running_text_as_it_reads_words_apart(data: Path) -> None:
+    tokenizer = wrap_vocabulary(read_vocabulary(data / "mbert-vocab" / "vocab.txt"))
+    differing, seen = [], 0
+    for lang in LANGS:
+        name = f"{'de' if lang == 'en' else lang}-en.{lang}"
+        divide = tokenize(lang, "characters")
+        with (data / "tatoeba" / name).open(encoding="utf-8") as file:
+            sentences = [words for line in islice(file, LINES) if (words := divide(line))]
+        apart = tokenizer.backend_tokenizer.encode_batch(
+            sentences, is_pretokenized=True, add_special_tokens=False
+        )
+        found = bulk_pieces(tokenizer, sentences, lang)
+        for words, one, other in zip(sentences, apart, found, strict=True):
+            seen += 1
+            same = other.ids.tolist() == one.ids and other.words.tolist() == one.word_ids
+            if not same or not np.array_equal(other.words, other.lasts):
+                differing.append((lang, words))
+    assert seen > 7 * LINES
+    assert differing == []

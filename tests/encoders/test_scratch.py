@@ -1,9 +1,8 @@
-"""A scratch encoder: what it is trained on, how, and what comes of it."""
+"""A scratch encoder: what it is trained on, how, what comes of it, and what comes between."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -34,7 +33,8 @@ from raxalign.encoders.training.text import SPECIALS, read_words, train_wordpiec
 from raxalign.errors import DataError, RaxalignError
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.encoders.texts import write_words
+from tests.methods.planted import write_text as write_words
+from tests.train.workers import run_workers
 
 NOUNS = {"en": "dog cat house river", "de": "Hund Katze Haus Fluß", "bg": "куче котка къща река"}
 VERBS = {"en": "sees loves has", "de": "sieht liebt hat", "bg": "вижда обича има"}
@@ -54,13 +54,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {lang: write_words(root / lang, sentences(lang)) for lang in NOUNS}
 
 
-def build(
-    text: dict[str, Path],
-    folder: Path,
-    runtime: Runtime | None = None,
-    locations: dict[str, str] | None = None,
-    **options: object,
-) -> dict[str, object]:
+def build(text, folder, runtime=None, locations=None, **options):
     folder.mkdir()
     kind = Scratch(Scratch.Params.model_validate({**PARAMS, "learning_rate": 0.01, **options}))
     inputs = EncoderInputs(text=text, locations=locations or {})
@@ -223,22 +217,23 @@ def text_in(folder: Path, sentences: list[list[str]]) -> dict[str, Path]:
     return {"en": write_words(folder, sentences)}
 
 
-def sliced(
-    text: dict[str, Path], folder: Path, vocabulary: Path | None = None, **options: object
-) -> dict[str, object]:
+def sliced(text, folder, vocabulary=None, **options):
     named = {} if vocabulary is None else {"vocabulary": str(vocabulary)}
     return build(text, folder, locations=named, **{**SHAPE, **named, **options})
+
+
+def numbered(lengths: np.ndarray) -> list[np.ndarray]:
+    """Sentences of these lengths, whose pieces count from 100 on."""
+    return np.split(np.arange(100, 100 + lengths.sum()), np.cumsum(lengths)[:-1])
 
 
 @pytest.mark.parametrize("window", [20, 128])
 def test_every_piece_of_the_text_is_in_one_row_in_its_order(window: int) -> None:
     rng = np.random.default_rng(0)
-    lengths = rng.integers(1, 90, 200)
-    text = np.arange(100, 100 + lengths.sum())
-    sentences = np.split(text, np.cumsum(lengths)[:-1])
+    sentences = numbered(rng.integers(1, 90, 200))
     rows = slice_rows(sentences, window, (CLS, SEP), rng)
     kept = [row.ids[(row.ids != CLS) & (row.ids != SEP)] for row in rows]
-    assert np.array_equal(np.concatenate(kept), text)
+    assert np.array_equal(np.concatenate(kept), np.concatenate(sentences))
     assert {len(row) for row in rows[:-1]} == {window}
     assert len(rows[-1]) <= window
     assert all(row.ids[0] == CLS and row.ids[-1] == SEP for row in rows)
@@ -246,9 +241,7 @@ def test_every_piece_of_the_text_is_in_one_row_in_its_order(window: int) -> None
 
 def test_second_segments_begin_where_sentences_do() -> None:
     rng = np.random.default_rng(1)
-    lengths = rng.integers(2, 30, 300)
-    text = np.arange(100, 100 + lengths.sum())
-    sentences = np.split(text, np.cumsum(lengths)[:-1])
+    sentences = numbered(rng.integers(2, 30, 300))
     rows = slice_rows(sentences, 40, (CLS, SEP), rng)
     pairs = [row for row in rows if row.first < len(row)]
     assert 0.35 * len(rows) < len(pairs) < 0.65 * len(rows)
@@ -333,16 +326,87 @@ def test_the_options_enter_keys_only_where_they_are_set() -> None:
     assert given.params.identity() == {**identity, "slicing": True}
 
 
-def test_multilingual_berts_vocabulary_reads_real_text_without_unknown_pieces(tmp_path):
-    data = os.environ.get("RAXALIGN_TEST_DATA")
-    if data is None:
-        pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
-    vocabulary = Path(data) / "mbert-vocab" / "vocab.txt"
-    lines = (Path(data) / "ntrex" / "ntrex.tr").read_text(encoding="utf-8").splitlines()[:40]
-    text = text_in(tmp_path / "text", [line.split() for line in lines])
-    notes = sliced(text, tmp_path / "a", vocabulary, slicing=True)
-    assert notes["vocabulary"] == 119_547
-    encoder = Scratch(Scratch.Params()).load(EncoderInputs(folder=tmp_path / "a"), "cpu")
-    rows = encoder.pieces([line.split() for line in lines], "tr")
-    assert not any((row.ids == encoder.tokenizer.unk_token_id).any() for row in rows)
-    assert encoder.tokenizer.convert_tokens_to_ids("[CLS]") == 101
+SMALLEST = {"layers": 1, "hidden_size": 32, "heads": 2, "intermediate": 32, "positions": 32}
+FEW_STEPS = {"window": 16, "batch_size": 4, "steps": 18, "learning_rate": 0.01, "seed": 5}
+SHORT = Scratch.Params.model_validate({**SMALLEST, **FEW_STEPS, "vocab_size": 100})
+DRAWN = ["dog", "cat", "house", "river", "sees", "loves", "has", "old", "red", "."]
+
+
+def write_text(root: Path) -> None:
+    """The text of one language in ``root/en``: 40 sentences of 3 to 9 words."""
+    chance = random.Random(0)
+    write_words(root / "en", [chance.choices(DRAWN, k=chance.randint(3, 9)) for _ in range(40)])
+
+
+def pretrained(root: Path, name: str, runtime: Runtime, **options: float) -> dict[str, object]:
+    """Pre-train into the folder ``root/name``; returns the notes."""
+    (root / name).mkdir()
+    kind, inputs = (
+        Scratch(SHORT.model_copy(update=options)),
+        EncoderInputs(text={"en": root / "en"}),
+    )
+    return dict(kind.build(inputs, runtime, root / name))
+
+
+def test_an_interrupted_pretraining_goes_on_from_its_checkpoint_bit_for_bit(tmp_path: Path) -> None:
+    steps: list[int] = []
+
+    def report(_: object, step: int) -> None:
+        steps.append(step)
+        if steps == list(range(1, 12)):
+            raise KeyboardInterrupt
+
+    write_text(tmp_path)
+    options = {"checkpoints": tmp_path / "checkpoints", "checkpoint_every": 4}
+    with pytest.raises(KeyboardInterrupt):
+        pretrained(tmp_path, "killed", Runtime(**options, report=report))
+    (kept,) = (tmp_path / "checkpoints" / "scratch").glob("step-*")
+    assert kept.name == "step-00000008"
+    resumed = pretrained(tmp_path, "resumed", Runtime(**options, report=report))
+    assert steps == [*range(1, 12), *range(9, 19)]
+    assert resumed == pretrained(tmp_path, "whole", Runtime())
+    files = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
+    assert "model.safetensors" in files
+    assert all((tmp_path / "resumed" / n).read_bytes() == held for n, held in files.items())
+
+
+def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(tmp_path, monkeypatch):
+    def small(self: Pretraining, step: Step, positions: np.ndarray) -> torch.Tensor:
+        if len(positions) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole_loss(self, step, positions)
+
+    write_text(tmp_path)
+    expected = pretrained(tmp_path, "whole", Runtime(), dropout=0.0)
+    whole_loss = Pretraining.loss
+    monkeypatch.setattr(Pretraining, "loss", small)
+    found = pretrained(tmp_path, "halved", Runtime(), dropout=0.0)
+    assert int(str(expected["rows_per_step"])) > 2
+    assert [found[name] for name in ("first_loss", "last_loss")] == pytest.approx(
+        [expected[name] for name in ("first_loss", "last_loss")], rel=1e-4
+    )
+
+
+def work(rank: int, folder: Path) -> None:
+    """One of two workers that pre-train together."""
+    notes = pretrained(folder, f"worker-{rank}", Runtime(rank=rank, world_size=2), dropout=0.0)
+    (folder / f"{rank}.json").write_text(json.dumps(notes))
+
+
+@pytest.mark.slow
+def test_two_workers_give_the_encoder_of_one(tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    write_text(tmp_path)
+    run_workers(work, 2, tmp_path)
+    expected = pretrained(tmp_path, "whole", Runtime(), dropout=0.0)
+    for rank in (0, 1):
+        notes = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert notes.pop("last_loss") == pytest.approx(expected["last_loss"], rel=1e-4)
+        assert notes.pop("first_loss") == pytest.approx(expected["first_loss"], rel=1e-5)
+        assert notes.items() <= expected.items()
+    found, weights = (
+        load_file(tmp_path / name / "model.safetensors") for name in ("worker-0", "whole")
+    )
+    assert max(float((found[name] - tensor).abs().max()) for name, tensor in weights.items()) < 2e-3
+    assert not list((tmp_path / "worker-1").iterdir()), "the first worker saves what all have"

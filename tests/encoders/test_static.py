@@ -1,6 +1,4 @@
-"""Static vectors: trained or read, looked up, in one space or several, and aligned by every method
-that takes them.
-"""
+"""Static vectors: trained or read, looked up, in one space or several, aligned, and in a grid."""
 
 from __future__ import annotations
 
@@ -16,6 +14,7 @@ import pytest
 import torch
 
 from raxalign.catalog import catalog
+from raxalign.config.grid import load
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import (
@@ -30,11 +29,16 @@ from raxalign.encoders.models.static import (
 )
 from raxalign.encoders.static import Static
 from raxalign.errors import DataError, RaxalignError
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.plan import Plan
+from raxalign.plan.values.results import rows
+from raxalign.stages import Workshop, run_trial
+from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 from raxalign.train.runtime import Runtime
-from tests.encoders.texts import write_words
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, vectors
+from tests.methods.planted import write_text as write_words
 from tests.methods.toy import toy_inputs, toy_rows
 
 WORDS = {
@@ -54,9 +58,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return folders
 
 
-def build(
-    text: dict[str, Path], folder: Path, locations: dict[str, str] | None = None, **options: object
-) -> StaticEncoder:
+def build(text, folder, locations=None, **options):
     folder.mkdir(exist_ok=True)
     kind = Static(Static.Params.model_validate({**PARAMS, **options}))
     kind.build(EncoderInputs(text=text, locations=locations or {}), Runtime(), folder)
@@ -77,28 +79,19 @@ def build_all(text: dict[str, str], folder: str) -> None:
         kind.build(EncoderInputs(text=folders), Runtime(), out)
 
 
-def looked_up(
-    encoder: StaticEncoder, *words: str, lang: str = "en", pooling: str = "mean"
-) -> tuple[torch.Tensor, list[bool]]:
+def looked_up(encoder, *words, lang="en", pooling="mean"):
     found = encoder.words([list(words)], lang, layers=(0,), pooling=pooling)
     return found.vectors_NLH[:, 0], found.present_N.tolist()
 
 
-def planted(
-    words: list[str],
-    vectors: list[list[float]],
-    reading: Lookup | None = None,
-    subwords: Subwords | None = None,
-) -> StaticEncoder:
+def planted(words, vectors, reading=None, subwords=None):
     space = VectorSpace(words, np.array(vectors, np.float32), subwords)
     return StaticEncoder({"en": space}, len(vectors[0]), reading or Lookup(normalization="none"))
 
 
 @pytest.mark.parametrize("algorithm", ["fasttext", "word2vec", "glove"])
 @pytest.mark.parametrize("units", ["words", "pieces"])
-def test_each_language_has_its_own_vectors_the_same_for_one_seed_and_read_back_as_they_were(
-    algorithm: str, units: str, text: dict[str, Path], tmp_path: Path
-) -> None:
+def test_one_seed_gives_one_space_per_language_that_is_read_back(algorithm, units, text, tmp_path):
     options = {"algorithm": algorithm, "units": units}
     encoder = build(text, tmp_path / "a", **options)
     vectors, present = looked_up(encoder, "dog", "house", "dog")
@@ -179,19 +172,13 @@ def test_words_that_subwords_make_are_normalised_by_the_mean_of_the_vocabulary()
         assert torch.allclose(vectors[[0, 2]], (expected / expected.norm()).expand(2, 2), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("casing", "expected"),
-    [
-        ("keep", {"Dog": 1.0, "dog": 2.0, "CAT": None}),
-        ("lower", {"Dog": 2.0, "dog": 2.0, "CAT": 3.0}),
-        ("fallback", {"Dog": 1.0, "CAT": 3.0}),
-    ],
-)
-def test_casing_says_which_vector_a_word_has(casing, expected):
-    encoder = planted(["Dog", "dog", "cat"], [[1, 0], [2, 0], [3, 0]], Lookup(casing, "none"))
-    vectors, present = looked_up(encoder, *expected)
-    assert present == [value is not None for value in expected.values()]
-    assert vectors[:, 0].tolist() == [value or 0.0 for value in expected.values()]
+def test_casing_says_which_vector_a_word_has():
+    wanted = {"keep": [1, 2, 0], "lower": [2, 2, 3], "fallback": [1, 2, 3]}
+    for casing, found in wanted.items():
+        encoder = planted(["Dog", "dog", "cat"], [[1, 0], [2, 0], [3, 0]], Lookup(casing, "none"))
+        vectors, present = looked_up(encoder, "Dog", "dog", "CAT")
+        assert present == [value > 0 for value in found]
+        assert vectors[:, 0].tolist() == found
 
 
 def test_lower_casing_holds_in_training_too(text: dict[str, Path], tmp_path: Path) -> None:
@@ -201,19 +188,15 @@ def test_lower_casing_holds_in_training_too(text: dict[str, Path], tmp_path: Pat
     assert looked_up(encoder, "HUND", "Hund", lang="de")[1] == [True, True]
 
 
-@pytest.mark.parametrize(
-    ("pooling", "expected"), [("first", 1), ("last", 4), ("sum", 5), ("mean", 2.5)]
-)
-def test_a_word_of_several_pieces_is_their_pooling_and_pieces_without_a_vector_do_not_count(
-    pooling: str, expected: float
-) -> None:
+def test_a_word_of_several_pieces_is_their_pooling_and_pieces_without_a_vector_do_not_count():
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "play", "##ing", "##er"]
     space = VectorSpace(["play", "##ing"], np.array([[1, 0], [4, 0]], np.float32))
     reading = Lookup("keep", "none", pieces=True)
     encoder = StaticEncoder({"en": space}, 2, reading, vocabulary=vocabulary)
-    vectors, present = looked_up(encoder, "playing", "player", "Ω", pooling=pooling)
-    assert present == [True, True, False]
-    assert vectors[:, 0].tolist() == [expected, 1, 0]
+    for pooling, expected in (("first", 1), ("last", 4), ("sum", 5), ("mean", 2.5)):
+        vectors, present = looked_up(encoder, "playing", "player", "Ω", pooling=pooling)
+        assert present == [True, True, False]
+        assert vectors[:, 0].tolist() == [expected, 1, 0]
 
 
 def test_a_given_vocabulary_splits_the_words(text: dict[str, Path], tmp_path: Path) -> None:
@@ -304,9 +287,7 @@ def test_an_aligned_static_encoder_is_saved_loaded_and_exported(tmp_path: Path) 
         aligned.hidden(None)
 
 
-def test_an_export_has_the_aligned_vectors_of_the_pivot_for_each_language_that_it_moves_toward(
-    tmp_path: Path,
-) -> None:
+def test_an_export_has_the_aligned_vectors_of_the_pivot_toward_each_language(tmp_path):
     base = planted(["a", "B"], [[1, 2], [3, 4]], Lookup(normalization="none", casing="lower"))
     double = Transform("en", 0, steps=(Affine(weight=2 * torch.eye(2)),), toward="de")
     AlignedEncoder(base, (double,)).export(tmp_path)
@@ -408,9 +389,7 @@ def vectors_of(encoder: StaticEncoder, lang: str, *words: str) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("algorithm", ["word2vec", "glove", "fasttext"])
-def test_translations_that_share_their_contexts_are_found_in_a_joint_space_and_not_across_spaces(
-    algorithm: str, topics: dict[str, Path], tmp_path: Path
-) -> None:
+def test_translations_are_found_in_a_joint_space_and_not_across_spaces(algorithm, topics, tmp_path):
     """By chance the mean reciprocal rank among 20 words is (1 + 1/2 + ... + 1/20) / 20 = .18."""
     options = {"algorithm": algorithm, "buckets": 500, "min_n": 6, "learning_rate": 0.05}
     joint = build(topics, tmp_path / "joint", spaces="joint", **{**TOPIC, **options})
@@ -428,9 +407,7 @@ def test_pieces_that_languages_share_have_one_vector(topics, tmp_path):
     assert joint.space("de") is joint.space("en")
 
 
-def test_a_joint_space_is_one_file_that_comes_back_as_it_was_and_is_the_same_for_one_seed(
-    topics: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_joint_space_is_one_file_the_same_for_one_seed(topics, tmp_path):
     options = {**TOPIC, "spaces": "joint", "algorithm": "word2vec"}
     encoder = build(topics, tmp_path / "a", **options)
     (tmp_path / "b").mkdir()
@@ -501,3 +478,83 @@ def test_static_vectors_are_aligned_saved_and_exported(kind, toys, tmp_path):
     assert torch.equal(vectors(AlignedEncoder.load(tmp_path / "saved", of_toys)), found)
     aligned.export(tmp_path / "out")
     assert torch.equal(vectors(AlignedEncoder.from_export(tmp_path / "out")), found)
+
+
+GRID = """
+name: static
+pivot: en
+encoder: {{kind: static, algorithm: fasttext, dimension: 50, min_count: 1, buckets: 5000, \
+epochs: 20, {encoder}}}
+languages: {{each: [de]}}
+corpus: {{source: phrasebook, size: 330, split: {{test: 40, dev: 40}}}}
+pairs: {{aligner: fast_align}}
+sentences: 250
+seeds: [0]
+methods:
+  none: {{}}
+  rotation: {{}}
+  finetune: {{}}
+tasks:
+  retrieval: {{augmentation: sentence}}
+  sentence_retrieval: {{}}
+  dictionary_retrieval: {{dictionary: "{{lang}}-{{pivot}}.txt", contexts: {contexts}}}
+  xnli: {{data: phrasebook, epochs: 1}}
+  slots: {{data: phrasebook}}
+"""
+
+
+def plan_of(folder: Path, encoder: str = "seed: 0", contexts: str = "corpus") -> Plan:
+    folder.mkdir(exist_ok=True)
+    (folder / "de-en.txt").write_text(
+        "das the\nist is\nund and\nich i\nhaus house\nnicht not\n", encoding="utf-8"
+    )
+    (folder / "grid.yaml").write_text(
+        GRID.format(encoder=encoder, contexts=contexts), encoding="utf-8"
+    )
+    return expand(load(folder / "grid.yaml"))
+
+
+def test_methods_and_tasks_that_take_only_transformers_are_dropped(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    assert [trial.method for trial in plan.trials] == ["none", "rotation"]
+    taken = {"retrieval", "sentence_retrieval", "dictionary_retrieval", "xnli"}
+    assert all(set(trial.evaluations) == taken for trial in plan.trials)
+    assert any("finetune does not take static encoders" in line for line in plan.merged)
+
+
+def test_the_encoder_and_the_dictionary_read_the_text_of_both_languages(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    stages = plan.stages.items()
+    text = {f"text/{s.params['lang']}": key for key, s in stages if s.kind == "text"}
+    assert set(text) == {"text/de", "text/en"}
+    readers = [s for _, s in stages if s.kind == "encoder" or s.maker == "dictionary_retrieval"]
+    assert len(readers) == 3
+    assert all(text.items() <= stage.inputs.items() for stage in readers)
+    alone = plan_of(tmp_path, contexts="isolated").stages.values()
+    assert not any(set(text) & set(s.inputs) for s in alone if s.maker == "dictionary_retrieval")
+
+
+@pytest.mark.slow
+def test_a_grid_runs_on_static_vectors_and_rotation_brings_them_together(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    root = tmp_path / "storage"
+    workshop = Workshop(plan, Storage(str(root)), Runtime())
+    for trial in plan.trials:
+        run_trial(workshop, trial.key)
+    found = {
+        (row["method"], row["task"], row["metric"], row["split"]): row["value"]
+        for row in rows(plan, workshop.ledger)
+    }
+    for *what, more in (
+        ("sentence_retrieval", "accuracy", "test", 0.2),
+        ("retrieval", "contextual_accuracy_all", "dev", 0.0),
+        ("dictionary_retrieval", "mrr", "test", 0.0),
+    ):
+        assert found["rotation", *what] > found["none", *what] + more
+    # By chance .33; the pivot's words are the same in both trials.
+    assert found["none", "xnli", "accuracy", "test"] > 0.4
+    aligned = workshop.aligned(plan.trials[1].aligned)
+    aligned.export(tmp_path / "out")
+    again, words = AlignedEncoder.from_export(tmp_path / "out"), [["Ich", "bin", "hier"]]
+    vectors = aligned.words(words, "de").vectors_NLH
+    assert again.words(words, "de").vectors_NLH.equal(vectors)

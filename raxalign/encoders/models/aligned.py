@@ -30,6 +30,7 @@ from raxalign.encoders.models.vectors import (
     parse_layers,
 )
 from raxalign.errors import DataError, RaxalignError
+from raxalign.train.devices import on_device
 
 __all__ = ["Affine", "AlignedEncoder", "Transform", "Unit"]
 
@@ -140,7 +141,9 @@ class AlignedEncoder:
         (states_FH,) = flat_states(self.encoder, packed, (self.n_layers,))
         for transform in self.active("readout"):
             if transform.layer == self.n_layers:
-                langs_F = packed.langs_on(self.device)
+                if packed.langs_BT is None:
+                    raise RaxalignError("transforms of packed rows need the language of each piece")
+                langs_F = on_device(packed.langs_BT, self.device).reshape(-1)
                 states_FH = _where_spoken(transform, states_FH, langs_F, packed.languages)
         return states_FH
 

@@ -18,8 +18,7 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
 
-PACKAGE = "flash_attention_2"
-"""The attention of the package flash-attn by its name in transformers."""
+PACKAGE = "flash_attention_2"  # the package flash-attn by its name in transformers
 REMEDY = "or leave `attention` at `auto`, which uses PyTorch's own kernels"
 _LIBRARY = "flash_attn"
 _CARD = Path("/dev/nvidia0")
@@ -47,8 +46,7 @@ def machine_problems() -> list[str]:
     ]
 
 
-NAME = "raxalign_packed"
-"""The attention of this file among those of transformers."""
+NAME = "raxalign_packed"  # the attention of this file among those of transformers
 _PLAIN = "sdpa"
 _AMPERE = (8, 0)  # the first compute capability with these kernels
 _UNREAD = ("position_bias", "softcap", "s_aux")  # what changes scores, and the kernels do not take
@@ -65,12 +63,14 @@ class SentenceRuns:
 
     @classmethod
     def of(cls, sentences_BT: np.ndarray, device: str) -> SentenceRuns:
-        """Return the runs of packed rows by the sentence of each piece (-1: padding). The padding
-        at the end of a row is a run of its own, as under the mask.
+        """Return the runs of packed rows by the sentence of each piece (-1: padding). No run goes
+        from one row to the next; the padding at the end of a row is a run, as under the mask.
         """
-        edges_N = find_edges(sentences_BT)
-        longest = int(np.diff(edges_N).max(initial=0))
-        return cls(on_device(edges_N, device), longest)
+        begins_BT = np.ones(sentences_BT.shape, bool)
+        begins_BT[:, 1:] = sentences_BT[:, 1:] != sentences_BT[:, :-1]
+        begins = np.flatnonzero(begins_BT.reshape(-1))
+        edges_N = np.append(begins, sentences_BT.size).astype(np.int32)
+        return cls(on_device(edges_N, device), int(np.diff(edges_N).max(initial=0)))
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,6 @@ class Scoring:
     dropout: float = 0.0
     scale: float | None = None
     window: int | None = None
-
-
-def find_edges(sentences_BT: np.ndarray) -> np.ndarray:
-    """The places (int32, N + 1) at which runs of one sentence begin in rows laid end to end, and
-    the end of the last one. No run goes from one row to the next.
-
-    >>> find_edges(np.array([[0, 0, 1, -1], [2, 2, 2, 2]])).tolist()
-    [0, 2, 3, 4, 8]
-    """
-    begins_BT = np.ones(sentences_BT.shape, bool)
-    begins_BT[:, 1:] = sentences_BT[:, 1:] != sentences_BT[:, :-1]
-    begins = np.flatnonzero(begins_BT.reshape(-1))
-    return np.append(begins, sentences_BT.size).astype(np.int32)
 
 
 def attend(

@@ -30,23 +30,15 @@ def hub_call(name: str, purpose: str, revision: str | None = None) -> Iterator[N
     except RaxalignError:
         raise
     except Exception as error:
-        explained = explain(name, purpose, error, revision)
+        # transformers wraps the errors of the hub's client
+        chain: list[BaseException] = [error]
+        while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+            chain.append(cause)
+        found = (_refused(name, e, revision) or _unanswered(name, purpose, e) for e in chain[::-1])
+        explained = next(filter(None, found), None)
         if explained is None:
             raise
         raise explained from error
-
-
-def explain(
-    name: str, purpose: str, error: BaseException, revision: str | None = None
-) -> RaxalignError | None:
-    """Return the user's error for one of the hub's client, or for one that was raised because of it
-    (transformers wraps them); None for any other. The arguments are those of `hub_call`.
-    """
-    chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-        chain.append(cause)
-    found = (_refused(name, e, revision) or _unanswered(name, purpose, e) for e in chain[::-1])
-    return next(filter(None, found), None)
 
 
 def first_line(error: BaseException) -> str:

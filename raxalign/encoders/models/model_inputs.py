@@ -1,10 +1,6 @@
-"""What a base model reads of a batch beside pieces: a mask, token types, languages where the
-architecture has an adapter (X-MOD) or an embedding (XLM) per language, and positions: how many, and
-from where on.
-
-Decoders (causal language models such as Qwen, Llama, Gemma and Mistral) are read as encoders: their
-hidden states, without a language-modelling head. A piece sees only the pieces before it, unless an
-encoder is opened as `bidirectional`.
+"""What a base model reads of a batch beside pieces: a mask, token types, languages where it has an
+adapter (X-MOD) or an embedding (XLM) per language, and positions. Decoders (causal language models)
+are read as encoders: a piece sees only those before it, unless one is opened as `bidirectional`.
 """
 
 from __future__ import annotations

@@ -5,10 +5,7 @@ Position ids begin anew with each sentence, and attention keeps sentences apart,
 has exactly the states that it has alone: by kernels that take the places where sentences begin
 (`flash`), or else by a block-diagonal mask. Probes compare packed with padded sentences once per
 encoder: where sentences have other states, rows are padded, and where kernels do, there is a mask.
-
-While packed rows go through the blocks of a transformer, torch.compile may have compiled them. One
-graph serves all blocks of a kind, whatever the number of rows and their width: sizes are symbols in
-it. Hooks, and what is outside the blocks, run as they are.
+Blocks may be compiled: one graph serves all of a kind, and hooks and what is outside run as always.
 """
 
 from __future__ import annotations
@@ -33,7 +30,6 @@ from raxalign.encoders.models.flash import (
 )
 from raxalign.encoders.models.model_inputs import first_position
 from raxalign.encoders.models.vectors import Batch, Spoken
-from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
 from raxalign.train.recompute import forward_as
@@ -77,12 +73,6 @@ class Packed:
     segments_BT: np.ndarray | None = None
     langs_BT: np.ndarray | None = None
     languages: tuple[str, ...] = ()
-
-    def langs_on(self, device: str) -> torch.Tensor:
-        """The language of each piece (B * T,) on a device. Raises `RaxalignError` if unknown."""
-        if self.langs_BT is None:
-            raise RaxalignError("transforms of packed rows need the language of each piece")
-        return on_device(self.langs_BT, device).reshape(-1)
 
 
 def pack(

@@ -33,8 +33,7 @@ _KEPT = "raxalign_normalize"
 """The entry of a model's ``config.json`` by which an encoder keeps its form on disk: transformers
 makes some tokenizers anew and drops normalisers of theirs.
 """
-CHUNK = 4096
-"""Sentences tokenised by one call: bounds what the tokenizer's own objects take."""
+CHUNK = 4096  # sentences tokenised by one call: bounds what the tokenizer's objects take
 
 _BLANKS = "\u2581\u0120"
 """The characters by which the pieces of Metaspace and of byte-level tokenizers mark a blank."""
@@ -180,8 +179,7 @@ def _close(firsts: Ints, lasts: Ints, inside: Ints, blanks: Ints) -> None:
     firsts[blanks[same]], lasts[blanks[same]] = next_word[same], word[same]
 
 
-_ANCHORS = (",", "1")
-"""What a word follows whose pieces in the middle of a text are looked for."""
+_ANCHORS = (",", "1")  # what a word follows whose pieces within a text are looked for
 
 
 class Pieces(NamedTuple):

@@ -55,18 +55,16 @@ class SentenceConfig:
 
 
 def trained_config(pooling: SentencePooling, trailing: int) -> SentenceConfig | None:
-    """Return the configuration of an encoder whose sentence vectors were trained; None for the
-    `last` piece before `trailing` special ones, which sentence-transformers cannot read.
+    """Return the configuration of trained sentence vectors; None for the `last` piece before
+    `trailing` special ones, which sentence-transformers cannot read.
     """
     return None if pooling == "last" and trailing else SentenceConfig(pooling)
 
 
 def read_sentence_config(file: Callable[[str], Path | None]) -> SentenceConfig | None:
-    """Return the configuration of a folder; None where it has none.
-
-    `file` gives the place of a file by its name within the folder, None where it is not there. Of
-    several prompts it is the one that the folder names as its default, or else ``query``. Raises
-    `DataError` for a file that is not JSON of the known form.
+    """Return the configuration of a folder, if any, whose files `file` finds by their names (None:
+    not there). Of several prompts it is the one that the folder names as its default, or else
+    ``query``. Raises `DataError` for a file that is not JSON of the known form.
     """
     listed = file(_MODULES)
     if listed is None:

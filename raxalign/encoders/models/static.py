@@ -32,6 +32,7 @@ CHUNK = 4096
 _FORMAT, _JOINT_FORMAT, _VOCABULARY = 1, 2, "vocab.txt"
 _SIZES = ("min_n", "max_n", "buckets")
 _FACEBOOK = (793_712_314).to_bytes(4, "little")
+_NGRAMS = ".ngrams.safetensors"  # the end of the name of a file of n-grams next to vectors
 _PRIME, _START = 16_777_619, 2_166_136_261
 
 
@@ -223,7 +224,7 @@ class VectorSpace:
         from safetensors.numpy import load_file
 
         words, vectors = read_vectors(path, limit)
-        grams, subwords = _ngrams_of(path), None
+        grams, subwords = path.with_name(path.stem + _NGRAMS), None
         if grams.is_file():
             try:
                 tensors = load_file(grams)
@@ -241,12 +242,7 @@ class VectorSpace:
         if (own := self.subwords) is not None:
             sizes = np.array([getattr(own, name) for name in _SIZES])
             tensors = {"numbers": own.numbers, "sizes": sizes, "vectors": own.vectors_GH}
-            save_file(tensors, _ngrams_of(path))
-
-
-def _ngrams_of(path: Path) -> Path:
-    """The file of n-grams that belongs to a file of vectors."""
-    return path.with_name(path.stem + ".ngrams.safetensors")
+            save_file(tensors, path.with_name(path.stem + _NGRAMS))
 
 
 class StaticEncoder(Encoder):
@@ -338,10 +334,8 @@ class StaticEncoder(Encoder):
         self, sentences: WordLists, lang: str, *, layers: tuple[int, ...], pooling: Pooling
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """Word vectors in input order, some sentences at a time; `pooling` joins the pieces of a
-        word that have a vector.
-
-        Words without a vector are absent. Raises `RaxalignError` for a language without vectors,
-        and for layers other than 0.
+        word that have a vector. Words without one are absent. Raises `RaxalignError` for a language
+        without vectors, and for layers other than 0.
         """
         if set(layers) != {0}:
             read = ", ".join(map(str, layers))

@@ -17,11 +17,9 @@ from raxalign.encoders.models.transformer import evaluating
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-Chunks = Iterable[Sequence[Sequence[str]]]
-"""A text as chunks of sentences, which are lists of words."""
+Chunks = Iterable[Sequence[Sequence[str]]]  # a text as chunks of sentences, lists of words
 
-_CHUNK = 512
-"""Rows that are sorted into batches together."""
+_CHUNK = 512  # rows that are sorted into batches together
 
 
 @dataclass(frozen=True)

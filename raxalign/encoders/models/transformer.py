@@ -167,11 +167,9 @@ class TransformerEncoder(Encoder):
         pairs: Sequence[Sequence[str]] | None = None,
         pair_lang: str | None = None,
     ) -> list[PieceRow]:
-        """Pieces of the running text with special ones, clamped to `max_positions`: of sentences,
-        or of pairs (`pairs[i]` follows `sentences[i]`, in `pair_lang`).
-
-        Pairs that are too long lose the end of the longer sentence first. Words keep their numbers
-        whatever is cut.
+        """Pieces of the running text with special ones, cut to `max_positions`: of sentences, or of
+        pairs (`pairs[i]` follows `sentences[i]`, in `pair_lang`), which lose the end of the longer
+        sentence first. Words keep their numbers whatever is cut.
         """
         if (found := listener()) is not None:
             found.not_as_trained.update(self.not_as_trained)
@@ -225,10 +223,8 @@ class TransformerEncoder(Encoder):
         self, batch: Batch, *, edits: Mapping[int, Edit] | None = None, upto: int | None = None
     ) -> tuple[torch.Tensor, ...]:
         """Hidden states (B, T, H) of the layers 0 to `upto` (the last); what an edit of layer l
-        changes flows on and is what is read there.
-
-        Gradient flows and dropout follows the model's mode; the masked-LM head and the blocks above
-        `upto` are not computed.
+        changes flows on and is what is read there. Gradient flows and dropout follows the model's
+        mode; the masked-LM head and the blocks above `upto` are not computed.
         """
         top = self.n_layers if upto is None else upto
         states: list[torch.Tensor] = []

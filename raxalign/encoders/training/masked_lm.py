@@ -34,10 +34,8 @@ from raxalign.train.runtime import Runtime
 
 TWO_SEGMENTS = 0.5
 """Share of the rows that have two segments, where a sentence ends within them."""
-NAME = "scratch"
-"""The name of the curves and checkpoints of a pre-training."""
-LAST = 20
-"""Steps whose mean loss is recorded in the notes as the last one."""
+NAME = "scratch"  # of the curves and checkpoints of a pre-training
+LAST = 20  # steps whose mean loss is recorded in the notes as the last one
 
 
 def slice_rows(

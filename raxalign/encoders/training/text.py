@@ -11,8 +11,7 @@ from raxalign.errors import DataError
 
 UNK = "[UNK]"
 SPECIALS = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
-ALPHABET_SHARE = 4
-"""The most frequent characters that are kept are at most one in this many of the vocabulary."""
+ALPHABET_SHARE = 4  # characters are at most one in this many of the vocabulary
 
 
 def train_wordpiece(

@@ -213,14 +213,14 @@ class SearchSource:
         late = self.deadline is not None and time.monotonic() > self.deadline
         for _ in range(0 if late else idle):
             open_runs.sort(key=lambda run: len(run.trials()))
-            asked = None
-            while open_runs and asked is None:
-                asked = open_runs[0].ask()
-                if asked is None:
+            number = None
+            while open_runs and number is None:
+                number = open_runs[0].ask()
+                if number is None:
                     open_runs.pop(0)
-            if asked is None:
+            if number is None:
                 return
-            yield open_runs[0].study.name, asked[0]
+            yield open_runs[0].study.name, number
 
     def _trials_of(self, asked: Iterable[tuple[str, int]]) -> list[str]:
         """Return the keys of the trials of new points; a point that the grid excludes ends."""
