@@ -19,10 +19,9 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.study import Study
 from raxalign.plan.tried import State, Stopped, StudyRecord, Tried, best_of
 from raxalign.store.alive import maker_name
-from raxalign.store.dev_curves import DevCurve
 from raxalign.store.drivers import clock_lead, dated_sign, is_alive
 from raxalign.store.storage import Storage
-from raxalign.store.studies import SIGNS
+from raxalign.store.studies import SIGNS, DevCurve
 from raxalign.sweep.search.samplers import Proposal, directions, distributions, suggest
 
 OWNER, SECONDS, MEASURED, REASON = "owner", "seconds", "measured", "reason"
