@@ -9,6 +9,14 @@ from raxalign.errors import RaxalignError
 from raxalign.languages import language, pair_of, remark, respelled, same_language
 
 
+def test_languages_with_three_letters_have_their_scripts_and_spaces():
+    rows = """Latn ast bar ceb lmo min nds pms scn sco war|Arab arz azb pnb|Beng bpy|Deva new"""
+    for script, *codes in map(str.split, rows.split("|")):
+        for code in codes:
+            known = language(code)
+            assert (known.script, known.spaced, known.segmenter) == (script, True, None), code
+
+
 def test_short_codes_are_what_cldr_says_and_are_known_without_its_library(
     monkeypatch: pytest.MonkeyPatch,
 ):

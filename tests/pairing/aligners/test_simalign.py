@@ -195,5 +195,6 @@ def test_distortion_counts_the_words_of_the_sentence_and_not_of_the_longest_one(
     padded[0, :2, :4] = 1.0
     found = distorted(padded, torch.tensor([2]), torch.tensor([4]), 0.5)[0]
     assert found[0, :4].tolist() == [1 - 0.5 / 16, 1.0, 1 - 0.5 / 16, 1 - 0.5 / 4]
+    assert torch.equal(distorted(padded, torch.tensor([2]), torch.tensor([4]), 0.0), padded)
     assert (found[2] == -torch.inf).all()
     assert (found[:, 4] == -torch.inf).all()
