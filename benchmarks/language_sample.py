@@ -4,8 +4,9 @@ hold the truth: planted runs, tested with the project's own functions.
 usage: python -m benchmarks.language_sample [ROUNDS]
 
 In each round languages are drawn, in which the true difference of two systems varies; then the
-examples, the same in all languages or others in each; then training runs, which move all languages
-alike and each by itself. The mean of the true differences over all languages that may be drawn is 0.
+examples, the same in all languages or others in each; then training runs, which move all
+languages alike and each by itself. The mean of the true differences over all possible languages
+is 0.
 
 Budgets, for every setting of at least three runs: at most 5.5 % of equal systems have p < .05, and
 93.5 to 96.5 % of intervals hold the truth. The noise is the standard error of the share.
