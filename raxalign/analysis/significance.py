@@ -62,7 +62,7 @@ class Comparison:
     None where `untested` says why.
 
     `runs` and `baseline_runs` went in; where `paired`, seed by seed, as both share what is trained.
-    `examples` are independent clusters.
+    `examples` are independent clusters, and `spread` has the variances behind the test.
     """
 
     difference: float
@@ -74,6 +74,7 @@ class Comparison:
     examples: int
     paired: bool = False
     untested: str = ""
+    spread: Spread | None = None
 
 
 @dataclass(frozen=True)
@@ -192,15 +193,16 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
     sides = [differences(baseline, system)] if paired else [system, baseline]
     difference = sides[0].mean() - (0.0 if paired else sides[1].mean())
     counts = (len(sides[0].seeds), len(sides[-1].seeds))
-    noise = _noise(sides) if all(side.testable for side in sides) else None
-    if noise is None:
+    spread = spread_of(sides) if all(side.testable for side in sides) else None
+    if spread is None:
         clusters = aligned(sides)[0].shape[1]
         why = ONE_EXAMPLE if all(side.testable for side in sides) else ONE_RUN
         return Comparison(difference, None, None, None, *counts, clusters, paired, why)
+    noise = noise_of(spread)
     low, high, p = _tested(difference, noise)
     if system.share and baseline.share:
         low, high = max(low, -1.0), min(high, 1.0)
-    return Comparison(difference, low, high, p, *counts, noise.examples, paired)
+    return Comparison(difference, low, high, p, *counts, noise.examples, paired, spread=spread)
 
 
 def contrast(weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:

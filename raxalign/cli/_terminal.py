@@ -79,6 +79,18 @@ Plugins = Annotated[
 ]
 
 
+Equivalence = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        metavar="D",
+        help=(
+            "The smallest difference that matters, in points of metrics that are in percent, else in"
+            " their own unit: a difference whose interval lies within ± D is `no difference above"
+            " D`."
+        ),
+    ),
+]
 Confirm = Annotated[
     int | None,
     typer.Option(

@@ -20,15 +20,22 @@ FIELDS = (
     *("better", "unit", "value", "low", "high", "runs", "examples"),
     *("baseline", "baseline_value", "baseline_runs"),
     *("difference", "difference_low", "difference_high", "p", "p_adjusted", "paired"),
-    *("verdict", "reason", "at_chance", "falls_far", "outdated"),
+    *("verdict", "margin", "detectable", "reason", "at_chance", "falls_far", "outdated"),
+    *("languages", "languages_low", "languages_high", "languages_p", "languages_reason"),
 )
 _HEADS = ("method", "sentences", "lang")
 _COLUMNS = ("value", "difference", "p (Holm)", "runs", "examples", "verdict")
+_OVER = "for languages like these"
 _WORDS = frozenset({"method", "lang", "verdict"})
 _LEGEND = (
     "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's"
     f" correction over all comparisons of a table; better and worse at 0.05. {ONE_BY_ONE} Runs: of"
-    " the value / of the baseline."
+    " the value / of the baseline. “Could see ≥ d”: four of five such comparisons would find a true"
+    " difference of d."
+)
+_OVER_LEGEND = (
+    f" “{_OVER.capitalize()}”: the interval and p of the mean difference where these languages are"
+    " a sample, which is not corrected."
 )
 
 
@@ -43,6 +50,7 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
 
 def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
     cell, found, around = entry.cell, entry.comparison, entry.interval
+    sample = entry.over_languages
     assert entry.baseline is not None
     assert entry.baseline_value is not None
     return {
@@ -70,13 +78,33 @@ def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
         "paired": found and found.paired,
         "verdict": entry.verdict,
         "reason": entry.untested,
-        **{name: getattr(entry, name) for name in ("at_chance", "falls_far", "outdated")},
+        **{
+            name: getattr(entry, name)
+            for name in ("margin", "detectable", "at_chance", "falls_far", "outdated")
+        },
+        "languages": sample and sample.languages,
+        "languages_low": sample and sample.low,
+        "languages_high": sample and sample.high,
+        "languages_p": sample and sample.p,
+        "languages_reason": sample.untested if sample else "",
     }
 
 
-def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = None) -> str:
+def as_text(
+    compared: Sequence[Compared],
+    plan: Plan,
+    *,
+    width: int | None = None,
+    over_languages: bool = False,
+) -> str:
     """Return one table per task and metric for a terminal: one line per cell and language, the
-    baselines too. `width` are the columns of the terminal; None leaves a table as wide as it is.
+    baselines too.
+
+    Args:
+        compared: the comparisons.
+        plan: the plan of their grid.
+        width: the columns of the terminal; None leaves a table as wide as it is.
+        over_languages: whether a column has the interval of means for languages like these.
     """
     tables: dict[TableKey, list[Compared]] = defaultdict(list)
     for entry in compared:
@@ -86,13 +114,19 @@ def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = Non
     for table, entries in tables.items():
         unit = unit_of(entries[0].measured, (entry.value.mean for entry in entries))
         means_last = sorted(entries, key=lambda entry: entry.name[1].startswith("avg"))
-        lines = tuple(_line(entry, plan, unit, several=several) for entry in means_last)
+        lines = [_line(entry, plan, unit, several=several) for entry in means_last]
+        columns = _COLUMNS
+        if over_languages:
+            columns = (*_COLUMNS[:-1], _OVER, _COLUMNS[-1])
+            shown = [_for_languages(entry, unit) for entry in means_last]
+            lines = [(*line[:-1], more, line[-1]) for line, more in zip(lines, shown, strict=True)]
         found += [
             *paragraph(_heading(table, entries, plan), width),
-            *fitted(TextTable(_HEADS, _COLUMNS, lines, _WORDS), width),
+            *fitted(TextTable(_HEADS, columns, tuple(lines), _WORDS | {_OVER}), width),
             "",
         ]
-    return "\n".join([*found, *paragraph(_LEGEND, width)]) + "\n"
+    legend = _LEGEND + (_OVER_LEGEND if over_languages else "")
+    return "\n".join([*found, *paragraph(legend, width)]) + "\n"
 
 
 def fallen_text(entries: Sequence[Compared], plan: Plan) -> list[str]:
@@ -151,9 +185,9 @@ def _line(entry: Compared, plan: Plan, unit: Unit, *, several: bool) -> tuple[st
             bounds = (unit.show_difference(bound) for bound in (found.low, found.high))
             difference += f" [{', '.join(bounds)}]"
         if entry.p_adjusted is not None:
-            p = f"{entry.p_adjusted:.4f}" if entry.p_adjusted >= 0.0001 else "<0.0001"
+            p = _p(entry.p_adjusted)
     facts = [
-        entry.verdict or "",
+        entry.says,
         f"({entry.untested})" if entry.untested else "",
         "(at chance)" if entry.at_chance else "",
         "(falls far below)" if entry.falls_far else "",
@@ -161,3 +195,18 @@ def _line(entry: Compared, plan: Plan, unit: Unit, *, several: bool) -> tuple[st
     ]
     verdict = " ".join(fact for fact in facts if fact)
     return (name, size, entry.name[1], value, difference, p, runs, examples, verdict)
+
+
+def _for_languages(entry: Compared, unit: Unit) -> str:
+    """The interval and p of a mean over languages where these are a sample, or why there is none."""
+    sample = entry.over_languages
+    if sample is None:
+        return ""
+    if sample.low is None or sample.high is None or sample.p is None:
+        return f"({sample.untested})"
+    bounds = ", ".join(unit.show_difference(bound) for bound in (sample.low, sample.high))
+    return f"[{bounds}], p {_p(sample.p)}"
+
+
+def _p(p: float) -> str:
+    return f"{p:.4f}" if p >= 0.0001 else "<0.0001"

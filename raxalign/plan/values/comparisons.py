@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, tables_of
@@ -17,12 +18,13 @@ from raxalign.plan.names import cell_name, ordered
 from raxalign.plan.values.predictions import Predictions
 
 if TYPE_CHECKING:
+    from raxalign.analysis.language_sample import LanguageSample
     from raxalign.analysis.runs import Runs
     from raxalign.analysis.significance import Comparison, Interval
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
 
-Verdict = Literal["better", "worse", "not after correction", "cannot tell"]
+Verdict = Literal["better", "worse", "no difference", "not after correction", "cannot tell"]
 ONE_BY_ONE = (
     "Each interval is that of one difference by itself, while better and worse hold for the whole"
     " table. “Not after correction”: the interval does not contain 0 (p below 0.05), but among all"
@@ -39,8 +41,10 @@ class Compared:
 
     `p_adjusted` is the p-value after Holm's correction over all comparisons of the value's table
     (task, metric and split), and `verdict` what follows from it: `not after correction` where that
-    of the comparison by itself is below the level of significance, and the adjusted one is not.
-    `untested` says why there is no interval or no test. `at_chance` is whether the interval of a
+    of the comparison by itself is below the level of significance, and the adjusted one is not;
+    `no difference` where the interval lies within plus and minus `margin`, the smallest difference
+    that the user cares about. `over_languages` is the difference of a mean over languages for
+    languages like these. `untested` says why there is no interval or no test. `at_chance` is whether the interval of a
     classifier holds `guessing`, what guessing gets. `outdated` says why the value is under readouts
     that the task's training has outdated. `measured` is what is declared of the metric.
     """
@@ -53,6 +57,8 @@ class Compared:
     comparison: Comparison | None = None
     p_adjusted: float | None = None
     verdict: Verdict | None = None
+    margin: float | None = None
+    over_languages: LanguageSample | None = None
     untested: str = ""
     at_chance: bool = False
     guessing: float | None = None
@@ -75,6 +81,26 @@ class Compared:
         if against is None or self.untested == OTHER_LANGUAGES:
             return None
         return self.value.mean - against.mean
+
+    @cached_property
+    def detectable(self) -> float | None:
+        """The smallest true difference that four of five such comparisons would call real, from the
+        spread of this one; None where nothing is tested.
+        """
+        from raxalign.analysis.power import design
+
+        spread = self.comparison.spread if self.comparison is not None else None
+        return design(spread).smallest() if spread is not None else None
+
+    @property
+    def says(self) -> str:
+        """The verdict in words, with the difference that was or would have been seen."""
+        scale = 100 if self.measured.unit == "share" else 1
+        if self.verdict == "no difference" and self.margin is not None:
+            return f"no difference above {scale * self.margin:g}"
+        if self.verdict == "cannot tell" and self.detectable:
+            return f"cannot tell (could see ≥ {scale * self.detectable:.2g})"
+        return self.verdict or ""
 
     @property
     def is_significant(self) -> bool:
@@ -114,6 +140,7 @@ def comparisons(
     *,
     baseline: str | None = None,
     tables: Collection[tuple[str, str, str]] | None = None,
+    equivalence: float | None = None,
 ) -> list[Compared]:
     """Compare all values of the grid's tables, task by task and cell by cell.
 
@@ -126,6 +153,9 @@ def comparisons(
         baseline: A name as `cell_name` writes it, of a cell with the same encoder and number of
             sentences. By default the cell with the same encoder whose method leaves it as it is.
         tables: The tables (task, metric, split) to compare (None: all).
+        equivalence: The smallest difference that matters, in points of metrics that are shares and
+            in the unit of others; where an interval lies within it, the verdict is `no difference`
+            (None: this verdict is not used).
 
     Raises:
         RaxalignError: No cell has the name, or several different ones have it.
@@ -138,7 +168,7 @@ def comparisons(
         of_task = {entry for entry in entries if entry[0] == task}
         guessing = getattr(plan.task(task), "guessing", None)
         found += _Task(plan, Predictions(plan, ledger), of_task, guessing).compared(cells, chosen)
-    return _adjusted(found)
+    return _adjusted(found, equivalence)
 
 
 def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
@@ -227,7 +257,8 @@ class _Task:
         other = kept[id(base)].get(name)
         if other is None:
             return replace(found, untested=NO_PREDICTIONS)
-        return self._tested(found, base, own, other)
+        found = self._tested(found, base, own, other)
+        return self._over_languages(found, runs, kept[id(base)])
 
     def _with_interval(self, found: Compared, own: Runs) -> Compared:
         """Add the interval of a value, and whether it holds what guessing gets."""
@@ -252,11 +283,27 @@ class _Task:
             set(languages_of(base, name, pivot)) != set(languages_of(cell, name, pivot))
         ):
             return replace(found, untested=OTHER_LANGUAGES)
-        compared = compare(other, own, paired=self.predictions.pairs_up(base, cell, name))
+        paired = self.predictions.pairs_up(base, cell, name)
+        compared = compare(other, own, paired=paired)
         return replace(found, comparison=compared, untested=compared.untested)
 
+    def _over_languages(
+        self, found: Compared, runs: Mapping[Name, Runs], others: Mapping[Name, Runs]
+    ) -> Compared:
+        """Add the difference of a mean over languages for languages like these."""
+        from raxalign.analysis.language_sample import over_languages
 
-def _adjusted(found: Sequence[Compared]) -> list[Compared]:
+        task, mean, metric, split = found.name
+        test = found.comparison
+        if mean not in MEANS or test is None:
+            return found
+        langs = languages_of(found.cell, found.name, self.plan.pivot)
+        parts = [(task, lang, metric, split) for lang in langs]
+        own, other = [runs[part] for part in parts], [others[part] for part in parts]
+        return replace(found, over_languages=over_languages(other, own, paired=test.paired))
+
+
+def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Compared]:
     """Add Holm's correction over the comparisons of each table, and the verdicts that follow."""
     from raxalign.analysis.significance import LEVEL, holm
 
@@ -266,14 +313,28 @@ def _adjusted(found: Sequence[Compared]) -> list[Compared]:
             families[entry.name[0], *entry.name[2:]].append(index)
     judged = list(found)
     for family in families.values():
+        points = 100 if found[family[0]].measured.unit == "share" else 1
+        margin = None if equivalence is None else equivalence / points
         alone = [_p(found[index]) for index in family]
         for index, p, adjusted in zip(family, alone, holm(alone), strict=True):
             verdict: Verdict = "not after correction" if p < LEVEL else "cannot tell"
             if adjusted < LEVEL:
                 up = (found[index].difference or 0.0) * found[index].measured.sign > 0
                 verdict = "better" if up else "worse"
-            judged[index] = replace(found[index], p_adjusted=adjusted, verdict=verdict)
+            elif _lies_within(found[index], margin):
+                verdict = "no difference"
+            judged[index] = replace(
+                found[index], p_adjusted=adjusted, verdict=verdict, margin=margin
+            )
     return judged
+
+
+def _lies_within(entry: Compared, margin: float | None) -> bool:
+    """Whether the interval of a difference lies within plus and minus a margin."""
+    test = entry.comparison
+    if margin is None or test is None or test.low is None or test.high is None:
+        return False
+    return -margin <= test.low and test.high <= margin
 
 
 def _p(entry: Compared) -> float:
