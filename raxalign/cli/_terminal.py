@@ -85,8 +85,8 @@ Equivalence = Annotated[
         min=0.0,
         metavar="D",
         help=(
-            "The smallest difference that matters, in points of metrics that are in percent, else in"
-            " their own unit: a difference whose interval lies within ± D is `no difference above"
+            "The smallest difference that matters, in points of metrics in percent, else in their"
+            " own unit: a difference whose interval lies within ± D is `no difference above"
             " D`."
         ),
     ),

@@ -198,7 +198,7 @@ def _line(entry: Compared, plan: Plan, unit: Unit, *, several: bool) -> tuple[st
 
 
 def _for_languages(entry: Compared, unit: Unit) -> str:
-    """The interval and p of a mean over languages where these are a sample, or why there is none."""
+    """The interval and p of a mean where its languages are a sample, or why there is none."""
     sample = entry.over_languages
     if sample is None:
         return ""

@@ -44,9 +44,10 @@ class Compared:
     of the comparison by itself is below the level of significance, and the adjusted one is not;
     `no difference` where the interval lies within plus and minus `margin`, the smallest difference
     that the user cares about. `over_languages` is the difference of a mean over languages for
-    languages like these. `untested` says why there is no interval or no test. `at_chance` is whether the interval of a
-    classifier holds `guessing`, what guessing gets. `outdated` says why the value is under readouts
-    that the task's training has outdated. `measured` is what is declared of the metric.
+    languages like these. `untested` says why there is no interval or no test. `at_chance` is
+    whether the interval of a classifier holds `guessing`, what guessing gets. `outdated` says why
+    the value is under readouts that the task's training has outdated. `measured` is what is
+    declared of the metric.
     """
 
     cell: Cell
