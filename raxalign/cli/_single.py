@@ -164,6 +164,59 @@ def aer(
         print_out(f"{name:<9}  {value:.4f}" if isinstance(value, float) else f"{name:<9}  {value}")
 
 
+def power(
+    runs: Annotated[int, typer.Option(min=2, help="Runs (seeds) of each side.")] = 5,
+    examples: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=2,
+            help="Test examples [default: 1000]; twice where the two sides have different ones.",
+        ),
+    ] = None,
+    run_sd: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--run-sd",
+            min=0.0,
+            help="By how many points runs differ [default: 0.5]; twice for the system and for the"
+            " baseline. 0: this side is not trained.",
+        ),
+    ] = None,
+    disagree: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=100.0, help="Percentage of examples that one system alone gets right."
+        ),
+    ] = 15.0,
+    disagree_runs: Annotated[
+        float,
+        typer.Option(
+            "--disagree-runs", min=0.0, max=100.0, help="The same of two runs of one system."
+        ),
+    ] = 10.0,
+    accuracy: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=100.0, help="In percent, where the sides have different examples."
+        ),
+    ] = 70.0,
+    detect: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01, help="A difference in points: how often it is found, and what it takes."
+        ),
+    ] = None,
+) -> None:
+    """Say which difference between two systems a comparison could see, before anything is run."""
+    from raxalign.single.power import Assumed, power_lines
+
+    given = Assumed(
+        tuple(examples or (1000,)), tuple(run_sd or (0.5,)), disagree, disagree_runs, accuracy
+    )
+    for line in power_lines(given, runs, detect):
+        print_out(line)
+
+
 def align(
     method: Annotated[
         str,
