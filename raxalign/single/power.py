@@ -94,4 +94,4 @@ def _examples_for(spread: Spread, effect: float) -> int:
     while design(at(spread, runs, factor)).power(effect / _POINTS) < POWER:
         factor *= 1.1
     whole = factor * spread.clusters
-    return round(whole, 1 - math.floor(math.log10(whole)))
+    return int(round(whole, 1 - math.floor(math.log10(whole))))
