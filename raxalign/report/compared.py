@@ -21,7 +21,7 @@ FIELDS = (
     *("baseline", "baseline_value", "baseline_runs"),
     *("difference", "difference_low", "difference_high", "p", "p_adjusted", "paired"),
     *("verdict", "margin", "detectable", "reason", "at_chance", "falls_far", "outdated"),
-    *("languages", "languages_low", "languages_high", "languages_p", "languages_reason"),
+    *("languages_low", "languages_high", "languages_p", "languages_reason"),
 )
 _HEADS = ("method", "sentences", "lang")
 _COLUMNS = ("value", "difference", "p (Holm)", "runs", "examples", "verdict")
@@ -82,7 +82,6 @@ def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
             name: getattr(entry, name)
             for name in ("margin", "detectable", "at_chance", "falls_far", "outdated")
         },
-        "languages": sample and sample.languages,
         "languages_low": sample and sample.low,
         "languages_high": sample and sample.high,
         "languages_p": sample and sample.p,

@@ -86,6 +86,7 @@ _TEXT = (
     "verdict",
     "reason",
     "outdated",
+    "languages_reason",
 )
 _WHOLE = ("sentences", "seed", "runs", "examples", "baseline_runs")
 _TRUTH = ("paired", "at_chance", "falls_far")

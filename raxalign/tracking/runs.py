@@ -119,8 +119,10 @@ def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> d
 
     The mean over languages (or the value of the only language) has more values where it was
     compared, with an ending behind the name: ``_low`` and ``_high`` (95 % interval),
-    ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``, ``_p``, and
-    ``_p_adjusted``. A metric without a test has none of these.
+    ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``, ``_p``,
+    ``_p_adjusted``, ``_detectable``, the smallest difference that such comparisons find, and
+    ``_languages_low``, ``_languages_high`` and ``_languages_p`` for languages like these. A metric
+    without a test has none of these.
     """
     tables = set(tables_of(cell.values, plan.measured))
     metrics = {
@@ -132,7 +134,7 @@ def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> d
         task, _, metric, split = entry.name
         if entry.cell is not cell or entry.name != mean_name(cell, task, metric, split):
             continue
-        found, around = entry.comparison, entry.interval
+        found, around, sample = entry.comparison, entry.interval, entry.over_languages
         numbers = {
             "low": around.low if around else None,
             "high": around.high if around else None,
@@ -141,6 +143,10 @@ def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> d
             "difference_high": found.high if found else None,
             "p": found.p if found else None,
             "p_adjusted": entry.p_adjusted,
+            "detectable": entry.detectable,
+            "languages_low": sample and sample.low,
+            "languages_high": sample and sample.high,
+            "languages_p": sample and sample.p,
         }
         metrics |= {
             f"{metric_name(*entry.name)}_{name}": number
