@@ -191,7 +191,10 @@ def power(
     disagree_runs: Annotated[
         float,
         typer.Option(
-            "--disagree-runs", min=0.0, max=100.0, help="The same of two runs of one system."
+            "--disagree-runs",
+            min=0.0,
+            max=100.0,
+            help="Percentage of examples that one of two runs of a system alone gets right.",
         ),
     ] = 10.0,
     accuracy: Annotated[

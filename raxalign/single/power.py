@@ -24,7 +24,7 @@ class Assumed:
         run_sd: in points, by how much the runs of each differ; 0 where nothing is trained.
         disagree: the percentage of shared examples on which the two systems give answers of which
             one is right.
-        disagree_runs: the same of two runs of one system.
+        disagree_runs: the percentage of examples that one of two runs of a system alone gets right.
         accuracy: in percent; it counts where the examples are different.
     """
 
@@ -35,7 +35,7 @@ class Assumed:
     accuracy: float = 70.0
 
     def spread(self, runs: int) -> Spread:
-        """Return the variances of a difference with so many runs of each side that is trained.
+        """Return the variances of a difference with `runs` of each trained side.
 
         Raises:
             RaxalignError: there are more than two numbers, or runs disagree more than systems.
