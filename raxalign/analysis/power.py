@@ -80,7 +80,7 @@ def design(spread: Spread) -> Design:
 
 
 def at(spread: Spread, runs: Sequence[int], examples: float = 1.0) -> Spread:
-    """Return the spread with another number of runs for each trained side and `examples` times the examples."""
+    """Return the spread with other numbers of runs, and with `examples` times the examples."""
     alone = spread.examples - sum(side.within for side in spread.trained)
     alone = max(alone, 0.0) / examples
     trained = []
