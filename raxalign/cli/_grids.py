@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from raxalign.cli import _complete
 from raxalign.cli._results import results
@@ -14,9 +15,11 @@ from raxalign.cli._terminal import (
     GridFile,
     GridFiles,
     Keep,
+    Number,
     Options,
     Pivot,
     PlanFormat,
+    Several,
     Storage,
     open_grids,
     print_out,
@@ -31,47 +34,33 @@ if TYPE_CHECKING:
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
 
-Only = Annotated[
-    str | None,
-    typer.Option(
-        help="A part: name=value, for example method=finetune (several: comma-separated).",
-        autocompletion=_complete.conditions,
-    ),
-]
+_ONLY = "A part: name=value, for example method=finetune (several: comma-separated)."
+Only = Annotated[str | None, Option(help=_ONLY, autocompletion=_complete.conditions)]
 
 
 def grid(
     file: GridFile,
     storage: Storage = None,
-    address: Annotated[
-        str | None, typer.Option(help="Address of a running Ray cluster (`auto` on its head).")
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Workers of one training trial (results stay those of the file)."),
-    ] = None,
+    address: str | None = None,
+    workers: Number = None,
     only: Only = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="I/N",
-            help="Run part I of N equal parts: N processes on one storage make the grid together.",
-        ),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Run at most this many trials.")] = None,
-    keep: Annotated[
-        Keep | None,
-        typer.Option(
-            help=(
-                "Trained weights that stay once their evaluations are done: all, of each cell the"
-                " run that is best on dev, or none (default: run.keep)."
-            )
-        ),
-    ] = None,
+    shard: Annotated[str | None, Option(metavar="I/N")] = None,
+    limit: Number = None,
+    keep: Keep | None = None,
     confirm: Confirm = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    dry_run: bool = False,
 ) -> None:
-    """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again."""
+    """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again.
+
+    Options:
+        address: Address of a running Ray cluster (`auto` on its head).
+        workers: Workers of one training trial (results stay those of the file).
+        shard: Run part I of N equal parts: N processes on one storage make the grid together.
+        limit: Run at most this many trials.
+        keep: Trained weights that stay once their evaluations are done: all, of each cell the run
+            that is best on dev, or none (default: run.keep).
+        dry_run: Show the plan and stop.
+    """
     from raxalign.api import run
     from raxalign.plan.load import choose, open_grid, reopened
 
@@ -150,10 +139,14 @@ def _report_folder(file: Path, name: str) -> Path:
 def plan(
     file: GridFile,
     storage: Storage = None,
-    format: Annotated[PlanFormat, typer.Option(help="table or json.")] = "table",  # noqa: A002
+    format: PlanFormat = "table",  # noqa: A002
     only: Only = None,
 ) -> None:
-    """Show what a grid will run, what exists already, and what it may cost."""
+    """Show what a grid will run, what exists already, and what it may cost.
+
+    Options:
+        format: table or json.
+    """
     from raxalign.plan.load import choose, open_grid
 
     opened = open_grid(file, storage=storage, allow_missing=True)
@@ -184,21 +177,13 @@ def _tell_doubts(plan_: Plan) -> None:
         tell(f"warning: {doubt}")
 
 
-def status(
-    file: GridFile,
-    storage: Storage = None,
-    watch: Annotated[
-        bool,
-        typer.Option(
-            "--watch",
-            help=(
-                "Show it again every few seconds until every trial is done or failed. Exit code 1:"
-                " some failed."
-            ),
-        ),
-    ] = False,
-) -> None:
-    """Show the progress of a grid from the ledger, while the grid runs or after a crash."""
+def status(file: GridFile, storage: Storage = None, watch: bool = False) -> None:
+    """Show the progress of a grid from the ledger, while the grid runs or after a crash.
+
+    Options:
+        watch: Show it again every few seconds until every trial is done or failed. Exit code 1:
+            some failed.
+    """
     from raxalign.plan.load import open_grid
     from raxalign.report.status import state, watched
 
@@ -212,15 +197,13 @@ def status(
 
 
 def report(
-    files: GridFiles,
-    storage: Storage = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder (default: NAME-report next to the grid file).")
-    ] = None,
-    confirm: Confirm = None,
+    files: GridFiles, storage: Storage = None, out: Path | None = None, confirm: Confirm = None
 ) -> None:
     """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures, with the papers'
     tables that the grid names (`published`). Several grids make one report.
+
+    Options:
+        out: Folder (default: NAME-report next to the grid file).
     """
     from raxalign.plan.values.results import rows
     from raxalign.report.compose import write_report, writing
@@ -253,69 +236,45 @@ def report(
 
 
 def search(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="The grid file: written from the options where it is not there, then run.",
-        ),
-    ] = Path("search.yaml"),
-    method: Annotated[
-        str,
-        typer.Option(
-            help="The method whose params are searched.", autocompletion=_complete.kinds("methods")
-        ),
-    ] = "finetune",
-    space: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=KIND:VALUES",
-            help=(
-                "A param to search: lambda=log_uniform:0.01:10, dropout=uniform:0:0.5,"
-                " epochs=int:1:4 or layers=choice:last:9."
-            ),
-        ),
-    ] = None,
+    file: Annotated[Path, Argument(metavar="FILE")] = Path("search.yaml"),
+    method: Annotated[str, Option(autocompletion=_complete.kinds("methods"))] = "finetune",
+    space: Annotated[Several, Option(metavar="NAME=KIND:VALUES")] = None,
     option: Options = None,
-    lang: Annotated[
-        list[str] | None, typer.Option(help="A language; each has a study of its own.")
-    ] = None,
+    lang: Several = None,
     pivot: Pivot = "en",
-    corpus: Annotated[
-        str,
-        typer.Option(help="The prefix of two parallel files, a corpus (phrasebook) or a mapping."),
-    ] = "phrasebook",
-    encoder: Annotated[
-        str, typer.Option(help="A hub name, a folder, or a mapping as in a grid file.")
-    ] = "bert-base-multilingual-cased",
-    sentences: Annotated[int, typer.Option(min=1, help="Training sentence pairs.")] = 10_000,
-    task: Annotated[
-        str,
-        typer.Option(
-            help="What is measured: a task, or `task: {options}`.",
-            autocompletion=_complete.kinds("tasks"),
-        ),
-    ] = "retrieval",
-    metric: Annotated[
-        str | None, typer.Option(help="task/lang/metric (default: the task's main metric).")
-    ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Trials of each study.")] = 20,
-    sampler: Annotated[str, typer.Option(help="tpe, random, qmc, grid or nsga2.")] = "tpe",
-    confirm: Annotated[
-        int, typer.Option(min=0, help="Fresh seeds that the best point is run again with.")
-    ] = 5,
-    pruner: Annotated[
-        str, typer.Option(help="Which trials end early: none, asha or median.")
-    ] = "none",
-    aligner: Annotated[
-        str, typer.Option(help="The word aligner.", autocompletion=_complete.kinds("aligners"))
-    ] = "eflomal",
+    corpus: str = "phrasebook",
+    encoder: str = "bert-base-multilingual-cased",
+    sentences: Annotated[int, Option(min=1)] = 10_000,
+    task: Annotated[str, Option(autocompletion=_complete.kinds("tasks"))] = "retrieval",
+    metric: str | None = None,
+    trials: Annotated[int, Option(min=1)] = 20,
+    sampler: str = "tpe",
+    confirm: Annotated[int, Option(min=0)] = 5,
+    pruner: str = "none",
+    aligner: Annotated[str, Option(autocompletion=_complete.kinds("aligners"))] = "eflomal",
     storage: Storage = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write the file, show the plan and stop.")
-    ] = False,
+    dry_run: bool = False,
 ) -> None:
-    """Search the best params of a method on development sets, without writing a grid file first."""
+    """Search the best params of a method on development sets, without writing a grid file first.
+
+    Options:
+        file: The grid file: written from the options where it is not there, then run.
+        method: The method whose params are searched.
+        space: A param to search: lambda=log_uniform:0.01:10, dropout=uniform:0:0.5, epochs=int:1:4
+            or layers=choice:last:9.
+        lang: A language; each has a study of its own.
+        corpus: The prefix of two parallel files, a corpus (phrasebook) or a mapping.
+        encoder: A hub name, a folder, or a mapping as in a grid file.
+        sentences: Training sentence pairs.
+        task: What is measured: a task, or `task: {options}`.
+        metric: task/lang/metric (default: the task's main metric).
+        trials: Trials of each study.
+        sampler: tpe, random, qmc, grid or nsga2.
+        confirm: Fresh seeds that the best point is run again with.
+        pruner: Which trials end early: none, asha or median.
+        aligner: The word aligner.
+        dry_run: Write the file, show the plan and stop.
+    """
     from raxalign.single.start import write_search
 
     if file.exists():

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from raxalign.cli import _complete
 from raxalign.cli._terminal import (
     Confirm,
     Equivalence,
+    Every,
     Format,
     GridFiles,
     PlanFormat,
     Plugins,
     ResultsFormat,
+    Several,
     Storage,
     open_grids,
-    print_best,
     print_out,
-    rows_as_read,
-    stream_rows,
+    print_parts,
+    print_values,
     width,
 )
 from raxalign.errors import RaxalignError
@@ -33,77 +36,49 @@ if TYPE_CHECKING:
     from raxalign.plan.values.comparisons import Compared
     from raxalign.report.terminal.selection import Selection
 
-_Several = list[str] | None
-_COMPARE = (
-    "Test every value against a baseline: intervals, differences, adjusted p-values. Without a"
-    " name, the baseline is the method of kind none; otherwise name it as the tables do (`rotation"
-    " center=true`). With --format json or csv, print the rows that the report writes as"
-    " comparisons.json and comparisons.csv."
-)
-_OVER = (
-    "With --compare, languages: also the interval of each mean for languages like these, where the"
-    " languages of the grid are a sample of at least four."
-)
-_LANG = (
-    "A language, or `avg` and `avg_zero_shot` for means; may be repeated. Means stay those over"
-    " all languages."
-)
-
 
 def results(
     files: GridFiles,
     storage: Storage = None,
-    format: Annotated[  # noqa: A002
-        ResultsFormat,
-        typer.Option(
-            help="table, json (one row per value) or csv; latex or markdown: one short table per"
-            " task for a paper, as the report writes them to tables/."
-        ),
-    ] = "table",
-    task: Annotated[
-        _Several,
-        typer.Option(
-            help="A task of the grid; may be repeated.", autocompletion=_complete.names("task")
-        ),
-    ] = None,
-    metric: Annotated[
-        _Several, typer.Option(help="A metric, also one that only --all shows; may be repeated.")
-    ] = None,
-    lang: Annotated[
-        _Several, typer.Option(help=_LANG, autocompletion=_complete.names("language"))
-    ] = None,
-    split: Annotated[
-        _Several, typer.Option(help="test or dev (default: test where there is one).")
-    ] = None,
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="In tables, also counts, standard errors and the two directions."
-        ),
-    ] = False,
-    per_seed: Annotated[
-        bool, typer.Option("--per-seed", help="In tables, one line per seed instead of means.")
-    ] = False,
-    transpose: Annotated[
-        bool, typer.Option("--transpose", help="In tables, one line per language.")
-    ] = False,
-    compare: Annotated[str | None, typer.Option(metavar="[BASELINE]", help=_COMPARE)] = None,
-    over: Annotated[Literal["languages"] | None, typer.Option(help=_OVER)] = None,
+    format: ResultsFormat = "table",  # noqa: A002
+    task: Annotated[Several, Option(autocompletion=_complete.names("task"))] = None,
+    metric: Several = None,
+    lang: Annotated[Several, Option(autocompletion=_complete.names("language"))] = None,
+    split: Several = None,
+    every: Every = False,
+    per_seed: bool = False,
+    transpose: bool = False,
+    compare: Annotated[str | None, Option(metavar="[BASELINE]")] = None,
+    over: Literal["languages"] | None = None,
     equivalence: Equivalence = None,
-    best: Annotated[
-        bool,
-        typer.Option(
-            "--best", help="The best points of the grid's searches, and the runs that confirm them."
-        ),
-    ] = False,
+    best: bool = False,
     confirm: Confirm = None,
 ) -> None:
     """Print the results that the ledger has, or with `--compare` the tests on them.
 
     Several grids make one table where their tests are the same; what differs is noted.
     Tables fold to the width of the terminal. In a pipe or a file every line stays one line.
+
+    Options:
+        format: table, json (one row per value) or csv; latex or markdown: one short table per task
+            for a paper, as the report writes them to tables/.
+        task: A task of the grid; may be repeated.
+        metric: A metric, also one that only --all shows; may be repeated.
+        lang: A language, or `avg` and `avg_zero_shot` for means; may be repeated. Means stay those
+            over all languages.
+        split: test or dev (default: test where there is one).
+        per_seed: In tables, one line per seed instead of means.
+        transpose: In tables, one line per language.
+        compare: Test every value against a baseline: intervals, differences, adjusted p-values.
+            Without a name, the baseline is the method of kind none; otherwise name it as the tables
+            do (`rotation center=true`). With --format json or csv, print the rows that the report
+            writes as comparisons.json and comparisons.csv.
+        over: With --compare, languages: also the interval of each mean for languages like these,
+            where the languages of the grid are a sample of at least four.
+        best: The best points of the grid's searches, and the runs that confirm them.
     """
     from raxalign.plan.values.remarks import chosen_in_report, remarks
+    from raxalign.report.tables import csv_parts, json_parts
     from raxalign.report.terminal.selection import Selection
 
     if compare is None and (over is not None or equivalence is not None):
@@ -117,15 +92,16 @@ def results(
         raise typer.BadParameter(f"--format {format} goes with neither --per-seed nor --transpose")
     opened = open_grids(files, storage, confirm)
     records: dict[str, dict[str, Any]] = {}
-    rows = rows_as_read(opened.plan, opened.storage.ledger, records)
+    rows = _rows_as_read(opened, records)
     tasks, metrics, langs, splits = (tuple(names or ()) for names in (task, metric, lang, split))
     selection = Selection(tasks, metrics, langs, splits, every)
     if best:
-        print_best(opened, list(rows))
+        _print_best(opened, list(rows))
         return
     rest: Format = "table" if format == "latex" or format == "markdown" else format
     if rest != "table" and compare is None and not selection.narrows:
-        stream_rows(rows, rest)
+        # printed while they are read
+        print_parts(csv_parts(rows) if rest == "csv" else chain(json_parts(rows), ["\n"]))
     elif found := list(rows):
         selection.refuse_unknown(found, opened.plan.pivot)
         if short:
@@ -134,7 +110,9 @@ def results(
             tested = _compared(opened, found, selection, compare or None, equivalence)
             _print_comparisons(opened, found, selection, rest, tested, over_languages=bool(over))
         else:
-            _print_values(opened, found, selection, rest, per_seed=per_seed, transpose=transpose)
+            print_values(
+                found, opened.plan, rest, selection, per_seed=per_seed, transpose=transpose
+            )
         _tell_fallen(opened, found)
     else:
         option = f" --confirm {confirm}" if confirm else ""
@@ -143,24 +121,26 @@ def results(
         tell(f"note: {remark}")
 
 
-def _print_values(
-    opened: Opened,
-    rows: Sequence[Mapping[str, Any]],
-    selection: Selection,
-    format: Format,  # noqa: A002
-    *,
-    per_seed: bool,
-    transpose: bool,
-) -> None:
-    from raxalign.report import tables
+def _print_best(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
+    from raxalign.report.studies import best_lines
 
-    if format == "json":
-        print_out(tables.as_json(selection.rows(rows, opened.plan.pivot)))
-    elif format == "csv":
-        print_out(tables.as_csv(selection.rows(rows, opened.plan.pivot)))
-    else:
-        made = tables.blocks(rows, opened.plan, selection, per_seed=per_seed)
-        print_out(tables.as_text(made, width=width(), transpose=transpose))
+    if not opened.plan.studies:
+        raise RaxalignError(f"{opened.grid.path}: has no `search`; `raxalign results` shows it all")
+    print_out("\n".join(best_lines(opened.plan, opened.storage, rows)))
+
+
+def _rows_as_read(opened: Opened, kept: dict[str, dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield all values that the ledger has, as its records are read; of each record only what the
+    remarks on it are made of (`plan.remarks.remarked`) stays in memory, in `kept`.
+    """
+    from raxalign.plan.values.remarks import remarked
+    from raxalign.plan.values.results import batches, rows_of
+
+    for part, records in batches(opened.plan, opened.storage.ledger):
+        tasks = {key: name for trial in part.trials for name, key in trial.evaluations.items()}
+        for key, record in records.items():
+            kept[key] = remarked(record, opened.plan.main_metric(tasks[key]))
+        yield from rows_of(part, records)
 
 
 def _print_short(
@@ -256,20 +236,19 @@ def _print_comparisons(
 
 
 def show(
-    key: Annotated[
-        str, typer.Argument(help="Key of a trial, a stage or an evaluation, or a unique beginning.")
-    ],
+    key: str,
     storage: Storage = None,
-    format: Annotated[  # noqa: A002
-        PlanFormat, typer.Option(help="table, or json with curves point by point.")
-    ] = "table",
-    examples: Annotated[
-        int, typer.Option(min=0, help="Predictions shown per task, language and split.")
-    ] = 3,
+    format: PlanFormat = "table",  # noqa: A002
+    examples: Annotated[int, Option(min=0)] = 3,
     plugins: Plugins = None,
 ) -> None:
     """Show everything of one trial, stage or evaluation: params, what it was made from, where it is
     on disk, scores with intervals, some predictions, training curves, and its MLflow run.
+
+    Options:
+        key: Key of a trial, a stage or an evaluation, or a unique beginning.
+        format: table, or json with curves point by point.
+        examples: Predictions shown per task, language and split.
     """
     import json
 
@@ -293,12 +272,10 @@ def show(
 
 
 def diff(
-    first: Annotated[
-        str, typer.Argument(metavar="A", help="A grid file, or a storage (folder or URL).")
-    ],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    first: Annotated[str, Argument(metavar="A")],
+    second: Annotated[str, Argument(metavar="B")],
     storage: Storage = None,
-    format: Annotated[PlanFormat, typer.Option(help="table or json.")] = "table",  # noqa: A002
+    format: PlanFormat = "table",  # noqa: A002
     plugins: Plugins = None,
 ) -> None:
     """Compare two storages, two grid files, or one of each: which trials and values only one has,
@@ -306,6 +283,11 @@ def diff(
 
     Values of grid files are those of their storages. Exit code: 0 where nothing differs (values
     within 1e-6 count as equal), 1 where something does, 2 where it cannot be compared.
+
+    Options:
+        first: A grid file, or a storage (folder or URL).
+        second: Another one.
+        format: table or json.
     """
     from raxalign.plugin_files import open_file
     from raxalign.report.terminal.differences import as_json, as_text, differences, read_side

@@ -6,99 +6,69 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from raxalign.cli import _complete
 from raxalign.cli._terminal import (
     Device,
+    Every,
     Format,
-    GoldFormat,
     GridFile,
+    Number,
     Options,
     Out,
-    Overlap,
+    Percentage,
     Pivot,
     Plugins,
     Precision,
+    Several,
     Storage,
     Symmetrization,
     Threads,
     print_out,
-    print_rows,
+    print_values,
 )
 from raxalign.printing import to_stderr as tell
-
-TextLanguage = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CODE",
-        help=(
-            "Language of the texts that sentence-transformers reads, where they are given without"
-            " one."
-        ),
-    ),
-]
 
 
 def pairs(
     out: Out,
-    source: Annotated[
-        str,
-        typer.Option(
-            help="The corpus: a kind of `raxalign list corpora`.",
-            autocompletion=_complete.kinds("corpora"),
-        ),
-    ],
-    lang: Annotated[str, typer.Option(help="The other language.")],
+    source: Annotated[str, Option(autocompletion=_complete.kinds("corpora"))],
+    lang: Annotated[str, Option()],
     option: Options = None,
     pivot: Pivot = "en",
-    sentences: Annotated[
-        int | None,
-        typer.Option(min=1, help="Sentence pairs, from the end of the corpus (default: all)."),
-    ] = None,
-    heldout: Annotated[
-        int, typer.Option(min=0, help="Leave out this many lines at the end of the corpus.")
-    ] = 0,
-    aligner: Annotated[
-        str,
-        typer.Option(
-            help="The word aligner: a kind of `raxalign list aligners`.",
-            autocompletion=_complete.kinds("aligners"),
-        ),
-    ] = "eflomal",
-    aligner_option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the word aligner.")
-    ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(help="The encoder of a word aligner that reads one: a folder or a hub name."),
-    ] = None,
-    symmetrization: Annotated[
-        Symmetrization, typer.Option(help="How the links of the two directions are combined.")
-    ] = "intersection",
-    one_to_one: Annotated[
-        bool, typer.Option(help="Keep only links of words that have no other link.")
-    ] = True,
-    overlap: Annotated[
-        Overlap,
-        typer.Option(
-            help=(
-                "Drop repeated sentence pairs, and those that share a side with a held-out line, or"
-                " keep them, as links made by hand need it (`aer`)."
-            )
-        ),
-    ] = "drop",
-    export_links: Annotated[
-        Path | None, typer.Option(help="Also write the links to this file, as i-j (Pharaoh).")
-    ] = None,
+    sentences: Number = None,
+    heldout: Annotated[int, Option(min=0)] = 0,
+    aligner: Annotated[str, Option(autocompletion=_complete.kinds("aligners"))] = "eflomal",
+    aligner_option: Annotated[Several, Option(metavar="NAME=VALUE")] = None,
+    encoder: str | None = None,
+    symmetrization: Symmetrization = "intersection",
+    one_to_one: bool = True,
+    overlap: Literal["drop", "keep"] = "drop",
+    export_links: Path | None = None,
     storage: Storage = None,
     device: Device = None,
     threads: Threads = None,
     plugins: Plugins = None,
 ) -> None:
-    """Make a word-pair dataset (`datasets.load_from_disk`) from any corpus."""
+    """Make a word-pair dataset (`datasets.load_from_disk`) from any corpus.
+
+    Options:
+        source: The corpus: a kind of `raxalign list corpora`.
+        lang: The other language.
+        sentences: Sentence pairs, from the end of the corpus (default: all).
+        heldout: Leave out this many lines at the end of the corpus.
+        aligner: The word aligner: a kind of `raxalign list aligners`.
+        aligner_option: An option of the word aligner.
+        encoder: The encoder of a word aligner that reads one: a folder or a hub name.
+        symmetrization: How the links of the two directions are combined.
+        one_to_one: Keep only links of words that have no other link.
+        overlap: Drop repeated sentence pairs, and those that share a side with a held-out line, or
+            keep them, as links made by hand need it (`aer`).
+        export_links: Also write the links to this file, as i-j (Pharaoh).
+    """
     from raxalign.plugin_files import open_file, visible
     from raxalign.single.pairs import PairsRequest, make_pairs
     from raxalign.single.place import storage_of
@@ -132,30 +102,23 @@ def pairs(
 
 
 def aer(
-    links: Annotated[
-        Path,
-        typer.Argument(
-            metavar="LINKS",
-            help="Links as i-j, one line per sentence pair, or a folder of `raxalign pairs`.",
-        ),
-    ],
-    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="Links made by hand.")],
-    format: Annotated[  # noqa: A002
-        GoldFormat, typer.Option(help="How GOLD is written: i-j and ipj, or `sentence i j [S|P]`.")
-    ] = "pharaoh",
-    one_based: Annotated[
-        bool,
-        typer.Option("--one-based", help="GOLD counts words from 1 (NAACL format always does)."),
-    ] = False,
-    links_one_based: Annotated[
-        bool, typer.Option("--links-one-based", help="LINKS counts words from 1.")
-    ] = False,
-    swap: Annotated[
-        bool, typer.Option("--swap", help="GOLD has its two sides in the opposite order.")
-    ] = False,
+    links: Annotated[Path, Argument(metavar="LINKS")],
+    gold: Annotated[Path, Argument(metavar="GOLD")],
+    format: Literal["pharaoh", "naacl"] = "pharaoh",  # noqa: A002
+    one_based: bool = False,
+    links_one_based: bool = False,
+    swap: bool = False,
 ) -> None:
     """Score word links against links made by hand: precision (possible links), recall (sure links),
     F1 and the alignment error rate.
+
+    Options:
+        links: Links as i-j, one line per sentence pair, or a folder of `raxalign pairs`.
+        gold: Links made by hand.
+        format: How GOLD is written: i-j and ipj, or `sentence i j [S|P]`.
+        one_based: GOLD counts words from 1 (NAACL format always does).
+        links_one_based: LINKS counts words from 1.
+        swap: GOLD has its two sides in the opposite order.
     """
     from raxalign.single.aer import ErrorRateRequest, error_rate
 
@@ -165,52 +128,26 @@ def aer(
 
 
 def power(
-    runs: Annotated[int, typer.Option(min=2, help="Runs (seeds) of each side.")] = 5,
-    examples: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=2,
-            help="Test examples [default: 1000]; twice where the two sides have different ones.",
-        ),
-    ] = None,
-    run_sd: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--run-sd",
-            min=0.0,
-            help="By how many points runs differ [default: 0.5]; twice for the system and for the"
-            " baseline. 0: this side is not trained.",
-        ),
-    ] = None,
-    disagree: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=100.0, help="Percentage of examples that one system alone gets right."
-        ),
-    ] = 15.0,
-    disagree_runs: Annotated[
-        float,
-        typer.Option(
-            "--disagree-runs",
-            min=0.0,
-            max=100.0,
-            help="Percentage of examples that one of two runs of a system alone gets right.",
-        ),
-    ] = 10.0,
-    accuracy: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=100.0, help="In percent, where the sides have different examples."
-        ),
-    ] = 70.0,
-    detect: Annotated[
-        float | None,
-        typer.Option(
-            min=0.01, help="A difference in points: how often it is found, and what it takes."
-        ),
-    ] = None,
+    runs: Annotated[int, Option(min=2)] = 5,
+    examples: Annotated[list[int] | None, Option(min=2)] = None,
+    run_sd: Annotated[list[float] | None, Option(min=0.0)] = None,
+    disagree: Percentage = 15.0,
+    disagree_runs: Percentage = 10.0,
+    accuracy: Percentage = 70.0,
+    detect: Annotated[float | None, Option(min=0.01)] = None,
 ) -> None:
-    """Say which difference between two systems a comparison could see, before anything is run."""
+    """Say which difference between two systems a comparison could see, before anything is run.
+
+    Options:
+        runs: Runs (seeds) of each side that is trained.
+        examples: Test examples (default: 1000); twice where the two sides have different ones.
+        run_sd: By how many points runs differ (default: 0.5); twice for the system and for the
+            baseline, and 0 where nothing is trained.
+        disagree: Percentage of examples that one system alone gets right.
+        disagree_runs: Percentage of examples that one of two runs of a system alone gets right.
+        accuracy: In percent; it counts where the sides have different examples.
+        detect: A difference in points: how often it is found, and what it takes to find it.
+    """
     from raxalign.single.power import Assumed, power_lines
 
     given = Assumed(
@@ -221,33 +158,28 @@ def power(
 
 
 def align(
-    method: Annotated[
-        str,
-        typer.Argument(
-            help="A kind of `raxalign list methods`.", autocompletion=_complete.kinds("methods")
-        ),
-    ],
-    encoder: Annotated[str, typer.Option(help="Encoder folder or hub name.")],
-    pairs: Annotated[
-        list[str],
-        typer.Option(
-            metavar="LANG=FOLDER",
-            help="Word pairs of a language, from `raxalign pairs`; once per language.",
-        ),
-    ],
+    method: Annotated[str, Argument(autocompletion=_complete.kinds("methods"))],
+    encoder: Annotated[str, Option()],
+    pairs: Annotated[list[str], Option(metavar="LANG=FOLDER")],
     out: Out,
     option: Options = None,
     pivot: Pivot = "en",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, Option(min=0)] = 0,
     device: Device = None,
     threads: Threads = None,
-    precision: Annotated[
-        Precision, typer.Option(help="Products inside the encoder, as `run.precision` of a grid.")
-    ] = "fp32",
+    precision: Precision = "fp32",
     storage: Storage = None,
     plugins: Plugins = None,
 ) -> None:
-    """Align an encoder by one method, and write it as a Hugging Face folder with a model card."""
+    """Align an encoder by one method, and write it as a Hugging Face folder with a model card.
+
+    Options:
+        method: A kind of `raxalign list methods`.
+        encoder: Encoder folder or hub name.
+        pairs: Word pairs of a language, from `raxalign pairs`; once per language.
+        seed: Seed of everything random.
+        precision: Products inside the encoder, as `run.precision` of a grid.
+    """
     from raxalign.plugin_files import open_file, visible
     from raxalign.single.align import AlignRequest, make_aligned
     from raxalign.single.pairs import parse_named
@@ -271,56 +203,34 @@ def align(
 
 def evaluate(
     file: GridFile,
-    encoder: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "Encoder folder (`raxalign align`, `raxalign export`, or any masked LM's) or hub"
-                " name."
-            )
-        ),
-    ],
-    task: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A task of the grid, by its name there (default: all).",
-            autocompletion=_complete.names("task"),
-        ),
-    ] = None,
-    language: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A language of the grid (default: all).",
-            autocompletion=_complete.names("language"),
-        ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="One seed (default: the grid's).")] = None,
-    format: Annotated[  # noqa: A002
-        Format, typer.Option(help="table, json (one row per value) or csv.")
-    ] = "table",
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="In tables, also counts, standard errors and the two directions."
-        ),
-    ] = False,
+    encoder: Annotated[str, Option()],
+    task: Annotated[Several, Option(autocompletion=_complete.names("task"))] = None,
+    language: Annotated[Several, Option(autocompletion=_complete.names("language"))] = None,
+    seed: Annotated[int | None, Option(min=0)] = None,
+    format: Format = "table",  # noqa: A002
+    every: Every = False,
     device: Device = None,
     threads: Threads = None,
-    precision: Annotated[
-        Precision | None,
-        typer.Option(
-            help="Products inside the encoder (default: `run.precision` of the grid); values of"
-            " different precisions are kept apart."
-        ),
-    ] = None,
+    precision: Precision | None = None,
     storage: Storage = None,
 ) -> None:
     """Evaluate any encoder on the tasks of a grid, on the grid's own held-out word pairs and
     data.
+
+    Options:
+        encoder: Encoder folder (`raxalign align`, `raxalign export`, or any masked LM's) or hub
+            name.
+        task: A task of the grid, by its name there (default: all).
+        language: A language of the grid (default: all).
+        seed: One seed (default: the grid's).
+        format: table, json (one row per value) or csv.
+        precision: Products inside the encoder (default: `run.precision` of the grid); values of
+            different precisions are kept apart.
     """
     from raxalign.plan.load import open_grid
     from raxalign.plan.values.remarks import remarks
     from raxalign.plan.values.results import read_records
+    from raxalign.report.terminal.selection import Selection
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 
     request = EvaluateRequest(
@@ -328,43 +238,32 @@ def evaluate(
     )
     opened = open_grid(file, storage=storage)
     found, plan_ = evaluate_encoder(opened, request, tell=tell)
-    print_rows(found, plan_, format, every=every)
+    print_values(found, plan_, format, Selection(every=every))
     for remark in remarks(plan_, read_records(plan_, opened.storage.ledger)):
         tell(f"note: {remark}")
 
 
 def export(
-    key: Annotated[
-        str,
-        typer.Argument(
-            help=(
-                "Key of a trial (`results --format json`) or aligned encoder, or a unique"
-                " beginning."
-            )
-        ),
-    ],
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder to write; nothing is overwritten.")
-    ],
-    language: TextLanguage = None,
+    key: str,
+    folder: Annotated[Path, Argument(metavar="DIR")],
+    language: Annotated[str | None, Option(metavar="CODE")] = None,
     storage: Storage = None,
-    register: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Also register it as a version of a model in MLflow."),
-    ] = None,
-    push: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Also copy it to the repository NAME on the Hugging Face Hub."
-        ),
-    ] = None,
-    private: Annotated[
-        bool, typer.Option("--private", help="Make that repository private, if it is a new one.")
-    ] = False,
+    register: Annotated[str | None, Option(metavar="NAME")] = None,
+    push: Annotated[str | None, Option(metavar="NAME")] = None,
+    private: bool = False,
     plugins: Plugins = None,
 ) -> None:
     """Write the aligned encoder of a trial as a folder that sentence-transformers and transformers
     open, with a model card.
+
+    Options:
+        key: Key of a trial (`results --format json`) or aligned encoder, or a unique beginning.
+        folder: The folder to write; nothing is overwritten.
+        language: Language of the texts that sentence-transformers reads, where they are given
+            without one.
+        register: Also register it as a version of a model in MLflow.
+        push: Also copy it to the repository NAME on the Hugging Face Hub.
+        private: Make that repository private, if it is a new one.
     """
     from raxalign.plugin_files import open_file
     from raxalign.single.export import export_trial, refuse_unready

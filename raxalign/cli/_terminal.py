@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
+from typer import Argument, Option
 
 from raxalign.errors import StorageError
 from raxalign.printing import printable
@@ -18,29 +21,19 @@ from raxalign.printing import printable
 if TYPE_CHECKING:
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
-    from raxalign.store.ledger import Ledger
+    from raxalign.report.terminal.selection import Selection
 
-GridFile = Annotated[Path, typer.Argument(metavar="FILE", help="The grid file (YAML).")]
+GridFile = Annotated[Path, Argument(metavar="FILE", help="The grid file (YAML).")]
 GridFiles = Annotated[
-    list[Path], typer.Argument(metavar="FILE", help="The grid file (YAML); several make one table.")
+    list[Path], Argument(metavar="FILE", help="The grid file (YAML); several make one table.")
 ]
-Storage = Annotated[
-    str | None,
-    typer.Option(
-        help=(
-            "Storage root: a folder or an object store URL (default: RAXALIGN_STORAGE, then"
-            " .raxalign)."
-        )
-    ),
-]
-
-
+_STORAGE = (
+    "Storage root: a folder or an object store URL (default: RAXALIGN_STORAGE, then .raxalign)."
+)
+Storage = Annotated[str | None, Option(help=_STORAGE)]
 Format = Literal["table", "json", "csv"]
 ResultsFormat = Literal["table", "json", "csv", "latex", "markdown"]
 PlanFormat = Literal["table", "json"]
-ListFormat = Literal["text", "markdown"]
-GoldFormat = Literal["pharaoh", "naacl"]
-Overlap = Literal["drop", "keep"]
 # the modules of `config` that have these three are slow to import; tests compare them
 Keep = Literal["all", "best", "none"]
 Precision = Literal["fp32", "tf32", "bf16"]
@@ -55,53 +48,52 @@ Symmetrization = Literal[
     "atools-grow-diag-final",
     "atools-grow-diag-final-and",
 ]
-
-Out = Annotated[Path, typer.Option("--out", help="The folder to write; nothing is overwritten.")]
-Options = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option",
-        "-o",
-        metavar="NAME=VALUE",
-        help="An option, as in a grid file (`raxalign list`).",
-    ),
-]
-Pivot = Annotated[str, typer.Option(help="The language that all others share.")]
-Device = Annotated[
-    str | None, typer.Option(help="A torch device (default: the GPU where there is one).")
-]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
-
-
-Plugins = Annotated[
-    list[Path] | None,
-    typer.Option("--plugins", metavar="FILE", help="A plug-in of your own, one class in one file."),
-]
+Out = Annotated[Path, Option("--out", help="The folder to write; nothing is overwritten.")]
+_OPTION = "An option, as in a grid file (`raxalign list`)."
+Options = Annotated[list[str] | None, Option("--option", "-o", metavar="NAME=VALUE", help=_OPTION)]
+Pivot = Annotated[str, Option(help="The language that all others share.")]
+Device = Annotated[str | None, Option(help="A torch device (default: the GPU where there is one).")]
+Threads = Annotated[int | None, Option(min=1, help="CPU threads.")]
+_PLUGINS = "A plug-in of your own, one class in one file."
+Plugins = Annotated[list[Path] | None, Option("--plugins", metavar="FILE", help=_PLUGINS)]
+_CONFIRM = (
+    "Once the grid is finished: the point of each method that dev chose, and the baseline, with N"
+    " fresh seeds."
+)
+Confirm = Annotated[int | None, Option(min=2, metavar="N", help=_CONFIRM)]
+_EVERY = "In tables, also counts, standard errors and the two directions."
+Every = Annotated[bool, Option("--all", help=_EVERY)]
+Several = list[str] | None
+Number = Annotated[int | None, Option(min=1)]
+Percentage = Annotated[float, Option(min=0.0, max=100.0)]
 
 
-Equivalence = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        metavar="D",
-        help=(
-            "The smallest difference that matters, in points of metrics in percent, else in their"
-            " own unit: a difference whose interval lies within ± D is `no difference above"
-            " D`."
-        ),
-    ),
-]
-Confirm = Annotated[
-    int | None,
-    typer.Option(
-        min=2,
-        metavar="N",
-        help=(
-            "Once the grid is finished: the point of each method that dev chose, and the baseline,"
-            " with N fresh seeds."
-        ),
-    ),
-]
+_EQUIVALENCE = (
+    "The smallest difference that matters, in points of metrics in percent, else in their own unit:"
+    " a difference whose interval lies within ± D is `no difference above D`."
+)
+Equivalence = Annotated[float | None, Option(min=0.0, metavar="D", help=_EQUIVALENCE)]
+
+
+def described(command: Callable[..., None]) -> Callable[..., None]:
+    """Give the options of a command their sentences, which are the section `Options` of its
+    docstring. A yes-or-no option that is off by default has no second name to put it off.
+    """
+    text, _, section = (inspect.getdoc(command) or "").partition("\n\nOptions:\n")
+    told = dict(re.findall(r"^    (\w+): (.+(?:\n {5,}.+)*)", section, re.MULTILINE))
+    hints: dict[str, Any] = get_type_hints(command, include_extras=True)
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind, *known = (
+            get_args(hints[name]) if hasattr(hints[name], "__metadata__") else [hints[name]]
+        )
+        needed, off = parameter.default is parameter.empty, parameter.default is False
+        flags = [f"--{name.replace('_', '-')}"] if off else []
+        info = copy(known[0]) if known else (Argument() if needed else Option(*flags))
+        if name in told:
+            info.help = " ".join(told[name].split())
+        hints[name] = Annotated[kind, info]
+    command.__doc__, command.__annotations__ = text, hints
+    return command
 
 
 def with_confirmed(opened: Opened, seeds: int | None) -> Opened:
@@ -179,56 +171,21 @@ def width() -> int | None:
     return None
 
 
-def print_best(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
-    from raxalign.errors import RaxalignError
-    from raxalign.report.studies import best_lines
-
-    if not opened.plan.studies:
-        raise RaxalignError(f"{opened.grid.path}: has no `search`; `raxalign results` shows it all")
-    print_out("\n".join(best_lines(opened.plan, opened.storage, rows)))
-
-
-def rows_as_read(
-    plan_: Plan, ledger: Ledger, kept: dict[str, dict[str, Any]]
-) -> Iterator[Mapping[str, Any]]:
-    """Yield all values that the ledger has, as its records are read; of each record only what the
-    remarks on it are made of (`plan.remarks.remarked`) stays in memory, in `kept`.
-    """
-    from raxalign.plan.values.remarks import remarked
-    from raxalign.plan.values.results import batches, rows_of
-
-    for part, records in batches(plan_, ledger):
-        tasks = {key: name for trial in part.trials for name, key in trial.evaluations.items()}
-        kept.update(
-            {
-                key: remarked(record, plan_.main_metric(tasks[key]))
-                for key, record in records.items()
-            }
-        )
-        yield from rows_of(part, records)
-
-
-def stream_rows(rows: Iterable[Mapping[str, Any]], format: Format) -> None:  # noqa: A002
-    """Print rows as JSON or CSV while they are read."""
-    from raxalign.report.tables import csv_parts, json_parts
-
-    print_parts(csv_parts(rows) if format == "csv" else chain(json_parts(rows), ["\n"]))
-
-
-def print_rows(
+def print_values(
     rows: Sequence[Mapping[str, Any]],
     plan_: Plan,
     format: Format,  # noqa: A002
+    selection: Selection,
     *,
-    every: bool = False,
+    per_seed: bool = False,
+    transpose: bool = False,
 ) -> None:
+    """Print those of the values that were asked for."""
     from raxalign.report import tables
-    from raxalign.report.terminal.selection import Selection
 
-    if format == "json":
-        print_out(tables.as_json(rows))
-    elif format == "csv":
-        print_out(tables.as_csv(rows))
-    else:
-        made = tables.blocks(rows, plan_, Selection(every=every))
-        print_out(tables.as_text(made, width=width()))
+    if format == "table":
+        made = tables.blocks(rows, plan_, selection, per_seed=per_seed)
+        print_out(tables.as_text(made, width=width(), transpose=transpose))
+        return
+    shown = selection.rows(rows, plan_.pivot)
+    print_out(tables.as_json(shown) if format == "json" else tables.as_csv(shown))

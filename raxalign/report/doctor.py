@@ -69,7 +69,7 @@ def _devices() -> str:
 
 def _storage(storage: Storage) -> tuple[list[str], bool]:
     try:
-        storage.artifacts.check_writable()
+        storage.files.check_writable()
     except RaxalignError as error:
         return [f"broken   storage: {error}"], False
     return [f"ok       storage {storage} can be written"], True

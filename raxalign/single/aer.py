@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +17,6 @@ from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.schema import links_of, read_pairs
 from raxalign.pairing.words import Words
 from raxalign.single.place import silent
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _TELLING = 10  # sentence pairs; among as many, at least one has a link of its first word
 
@@ -66,9 +62,7 @@ def error_rate(
     counts = count_links(links, gold.sure, gold.possible)
     scores = counts.scores()
     return {
-        "precision": scores["precision"],
-        "recall": scores["recall"],
-        "f1": scores["f1"],
+        **{name: scores[name] for name in ("precision", "recall", "f1")},
         "aer": scores["alignment_error_rate"],
         "sentences": len(gold),
         "links": int(counts.found.sum()),
@@ -81,13 +75,11 @@ def _of_file(request: ErrorRateRequest, gold: GoldLinks) -> Links:
     """The links of the annotated lines."""
     links, needed = read_links(request.links), int(gold.rows[-1]) + 1
     if len(links) < needed or (request.written == "pharaoh" and len(links) != needed):
-        remedy = (
-            "One line per sentence pair is needed; the folder of `raxalign pairs` is matched by ids"
-        )
         raise DataError(
             request.links,
             f"has {len(links)} lines, {request.gold} is about {needed} sentence pairs",
-            remedy=remedy,
+            remedy="One line per sentence pair is needed; the folder of `raxalign pairs` is matched"
+            " by ids",
         )
     first = np.int32(request.links_first)
     if len(links.src) and min(int(links.src.min()), int(links.tgt.min())) < first:
@@ -107,9 +99,7 @@ def _of_pairs(
     ids = table.column("id").to_numpy()
     order = np.argsort(ids, kind="stable")
     at = np.minimum(np.searchsorted(ids[order], gold.rows), max(len(ids) - 1, 0))
-    there: npt.NDArray[np.bool_] = (
-        ids[order][at] == gold.rows if len(ids) else np.zeros(len(gold), np.bool_)
-    )
+    there = ids[order][at] == gold.rows if len(ids) else np.zeros(len(gold), np.bool_)
     if not there.any():
         raise RaxalignError(
             f"{request.links}: none of its sentence pairs is annotated in {request.gold}; ids are"
@@ -133,12 +123,6 @@ def _of_pairs(
     return gold, links_of(table).take(rows)
 
 
-def _skips_first(links: Links) -> bool:
-    """Whether the first words of both sides are without any link, though there are many sentence
-    pairs.
-    """
-    return (
-        len(links) >= _TELLING
-        and len(links.src) > 0
-        and min(int(links.src.min()), int(links.tgt.min())) > 0
-    )
+def _skips_first(links: Links) -> np.bool_ | bool:
+    """Whether no first word has a link, though there are many sentence pairs."""
+    return len(links) >= _TELLING and len(links.src) > 0 and links.src.all() and links.tgt.all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,20 +57,17 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     refuse_existing(out)
     method, start = _method_and_encoder(request)
     inputs = _inputs(method, request)
-    _refuse_transforms(Path(request.encoder).expanduser())
     identity = Identity(storage.digests.of, start.fetch().get)
     encoder_digests, locations = identity.of(start.sources())
-    pairs = {lang: _digest(identity, folder) for lang, folder in request.pairs.items()}
-    files = {
-        name: identity.of({lang: LocalFile(path) for lang, path in places.items()})[0]
-        for name, places in inputs.files.items()
+    pairs = {
+        lang: digest(_digests(identity, {file.name: file for file in folder.glob("*.arrow")}))
+        for lang, folder in request.pairs.items()
     }
+    files = {name: _digests(identity, places) for name, places in inputs.files.items()}
     identity.refuse_missing()
     key = _key(request, method, {"encoder": encoder_digests, "pairs": pairs, "files": files})
     checkpoints = storage.local / "checkpoints" / key
-    here = runtime(
-        request.device, seed=request.seed, threads=request.threads, precision=request.precision
-    )
+    here = runtime(request.device, request.threads, request.precision, seed=request.seed)
     where = replace(here, checkpoints=checkpoints)
     found_at = EncoderInputs(locations=locations, revisions=encoder_digests)
     encoder = start.load(found_at, where.device)
@@ -79,34 +76,18 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
         made = method.align(encoder, _with_text(method, inputs, Path(work)), where)
     aligned = returned(method, "align", made, AlignedEncoder)
     refuse_unsound(method, request.method, aligned)
-    card = _card(request, method, start.label(), inputs.languages, pairs)
+    params, languages = method.canonical(), inputs.languages
+    card = Card(request.method, params, start.label(), languages, request.pivot, request.seed)
+    card = replace(card, data=pairs, origin=Origin(hub_name(request.encoder)))
     with appearing(out) as partial:
-        use = SentenceUse((*inputs.languages, request.pivot))
-        choices = aligned.export(partial, use)
-        card.of(aligned, use, choices).write(partial, has_transforms=bool(aligned.transforms))
+        use = SentenceUse((*languages, request.pivot))
+        replace(card, precision=request.precision).written(aligned, use, partial)
     shutil.rmtree(checkpoints, ignore_errors=True)
     return {**aligned.notes, **found.notes()}
 
 
-def _card(
-    request: AlignRequest,
-    method: Any,
-    encoder: str,
-    languages: Sequence[str],
-    pairs: Mapping[str, str],
-) -> Card:
-    """The model card; `pairs` are the digests of the word pairs of each language."""
-    return Card(
-        request.method,
-        method.canonical(),
-        encoder,
-        languages,
-        request.pivot,
-        request.seed,
-        data=pairs,
-        origin=Origin(hub_name(request.encoder)),
-        precision=request.precision,
-    )
+def _digests(identity: Identity, files: Mapping[str, Path]) -> Mapping[str, str]:
+    return identity.of({name: LocalFile(path) for name, path in files.items()})[0]
 
 
 def _key(request: AlignRequest, method: Any, inputs: Mapping[str, Any]) -> str:
@@ -133,6 +114,10 @@ def _method_and_encoder(request: AlignRequest) -> tuple[Any, Any]:
     start = catalog("encoders")["transformer"](
         read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd())
     )
+    if transforms_of(folder := Path(request.encoder).expanduser()):
+        # one more alignment would leave them behind without a word
+        remedy = "Align the encoder that it was made from"
+        raise DataError(folder, "is aligned by transforms already", remedy=remedy)
     if start.family not in method.accepts:
         raise RaxalignError(f"{request.method} does not take {start.family} encoders")
     if method.needs().head and start.has_head(lambda _: None) is False:
@@ -161,13 +146,10 @@ def _inputs(method: Any, request: AlignRequest) -> MethodInputs:
             raise DataError(folder, "there is no such folder of word pairs", remedy=remedy)
         check_whole(folder)
         check(read_pairs(folder))
-        told = read_metadata(folder).get("lang_pair")
-        if told not in (None, f"{lang}-{request.pivot}"):
-            raise DataError(
-                folder,
-                f"holds {told}, not {lang}-{request.pivot}",
-                remedy="Name its languages with --pairs and --pivot",
-            )
+        told, asked = read_metadata(folder).get("lang_pair"), f"{lang}-{request.pivot}"
+        if told not in (None, asked):
+            remedy = "Name its languages with --pairs and --pivot"
+            raise DataError(folder, f"holds {told}, not {asked}", remedy=remedy)
     files: dict[str, dict[str, Path]] = {}
     for lang in request.pairs:
         for name, source in method.sources(lang, request.pivot).items():
@@ -189,20 +171,3 @@ def _with_text(method: Any, inputs: MethodInputs, work: Path) -> MethodInputs:
     return replace(
         inputs, text={lang: work / lang / "data" for lang in (*inputs.languages, inputs.pivot)}
     )
-
-
-def _digest(identity: Identity, folder: Path) -> str:
-    found, _ = identity.of({path.name: LocalFile(path) for path in sorted(folder.glob("*.arrow"))})
-    return digest(found)
-
-
-def _refuse_transforms(folder: Path) -> None:
-    """An encoder that has transforms already: one more alignment would leave them behind without a
-    word.
-    """
-    if transforms_of(folder):
-        raise DataError(
-            folder,
-            "is aligned by transforms already",
-            remedy="Align the encoder that it was made from",
-        )

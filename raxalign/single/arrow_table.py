@@ -1,6 +1,5 @@
-"""Result rows as Arrow tables with types of their own.
-
-Options as columns of a table: `method.steps`, `encoder.layers`, `task.learning_rate`.
+"""Result rows as Arrow tables with types of their own; options are columns (`method.steps`,
+`encoder.layers`, `task.learning_rate`).
 """
 
 from __future__ import annotations
@@ -45,13 +44,15 @@ def with_options(table: pa.Table, rows: Sequence[Mapping[str, Any]], plan: Plan)
     for prefix, (known, found) in of_rows.items():
         for name in dict.fromkeys(name for options in known for name in options):
             kind = _kind(options[name] for options in known if name in options)
-            values = [_as(kind, options.get(name)) for options in found]
+            values = [options.get(name) for options in found]
+            if kind == pa.string():
+                values = [v if isinstance(v, str | None) else _json(v) for v in values]
             table = table.append_column(f"{prefix}.{name}", pa.array(values, kind))
     return table
 
 
 def _kind(values: Iterable[object]) -> Any:
-    """The type of a column that holds all the values."""
+    """Return the type of a column that holds all the values."""
     import pyarrow as pa
 
     types = {type(value) for value in values}
@@ -62,34 +63,17 @@ def _kind(values: Iterable[object]) -> Any:
     return pa.string()
 
 
-def _as(kind: Any, value: object) -> object:
-    """A value in a column of a type."""
-    text = str(kind) == "string" and value is not None and not isinstance(value, str)
-    return json.dumps(value, ensure_ascii=False) if text else value
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
-_TEXT = (
-    "trial",
-    "method",
-    "params",
-    "encoder",
-    "task",
-    "task_params",
-    "lang",
-    "metric",
-    "split",
-    "better",
-    "unit",
-    "evaluation",
-    "cell",
-    "baseline",
-    "verdict",
-    "reason",
-    "outdated",
+_TEXT = {
+    *("trial", "method", "params", "encoder", "task", "task_params", "lang", "metric", "split"),
+    *("better", "unit", "evaluation", "cell", "baseline", "verdict", "reason", "outdated"),
     "languages_reason",
-)
-_WHOLE = ("sentences", "seed", "runs", "examples", "baseline_runs")
-_TRUTH = ("paired", "at_chance", "falls_far")
+}
+_WHOLE = {"sentences", "seed", "runs", "examples", "baseline_runs"}
+_TRUTH = {"paired", "at_chance", "falls_far"}
 
 
 def as_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pa.Table:
@@ -98,24 +82,17 @@ def as_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pa.Ta
     """
     import pyarrow as pa
 
-    def kind(name: str) -> Any:
-        if name == "languages":
-            return pa.list_(pa.string())
-        return (
-            pa.string()
-            if name in _TEXT
-            else pa.int64()
-            if name in _WHOLE
-            else pa.bool_()
-            if name in _TRUTH
-            else pa.float64()
-        )
+    kinds = {
+        "languages": pa.list_(pa.string()),
+        **dict.fromkeys(_TEXT, pa.string()),
+        **dict.fromkeys(_WHOLE, pa.int64()),
+        **dict.fromkeys(_TRUTH, pa.bool_()),
+    }
+    schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in columns])
 
     def plain(value: object) -> object:
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else value
+        return _json(value) if isinstance(value, Mapping) else value
 
-    schema = pa.schema([(name, kind(name)) for name in columns])
-    return pa.table(
-        {name: pa.array([plain(row[name]) for row in rows], kind(name)) for name in columns},
-        schema=schema,
+    return pa.Table.from_pylist(
+        [{name: plain(row[name]) for name in columns} for row in rows], schema=schema
     )

@@ -30,7 +30,14 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.retention import made_again
-from raxalign.single.place import TENSORS, TRANSFORMS, runtime, silent, transforms_of
+from raxalign.single.place import (
+    TENSORS,
+    TRANSFORMS,
+    announced,
+    runtime,
+    silent,
+    transforms_of,
+)
 from raxalign.stages import Workshop, run_trial
 
 GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
@@ -54,20 +61,14 @@ class EvaluateRequest:
 
 class _Given:
     """Stands for the method of an encoder that is aligned already: only what its transforms change
-    is known of it.
+    is known of it; the weights are the encoder's own.
     """
 
     def __init__(self, records: list[dict[str, Any]], pivot: str) -> None:
         inside = [record["layer"] for record in records if record["sort"] == "inside"]
-        self._effect = Effect(
-            inside=bool(inside),
-            pivot=any(record["lang"] == pivot for record in records),
-            inside_layers=str(max(inside)) if inside else "",
-        )
-
-    def effect(self) -> Effect:
-        """Return what the transforms change; the weights are the encoder's own."""
-        return self._effect
+        crosses = any(record["lang"] == pivot for record in records)
+        layers = str(max(inside)) if inside else ""
+        self.effect = lambda: Effect(inside=bool(inside), pivot=crosses, inside_layers=layers)
 
 
 def evaluate_encoder(
@@ -84,15 +85,10 @@ def evaluate_encoder(
     found.refuse_faults(opened.grid.path)
     for remark in found.remarks:
         tell(f"note: {remark}")
-    where = runtime(
-        request.device,
-        threads=request.threads or opened.run.threads,
-        precision=request.precision or "fp32",
-    )
+    threads = request.threads or opened.run.threads
+    where = runtime(request.device, threads, request.precision or "fp32")
     workshop = Workshop(plan, opened.storage, where)
-    workshop.announce = lambda made, seconds: tell(
-        f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
-    )
+    workshop.announce = announced(tell)
     stored = {key for _, key in workshop.store.keys()}  # noqa: SIM118
     records = opened.storage.tombstones.all()
     if message := made_again(plan, workshop.ledger.keys(), stored, records):
@@ -131,11 +127,12 @@ def _plan(
     start = shared.encoder(EncoderSpec("transformer", params, kind.label()))
     folder = Path(request.encoder).expanduser().absolute()
     records = transforms_of(folder)
-    stage = _given_stage(folder if records else None, start, identity)
+    names = (TRANSFORMS, TENSORS) if records else ()
+    digests, locations = identity.of({name: LocalFile(folder / name) for name in names})
+    stage = Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations)
     aligned = shared.add(replace(stage, precision=request.precision or opened.run.precision))
-    wanted = replace(
-        grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks)
-    )  # what others ask for may not suit the encoder
+    # what other tasks ask for may not suit the encoder
+    wanted = replace(grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks))
     method: Any = _Given(records, grid.pivot)
     head = kind.has_head(identity.locked) is not False
     given = Alignment(GIVEN, method, {}, start, kind.family, languages, 0, 0, head)
@@ -156,32 +153,12 @@ def _plan(
     return plan.only(iter(plan.trials)), aligned
 
 
-def _given_stage(folder: Path | None, start: Stage, identity: Identity) -> Stage:
-    """The stage of the encoder as it was given, with the transforms of a folder where it has
-    some.
-    """
-    places = {}
-    if folder is not None:
-        places = {name: LocalFile(folder / name) for name in (TRANSFORMS, TENSORS)}
-    digests, locations = identity.of(places)
-    return Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations)
-
-
 def _trial(stages: TaskStages, given: Alignment, aligned: Stage, label: str) -> Trial:
     evaluations, outdated = stages.evaluations(given, aligned)
     chance = any("seed" in stages.shared.stages[key].params for key in evaluations.values())
-    return Trial(
-        GIVEN,
-        GIVEN,
-        {},
-        label,
-        given.languages,
-        None,
-        given.seed if chance else None,
-        aligned.key,
-        evaluations,
-        outdated=outdated,
-    )
+    seed = given.seed if chance else None
+    trial = Trial(GIVEN, GIVEN, {}, label, given.languages, None, seed, aligned.key, evaluations)
+    return replace(trial, outdated=outdated)
 
 
 def _store_transforms(workshop: Workshop, aligned: Stage, encoder: str) -> None:

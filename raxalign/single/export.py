@@ -1,17 +1,12 @@
 """The aligned encoder of a trial as a Hugging Face folder with a model card, found by its key in
-the plans that the storage keeps.
-
-An exported encoder on the Hugging Face Hub.
-
-What sentence-transformers reads of an exported encoder, and which scores of its trial that
-gives.
+the plans that the storage keeps; and that folder on the Hugging Face Hub.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,13 +24,7 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import again
 from raxalign.plugin_files import require_named
 from raxalign.single.model_card import RAXALIGN, SENTENCES, WEIGHTS, Card, origin_of, scores_of
-from raxalign.single.place import (
-    TRANSFORMS,
-    appearing,
-    refuse_existing,
-    runtime,
-    silent,
-)
+from raxalign.single.place import TRANSFORMS, appearing, refuse_existing, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 
@@ -110,15 +99,7 @@ def _explained(name: str, error: Exception, again: str) -> RaxalignError:
 
 
 _OWN = "own"
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """How a task reads sentences."""
-
-    layers: str
-    pooling: str
-    specials: bool
+_Reading = tuple[str, str, bool]  # how a task reads sentences: layers, pooling, special pieces too
 
 
 def use_of(
@@ -128,16 +109,13 @@ def use_of(
     sentences, where they all did it in one way, or else as its own configuration says.
     """
     languages = (*trial.languages, plan.pivot)
-    read = {
-        reading
-        for task in trial.evaluations
-        if (reading := _reading(plan, trial, task)) and _possible(reading, aligned)
-    }
+    readings = [_reading(plan, trial, task) for task in trial.evaluations]
+    read = {reading for reading in readings if reading and _possible(reading, aligned)}
     if len(read) != 1:
         return SentenceUse(languages, language)
-    (reading,) = read
-    pooling = None if reading.pooling == _OWN else reading.pooling
-    return SentenceUse(languages, language, reading.layers, pooling)  # type: ignore[arg-type]
+    ((layers, pooling, _),) = read
+    own = None if pooling == _OWN else pooling
+    return SentenceUse(languages, language, layers, own)  # type: ignore[arg-type]
 
 
 def ways(
@@ -147,55 +125,48 @@ def ways(
     own training came before readouts that were fitted again.
     """
     found: dict[str, tuple[str, ...]] = {}
+    plain = not aligned.transforms and aligned.encoder.family == "transformer"
     for task, key in trial.evaluations.items():
-        if plan.stages[key].inputs["aligned"] != trial.aligned:
-            found[task] = ()
-            continue
-        found[task] = tuple(_ways(_reading(plan, trial, task), aligned, use))
+        reading = _reading(plan, trial, task)
+        same = reading is not None and _same(reading, aligned, use)
+        every = {RAXALIGN: True, SENTENCES: same, WEIGHTS: plain}
+        own = plan.stages[key].inputs["aligned"] == trial.aligned
+        found[task] = tuple(way for way, gives in every.items() if own and gives)
     return found
 
 
-def _ways(reading: _Reading | None, aligned: AlignedEncoder, use: SentenceUse) -> Iterator[str]:
-    yield RAXALIGN
-    if reading is not None and _same(reading, aligned, use):
-        yield SENTENCES
-    if not aligned.transforms and aligned.encoder.family == "transformer":
-        yield WEIGHTS
-
-
 def _reading(plan: Plan, trial: Trial, task: str) -> _Reading | None:
-    """How a task of a trial reads sentences; None where it does not."""
+    """Return how a task of a trial reads sentences; None where it does not."""
     stage = plan.stages[trial.evaluations[task]]
     if stage.maker != "sentence_retrieval":
         return None
     params = stage.params["task"]
     assert isinstance(params, dict)
     specials = params.get("specials", "include") == "include"
-    return _Reading(str(params["layers"]), str(params["pooling"]), specials)
+    return str(params["layers"]), str(params["pooling"]), specials
 
 
 def _possible(reading: _Reading, aligned: AlignedEncoder) -> bool:
-    """Whether sentence-transformers can read like that."""
-    encoder = aligned.encoder
-    layers = parse_layers(reading.layers, aligned.n_layers)
-    last = reading.pooling == "last"
+    """Return whether sentence-transformers can read like that."""
+    encoder, (layers, pooling, specials) = aligned.encoder, reading
+    read = parse_layers(layers, aligned.n_layers)
     return (
         isinstance(encoder, TransformerEncoder)
-        and reading.specials
-        and not (last and encoder.trailing)
-        and (layers == (aligned.n_layers,) or meets(aligned.transforms, layers))
+        and specials
+        and not (pooling == "last" and encoder.trailing)
+        and (read == (aligned.n_layers,) or meets(aligned.transforms, read))
     )
 
 
 def _same(reading: _Reading, aligned: AlignedEncoder, use: SentenceUse) -> bool:
-    """Whether sentence-transformers reads like that."""
+    """Return whether sentence-transformers reads like that."""
     own = getattr(aligned.encoder, "sentences", None) or SentenceConfig()
     poolings = {use.pooling} if use.pooling is not None else {_OWN, own.prompt or own.pooling}
-    layers = parse_layers(reading.layers, aligned.n_layers)
     return (
         _possible(reading, aligned)
-        and layers == layers_read(use, aligned.transforms, aligned.n_layers)
-        and reading.pooling in poolings
+        and parse_layers(reading[0], aligned.n_layers)
+        == layers_read(use, aligned.transforms, aligned.n_layers)
+        and reading[1] in poolings
     )
 
 
@@ -241,22 +212,13 @@ def export_trial(
     if remade is not None:
         tell(remade)
     workshop = Workshop(plan, storage, runtime(None if remade else "cpu"))
-    _refuse_missing_start(workshop, trial)
     with appearing(out) as partial:
-        choices = _write(workshop, found, partial, language)
+        aligned = workshop.aligned(trial.aligned)
+        use = use_of(plan, trial, aligned, language)
+        choices = _card(workshop, found, aligned, use).written(aligned, use, partial)
     if language is not None and not choices:
         tell(f"note: --language {language} changes nothing: its vectors need no language")
     return found
-
-
-def _write(workshop: Workshop, found: Found, folder: Path, language: str | None) -> tuple[str, ...]:
-    """Write encoder and card; return the languages that sentence-transformers may be given."""
-    aligned = workshop.aligned(found.trial.aligned)
-    use = use_of(found.plan, found.trial, aligned, language)
-    choices = aligned.export(folder, use)
-    card = _card(workshop, found, ways(found.plan, found.trial, aligned, use))
-    card.of(aligned, use, choices).write(folder, has_transforms=bool(aligned.transforms))
-    return choices
 
 
 def _whole(found: Found, key: str) -> Found:
@@ -292,8 +254,15 @@ def _whole(found: Found, key: str) -> Found:
 
 def _remade(found: Found, key: str, storage: Storage) -> str | None:
     """Return a sentence where the encoder has to be made again. Raises `RaxalignError` where it was
-    never made.
+    never made, or where the encoder that it started from is gone.
     """
+    # an export trains no encoder from scratch: the one that the alignment started from is needed
+    start = found.plan.stages[found.plan.stages[found.trial.aligned].inputs["encoder"]]
+    if not start.inline and not storage.artifacts.has("encoder", start.key):
+        raise RaxalignError(
+            f"the encoder that this trial started from is no longer in {storage}; run the grid"
+            f" ({found.plan.name}) again"
+        )
     if storage.artifacts.has("aligned", found.trial.aligned):
         return None
     if all(
@@ -325,10 +294,9 @@ def find(key: str, storage: Storage) -> Found:
     for plan in stored_plans(storage):
         plans += 1
         for trial in plan.trials:
-            known = matches.get(trial.aligned)
-            fuller = known is None or _fullness(plan, trial) > _fullness(known.plan, known.trial)
-            if fuller and (trial.key.startswith(key) or trial.aligned.startswith(key)):
-                matches[trial.aligned] = Found(trial, plan)
+            if trial.key.startswith(key) or trial.aligned.startswith(key):
+                made = Found(trial, plan)
+                matches[trial.aligned] = max(matches.get(trial.aligned, made), made, key=_fullness)
     if len(matches) == 1:
         return next(iter(matches.values()))
     if not matches:
@@ -345,26 +313,14 @@ def find(key: str, storage: Storage) -> Found:
     )
 
 
-def _fullness(plan: Plan, trial: Trial) -> tuple[bool, int]:
-    """How much a plan has of a trial: the stage of its aligned encoder comes before the number of
-    tasks (a grid may have been run again with more of them).
+def _fullness(found: Found) -> tuple[bool, int]:
+    """Return how much a plan has of a trial: the stage of its aligned encoder comes before the
+    number of tasks (a grid may have been run again with more of them).
     """
-    return trial.aligned in plan.stages, len(trial.evaluations)
+    return found.trial.aligned in found.plan.stages, len(found.trial.evaluations)
 
 
-def _refuse_missing_start(workshop: Workshop, trial: Trial) -> None:
-    """An export trains no encoder from scratch: the one that the alignment started from has to be
-    there as well.
-    """
-    start = workshop.plan.stages[workshop.plan.stages[trial.aligned].inputs["encoder"]]
-    if not start.inline and not workshop.store.has("encoder", start.key):
-        raise RaxalignError(
-            f"the encoder that this trial started from is no longer in {workshop.storage}; run"
-            f" the grid ({workshop.plan.name}) again"
-        )
-
-
-def _card(workshop: Workshop, found: Found, ways: Mapping[str, tuple[str, ...]]) -> Card:
+def _card(workshop: Workshop, found: Found, aligned: AlignedEncoder, use: SentenceUse) -> Card:
     trial, plan = found.trial, found.plan
     links = {
         name.removeprefix("pairs/"): str(
@@ -383,7 +339,7 @@ def _card(workshop: Workshop, found: Found, ways: Mapping[str, tuple[str, ...]])
         trial.sentences,
         trial.key,
         data=links,
-        scores=scores_of(plan, workshop.ledger, trial, ways),
+        scores=scores_of(plan, workshop.ledger, trial, ways(plan, trial, aligned, use)),
         origin=origin_of(plan, trial),
         seeds=tuple(sorted({t.seed for t in plan.trials if t.seed is not None})),
         precision=plan.stages[trial.aligned].precision,

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.sentence_module import SentenceUse
     from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
     from raxalign.plan.trial import Trial
     from raxalign.store.ledger import Ledger
 
@@ -54,13 +53,9 @@ class Text:
 
 @dataclass(frozen=True)
 class Origin:
-    """What an encoder was made from.
-
-    Attributes:
-        base_model: The name on the Hugging Face Hub of the encoder that it was made from; None
-            where it is a folder, or was trained by raxalign.
-        texts: The corpora of the training text.
-        aligners: The word aligners of the word pairs, each with how its directions are joined.
+    """What an encoder was made from: the name on the Hugging Face Hub of the base encoder (None
+    where it is a folder, or was trained by raxalign), the corpora of the training text, and the
+    word aligners of the word pairs, each with how its directions are joined.
     """
 
     base_model: str | None = None
@@ -81,59 +76,38 @@ def hub_name(name: object) -> str | None:
 
 def origin_of(plan: Plan, trial: Trial) -> Origin:
     """Return what the plan says of a trial's aligned encoder."""
-    stages = [plan.stages[key] for key in plan.closure([trial.aligned])]
     start = plan.stages[plan.stages[trial.aligned].inputs["encoder"]]
     named = start.params.get("name") if start.maker == "transformer" else None
-    return Origin(
-        hub_name(named) if named is not None else None,
-        tuple(dict.fromkeys(_texts(stages))),
-        tuple(dict.fromkeys(_aligners(stages))),
-    )
-
-
-def _texts(stages: Iterable[Stage]) -> Iterator[Text]:
-    corpora = catalog("corpora")
-    for stage in stages:
+    corpora, texts, aligners = catalog("corpora"), dict[Text, None](), dict[str, None]()
+    for stage in (plan.stages[key] for key in plan.closure([trial.aligned])):
         options = stage.params.get("corpus") if stage.kind == "bitext" else None
         if isinstance(options, Mapping) and stage.params.get("part") == "training":
             licence = corpora[stage.maker].licence if stage.maker in corpora else "unknown"
-            yield Text(stage.maker, _name(options), licence, stage.maker == "hub")
+            texts[Text(stage.maker, _name(options), licence, stage.maker == "hub")] = None
+        if stage.kind == "pairs":
+            how = stage.params.get("symmetrization")
+            one = ", one to one" if stage.params.get("one_to_one") else ""
+            aligners[f"{stage.maker} ({how}{one})" if how else stage.maker] = None
+    base = hub_name(named) if named is not None else None
+    return Origin(base, tuple(texts), tuple(aligners))
 
 
 def _name(options: Mapping[str, Any]) -> str:
+    """Return the name of a corpus, which may be several; empty where it has none."""
     found = next((options[key] for key in ("dataset", "corpus") if options.get(key)), "")
     return ", ".join(map(str, found)) if isinstance(found, list | tuple) else str(found)
 
 
-def _aligners(stages: Iterable[Stage]) -> Iterator[str]:
-    for stage in stages:
-        if stage.kind == "pairs":
-            how = stage.params.get("symmetrization")
-            one = ", one to one" if stage.params.get("one_to_one") else ""
-            yield f"{stage.maker} ({how}{one})" if how else stage.maker
-
-
 @dataclass(frozen=True)
-class Score:
-    """One main score of an exported encoder.
+class CardScore:
+    """One main score of an exported encoder: the grid's name of the `task` and its `kind`; the
+    language, the pair of languages or the mean; the metric and its `value`.
 
-    Attributes:
-        task: The grid's name of the task.
-        kind: The kind of the task.
-        lang: The language, the pair of languages, or a mean over languages.
-        metric: The metric.
-        value: The score of this encoder.
-        low: The lower end of its 95 % interval over examples (None: it cannot be computed).
-        high: The upper end.
-        examples: The independent clusters of examples behind it.
-        base: The score of the encoder that it was made from, a mean over runs.
-        difference: The difference between the two over all seeds of the grid.
-        bounds: The 95 % interval of the difference over seeds and examples.
-        verdict: What the test says about the difference, as in the grid's tables; empty without
-            one.
-        split: The split of the data.
-        lower: Whether lower values are better.
-        ways: The ways of loading the export that give it.
+    `low` and `high` are the 95 % interval over examples (None: it cannot be computed), `examples`
+    the independent clusters behind it. `base` is the score of the encoder that it was made from, a
+    mean over runs; `difference` is that of the two over all seeds of the grid, with its 95 %
+    interval over seeds and examples (`bounds`) and what the test says about it (`verdict`, empty
+    without one). `ways` are the ways of loading the export that give the score.
     """
 
     task: str
@@ -158,10 +132,12 @@ def scores_of(
     ledger: Ledger,
     trial: Trial,
     ways: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
-) -> list[Score]:
+) -> list[CardScore]:
     """Return the main scores of a trial on test sets (dev where a task has no test), task by task,
     the means over languages last; `ways` are those of each task.
     """
+    from raxalign.analysis.significance import interval
+
     found = rows(plan, ledger)
     own = [row for row in found if row["trial"] == trial.key]
     if not own:
@@ -177,12 +153,14 @@ def scores_of(
         for entry in comparisons(every, plan, ledger, tables=tables)
         if entry.cell is whole and entry.baseline is not None
     }
-    intervals = _intervals(plan, ledger, this, names)
+    runs = Predictions(plan, ledger).runs(this, names)
+    around = {name: interval(found, examples_alone=True) for name, found in runs.items()}
     return [
         replace(
-            _score(this, name, kinds[name[0]], intervals.get(name), compared.get(name)),
+            _score(name, kinds[name[0]], this.values[name].mean, compared.get(name)),
+            **{} if (of := around.get(name)) is None else _bounds_of(of),
             lower=plan.measured(name[0], name[2]).better == "lower",
-            ways=ways.get(name[0], Score.ways),
+            ways=ways.get(name[0], CardScore.ways),
         )
         for name in names
     ]
@@ -201,103 +179,60 @@ def _main(plan: Plan, cell: Cell, tasks: Iterable[str]) -> Iterator[Name]:
         yield from sorted(names, key=lambda name: name[1] in MEANS)
 
 
-def _intervals(plan: Plan, ledger: Ledger, cell: Cell, names: list[Name]) -> dict[Name, Interval]:
-    """The intervals over examples of the values of one run."""
-    from raxalign.analysis.significance import interval
-
-    runs = Predictions(plan, ledger).runs(cell, names)
-    made = {name: interval(found, examples_alone=True) for name, found in runs.items()}
-    return {name: found for name, found in made.items() if found is not None}
+def _bounds_of(found: Interval) -> dict[str, Any]:
+    return {"low": found.low, "high": found.high, "examples": found.examples}
 
 
-def _score(
-    cell: Cell, name: Name, kind: str, around: Interval | None, against: Compared | None
-) -> Score:
+def _score(name: Name, kind: str, value: float, against: Compared | None) -> CardScore:
     task, lang, metric, split = name
-    found = against.comparison if against is not None else None
-    bounds = None
-    if found is not None and found.low is not None and found.high is not None:
-        bounds = (found.low, found.high)
-    base = against.baseline_value if against is not None else None
-    return Score(
-        task,
-        kind,
-        lang,
-        metric,
-        cell.values[name].mean,
-        around.low if around is not None else None,
-        around.high if around is not None else None,
-        around.examples if around is not None else None,
-        base.mean if base is not None else None,
-        against.difference if against is not None else None,
-        bounds,
-        (against.verdict or "") if against is not None and bounds is not None else "",
-        split,
+    score = CardScore(task, kind, lang, metric, value, split=split)
+    if against is None:
+        return score
+    found, base = against.comparison, against.baseline_value
+    score = replace(
+        score, base=base.mean if base is not None else None, difference=against.difference
     )
+    if found is None or found.low is None or found.high is None:
+        return score
+    return replace(score, bounds=(found.low, found.high), verdict=against.verdict or "")
 
 
-@dataclass(frozen=True)
-class Spoken:
-    """How sentence-transformers is given the language, where the vectors of an encoder depend on
-    it.
-
-    Attributes:
-        choices: The languages; ``en>de`` is the pivot on its way to German.
-        fixed: The language of texts that come without one (None: they are refused).
-        layers: The layers whose pieces make the vector of a sentence.
-        depth: The number of blocks of the encoder.
-        transforms: Whether transforms are stored next to the weights.
-        weights_changed: Whether the weights are others than those of the base encoder.
+def _spoken(aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -> dict[str, Any]:
+    """Return what the template shows of how sentence-transformers is given the language, where the
+    vectors of an encoder depend on it. `choices` are the languages; ``en>de`` is the pivot on its
+    way to German.
     """
+    from raxalign.encoders.models.sentence_module import layers_read
 
-    choices: tuple[str, ...]
-    fixed: str | None
-    layers: tuple[int, ...]
-    depth: int
-    transforms: bool
-    weights_changed: bool
-
-    @classmethod
-    def of(cls, aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -> Spoken:
-        """Return what an encoder is read by, as it was exported."""
-        from raxalign.encoders.models.sentence_module import layers_read
-
-        return cls(
-            tuple(choices),
-            use.language,
-            layers_read(use, aligned.transforms, aligned.n_layers),
-            aligned.n_layers,
-            bool(aligned.transforms),
-            aligned.weights_changed,
-        )
-
-    def values(self) -> dict[str, Any]:
-        """Return what the template shows of it."""
-        first = self.fixed or self.choices[0]
-        code, last = first.partition(">")[0], self.layers == (self.depth,)
-        layers = f"layer {'+'.join(map(str, self.layers))} of {self.depth}"
-        return {
-            **vars(self),
-            "first": first,
-            "read": "the last layer" if last else layers,
-            "column": spellings(code)[-1].replace("-", "_"),
-            "name": language(code).name,
-        }
+    layers, depth = layers_read(use, aligned.transforms, aligned.n_layers), aligned.n_layers
+    first = use.language or choices[0]
+    code = first.partition(">")[0]
+    read = f"layer {'+'.join(map(str, layers))} of {depth}"
+    return {
+        "choices": choices,
+        "fixed": use.language,
+        "transforms": bool(aligned.transforms),
+        "weights_changed": aligned.weights_changed,
+        "first": first,
+        "read": "the last layer" if layers == (depth,) else read,
+        "column": spellings(code)[-1].replace("-", "_"),
+        "name": language(code).name,
+    }
 
 
-_LIBRARIES = {"transformers": WEIGHTS, SENTENCES: SENTENCES}
 _ROLES = {"avg": "mean", "avg_zero_shot": "mean without the pivot"}
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a card shows: how the encoder was made, from what, and its main scores; `family` is the
-    encoder's, `opened_by` the class of transformers that opens it. `data` are the digests of the
-    word pairs of each language, which are shown where no word aligner is known; `seeds` are those
-    of the grid; `precision` is that of the products that the alignment was computed with. `spoken`
-    is how a language is given to it (None: its vectors need none), `has_module` says that
-    sentence-transformers runs code of the folder, and `of_pieces` that static vectors are those of
-    pieces.
+    """What a card shows: how the encoder was made, from what, and its main scores.
+
+    `data` are the digests of the word pairs of each language, which are shown where no word aligner
+    is known; `seeds` are those of the grid; `precision` is that of the products that the alignment
+    was computed with. What follows is known of the encoder alone (`written`): its family, the class
+    of transformers that opens it, how a language is given to it (None: its vectors need none),
+    whether sentence-transformers runs code of the folder, whether static vectors are those of
+    pieces, and whether transforms are stored next to the weights.
     """
 
     method: str
@@ -309,39 +244,35 @@ class Card:
     sentences: int | None = None
     key: str | None = None
     data: Mapping[str, str] = field(default_factory=dict)
-    scores: Sequence[Score] = ()
-    family: str = "transformer"
-    opened_by: str = "AutoModelForMaskedLM"
+    scores: Sequence[CardScore] = ()
     origin: Origin = field(default_factory=Origin)
     seeds: Sequence[int] = ()
     precision: Precision = "fp32"
-    spoken: Spoken | None = None
+    family: str = "transformer"
+    opened_by: str = "AutoModelForMaskedLM"
+    spoken: Mapping[str, Any] | None = None
     has_module: bool = False
     of_pieces: bool = False
+    has_transforms: bool = False
 
-    def of(self, aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -> Card:
-        """Return the same card with what its encoder says of itself, and `choices`, the languages
-        that sentence-transformers may be given.
+    def written(self, aligned: AlignedEncoder, use: SentenceUse, folder: Path) -> tuple[str, ...]:
+        """Export an encoder to a folder with this card as ``README.md``; return the languages that
+        sentence-transformers may be given.
         """
-        encoder = aligned.encoder
-        opened_by = getattr(encoder, "opened_by", self.opened_by)
-        spoken = Spoken.of(aligned, use, choices) if choices else None
-        return replace(
+        encoder, choices = aligned.encoder, aligned.export(folder, use)
+        card = replace(
             self,
             family=encoder.family,
-            opened_by=opened_by,
-            spoken=spoken,
+            opened_by=getattr(encoder, "opened_by", self.opened_by),
+            spoken=_spoken(aligned, use, choices) if choices else None,
             has_module=aligned.has_module(),
             of_pieces=bool(getattr(getattr(encoder, "reading", None), "pieces", False)),
+            has_transforms=bool(aligned.transforms),
         )
+        (folder / "README.md").write_text(card.text(), encoding="utf-8")
+        return choices
 
-    def write(self, folder: Path, *, has_transforms: bool) -> None:
-        """Write ``README.md``."""
-        (folder / "README.md").write_text(
-            self.text(has_transforms=has_transforms), encoding="utf-8"
-        )
-
-    def text(self, *, has_transforms: bool) -> str:
+    def text(self) -> str:
         """Return the card as Markdown with the front matter that the Hugging Face Hub reads."""
         from jinja2 import Template
 
@@ -351,8 +282,8 @@ class Card:
         text: str = template.render(
             card=self,
             front=self._front(),
-            has_transforms=has_transforms,
-            spoken=self.spoken.values() if self.spoken is not None else None,
+            has_transforms=self.has_transforms,
+            spoken=self.spoken,
             texts=[f"{text.kind} {text.name}".strip() for text in self.origin.texts],
             lang=(self.languages or [self.pivot])[0],
             layers=str(self.params.get("layers", "last")),
@@ -370,28 +301,31 @@ class Card:
         return f"{self.encoder} aligned by {self.method}"
 
     def _front(self) -> str:
+        """Return the front matter. The hub opens the encoder with one library, whose scores are the
+        card's own; it offers an encoder with the head to fill masks.
+        """
         from huggingface_hub import ModelCardData
 
-        static = self.family == "static"
+        static, licence = self.family == "static", self._licence()
+        masked = self.opened_by == "AutoModelForMaskedLM"
+        library, way, pipeline = (
+            ("transformers", WEIGHTS, "fill-mask" if masked else "feature-extraction")
+            if self.spoken is None
+            else (SENTENCES, SENTENCES, "sentence-similarity")
+        )
         datasets = [text.name for text in self.origin.texts if text.hub and text.name]
-        licence = self._licence()
+        scores = [score for score in self.scores if static or way in score.ways]
         data = ModelCardData(
             language=list(dict.fromkeys([*self.languages, self.pivot])),
             license=licence,
             license_name="base-model-and-training-data" if licence == "other" else None,
             base_model=self.origin.base_model,
             datasets=datasets or None,
-            library_name=None if static else self._library,
-            pipeline_tag=None if static else self._pipeline,
+            library_name=None if static else library,
+            pipeline_tag=None if static else pipeline,
             tags=["raxalign", "cross-lingual-alignment", self.method],
             model_name=self.title,
-            eval_results=[
-                found
-                for score in self.scores
-                if static or _LIBRARIES[self._library] in score.ways
-                for found in _evaluated(score)
-            ]
-            or None,
+            eval_results=[found for score in scores for found in _evaluated(score)] or None,
         )
         return str(data.to_yaml())
 
@@ -400,19 +334,6 @@ class Card:
         own = {text.licence for text in self.origin.texts}
         made_here = self.origin.base_model is None and self.encoder.startswith("scratch")
         return "apache-2.0" if made_here and own == {"Apache-2.0, part of raxalign"} else "other"
-
-    @property
-    def _library(self) -> str:
-        """The library that the hub opens the encoder with, whose scores are the card's own."""
-        return "transformers" if self.spoken is None else SENTENCES
-
-    @property
-    def _pipeline(self) -> str:
-        """What the hub offers an encoder for: to fill masks, where it has the head."""
-        if self.spoken is not None:
-            return "sentence-similarity"
-        masked = self.opened_by == "AutoModelForMaskedLM"
-        return "fill-mask" if masked else "feature-extraction"
 
     def _pooling(self) -> str | None:
         """How the method joined the pieces of a word; None for methods that read no words."""
@@ -424,19 +345,16 @@ class Card:
 
     def _facts(self) -> dict[str, object]:
         """How it was made, by name; None is not shown."""
-        weight = self.params.get("lambda")
+        weight, aligners = self.params.get("lambda"), self.origin.aligners
+        digests = {f"word pairs {lang}-{self.pivot}": d for lang, d in self.data.items()}
         return {
             "base encoder": self.origin.base_model or self.encoder,
-            "word pairs": ", ".join(self.origin.aligners) or None,
+            "word pairs": ", ".join(aligners) or None,
             "λ": f"{weight:g}" if isinstance(weight, int | float) else None,
-            "sentence pairs per language": (
-                f"{self.sentences:,}" if self.sentences is not None else None
-            ),
-            **(
-                {}
-                if self.origin.aligners
-                else {f"word pairs {lang}-{self.pivot}": d for lang, d in self.data.items()}
-            ),
+            "sentence pairs per language": None
+            if self.sentences is None
+            else f"{self.sentences:,}",
+            **({} if aligners else digests),
             "seed": self.seed,
             "seeds of the grid": ", ".join(map(str, self.seeds)) or None,
             "params": json.dumps(dict(self.params), ensure_ascii=False, sort_keys=True),
@@ -446,7 +364,7 @@ class Card:
         }
 
 
-def _row(score: Score) -> list[str]:
+def _row(score: CardScore) -> list[str]:
     """The cells of a score in the table."""
     around = f" [{score.low:.4f}, {score.high:.4f}]" if score.low is not None else ""
     difference = "" if score.difference is None else f"{score.difference:+.4f}"
@@ -465,7 +383,7 @@ def _row(score: Score) -> list[str]:
     ]
 
 
-def _evaluated(score: Score) -> list[EvalResult]:
+def _evaluated(score: CardScore) -> list[EvalResult]:
     """The score as the hub reads it, and next to it that of the base encoder."""
     from huggingface_hub import EvalResult
 

@@ -23,7 +23,7 @@ from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.encoders import aligner_encoder, encoder_faults, plugin_of
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
-from raxalign.single.place import appearing, refuse_existing, runtime, silent
+from raxalign.single.place import announced, appearing, refuse_existing, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
@@ -85,13 +85,15 @@ def make_pairs(
     stages, stage = _plan(request, storage)
     plan = Plan("pairs", request.pivot, 0, (), stages.stages, {})
     workshop = Workshop(plan, storage, _runtime(request, stage, threads))
-    workshop.announce = lambda made, seconds: tell(
-        f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
-    )
+    workshop.announce = announced(tell)
     try:
         folder = workshop.ensure(stage.key)
-    except TooShort as error:
-        raise DataError(error.file, error.problem, remedy=_more_text(request)) from error
+    except TooShort as error:  # what to do about it, by the names of the command's options
+        lower, text = f"lower --heldout (now {request.heldout})", "name a corpus with more text"
+        fewer = f"lower --sentences (now {request.sentences}), or leave it out to take all"
+        remedies = [lower] * bool(request.heldout) + [fewer] * bool(request.sentences)
+        remedy = ("; ".join(remedies) or text).capitalize()
+        raise DataError(error.file, error.problem, remedy=remedy) from error
     with appearing(out) as partial:
         shutil.copytree(folder / "data", partial, dirs_exist_ok=True)
     if export_links is not None:
@@ -113,45 +115,26 @@ def _runtime(request: PairsRequest, stage: Stage, threads: int | None) -> Runtim
     return Runtime(threads=threads or os.cpu_count() or 1)
 
 
-def _more_text(request: PairsRequest) -> str:
-    """What to do about a corpus that is too short, by the names of the command's options."""
-    remedies = [f"lower --heldout (now {request.heldout})"] if request.heldout else []
-    remedies += (
-        [f"lower --sentences (now {request.sentences}), or leave it out to take all"]
-        if request.sentences
-        else []
-    )
-    return ("; ".join(remedies) or "name a corpus with more text").capitalize()
-
-
 def _plan(request: PairsRequest, storage: Storage) -> tuple[SharedStages, Stage]:
     """The stages, with remote data looked up."""
     grid = _grid(request)
     corpus = catalog("corpora")[request.source](grid.corpus_for(request.lang).params)
-    digests = storage.digests
+    aligner = catalog("aligners")[request.aligner](grid.pairs.params)
+    digests, sides = storage.digests, (request.lang, request.pivot)
     identity = Identity(digests.of)
-    sources = {
-        **corpus.sources(request.lang, request.pivot),
-        **catalog("aligners")[request.aligner](grid.pairs.params).sources(
-            request.lang, request.pivot
-        ),
-    }
     start = aligner_encoder(grid.pairs)
     revisions = plugin_of(start).fetch() if start is not None else {}
     for fault in encoder_faults(grid, revisions.get):
         raise RaxalignError(f"--aligner {request.aligner}: {fault.problem}")
-    identity.of(sources)
+    identity.of({**corpus.sources(*sides), **aligner.sources(*sides)})
     if identity.missing:
         places = "\n".join(f"{path}: {problem}" for path, problem in identity.missing.items())
         raise RaxalignError(
             f"{places}\nRelative paths of options are relative to the working directory, here"
             f" {Path.cwd()}"
         )
-    found = (
-        corpus.fetch(request.lang, request.pivot, storage.local / "downloads")
-        if identity.unresolved
-        else {}
-    )
+    downloads = storage.local / "downloads"
+    found = corpus.fetch(*sides, downloads) if identity.unresolved else {}
     shared = SharedStages(grid, Identity(digests.of, {**revisions, **found}.get))
     return shared, shared.training_pairs(request.lang, grid.sentences[0])
 
@@ -202,11 +185,8 @@ def _aligner_options(request: PairsRequest) -> tuple[str, ...]:
     if request.encoder is None:
         return request.aligner_options
     if "encoder" not in catalog("aligners")[request.aligner].Params.model_fields:
-        able = [
-            name
-            for name, kind in catalog("aligners").items()
-            if "encoder" in kind.Params.model_fields
-        ]
+        every = catalog("aligners").items()
+        able = [name for name, kind in every if "encoder" in kind.Params.model_fields]
         raise RaxalignError(
             f"--encoder {request.encoder}: {request.aligner} reads no encoder; those that do:"
             f" {', '.join(able)}"

@@ -8,19 +8,25 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
 from raxalign.config.run import Precision, RunConfig, effective
 from raxalign.errors import DataError, RaxalignError, ResourceError, StorageError
+from raxalign.plan.stage import Stage
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.storage import Storage
 from raxalign.train.precision import computes
 from raxalign.train.runtime import Runtime
 
 TRANSFORMS, TENSORS = "transforms.json", "transforms.safetensors"
+
+
+def announced(tell: Callable[[str], None]) -> Callable[[Stage, float], None]:
+    """Return what reports each stage that a workshop has made, with the seconds that it took."""
+    return lambda made, seconds: tell(f"made {made.kind} {made.key[:12]} in {seconds:.1f} s")
 
 
 def silent(text: str) -> None:
@@ -36,18 +42,18 @@ def storage_of(storage: str | None) -> Storage:
 
 def runtime(
     device: str | None = None,
-    *,
-    seed: int = 0,
     threads: int | None = None,
     precision: Precision = "fp32",
+    *,
+    seed: int = 0,
 ) -> Runtime:
     """Return the runtime of this process.
 
     Args:
         device: The flag `--device`; without it the GPU where there is one.
-        seed: The seed of everything random.
         threads: The flag `--threads`; without it torch's own number.
         precision: The flag `--precision`.
+        seed: The seed of everything random.
 
     Raises:
         RaxalignError: There is no such precision or device, or the device cannot compute in the

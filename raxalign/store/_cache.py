@@ -24,10 +24,10 @@ from raxalign.store.key import digest
 DEFAULT_GIB = 50.0
 LIMIT = "RAXALIGN_CACHE_GIB"
 _SHORT = 16  # hexadecimal digits in the name of a copy
-_COPIES = ("artifacts/*/*/*/*", "ledger/*/*", "small/*")
+_COPIES = ("artifacts/*/*/*/*", "ledger/*/*", "small/*")  # small: of earlier versions
 _LOOK = 0.02  # of the limit: what may be added before the cache is looked through again
 _ADDED: dict[Path, float] = {}  # bytes that this process added to a cache since its last look
-_USERS, _SMALL = "users", "small"
+_USERS = "users"
 
 
 def local_cache(root: str) -> Path:
@@ -113,28 +113,6 @@ class Cache:
                 place.parent.rmdir()
         return freed
 
-    def remembered(self, path: str, stamp: str | None) -> bytes | None:
-        """Return the bytes of a small object as they were under a stamp, where they are known."""
-        if stamp is None:
-            return None
-        try:
-            data = self._small(path, stamp).read_bytes()
-        except OSError:
-            return None
-        checksum, body = data[:32], data[32:]
-        return body if hashlib.sha256(body).digest() == checksum else None
-
-    def remember(self, path: str, stamp: str | None, data: bytes) -> None:
-        """Keep the bytes of a small object. It is a help: what cannot be written is not kept."""
-        if stamp is None:
-            return
-        place = self._small(path, stamp)
-        partial = place.with_name(temporary_name(place.name))
-        with suppress(OSError):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_bytes(hashlib.sha256(data).digest() + data)
-            partial.rename(place)
-
     def _added(self, place: Path) -> None:
         """Evict when enough was added since the last look: a look reads all folders."""
         new = _ADDED.get(self.folder, float("inf")) + _size(place)
@@ -145,10 +123,6 @@ class Cache:
             with suppress(FileNotFoundError):
                 self.evict()
             _ADDED[self.folder] = 0.0
-
-    def _small(self, path: str, stamp: str) -> Path:
-        name = digest([path, stamp])
-        return self.folder / _SMALL / name[:2] / name[:32]
 
     def _copies(self) -> Iterator[Path]:
         for pattern in _COPIES:

@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from raxalign.store.alive import discard
+
 Problem = Callable[[Path], str | None]
 
 
@@ -33,17 +35,17 @@ class Files(ABC):
 
     root: str
 
-    @abstractmethod
     def place(self, path: str) -> str:
         """Return the absolute path or URL, for people."""
+        return f"{self.root}/{path}"
 
     @abstractmethod
     def exists(self, path: str) -> bool:
         """Return whether there is a file."""
 
-    @abstractmethod
     def existing(self, paths: Sequence[str]) -> set[str]:
         """Return those of the files that exist; on an object store by one listing."""
+        return {path for path in paths if self.exists(path)}
 
     @abstractmethod
     def names(self, top: str) -> dict[str, int]:
@@ -134,9 +136,15 @@ class Files(ABC):
     def abandoned(self) -> list[Path]:
         """Return the local files and folders that dead processes left half-written."""
 
-    @abstractmethod
     def sweep(self) -> int:
-        """Remove what dead processes left half-written; returns how much of it there was."""
+        """Remove what dead processes left half-written, in the ledger too; returns how much of it
+        there was. A process of this machine is asked for; one of another machine counts as dead
+        after a day without a sign of life.
+        """
+        abandoned = self.abandoned()
+        for path in abandoned:
+            discard(path)
+        return len(abandoned)
 
     @abstractmethod
     def check_writable(self) -> None:

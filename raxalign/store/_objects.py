@@ -5,9 +5,8 @@ Files of a folder lie under a name made from their contents. So two processes th
 with other bytes (a word aligner without a seed does) do not overwrite each other's, and the marker
 always names the files that belong to it.
 
-Small objects that stay as they are, manifests and results, are read without a request for each.
-The machine keeps what it has read (`_cache.py`). One that has read little yet reads
-``collected/all``, an object that holds many small ones, each with its path and the stamp that a
+Small objects that seldom change, manifests and results, are read without a request for each from
+``collected/all``, an object that holds many of them, each with its path and the stamp that a
 listing showed of it. A listing decides what there is, and an entry counts only under the stamp that
 the original has now. So it is a cache like any other: it may be old, damaged or deleted at any
 time, and what it does not hold is read one by one. Of two that write it at once the last one wins.
@@ -20,7 +19,7 @@ import itertools
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,10 +53,6 @@ class ObjectFiles(Files):
         self._files, self._base = self._connection.files, self._connection.base
         self._cache = Cache(local_cache(self.root))
 
-    def place(self, path: str) -> str:
-        """Return the URL."""
-        return f"{self.root}/{path}"
-
     def exists(self, path: str) -> bool:
         """Return whether the path exists."""
         return self._ask(path, "look for", lambda: bool(self._files.exists(self._full(path))))
@@ -66,7 +61,7 @@ class ObjectFiles(Files):
         """List the folder that all of them are in; a few are asked for one by one."""
         wanted = set(paths)
         if len(wanted) <= FEW:
-            return {path for path in wanted if self.exists(path)}
+            return super().existing(paths)
         top = os.path.commonpath(wanted)
         return {found for name in self._list(top) if (found := _join(top, name)) in wanted}
 
@@ -83,70 +78,44 @@ class ObjectFiles(Files):
             raise FileNotFoundError(self.place(path)) from None
 
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Return all at once, where the file system can. Copies that the machine has of many are
-        not read again: a listing shows which objects are still the same.
+        """Return all at once, where the file system can. Of many objects, those that are collected
+        under the stamp that a listing shows now are not read one by one.
         """
         if len(paths) <= FEW:
             return self.read_all(paths)
         there = self.stamps(os.path.commonpath(paths))
-        stamps = {path: there[path] for path in paths if path in there}
-        found = self._copies(stamps)
-        left = {path: stamp for path, stamp in stamps.items() if path not in found}
-        if sum(map(_lasts, left)) > FEW:
-            entries: _Entries = {}
+        wanted, found = [path for path in paths if path in there], dict[str, bytes]()
+        if sum(path.partition("/")[0] in _TOPS for path in wanted) > FEW:
             with suppress(StorageError):
-                entries = self._entries(most=len(left) * _WORTH)
-            known = {path: entries[path] for path in left if path in entries}
-            new = {path: data for path, (stamp, data) in known.items() if stamp == left[path]}
-            self._remember(left, new)
-            found |= new
-        found |= self._one_by_one({path: left[path] for path in left if path not in found})
-        return {path: found[path] for path in stamps if path in found}
+                entries = self._entries(most=len(wanted) * _WORTH)
+                found = {
+                    path: entries[path][1]
+                    for path in wanted
+                    if path in entries and entries[path][0] == there[path]
+                }
+        found |= self.read_all([path for path in wanted if path not in found])
+        return {path: found[path] for path in wanted if path in found}
 
     def collect(self, paths: Sequence[str]) -> None:
-        """Write those of the small objects that exist into one object too, from which machines that
-        have not read them yet read all of them. What it held before and has not changed stays.
+        """Write those of the small objects that exist into one object too, from which other
+        machines read all of them. What it held before and has not changed stays.
         """
         entries = self._entries()
         if entries.keys() >= set(paths):
             return
         stamps = {path: stamp for top in _TOPS for path, stamp in self.stamps(top).items()}
         kept = {path: entry for path, entry in entries.items() if stamps.get(path) == entry[0]}
-        new = {path: stamps[path] for path in paths if path not in kept and stamps.get(path)}
+        new = [path for path in paths if path not in kept and stamps.get(path)]
         if new:
-            found = self._copies(new)
-            found |= self._one_by_one({path: new[path] for path in new if path not in found})
-            read = {path: (str(new[path]), data) for path, data in found.items()}
+            read = {path: (str(stamps[path]), data) for path, data in self.read_all(new).items()}
             self.write(_COLLECTED, _pack(kept | read))
-            folder, _, name = _COLLECTED.partition("/")
-            for other in self.names(folder).keys() - {name}:  # of earlier versions
-                self.delete(f"{folder}/{other}")
 
     def _entries(self, most: float = float("inf")) -> _Entries:
         """Return what the collection holds; nothing where it has more than `most` bytes."""
-        stamp = self.stamps(_COLLECTED.partition("/")[0]).get(_COLLECTED)
-        if stamp is None or int(stamp.split()[0]) > most:
+        folder, _, name = _COLLECTED.partition("/")
+        if self.names(folder).get(name, float("inf")) > most:
             return {}
-        data = self._cache.remembered(_COLLECTED, stamp)
-        if data is None:
-            data = self.read_all([_COLLECTED]).get(_COLLECTED, b"")
-            self._cache.remember(_COLLECTED, stamp, data)
-        return _unpack(data)
-
-    def _copies(self, stamps: Mapping[str, str | None]) -> dict[str, bytes]:
-        """Return what this machine has of some objects under these stamps."""
-        found = {path: self._cache.remembered(path, stamp) for path, stamp in stamps.items()}
-        return {path: data for path, data in found.items() if data is not None}
-
-    def _one_by_one(self, stamps: Mapping[str, str | None]) -> dict[str, bytes]:
-        """Read objects at the same time, and keep copies of those that last."""
-        found = self.read_all(list(stamps))
-        self._remember(stamps, {path: data for path, data in found.items() if _lasts(path)})
-        return found
-
-    def _remember(self, stamps: Mapping[str, str | None], found: Mapping[str, bytes]) -> None:
-        for path, data in found.items():
-            self._cache.remember(path, stamps[path], data)
+        return _unpack(self.read_all([_COLLECTED]).get(_COLLECTED, b""))
 
     def read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return the bytes of those objects that exist; they are read at the same time."""
@@ -302,17 +271,8 @@ class ObjectFiles(Files):
                 yield f"{top}/{folder}"
 
     def abandoned(self) -> list[Path]:
-        """Look at the local cache."""
+        """Look at the local cache; uploads without a marker are written over or removed."""
         return [path for path in self._cache.folder.rglob(f"{PREFIX}*") if is_abandoned(path)]
-
-    def sweep(self) -> int:
-        """The local cache is where half-written things are; uploads without a marker are written
-        over or go with `remove`.
-        """
-        abandoned = self.abandoned()
-        for path in abandoned:
-            discard(path)
-        return len(abandoned)
 
     def check_writable(self) -> None:
         """At once or not at all: who starts a grid should not wait for a wrong endpoint."""
@@ -364,10 +324,6 @@ def _stamp(info: dict[str, Any]) -> str | None:
     shown = [info.get(name) for name in ("ETag", "etag", "md5Hash", "mtime")]
     known = [str(value) for value in shown if value]
     return f"{info.get('size')} {known[0]}" if known else None
-
-
-def _lasts(path: str) -> bool:
-    return path.partition("/")[0] in _TOPS
 
 
 def _pack(entries: _Entries) -> bytes:

@@ -30,18 +30,10 @@ class PosixFiles(Files):
         self._root = Path(root).expanduser().absolute()
         self.root = str(self._root)
 
-    def place(self, path: str) -> str:
-        """Return the absolute path."""
-        return f"{self.root}/{path}"
-
     def exists(self, path: str) -> bool:
         """Return whether the path exists, by one stat."""
         # called for every stage of a plan
         return os.path.isfile(f"{self.root}/{path}")  # noqa: PTH113
-
-    def existing(self, paths: Sequence[str]) -> set[str]:
-        """Look at one after the other."""
-        return {path for path in paths if self.exists(path)}
 
     def names(self, top: str) -> dict[str, int]:
         """Walk the folder; temporaries are left out."""
@@ -244,13 +236,6 @@ class PosixFiles(Files):
     def abandoned(self) -> list[Path]:
         """Look at every temporary name below the root."""
         return abandoned_below(self._root)
-
-    def sweep(self) -> int:
-        """Look at every temporary name below the root."""
-        abandoned = self.abandoned()
-        for path in abandoned:
-            discard(path)
-        return len(abandoned)
 
     def check_writable(self) -> None:
         """Also creates the root."""

@@ -181,21 +181,6 @@ class ArtifactStore:
         """Remove an artifact; nothing where there is none."""
         self._storage.remove(_path(kind, key), MANIFEST)
 
-    def sweep_temporaries(self) -> int:
-        """Remove what dead processes left half-written, in the ledger too; returns how many there
-        were.
-
-        A process of this machine is asked for; one of another machine counts as dead after a day
-        without a sign of life.
-        """
-        return self._storage.sweep()
-
-    def check_writable(self) -> None:
-        """Write and remove a small file; raises `StorageError` with what prevents it and what to
-        do. Makes the root if it does not exist.
-        """
-        self._storage.check_writable()
-
     def _manifest(self, kind: str, key: str) -> tuple[Manifest, bytes]:
         path = f"{_path(kind, key)}/{MANIFEST}"
         try:

@@ -144,12 +144,6 @@ class Ledger:
         """Forget a failure."""
         self._storage.delete(_failure(trial))
 
-    def check_writable(self) -> None:
-        """Write and remove a small file; raises `StorageError` with what prevents it and what to
-        do.
-        """
-        self._storage.check_writable()
-
     def _place(self, key: str) -> str:
         return self._storage.place(_path(key))
 

@@ -56,7 +56,7 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
 
     Raises `RaxalignError` with all faults of the data files, before anything is started.
     """
-    opened.storage.artifacts.sweep_temporaries()
+    opened.storage.files.sweep()
     named = _run_named(opened, plan) if plan.trials else Ended(plan, 0, 0, {})
     if not studies:
         return named
@@ -136,7 +136,7 @@ def _checked(opened: Opened, plan: Plan) -> Job:
     if short := shortages(plan):
         raise RaxalignError("\n".join(short))
     settings, storage = opened.run, opened.storage
-    storage.artifacts.check_writable()
+    storage.files.check_writable()
     refuse_changed(plan.plugins)
     found = read_files(plan, done=storage.ledger.keys(), memory=storage.local / "read")
     found.refuse_faults(opened.grid.path)

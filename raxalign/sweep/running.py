@@ -308,7 +308,7 @@ class Sweep:
         """
         if DISK_FULL not in error:
             try:
-                self._ledger.check_writable()
+                self._job.storage.files.check_writable()
             except StorageError as found:
                 error = str(found)
             else:

@@ -37,8 +37,7 @@ class Family:
     Attributes:
         name: as it is called.
         hub: a repository whose files are imitated.
-        config: the name of its configuration class in transformers.
-        model: the name of the class that the repository's weights were saved from.
+        architecture: with which the names of its classes in transformers begin.
         tokenizer: makes the tokenizer.
         specials: its special pieces.
         tokenizer_class: what `tokenizer_config.json` records.
@@ -48,14 +47,14 @@ class Family:
         decoder: whether it is a causal language model.
         base: the class that gives the reference's states, where it is not that of `AutoModel`.
         dropped: what the repository's `config.json` does not record.
+        model: the class that the weights were saved from, where its name does not follow.
         adapters: the name of each language's adapter, in their order.
         cased: whether a WordPiece tokenizer keeps capital letters.
     """
 
     name: str
     hub: str
-    config: str
-    model: str
+    architecture: str
     tokenizer: Callable[[Specials], Tokenizer]
     specials: Specials
     tokenizer_class: str
@@ -65,8 +64,15 @@ class Family:
     decoder: bool = False
     base: str = "AutoModel"
     dropped: tuple[str, ...] = ()
+    model: str = ""
     adapters: Mapping[str, str] = field(default_factory=dict)
     cased: bool = True
+
+    @property
+    def saved_from(self) -> str:
+        """The name of the class that the repository's weights were saved from."""
+        ending = "ForMaskedLM" if self.head else "ForCausalLM" if self.decoder else "Model"
+        return self.model or f"{self.architecture}{ending}"
 
 
 def build(family: Family, folder: Path, seed: int = 0) -> Path:
@@ -77,13 +83,13 @@ def build(family: Family, folder: Path, seed: int = 0) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = family.tokenizer(family.specials)
     sizes = {"vocab_size": tokenizer.get_vocab_size(), **family.sizes}
-    if family.config != "DistilBertConfig":
+    if family.architecture != "DistilBert":
         pad = family.specials.names.get("pad_token")
         sizes.setdefault("pad_token_id", tokenizer.token_to_id(pad) if pad else None)
-    config = getattr(transformers, family.config)(**sizes)
+    config = getattr(transformers, f"{family.architecture}Config")(**sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = getattr(transformers, family.model)(config)
+        model = getattr(transformers, family.saved_from)(config)
     model.save_pretrained(folder)
     path = folder / "config.json"
     record = json.loads(path.read_text(encoding="utf-8"))

@@ -37,6 +37,9 @@ BERT = Specials(
         "mask_token": "[MASK]",
     },
 )
+MODERNBERT = Specials(
+    ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"), BERT.single, BERT.pair, BERT.names
+)
 _ANGLES = {
     "bos_token": "<s>",
     "eos_token": "</s>",

@@ -12,40 +12,40 @@ from huggingface_hub import ModelCard
 
 import raxalign as rx
 from raxalign.plan.load import open_grid
-from raxalign.single.model_card import Card, Origin, Score, Text, hub_name, origin_of, scores_of
+from raxalign.single.model_card import Card, CardScore, Origin, Text, hub_name, origin_of, scores_of
 from raxalign.stages import Workshop, run_trial
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.ledgers import made_up
 
 
-@pytest.mark.parametrize("has_transforms", [False, True])
-def test_a_card_tells_how_its_family_of_encoders_is_opened(*, has_transforms: bool) -> None:
-    transformer = Card("none", {}, "mini", ("de",), "en", None).text(has_transforms=has_transforms)
-    static = Card("rotation", {}, "fasttext", ("de",), "en", None, family="static").text(
-        has_transforms=has_transforms
-    )
+def plain(method: str, encoder: str, **parts: Any) -> str:
+    return Card(method, {}, encoder, ("de",), "en", None, **parts).text()
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_card_tells_how_its_family_of_encoders_is_opened(*, stored: bool) -> None:
+    transformer = plain("none", "mini", has_transforms=stored)
+    static = plain("rotation", "fasttext", family="static", has_transforms=stored)
     assert "library_name: transformers" in transformer
     assert "gensim" not in transformer
-    assert ("AutoModelForMaskedLM" in transformer) is not has_transforms
+    assert ("AutoModelForMaskedLM" in transformer) is not stored
     assert "from transformers" not in static
     assert "library_name" not in static
     assert "load_word2vec_format" in static
     assert "rx.AlignedEncoder.from_export" in transformer
-    assert ("rx.AlignedEncoder.from_export" in static) is has_transforms
+    assert ("rx.AlignedEncoder.from_export" in static) is stored
 
 
 @pytest.mark.parametrize("opened_by", ["AutoModel", "AutoModelForTextEncoding"])
 def test_a_card_of_an_encoder_without_a_head_does_not_promise_one(opened_by: str) -> None:
-    text = Card("none", {}, "mini", ("de",), "en", None, opened_by=opened_by).text(
-        has_transforms=False
-    )
+    text = plain("none", "mini", opened_by=opened_by)
     assert f"model = {opened_by}.from_pretrained(folder)" in text
     assert "pipeline_tag: feature-extraction" in text
     assert "ForMaskedLM" not in text
 
 
-SCORE = Score(
+SCORE = CardScore(
     "nli", "xnli", "de", "accuracy", 0.72, 0.7, 0.74, 2490, 0.65, 0.07, (0.05, 0.09), "better"
 )
 ORIGIN = Origin(
@@ -65,7 +65,7 @@ def card(**parts: Any) -> Card:
 
 
 def test_the_front_matter_is_what_the_hub_reads() -> None:
-    text = card().text(has_transforms=False)
+    text = card().text()
     data = ModelCard(text).data
     assert data.base_model == "bert-base-multilingual-cased"
     assert data.language == ["de", "en"]
@@ -80,7 +80,7 @@ def test_the_front_matter_is_what_the_hub_reads() -> None:
 
 
 def test_the_text_names_what_was_aligned_on_what_and_under_which_licences() -> None:
-    text = card().text(has_transforms=False)
+    text = card().text()
     assert "10,000 sentence pairs per language of hub Helsinki-NLP/europarl, opus Tatoeba." in text
     assert "* word pairs: `eflomal (intersection, one to one)`" in text
     assert "* λ: `0.5`" in text
@@ -94,9 +94,8 @@ def test_the_text_names_what_was_aligned_on_what_and_under_which_licences() -> N
 
 @pytest.mark.parametrize("pooling", ["first", "last", "mean"])
 def test_the_code_reads_words_as_the_alignment_was_fitted(pooling: str) -> None:
-    text = card(method="rotation", params={"pooling": pooling, "layers": "3"}).text(
-        has_transforms=True
-    )
+    params = {"pooling": pooling, "layers": "3"}
+    text = card(method="rotation", params=params, has_transforms=True).text()
     assert f'layers="3", pooling="{pooling}"' in text
     assert not re.search(r"from raxalign\.", text)
 
@@ -106,7 +105,7 @@ def test_a_folder_is_not_a_base_model_of_the_hub(tmp_path: Path) -> None:
     assert hub_name("FacebookAI/xlm-roberta-base") == "FacebookAI/xlm-roberta-base"
     assert hub_name(tmp_path) is None
     assert hub_name("../mini") is None
-    assert "base_model" not in card(origin=Origin()).text(has_transforms=False)
+    assert "base_model" not in card(origin=Origin()).text()
 
 
 def test_a_trial_s_card_has_its_own_values_next_to_those_of_the_encoder(tmp_path: Path) -> None:

@@ -36,14 +36,9 @@ def test_a_digest_is_remembered_by_path_size_and_time_of_change(root: str, corpu
     assert Storage(root).digests.of(corpus) == sha256("Haus"), "bytes were not read again"
     os.utime(corpus, (1_000_000_001, 1_000_000_001))
     assert Storage(root).digests.of(corpus) == sha256("Maus")
-
-
-def test_another_size_is_another_file(root: str, corpus: Path) -> None:
-    digests = Storage(root).digests
-    assert digests.of(corpus) == sha256("Haus")
-    corpus.write_text("Hausboot")
-    os.utime(corpus, LONG_AGO)
-    assert digests.of(corpus) == sha256("Hausboot")
+    corpus.write_text("Mausoleum")
+    os.utime(corpus, (1_000_000_001, 1_000_000_001))
+    assert Storage(root).digests.of(corpus) == sha256("Mausoleum")
 
 
 def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
@@ -58,16 +53,7 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [
-        "",
-        "{",
-        "[]",
-        "7",
-        '{"PATH": [4, 1000000000000000000]}',
-        '{"PATH": [4, 1000000000000000000, "rubbish"]}',
-        "\udcff",
-    ],
+    "damage", ["", "{", "[]", "7", '{"PATH": [4, 1000000000000000000]}', "\udcff"]
 )
 def test_a_damaged_memory_starts_afresh(tmp_path: Path, corpus: Path, damage: str) -> None:
     root = tmp_path / "root"
@@ -126,18 +112,14 @@ def test_several_processes_lose_nothing_that_matters(tmp_path: Path) -> None:
     ]
     wanted = [sha256(file.name) for file in files]
     assert [process.communicate()[0].split() for process in processes] == [wanted] * 3
-    assert {
-        entry[2]
-        for entry in json.loads((tmp_path / "root" / "digests.json").read_text())["files"].values()
-    } == set(wanted)
+    kept = json.loads((tmp_path / "root" / "digests.json").read_text())["files"]
+    assert {entry[2] for entry in kept.values()} == set(wanted)
 
 
-def test_a_missing_file_is_an_operating_system_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"nothing\.txt"):
-        Storage(str(tmp_path)).digests.of(tmp_path / "nothing.txt")
-
-
-def test_a_folder_is_an_operating_system_error(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_folder_is_an_operating_system_error(tmp_path: Path) -> None:
+    digests = Storage(str(tmp_path / "root")).digests
     os.utime(tmp_path, LONG_AGO)
+    with pytest.raises(FileNotFoundError, match=r"nothing\.txt"):
+        digests.of(tmp_path / "nothing.txt")
     with pytest.raises(IsADirectoryError):
-        Storage(str(tmp_path / "root")).digests.of(tmp_path)
+        digests.of(tmp_path)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
+from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 
 KEY = "12" * 32
@@ -33,24 +34,19 @@ def stored(root: str, name: str) -> tuple[Any, str]:
     return files, path
 
 
-def test_records_and_predictions_come_back_as_they_were(root: str) -> None:
+def test_records_and_predictions_come_back_as_they_were(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = Ledger(root)
     assert not ledger.has(KEY)
     assert ledger.keys() == set()
     ledger.write(KEY, RECORD, TABLE)
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another machine"))
     again = Ledger(root)
     assert again.has(KEY)
     assert again.keys() == {KEY}
     assert again.read(KEY) == RECORD
     assert again.predictions(KEY).equals(TABLE)
-
-
-def test_another_machine_reads_predictions(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Ledger(root).write(KEY, RECORD, TABLE)
-    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another"))
-    assert Ledger(root).predictions(KEY).equals(TABLE)
 
 
 def test_the_first_writer_wins(root: str) -> None:
@@ -82,21 +78,23 @@ def test_values_that_are_not_finite_are_kept(root: str) -> None:
     assert math.isnan(record["other"])
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_score_that_is_no_finite_number_is_refused_by_name(tmp_path: Path, value: float) -> None:
-    ledger, score = (
-        Ledger(str(tmp_path)),
-        {"lang": "de-en", "metric": "accuracy", "split": "test", "value": value},
-    )
-    with pytest.raises(RaxalignError, match=rf"xnli/de-en/accuracy \(test\) is {value}"):
-        ledger.write(KEY, RECORD | {"scores": [*RECORD["scores"], score]}, TABLE)
-    assert not ledger.has(KEY)
+SCORE = {"lang": "x", "metric": "m", "split": "test"}
 
 
-def test_a_note_that_is_no_finite_number_is_refused_with_its_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"scores": [{**SCORE, "value": math.nan}]}, r"xnli/x/m \(test\) is nan"),
+        ({"scores": [{**SCORE, "value": -math.inf}]}, r"xnli/x/m \(test\) is -inf"),
+        ({"notes": {"all": {"dev": [0.5, math.nan]}}}, r"xnli: notes\.all\.dev\[1\] is nan"),
+    ],
+)
+def test_a_score_or_a_note_that_is_no_finite_number_is_refused_with_its_place(
+    tmp_path: Path, more: dict[str, Any], told: str
+) -> None:
     ledger = Ledger(str(tmp_path))
-    with pytest.raises(RaxalignError, match=r"xnli: notes\.all\.dev_by_epoch\[1\] is nan"):
-        ledger.write(KEY, RECORD | {"notes": {"all": {"dev_by_epoch": [0.5, math.nan]}}}, None)
+    with pytest.raises(RaxalignError, match=told):
+        ledger.write(KEY, RECORD | more, TABLE)
     assert not ledger.has(KEY)
 
 
@@ -212,10 +210,6 @@ def test_failures_are_kept_replaced_and_forgotten(root: str) -> None:
     assert Ledger(root).failure("trial") == {"message": "zweiter Fehler: ß"}
     ledger.clear_failure("trial")
     assert ledger.failure("trial") is None
-
-
-def test_a_damaged_failure_is_none(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path))
     ledger.fail("trial", {"message": "first"})
-    (tmp_path / "failures" / "trial.json").write_bytes(b'{"mess')
+    files_of(root).write("failures/trial.json", b'{"mess')
     assert ledger.failure("trial") is None
