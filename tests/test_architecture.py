@@ -77,7 +77,7 @@ LONG_FUNCTIONS = {  # each with its reason
     "api.py": ("word_pairs", "align", "evaluate"),  # keyword arguments are the interface
     "cli/_grids.py": ("grid", "search"),  # a command's arguments are its options
     "cli/_results.py": ("results",),  # likewise
-    "cli/_single.py": ("pairs", "align", "evaluate", "export"),  # likewise
+    "cli/_single.py": ("pairs", "power", "align", "evaluate", "export"),  # likewise
     "methods/finetune.py": ("alignment_loss",),  # a formula over tensors
     "methods/objectives/word_contrast.py": ("word_contrastive_loss",),  # likewise
 }

@@ -117,7 +117,7 @@ def _alike(values: Floats, influences: Floats, factor: float) -> float:
     noise = influences - influences.mean(1, keepdims=True)
     within = factor * _covariance(noise.reshape(languages, -1))
     apart = _covariance(values - values.mean(1, keepdims=True))
-    return max(apart - within, 0.0) / (runs * (runs - 1))
+    return max(apart - within, 0.0) / float(runs * (runs - 1))
 
 
 def _mean_squares(values: Floats) -> list[tuple[float, float]]:

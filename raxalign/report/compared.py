@@ -113,8 +113,10 @@ def as_text(
     for table, entries in tables.items():
         unit = unit_of(entries[0].measured, (entry.value.mean for entry in entries))
         means_last = sorted(entries, key=lambda entry: entry.name[1].startswith("avg"))
-        lines = [_line(entry, plan, unit, several=several) for entry in means_last]
-        columns = _COLUMNS
+        lines: list[tuple[str, ...]] = [
+            _line(entry, plan, unit, several=several) for entry in means_last
+        ]
+        columns: tuple[str, ...] = _COLUMNS
         if over_languages:
             columns = (*_COLUMNS[:-1], _OVER, _COLUMNS[-1])
             shown = [_for_languages(entry, unit) for entry in means_last]

@@ -11,7 +11,9 @@ from typing import Literal
 
 Mark = Literal["", "better", "worse"]
 State = Literal["value", "published", "absent", "empty"]
-Verdict = Literal["", "better", "worse", "not after correction", "cannot tell", "baseline"]
+Verdict = Literal[
+    "", "better", "worse", "no difference", "not after correction", "cannot tell", "baseline"
+]
 
 
 def identifier(name: str) -> str:

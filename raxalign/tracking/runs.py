@@ -144,9 +144,9 @@ def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> d
             "p": found.p if found else None,
             "p_adjusted": entry.p_adjusted,
             "detectable": entry.detectable,
-            "languages_low": sample and sample.low,
-            "languages_high": sample and sample.high,
-            "languages_p": sample and sample.p,
+            "languages_low": sample.low if sample else None,
+            "languages_high": sample.high if sample else None,
+            "languages_p": sample.p if sample else None,
         }
         metrics |= {
             f"{metric_name(*entry.name)}_{name}": number
