@@ -134,26 +134,30 @@ def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> d
         task, _, metric, split = entry.name
         if entry.cell is not cell or entry.name != mean_name(cell, task, metric, split):
             continue
-        found, around, sample = entry.comparison, entry.interval, entry.over_languages
-        numbers = {
-            "low": around.low if around else None,
-            "high": around.high if around else None,
-            "difference": found.difference if found else None,
-            "difference_low": found.low if found else None,
-            "difference_high": found.high if found else None,
-            "p": found.p if found else None,
-            "p_adjusted": entry.p_adjusted,
-            "detectable": entry.detectable,
-            "languages_low": sample.low if sample else None,
-            "languages_high": sample.high if sample else None,
-            "languages_p": sample.p if sample else None,
-        }
         metrics |= {
             f"{metric_name(*entry.name)}_{name}": number
-            for name, number in numbers.items()
+            for name, number in _test_numbers(entry).items()
             if number is not None
         }
     return metrics
+
+
+def _test_numbers(entry: Compared) -> dict[str, float | None]:
+    """The numbers of a comparison by the endings of their names; None for what was not tested."""
+    found, around, sample = entry.comparison, entry.interval, entry.over_languages
+    return {
+        "low": around.low if around else None,
+        "high": around.high if around else None,
+        "difference": found.difference if found else None,
+        "difference_low": found.low if found else None,
+        "difference_high": found.high if found else None,
+        "p": found.p if found else None,
+        "p_adjusted": entry.p_adjusted,
+        "detectable": entry.detectable,
+        "languages_low": sample.low if sample else None,
+        "languages_high": sample.high if sample else None,
+        "languages_p": sample.p if sample else None,
+    }
 
 
 def results_mark(plan: Plan, evaluations: Iterable[str]) -> str:
