@@ -12,6 +12,7 @@ from raxalign.cli import _complete
 from raxalign.cli._results import results
 from raxalign.cli._terminal import (
     Confirm,
+    Equivalence,
     GridFile,
     GridFiles,
     Keep,
@@ -197,7 +198,11 @@ def status(file: GridFile, storage: Storage = None, watch: bool = False) -> None
 
 
 def report(
-    files: GridFiles, storage: Storage = None, out: Path | None = None, confirm: Confirm = None
+    files: GridFiles,
+    storage: Storage = None,
+    out: Path | None = None,
+    confirm: Confirm = None,
+    equivalence: Equivalence = None,
 ) -> None:
     """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures, with the papers'
     tables that the grid names (`published`). Several grids make one report.
@@ -226,6 +231,7 @@ def report(
             ledger=ledger,
             published=opened.grid.published,
             sources=opened.sources,
+            equivalence=equivalence,
         )
     print_out("\n".join(map(str, written)))
     if found and not opened.parts:

@@ -76,6 +76,7 @@ def compose(
     ledger: Ledger | None = None,
     published: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
+    equivalence: float | None = None,
 ) -> Composed:
     """Make the report of result rows as a value.
 
@@ -86,9 +87,10 @@ def compose(
         ledger: the stored predictions (None: nothing is tested, and there are no analyses).
         published: the papers whose tables are shown (`config.published`).
         sources: the texts that the grid is made of, by their file names.
+        equivalence: the smallest difference that matters, as `comparisons` reads it.
     """
     results = Results.of(rows, plan)
-    judge = Judge(comparisons(results.cells, plan, ledger))
+    judge = Judge(comparisons(results.cells, plan, ledger, equivalence=equivalence))
     made: list[Section] = []
     material = Material(
         results, judge, figures, ledger, published, partial(_measure, made), sources or {}
@@ -156,14 +158,22 @@ def write_report(
     ledger: Ledger | None = None,
     published: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
+    equivalence: float | None = None,
 ) -> list[Path]:
     """Write the report of result rows into a folder, which is made where it is not there; the other
     arguments are those of `compose`. Returns the paths of all files, the page first.
     """
     for place in ("figures", "tables"):
         (folder / place).mkdir(parents=True, exist_ok=True)
-    given = {"ledger": ledger, "published": published, "sources": sources}
-    composed = compose(rows, plan, folder / "figures", **given)  # type: ignore[arg-type]
+    composed = compose(
+        rows,
+        plan,
+        folder / "figures",
+        ledger=ledger,
+        published=published,
+        sources=sources,
+        equivalence=equivalence,
+    )
     document, short = composed.document, composed.short.items()
     compared = comparison_rows(composed.compared, plan)
     texts: dict[str, Iterable[str]] = {

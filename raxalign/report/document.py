@@ -52,11 +52,13 @@ EMPTY = Entry("–", state="empty")
 
 @dataclass(frozen=True)
 class Judged(Entry):
-    """One cell of a matrix of methods and languages: `verdict` says in words what the test against
-    the baseline says, and `shade` colours it by the difference, from -4 (for the worse) to 4.
+    """One cell of a matrix of methods and languages: `verdict` is what the test against the
+    baseline says, `says` the same with the difference that could be seen, and `shade` colours it by
+    the difference, from -4 (for the worse) to 4.
     """
 
     verdict: Verdict = ""
+    says: str = ""
     shade: int = 0
 
 

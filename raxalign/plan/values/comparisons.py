@@ -100,6 +100,9 @@ class Compared:
         if self.verdict == "no difference" and self.margin is not None:
             return f"no difference above {scale * self.margin:g}"
         if self.verdict == "cannot tell" and self.detectable:
+            low, high = self.measured.limits
+            if self.detectable > high - low:
+                return "cannot tell (too few runs and examples)"
             return f"cannot tell (could see ≥ {scale * self.detectable:.2g})"
         return self.verdict or ""
 
