@@ -115,7 +115,7 @@ def compare(
     Args:
         grid: what `plan` returned, or a grid file; several make one table.
         baseline: a method as the tables name it (``rotation center=true``); by default the method
-            of the kind `none`.
+            of the kind `none`; ``all`` compares every two methods, each pair once.
         equivalence: the smallest difference that matters, in points of metrics in percent, else in
             their own unit; where an interval lies within it, the verdict is `no difference`, with
             it as `margin`.

@@ -71,8 +71,9 @@ def results(
         transpose: In tables, one line per language.
         compare: Test every value against a baseline: intervals, differences, adjusted p-values.
             Without a name, the baseline is the method of kind none; otherwise name it as the tables
-            do (`rotation center=true`). With --format json or csv, print the rows that the report
-            writes as comparisons.json and comparisons.csv.
+            do (`rotation center=true`), or `all` for every two methods with each other, and their
+            ranks. With --format json or csv, print the rows that the report writes as
+            comparisons.json and comparisons.csv.
         over: With --compare, languages: also the interval of each mean for languages like these,
             where the languages of the grid are a sample of at least four.
         best: The best points of the grid's searches, and the runs that confirm them.
@@ -231,7 +232,8 @@ def _print_comparisons(
     else:
         text = compared.as_text(found, plan, width=width(), over_languages=over_languages)
         results = Results.of(rows, plan)
-        lines = [] if selection.narrows else paragraph(answer(found, results), width())
+        whole = not selection.narrows and not compared.all_pairs(found)
+        lines = paragraph(answer(found, results), width()) if whole else []
         print_out("\n".join([text.rstrip(), *lines]))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from raxalign.analysis.cells import Cell, mean_name
+from raxalign.analysis.ranks import Rank, ranks
 from raxalign.plan.names import cell_name
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.report.cells.numbers import UNDECLARED, Unit, heading_of, unit_of
@@ -109,12 +111,13 @@ def as_text(
     for entry in compared:
         tables[table_of(entry.name)].append(entry)
     several = len({entry.cell.encoder for entry in compared}) > 1
+    pairs = all_pairs(compared)
     found: list[str] = []
     for table, entries in tables.items():
         unit = unit_of(entries[0].measured, (entry.value.mean for entry in entries))
         means_last = sorted(entries, key=lambda entry: entry.name[1].startswith("avg"))
         lines: list[tuple[str, ...]] = [
-            _line(entry, plan, unit, several=several) for entry in means_last
+            _line(entry, plan, unit, several=several, pairs=pairs) for entry in means_last
         ]
         columns: tuple[str, ...] = _COLUMNS
         if over_languages:
@@ -124,6 +127,7 @@ def as_text(
         found += [
             *paragraph(_heading(table, entries, plan), width),
             *fitted(TextTable(_HEADS, columns, tuple(lines), _WORDS | {_OVER}), width),
+            *(line for text in rank_lines(entries, plan) for line in paragraph(text, width)),
             "",
         ]
     legend = _LEGEND + (_OVER_LEGEND if over_languages else "")
@@ -165,12 +169,71 @@ def _heading(table: TableKey, entries: Sequence[Compared], plan: Plan) -> str:
         return f"{title}: neither higher nor lower is better, so nothing is compared"
     if not against:
         return f"{title}: no baseline, so nothing is compared"
+    if all_pairs(entries):
+        return f"{title}, all pairs"
     return f"{title}, against {' and '.join(against)}"
 
 
-def _line(entry: Compared, plan: Plan, unit: Unit, *, several: bool) -> tuple[str, ...]:
+def all_pairs(compared: Sequence[Compared]) -> bool:
+    """Return whether cells are compared with several others each, and not with one baseline."""
+    return len({(id(entry.cell), entry.name) for entry in compared}) < len(compared)
+
+
+def rank_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
+    """Yield the ranks of the cells of one table whose pairs were all compared, by their means over
+    languages (or in the only language), each with its interval.
+
+    The intervals are those for languages like these where all pairs are tested so, corrected over
+    all pairs, and else follow from the verdicts.
+    """
+    from raxalign.analysis.significance import LEVEL, holm
+
+    whole = [e for e in entries if e.name == mean_name(e.cell, *table_of(e.name))]
+    together: dict[tuple[str, int | None], list[Compared]] = defaultdict(list)
+    for entry in whole:
+        together[entry.cell.encoder, entry.cell.sentences].append(entry)
+    for (encoder, sentences), group in together.items():
+        values = {id(c): v for e in group for c, v in _valued(e)}
+        cells = {id(c): c for e in group for c, _ in _valued(e)}
+        if len(cells) < 3 or len(group) < len(cells) * (len(cells) - 1) / 2:
+            continue
+        places = {key: place for place, key in enumerate(cells)}
+        samples = [entry.over_languages.p if entry.over_languages else None for entry in group]
+        sampled = [p for p in samples if p is not None]
+        like = len(sampled) == len(group)
+        apart = [p < LEVEL for p in holm(sampled)] if like else [e.is_significant for e in group]
+        differ = {
+            (places[id(e.cell)], places[id(e.baseline)])
+            for e, apart_ in zip(group, apart, strict=True)
+            if apart_
+        }
+        found = ranks(list(values.values()), differ)
+        told = sorted(zip(found, cells.values(), strict=True), key=lambda one: one[0].rank)
+        names = (f"{cell_name(cell, plan)} {_rank(rank)}" for rank, cell in told)
+        size = f", {sentences:,} pairs" if sentences else ""
+        of = "for languages like these" if like else "in these languages"
+        yield f"ranks {of} (95 % over all pairs; {encoder}{size}): {', '.join(names)}"
+
+
+def _valued(entry: Compared) -> Iterator[tuple[Cell, float]]:
+    """The two cells of a comparison with their values, of which larger ones are better."""
+    yield entry.cell, entry.measured.sign * entry.value.mean
+    if entry.baseline is not None and entry.baseline_value is not None:
+        yield entry.baseline, entry.measured.sign * entry.baseline_value.mean
+
+
+def _rank(rank: Rank) -> str:
+    sure = rank.best == rank.worst
+    return f"{rank.rank}" if sure else f"{rank.rank} [{rank.best} to {rank.worst}]"
+
+
+def _line(
+    entry: Compared, plan: Plan, unit: Unit, *, several: bool, pairs: bool
+) -> tuple[str, ...]:
     cell, found, around = entry.cell, entry.comparison, entry.interval
     name = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
+    if pairs and entry.baseline is not None:
+        name += f" against {cell_name(entry.baseline, plan)}"
     size = f"{cell.sentences:,}" if cell.sentences is not None else ""
     value = unit.show(entry.value.mean)
     value += f" {unit.show_interval(around.low, around.high)}" if around else ""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -30,6 +30,7 @@ ONE_BY_ONE = (
     " table. “Not after correction”: the interval does not contain 0 (p below 0.05), but among all"
     " comparisons of the table the difference may be chance."
 )
+ALL = "all"
 NO_PREDICTIONS = "no predictions"
 OTHER_LANGUAGES = "other languages"
 _NEUTRAL = undeclared("")
@@ -156,6 +157,8 @@ def comparisons(
         ledger: Where the predictions are; without it nothing is tested.
         baseline: A name as `cell_name` writes it, of a cell with the same encoder and number of
             sentences. By default the cell with the same encoder whose method leaves it as it is.
+            `all` compares every two cells of one encoder and number of sentences, each pair once,
+            with the correction over all of them.
         tables: The tables (task, metric, split) to compare (None: all).
         equivalence: The smallest difference that matters, in points of metrics that are shares and
             in the unit of others; where an interval lies within it, the verdict is `no difference`
@@ -164,14 +167,17 @@ def comparisons(
     Raises:
         RaxalignError: No cell has the name, or several different ones have it.
     """
-    chosen = _chosen(cells, plan, baseline)
     entries = tables_of((name for cell in cells for name in cell.values), plan.measured)
     entries = [entry for entry in entries if tables is None or entry in tables]
     found: list[Compared] = []
     for task in dict.fromkeys(entry[0] for entry in entries):
         of_task = {entry for entry in entries if entry[0] == task}
         guessing = getattr(plan.task(task), "guessing", None)
-        found += _Task(plan, Predictions(plan, ledger), of_task, guessing).compared(cells, chosen)
+        reader = _Task(plan, Predictions(plan, ledger), of_task, guessing)
+        if baseline == ALL and not any(cell.method == ALL for cell in cells):
+            found += reader.of_all_pairs(cells)
+        else:
+            found += reader.compared(cells, _chosen(cells, plan, baseline))
     return _adjusted(found, equivalence)
 
 
@@ -200,24 +206,40 @@ class _Task:
     predictions: Predictions
     tables: set[tuple[str, str, str]]
     guessing: float | None
+    kept: dict[int, dict[Name, Runs]] = field(default_factory=dict)
 
     def compared(self, cells: Sequence[Cell], baselines: Mapping[int, Cell]) -> list[Compared]:
         """Compare the values of all cells. `baselines` are by the id of the cell."""
-        kept: dict[int, dict[Name, Runs]] = {}
         found: list[Compared] = []
         for cell in cells:
             names = self._names(cell)
             if not names:
                 continue
             base = baselines.get(id(cell)) if any(map(self._competes, names)) else None
-            if base is not None and id(base) not in kept:
-                kept[id(base)] = self.predictions.runs(base, self._names(base))
-            runs = kept[id(cell)] if id(cell) in kept else self.predictions.runs(cell, names)
+            if base is not None and id(base) not in self.kept:
+                self.kept[id(base)] = self.predictions.runs(base, self._names(base))
+            runs = self.kept.get(id(cell)) or self.predictions.runs(cell, names)
             against = base if base is not cell else None
             found += [
-                self._one(cell, name, runs, against if self._competes(name) else None, kept)
+                self._one(cell, name, runs, against if self._competes(name) else None)
                 for name in names
             ]
+        return found
+
+    def of_all_pairs(self, cells: Sequence[Cell]) -> list[Compared]:
+        """Compare each cell with every earlier one of its encoder and number of sentences."""
+        found: list[Compared] = []
+        for cell in cells:
+            self.kept[id(cell)] = self.predictions.runs(cell, self._names(cell))
+        for place, base in enumerate(cells):
+            later = [
+                cell
+                for cell in cells[place + 1 :]
+                if cell.encoder == base.encoder
+                and (cell.sentences == base.sentences or None in (cell.sentences, base.sentences))
+            ]
+            pairs = self.compared(later, {id(cell): base for cell in later})
+            found += [entry for entry in pairs if entry.baseline is not None]
         return found
 
     def _competes(self, name: Name) -> bool:
@@ -236,9 +258,8 @@ class _Task:
         name: Name,
         runs: Mapping[Name, Runs],
         base: Cell | None,
-        kept: Mapping[int, Mapping[Name, Runs]],
     ) -> Compared:
-        """Compare one value of a cell, from its runs and those of the baselines (`kept`)."""
+        """Compare one value of a cell, from its runs and those of the baseline."""
         base = base if base is not None and name in base.values else None
         trials = (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key)
         outdated = (trial.outdated_in(*name[:2], self.plan.pivot) for trial in trials)
@@ -258,11 +279,11 @@ class _Task:
         found = self._with_interval(found, own)
         if base is None:
             return found
-        other = kept[id(base)].get(name)
+        other = self.kept[id(base)].get(name)
         if other is None:
             return replace(found, untested=NO_PREDICTIONS)
         found = self._tested(found, base, own, other)
-        return self._over_languages(found, runs, kept[id(base)])
+        return self._over_languages(found, runs, self.kept[id(base)])
 
     def _with_interval(self, found: Compared, own: Runs) -> Compared:
         """Add the interval of a value, and whether it holds what guessing gets."""

@@ -192,6 +192,28 @@ def test_a_mean_over_languages_is_tested_for_languages_like_these_where_there_ar
     assert sample.low < sample.difference < sample.high
 
 
+def test_all_pairs_are_compared_once_with_one_correction(
+    made: tuple[Opened, Ledger], found: list[Compared]
+) -> None:
+    opened, _ = made
+    pairs = compared(*made, baseline="all")
+    methods = {cell_name(entry.cell, opened.plan) for entry in found}
+    whole = [entry for entry in pairs if entry.name[:2] == ("xnli", "avg")]
+    against = {
+        frozenset(cell_name(cell, opened.plan) for cell in (entry.cell, entry.baseline) if cell)
+        for entry in whole
+    }
+    assert len(whole) == len(against) == len(methods) * (len(methods) - 1) / 2
+    table = [entry for entry in pairs if entry.name[0] == "xnli" and entry.tested]
+    adjusted = holm([entry.comparison.p for entry in table])  # type: ignore[union-attr, misc]
+    assert [entry.p_adjusted for entry in table] == adjusted
+    ordinary = {cell_name(e.cell, opened.plan): e for e in found if e.name == whole[0].name}
+    for entry in whole:
+        if entry.baseline is not None and entry.baseline.method == "none":
+            same = ordinary[cell_name(entry.cell, opened.plan)]
+            assert entry.comparison == same.comparison
+
+
 def test_an_interval_without_0_is_never_beside_cannot_tell(tmp_path: Path) -> None:
     """Skills that differ by little: some differences are seen one by one, and not in the table."""
     opened, ledger = filled(tmp_path, {"none": 0.5, "rotation": 0.6, "finetune": 0.58}, "[0, 1, 2]")
