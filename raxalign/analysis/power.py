@@ -18,9 +18,11 @@ import numpy as np
 
 from raxalign.analysis.significance import Spread, TrainedSide, noise_of
 from raxalign.arrays import Floats
+from raxalign.errors import RaxalignError
 
 POWER = 0.8
 MOST_RUNS = 1000
+POINTS = 100
 _NODES = 7  # quantiles of the spread of one side's runs
 
 
@@ -113,3 +115,52 @@ def runs_for(spread: Spread, effect: float, power: float = POWER) -> int | None:
         middle = (few + many) // 2
         few, many = (few, middle) if enough(middle) else (middle, many)
     return many
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """What is assumed of a system and of its baseline.
+
+    Attributes:
+        examples: the number that both share, or one number for each where these are different.
+        run_sd: in points, by how much the runs of each differ; 0 where nothing is trained.
+        disagree: the percentage of shared examples on which the two systems give answers of which
+            one is right.
+        disagree_runs: the percentage of examples that one of two runs of a system alone gets right.
+        accuracy: in percent; it counts where the examples are different.
+    """
+
+    examples: tuple[int, ...] = (1000,)
+    run_sd: tuple[float, ...] = (0.5,)
+    disagree: float = 15.0
+    disagree_runs: float = 10.0
+    accuracy: float = 70.0
+
+    def spread(self, runs: int) -> Spread:
+        """Return the variances of a difference with `runs` of each trained side.
+
+        Raises:
+            RaxalignError: there are more than two numbers, or runs disagree more than systems.
+        """
+        for name, given in (("--examples", self.examples), ("--run-sd", self.run_sd)):
+            if len(given) > 2:
+                raise RaxalignError(f"{name} is given {len(given)} times; at most twice")
+        counts, deviations = self.examples * 2, self.run_sd * 2
+        within = self.disagree_runs / POINTS / 2  # the variance of one answer between runs
+        if len(self.examples) == 2:
+            alone = self.accuracy / POINTS * (1 - self.accuracy / POINTS)
+            examples = alone / counts[0] + alone / counts[1]
+            clusters = sum(self.examples)
+        else:
+            examples, clusters = self.disagree / POINTS / counts[0], counts[0]
+        sides = [
+            TrainedSide(1, (sd / POINTS) ** 2 + within / count, within / count)
+            for count, sd in zip(counts[:2], deviations[:2], strict=True)
+            if sd > 0
+        ]
+        if sum(side.within for side in sides) > examples:
+            raise RaxalignError(
+                f"--disagree-runs {self.disagree_runs:g} is too much: two runs of one system cannot"
+                f" disagree more often than two systems do (--disagree {self.disagree:g})"
+            )
+        return at(Spread(examples, clusters, tuple(sides)), [runs] * len(sides))

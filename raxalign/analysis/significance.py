@@ -62,7 +62,8 @@ class Comparison:
     None where `untested` says why.
 
     `runs` and `baseline_runs` went in; where `paired`, seed by seed, as both share what is trained.
-    `examples` are independent clusters, and `spread` has the variances behind the test.
+    `examples` are independent clusters, and `spread` has the variances behind the test; of a side
+    with a single run it does not know how runs differ.
     """
 
     difference: float
@@ -193,11 +194,11 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
     sides = [differences(baseline, system)] if paired else [system, baseline]
     difference = sides[0].mean() - (0.0 if paired else sides[1].mean())
     counts = (len(sides[0].seeds), len(sides[-1].seeds))
-    spread = spread_of(sides) if all(side.testable for side in sides) else None
-    if spread is None:
+    spread, testable = spread_of(sides), all(side.testable for side in sides)
+    if spread is None or not testable:
         clusters = aligned(sides)[0].shape[1]
-        why = ONE_EXAMPLE if all(side.testable for side in sides) else ONE_RUN
-        return Comparison(difference, None, None, None, *counts, clusters, paired, why)
+        why = ONE_EXAMPLE if testable else ONE_RUN
+        return Comparison(difference, None, None, None, *counts, clusters, paired, why, spread)
     noise = noise_of(spread)
     low, high, p = _tested(difference, noise)
     if system.share and baseline.share:
@@ -257,7 +258,8 @@ def differences(baseline: Runs, system: Runs) -> Runs:
 
 def spread_of(sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> Spread | None:
     """Return what varies behind one side, or behind a weighted sum of several (the first minus the
-    second); None for less than two clusters of examples.
+    second); None for less than two clusters of examples. The variances of a side with one run are 0
+    where its runs are chance, since one run does not show them.
     """
     influences = aligned(sides)
     n = influences[0].shape[1]
@@ -267,7 +269,9 @@ def spread_of(sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> 
     for weight, side, part in zip(weights, sides, influences, strict=False):
         mean, runs = part.mean(0), len(side.values)
         apart += weight * mean
-        if side.chance:
+        if side.chance and runs == 1:
+            trained.append(TrainedSide(1, 0.0, 0.0, weight))
+        elif side.chance:
             own = weight**2 * float(side.values.var(ddof=1)) / runs
             within = factor * float(((part - mean) ** 2).sum()) / (runs * (runs - 1))
             trained.append(TrainedSide(runs, own, weight**2 * within, weight))
@@ -288,7 +292,7 @@ def noise_of(spread: Spread) -> Noise:
 
 def _noise(sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> Noise | None:
     spread = spread_of(sides, weights)
-    return spread and noise_of(spread)
+    return None if spread is None else noise_of(spread)
 
 
 @dataclass(frozen=True)

@@ -142,14 +142,21 @@ def plan(
     storage: Storage = None,
     format: PlanFormat = "table",  # noqa: A002
     only: Only = None,
+    detect: Annotated[float | None, Option(min=0.01, metavar="POINTS")] = None,
+    run_sd: Annotated[float, Option(min=0.01, metavar="POINTS")] = 0.5,
 ) -> None:
     """Show what a grid will run, what exists already, and what it may cost.
 
     Options:
         format: table or json.
+        detect: Also say which differences the comparisons of the grid can see, and what a
+            difference of this size takes in seeds and time.
+        run_sd: With --detect: by how many points runs differ, where no two runs have been measured.
     """
     from raxalign.plan.load import choose, open_grid
 
+    if detect is not None and format == "json":
+        raise typer.BadParameter("--detect goes with --format table")
     opened = open_grid(file, storage=storage, allow_missing=True)
     part = opened.plan if only is None else choose(opened.plan, only=only)[0]
     if format == "json":
@@ -159,6 +166,13 @@ def plan(
         _tell_doubts(part)
     else:
         _print_plan(opened, part)
+    if detect is not None:
+        from raxalign.analysis.power import Assumed
+        from raxalign.plan.values.power import planned_comparisons, power_lines
+
+        given = Assumed(run_sd=(run_sd,))
+        found = planned_comparisons(part, opened.storage, given)
+        print_out("\n".join(power_lines(found, given, detect)))
 
 
 def _print_plan(opened: Opened, plan_: Plan) -> None:

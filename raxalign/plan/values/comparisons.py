@@ -91,7 +91,7 @@ class Compared:
         """
         from raxalign.analysis.power import design
 
-        spread = self.comparison.spread if self.comparison is not None else None
+        spread = self.comparison.spread if self.comparison is not None and self.tested else None
         return design(spread).smallest() if spread is not None else None
 
     @property

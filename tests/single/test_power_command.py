@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from scipy.stats import norm
 
+from raxalign.analysis.power import Assumed
 from raxalign.errors import RaxalignError
-from raxalign.single.power import Assumed, power_lines
+from raxalign.single.power import power_lines
 
 
 def test_without_training_the_smallest_difference_follows_by_hand():
