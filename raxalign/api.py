@@ -190,7 +190,7 @@ def word_pairs(
     Raises:
         RaxalignError: an option or the data is wrong, or `out` is there already.
     """
-    from raxalign.plugin_files import open_file, visible
+    from raxalign.catalog import open_file, visible
     from raxalign.single.pairs import PairsRequest, make_pairs
     from raxalign.single.place import storage_of
 
@@ -250,7 +250,7 @@ def align(
     Raises:
         RaxalignError: an option or the data is wrong, or `out` is there already.
     """
-    from raxalign.plugin_files import open_file, visible
+    from raxalign.catalog import open_file, visible
     from raxalign.single.align import AlignRequest, make_aligned
     from raxalign.single.place import storage_of
 

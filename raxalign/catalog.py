@@ -4,21 +4,25 @@ its kind in YAML.
 Plug-ins come from three places. Public files (no leading underscore, not ``base.py``) of the
 package's folders in `FOLDERS` are listed without being imported. Entry points of the groups
 ``raxalign.methods`` and so on, one group per folder, are listed by their names. Files that a grid
-names (`plugins`) are known inside `plugin_files.visible` alone. There `Catalog.kind` gives the kind
-of a name: ``my_method@`` and the beginning of the file's SHA-256 for ``my_method``. This kind is
-what a plan holds and what enters keys. It means one content of one file in every process that has
-loaded it, so that loading a file never changes another grid.
+names (`plugins`) are executed once per content, as modules whose names hold their digests, and
+known inside `visible` alone. There `Catalog.kind` gives the kind of a name: ``my_method@`` and the
+beginning of the file's SHA-256 for ``my_method``. This kind is what a plan holds and what enters
+keys. It means one content of one file in every process that has loaded it, so that loading a file
+never changes another grid.
 """
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import importlib
 import inspect
 import pkgutil
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -27,9 +31,12 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from raxalign.errors import DataError, RaxalignError
+from raxalign.printing import with_article
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -111,8 +118,7 @@ class PluginFile:
 # Classes of loaded files by folder and kind. A kind means one content, so nothing is ever replaced.
 _loaded: dict[tuple[str, str], Any] = {}
 _of_entry_points: dict[tuple[str, str], Any] = {}  # likewise, those of entry points
-visible_files: ContextVar[tuple[PluginFile, ...]] = ContextVar("visible_files", default=())
-"""The plug-in files whose names are known here; `plugin_files.visible` sets it."""
+_visible: ContextVar[tuple[PluginFile, ...]] = ContextVar("visible", default=())
 
 
 class Catalog(Mapping[str, Any]):
@@ -186,7 +192,7 @@ class Catalog(Mapping[str, Any]):
         return name in self._kinds or name in self._entry_points()
 
     def _files(self) -> dict[str, str]:
-        return {file.name: file.kind for file in visible_files.get() if file.folder == self.folder}
+        return {file.name: file.kind for file in _visible.get() if file.folder == self.folder}
 
     def _entry_points(self) -> Mapping[str, EntryPoint]:
         found = _entry_points(self.folder) if self.folder else {}
@@ -197,7 +203,7 @@ class Catalog(Mapping[str, Any]):
 def _load(package: str, kind: str) -> Any:
     """Return the one public class of a file. A file with none or several is an error."""
     module = importlib.import_module(f"{package}.{kind}")
-    found = plugins_of(module)
+    found = _plugins_of(module)
     if len(found) != 1:
         raise TypeError(
             f"{module.__file__}: a plug-in file has one public class with a VERSION, this one has"
@@ -206,7 +212,7 @@ def _load(package: str, kind: str) -> Any:
     return found[0]
 
 
-def plugins_of(module: ModuleType) -> list[Any]:
+def _plugins_of(module: ModuleType) -> list[Any]:
     """Return the public classes with a `VERSION` that a module itself defines."""
     # type(c), not isinstance: asking a lazily loaded module for its class would load it
     classes = [(name, c) for name, c in vars(module).items() if issubclass(type(c), type)]
@@ -239,16 +245,16 @@ def _load_entry_point(entry: EntryPoint, base: Any) -> Any:
         isinstance(found, type) and issubclass(found, base) and hasattr(found, "VERSION")
     ) or inspect.isabstract(found):
         raise PluginFault(shown, f"is not a complete {base.__name__} with a VERSION")
-    if problem := undeclared_main(found):
-        raise PluginFault(shown, problem, remedy=DECLARE)
+    if problem := _undeclared_main(found):
+        raise PluginFault(shown, problem, remedy=_DECLARE)
     _of_entry_points[entry.group.removeprefix("raxalign."), entry.name] = found
     return found
 
 
-DECLARE = "Add a Measured of that name: it says which values are better, and in which unit"
+_DECLARE = "Add a Measured of that name: it says which values are better, and in which unit"
 
 
-def undeclared_main(plugin: Any) -> str:
+def _undeclared_main(plugin: Any) -> str:
     """Return that a task does not declare its main metric; nothing where it does, and for other
     plug-ins.
     """
@@ -258,16 +264,18 @@ def undeclared_main(plugin: Any) -> str:
     return f"{plugin.__name__}.metrics does not declare the main metric {main!r}"
 
 
-def _place(error: Exception) -> tuple[str | None, int | None]:
-    """The file and line of the code whose import failed; None twice where no file was read."""
-    if isinstance(error, SyntaxError):
+def _place(error: Exception, only: Path | None = None) -> tuple[str | None, int | None]:
+    """Return the file and line of the code whose import failed, of one file alone where it is
+    given; None twice where no such file was read.
+    """
+    if isinstance(error, SyntaxError) and (only is None or error.filename == str(only)):
         return error.filename, error.lineno
     frames = [
         (frame.filename, frame.lineno)
-        for frame in traceback.extract_tb(error.__traceback__)
-        if "importlib" not in frame.filename
+        for frame in traceback.extract_tb(error.__traceback__)[1:]
+        if (frame.filename == str(only) if only else "importlib" not in frame.filename)
     ]
-    return frames[-1] if frames[1:] else (None, None)
+    return frames[-1] if frames else (None, None)
 
 
 def in_words(error: Exception) -> str:
@@ -284,27 +292,16 @@ def name_of(kind: str) -> str:
     return kind.partition("@")[0]
 
 
-def loaded(folder: str, kind: str) -> Any | None:
-    """Return the class of a plug-in file that this process has loaded, or None."""
-    return _loaded.get((folder, kind))
-
-
 def outside() -> Mapping[str, str]:
     """Return the code files of all plug-ins from outside that this process has loaded, each with
     the plug-in's noun and name (``method my_method``).
     """
-    found = {**_loaded, **_of_entry_points}
     return {
         str(getattr(sys.modules.get(plugin.__module__), "__file__", "")): (
             f"{FOLDERS[folder].noun} {name_of(kind)}"
         )
-        for (folder, kind), plugin in found.items()
+        for (folder, kind), plugin in {**_loaded, **_of_entry_points}.items()
     }
-
-
-def keep(file: PluginFile, plugin: Any) -> None:
-    """Remember the class of a loaded file for this process; the first class of a kind stays."""
-    _loaded.setdefault((file.folder, file.kind), plugin)
 
 
 @cache
@@ -312,3 +309,198 @@ def catalog(folder: str) -> Catalog:
     """Return the catalogue of a folder in `FOLDERS`."""
     found = FOLDERS[folder]
     return Catalog(found.package, found.noun, folder, found.base)
+
+
+def load_files(files: Iterable[PluginFile]) -> None:
+    """Load the plug-in files of a plan into this process. Raises `PluginFault` for a file that has
+    changed since it was planned, or is not here.
+    """
+    for file in files:
+        if (file.folder, file.kind) not in _loaded:
+            refuse_changed([file])
+            open_file(Path(file.path))
+
+
+def require_named(files: Iterable[PluginFile]) -> None:
+    """Raise `PluginFault` where this process has not loaded all plug-in files of a stored plan: a
+    grid file or a command of the user names what runs, and never the storage, which others may
+    write to.
+    """
+    lacking = [file for file in files if (file.folder, file.kind) not in _loaded]
+    if lacking:
+        raise PluginFault(
+            ", ".join(f"{file.name}.py (SHA-256 {file.digest[:16]}...)" for file in lacking),
+            "a stored plan names plug-ins, and you do not: a storage alone makes no file run",
+            remedy="Name yours with --plugins FILE, once per file",
+        )
+
+
+def refuse_changed(files: Iterable[PluginFile]) -> None:
+    """Raise `PluginFault` for a file whose content is not the one that was planned."""
+    for file in files:
+        if hashlib.sha256(_read(Path(file.path))).hexdigest() != file.digest:
+            remedy = "Plan it again: its results will have other keys"
+            raise PluginFault(file.path, "has changed since the grid was planned", remedy=remedy)
+
+
+def open_file(path: Path) -> PluginFile:
+    """Load a plug-in file, once per content, and return what it is. Raises `PluginFault` with the
+    file, the line and what is wrong.
+    """
+    path = path.expanduser().absolute()
+    content, stem = _read(path), path.stem
+    digest = hashlib.sha256(content).hexdigest()
+    if path.suffix != ".py" or not stem.isidentifier() or stem.startswith("_") or stem == "base":
+        remedy = "Name the file as YAML is to name its kind: letters, digits and _, then .py"
+        raise PluginFault(path, "cannot be a plug-in's name", remedy=remedy)
+    for folder in FOLDERS:
+        file = PluginFile(str(path), digest, folder)
+        if (folder, file.kind) in _loaded:
+            return file
+    module = _executed(path, content, f"raxalign_outside.{digest[:16]}.{stem}")
+    plugin, line = _only_plugin(path, content, module)
+    file = PluginFile(str(path), digest, _folder_of(path, plugin, line))
+    _refuse_incomplete(path, plugin, line, catalog(file.folder).base)
+    _loaded.setdefault((file.folder, file.kind), plugin)
+    return file
+
+
+def blamed(error: Exception) -> PluginFault | None:
+    """Return the user's error for an exception that passed through a plug-in from outside, with the
+    last line of its file on the way; None for any other.
+    """
+    known = outside()
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename in known:
+            return PluginFault(
+                frame.filename,
+                f"{in_words(error)}, in {frame.name} of the {known[frame.filename]}",
+                line=frame.lineno,
+            )
+    return None
+
+
+def message_of(error: Exception) -> str:
+    """Return what to report of any exception: the message of one that is meant for users, with the
+    plug-in for one that passed through a plug-in from outside, else its class and message.
+    """
+    return str(error) if isinstance(error, RaxalignError) else str(blamed(error) or in_words(error))
+
+
+def returned(plugin: object, name: str, value: object, expected: type[T]) -> T:
+    """Return what a function of a plug-in returned. Raises `PluginFault` with the function's line
+    where that is not what the base class promises.
+    """
+    if isinstance(value, expected):
+        return value
+    function = getattr(type(plugin), name)
+    raise PluginFault(
+        inspect.getsourcefile(function) or type(plugin).__module__,
+        f"{name} returned {'None' if value is None else with_article(type(value).__name__)}",
+        line=inspect.getsourcelines(function)[1],
+        remedy=f"It returns {with_article(expected.__name__)}: its base class documents it",
+    )
+
+
+@contextmanager
+def visible(files: Iterable[PluginFile]) -> Iterator[None]:
+    """Make plug-in files known by their names within the block. Raises `PluginFault` for a name
+    that is taken.
+    """
+    files = tuple(files)
+    for place, file in enumerate(files):
+        _refuse_taken(file, files[:place])
+    token = _visible.set(files)
+    try:
+        yield
+    finally:
+        _visible.reset(token)
+
+
+def _refuse_taken(file: PluginFile, others: Iterable[PluginFile]) -> None:
+    known = catalog(file.folder)
+    if known.own(file.name):
+        problem = f"the name {file.name!r} of this {known.noun} is taken"
+        remedy = f"raxalign list {file.folder} has it; rename the file"
+        raise PluginFault(file.path, problem, line=1, remedy=remedy)
+    for other in others:
+        if (other.folder, other.name) == (file.folder, file.name) and other != file:
+            problem = f"the name {file.name!r} is taken by {other.path}"
+            raise PluginFault(file.path, problem, line=1, remedy="Rename one of the files")
+
+
+def _executed(path: Path, content: bytes, name: str) -> ModuleType:
+    """Return the module of a file's content, which stays in `sys.modules` for annotations."""
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module
+    try:
+        # - a plug-in is code that the user wants to run
+        exec(compile(content, str(path), "exec"), vars(module))  # noqa: S102
+    except Exception as error:
+        del sys.modules[name]
+        raise PluginFault(path, in_words(error), line=_place(error, path)[1]) from error
+    return module
+
+
+def _only_plugin(path: Path, content: bytes, module: ModuleType) -> tuple[Any, int | None]:
+    """The one plug-in that a file defines, and the line of its class."""
+    tree = ast.parse(content)
+    lines = {node.name: node.lineno for node in tree.body if isinstance(node, ast.ClassDef)}
+    found = _plugins_of(module)
+    if len(found) != 1:
+        names = " and ".join(entry.__name__ for entry in found)
+        raise PluginFault(
+            path,
+            f"has {names or 'no class that is a plug-in'}",
+            line=lines[found[1].__name__] if found else 1,
+            remedy="A plug-in file has one public class with a VERSION",
+        )
+    return found[0], lines.get(found[0].__name__)
+
+
+def _folder_of(path: Path, plugin: Any, line: int | None) -> str:
+    """The folder to whose base class a plug-in belongs."""
+    for folder in FOLDERS:
+        if issubclass(plugin, catalog(folder).base):
+            return folder
+    *bases, last = (folder.base for folder in FOLDERS.values())
+    raise PluginFault(
+        path, f"{plugin.__name__} is not a subclass of {', '.join(bases)} or {last}", line=line
+    )
+
+
+def _refuse_incomplete(path: Path, plugin: Any, line: int | None, base: Any) -> None:
+    """Raises `PluginFault` for a class that lacks what its base class only declares, or has it of
+    another type.
+    """
+    missing = {*getattr(plugin, "__abstractmethods__", ())}
+    missing |= {
+        name
+        for name, kind in base.__annotations__.items()
+        if str(kind).startswith("ClassVar") and not hasattr(plugin, name)
+    }
+    problem, remedy = "", "Its base class documents them"
+    options = getattr(plugin, "Params", None)
+    if missing:
+        problem = f"{plugin.__name__} does not define {', '.join(sorted(missing))}"
+    elif type(plugin.VERSION) is not int:
+        problem = f"VERSION is {plugin.VERSION!r}"
+        remedy = "It is a whole number: raise it when results change"
+    elif hasattr(base, "Params") and not (
+        isinstance(options, type) and issubclass(options, base.Params.__base__)
+    ):
+        problem = f"{plugin.__name__}.Params is not a class of options"
+        remedy = "Write class Params(rx.Params)"
+    elif problem := _undeclared_main(plugin):
+        remedy = _DECLARE
+    if problem:
+        raise PluginFault(path, problem, line=line, remedy=remedy)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        remedy = "A plug-in file must have the same path on every machine of a run"
+        raise PluginFault(path, error.strerror or str(error), remedy=remedy) from error

@@ -11,7 +11,6 @@ EXTRAS = {
     "peft": "lora",
     "jieba": "segment",
     "pythainlp": "segment",
-    "spacy": "pos",
     "s3fs": "s3",
     "gcsfs": "gcs",
 }

@@ -23,7 +23,6 @@ LAYERS = [
     ("lazy",),
     ("arrays", "errors", "languages", "printing", "version"),
     ("catalog", "caveats", "extras", "losses", "measured", "running", "sample"),
-    ("plugin_files",),
     ("store", "config", "provenance"),
     ("corpora", "train"),
     ("encoders",),
@@ -65,10 +64,10 @@ KNOWN_CIRCLES: set[tuple[str, str]] = (
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 72_527, 460, 59_336
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 71_083, 446, 59_134
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Objective Part PhrasebookSizes Runs Sentences Unit
+    Alignment Objective Part PhrasebookSizes Sentences
 """
 KNOWN_NAMESAKES = set(NAMESAKES.split())
 PRIVATE_OF_OTHERS: set[tuple[str, str]] = set()

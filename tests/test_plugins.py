@@ -12,13 +12,22 @@ from pathlib import Path
 import pytest
 
 from raxalign import catalog as catalog_module
-from raxalign.catalog import PluginFault, UnknownKind, catalog
+from raxalign.catalog import (
+    PluginFault,
+    UnknownKind,
+    blamed,
+    catalog,
+    load_files,
+    message_of,
+    open_file,
+    refuse_changed,
+    visible,
+)
 from raxalign.config.grid import load
 from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
-from raxalign.plugin_files import blamed, load_files, message_of, open_file, refuse_changed, visible
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, read_plan, write_plan

@@ -150,29 +150,6 @@ def tags_of_places(
     ]
 
 
-def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, list[str]]:
-    """Return the tags of sentences by an installed spaCy model (``de_core_news_sm``), which reads
-    them as they are divided into words.
-
-    Raises `DependencyError` where spaCy or the model is not installed.
-    """
-    from importlib import import_module
-
-    from raxalign.errors import DependencyError
-
-    try:
-        pipeline: Any = import_module("spacy").load(model)
-        make: Any = import_module("spacy.tokens").Doc
-    except (ImportError, OSError) as error:
-        message = (
-            f"parts of speech require spaCy and its model {model}: pip install"
-            f" 'raxalign[pos]'; python -m spacy download {model}"
-        )
-        raise DependencyError(message) from error
-    docs = pipeline.pipe(make(pipeline.vocab, words=list(words)) for words in sentences.values())
-    return {id_: [token.pos_ for token in doc] for id_, doc in zip(sentences, docs, strict=True)}
-
-
 def _answers(table: pa.Table, correct: str) -> tuple[Array, Array]:
     """Whether each row's answer is right, and its direction, (rows,) each."""
     return _flags(table, correct), np.array(table["direction"].to_pylist())

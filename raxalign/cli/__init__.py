@@ -130,7 +130,7 @@ def _reason(error: Exception) -> str:
     """Return what is wrong in one message. What the machine refuses (a full disk, a folder that
     cannot be written) is not a bug.
     """
-    from raxalign.plugin_files import blamed
+    from raxalign.catalog import blamed
 
     if isinstance(error, RaxalignError):
         return str(error)

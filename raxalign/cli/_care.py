@@ -71,7 +71,7 @@ def list_(
         kind: One of them: print its description and its options.
         format: text, or markdown as in docs/.
     """
-    from raxalign.plugin_files import visible
+    from raxalign.catalog import visible
     from raxalign.report import catalogue
 
     with visible(_loaded(plugins or ())):
@@ -84,8 +84,7 @@ def list_(
 
 def _loaded(plugins: Iterable[Path]) -> list[PluginFile]:
     """Return the plug-in files that can be loaded, with a warning for each of the others."""
-    from raxalign.catalog import PluginFault
-    from raxalign.plugin_files import open_file, visible
+    from raxalign.catalog import PluginFault, open_file, visible
 
     found: list[PluginFile] = []
     for path in plugins:

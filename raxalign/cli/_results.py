@@ -254,9 +254,8 @@ def show(
     """
     import json
 
-    from raxalign.plugin_files import open_file
-    from raxalign.report.terminal.details import as_text, details
-    from raxalign.report.terminal.lookup import look_up
+    from raxalign.catalog import open_file
+    from raxalign.report.terminal.details import as_text, details, look_up
     from raxalign.single.place import storage_of
     from raxalign.tracking.registry import run_of
 
@@ -291,7 +290,7 @@ def diff(
         second: Another one.
         format: table or json.
     """
-    from raxalign.plugin_files import open_file
+    from raxalign.catalog import open_file
     from raxalign.report.terminal.differences import as_json, as_text, differences, read_side
 
     for path in plugins or ():

@@ -69,7 +69,7 @@ def pairs(
             keep them, as links made by hand need it (`aer`).
         export_links: Also write the links to this file, as i-j (Pharaoh).
     """
-    from raxalign.plugin_files import open_file, visible
+    from raxalign.catalog import open_file, visible
     from raxalign.single.pairs import PairsRequest, make_pairs
     from raxalign.single.place import storage_of
 
@@ -180,7 +180,7 @@ def align(
         seed: Seed of everything random.
         precision: Products inside the encoder, as `run.precision` of a grid.
     """
-    from raxalign.plugin_files import open_file, visible
+    from raxalign.catalog import open_file, visible
     from raxalign.single.align import AlignRequest, make_aligned
     from raxalign.single.pairs import parse_named
     from raxalign.single.place import storage_of
@@ -265,7 +265,7 @@ def export(
         push: Also copy it to the repository NAME on the Hugging Face Hub.
         private: Make that repository private, if it is a new one.
     """
-    from raxalign.plugin_files import open_file
+    from raxalign.catalog import open_file
     from raxalign.single.export import export_trial, refuse_unready
     from raxalign.single.export import push as to_hub
     from raxalign.single.place import storage_of

@@ -36,17 +36,14 @@ class Phrasebook(EncoderKind):
         """The files of the folder."""
         return {path.name: LocalFile(path) for path in sorted(FOLDER.iterdir())}
 
-    # - the contract's signature
     def depth(self, known: Callable[[str], str | None]) -> int | None:  # noqa: ARG002
         """The number in ``config.json``."""
-        return config_depth(FOLDER / "config.json")
+        return config_depth(read_config(FOLDER / "config.json"))
 
-    # - the contract's signature
     def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:  # noqa: ARG002
         """By the config and the headers of the weights."""
         return config_footprint(read_config(FOLDER / "config.json"), FOLDER)
 
-    # - the contract's signature
     def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:  # noqa: ARG002
         """The encoder, in single precision."""
         from raxalign.encoders.models.transformer import TransformerEncoder

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
-from raxalign.encoders.training.static_params import LANG, StaticParams
+from raxalign.encoders.training.params import LANG, StaticParams
 from raxalign.errors import RaxalignError
 from raxalign.extras import missing
 

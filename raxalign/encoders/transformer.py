@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from raxalign.config.params import LATER
 from raxalign.config.run import Precision
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
-from raxalign.encoders.models.flash import PACKAGE, machine_problem, precision_problem
+from raxalign.encoders.models.flash import PACKAGE, machine_problems, precision_problems
 from raxalign.encoders.models.folder import (
     Footprint,
     check_folder,
@@ -28,13 +28,11 @@ from raxalign.encoders.models.hub import (
     NAMES,
     NO_NAME,
     cached_config,
-    cached_depth,
     fetched_config,
-    fetched_depth,
     hub_revision,
 )
+from raxalign.encoders.models.pieces import TextForm, set_text_form
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
-from raxalign.encoders.models.text_form import TextForm, set_text_form
 from raxalign.errors import DataError
 
 if TYPE_CHECKING:
@@ -134,21 +132,21 @@ class Transformer(EncoderKind):
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
         """The number in the ``config.json`` of the folder, the lock or the local cache."""
-        if self._is_folder():
-            return config_depth(self._folder() / "config.json")
         found = self._locked("depth", known)
         if found and found.isdigit():
             return int(found)
-        return cached_depth(self.params.name, self._revision(known))
+        config = self._config(known)
+        return None if config is None else config_depth(config)
 
     def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
         """The number of blocks in the hub's ``config.json``, under a name that holds the revision;
         empty for folders, and where it is not recorded.
         """
         revision = self._revision(known)
-        if self._is_folder() or revision is None:
+        if revision is None:
             return {}
-        found = fetched_depth(self.params.name, revision)
+        config = fetched_config(self.params.name, revision, "look up how many layers it has")
+        found = config_depth(config)
         return {} if found is None else {f"depth:{self.params.name}@{revision}": str(found)}
 
     def has_head(self, known: Callable[[str], str | None]) -> bool | None:
@@ -160,29 +158,35 @@ class Transformer(EncoderKind):
         found = self._locked("head", known)
         if found is not None:
             return found != _NO_HEAD
-        path = cached_config(self.params.name, self._revision(known))
-        return None if path is None else has_head(read_config(path), None)
+        config = self._config(known)
+        return None if config is None else has_head(config, None)
 
     def fetch_head(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
         """What the hub's ``config.json`` records of the head, by revision; empty for folders."""
-        revision = self._revision(known)
-        if self._is_folder() or revision is None:
+        revision, purpose = self._revision(known), "look up whether it has a masked-LM head"
+        if revision is None:
             return {}
-        path = fetched_config(self.params.name, revision, "look up whether it has a masked-LM head")
+        found = has_head(fetched_config(self.params.name, revision, purpose), None)
         words = {True: "masked-lm", False: _NO_HEAD, None: "not recorded"}
-        return {f"head:{self.params.name}@{revision}": words[has_head(read_config(path), None)]}
+        return {f"head:{self.params.name}@{revision}": words[found]}
 
     def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:
         """By the folder's config and weights; for a hub name by the config in the local cache."""
-        if self._is_folder():
-            folder = self._folder()
-            path = folder / "config.json"
-            return config_footprint(read_config(path), folder) if path.is_file() else None
-        cached = cached_config(self.params.name, self._revision(known))
-        return None if cached is None else config_footprint(read_config(cached))
+        config, folder = self._config(known), self._folder() if self._is_folder() else None
+        return None if config is None else config_footprint(config, folder)
+
+    def _config(self, known: Callable[[str], str | None]) -> Mapping[str, Any] | None:
+        """The config of the folder, or of the hub name in the local cache."""
+        if not self._is_folder():
+            return cached_config(self.params.name, self._revision(known))
+        path = self._folder() / "config.json"
+        return read_config(path) if path.is_file() else None
 
     def _revision(self, known: Callable[[str], str | None]) -> str | None:
-        return self.params.revision or known(f"hub:{self.params.name}")
+        """The revision of a hub name, None for a folder."""
+        return (
+            None if self._is_folder() else self.params.revision or known(f"hub:{self.params.name}")
+        )
 
     def _locked(self, what: str, known: Callable[[str], str | None]) -> str | None:
         revision = self._revision(known)
@@ -193,13 +197,11 @@ class Transformer(EncoderKind):
 
     def check_precision(self, precision: Precision) -> list[str]:
         """Return a fault where the attention that is set has no kernels for a precision."""
-        problem = precision_problem(precision) if self.params.attention == PACKAGE else None
-        return [] if problem is None else [problem]
+        return precision_problems(precision) if self.params.attention == PACKAGE else []
 
     def check_machine(self) -> list[str]:
         """Return what this machine lacks for the attention that is set."""
-        problem = machine_problem() if self.params.attention == PACKAGE else None
-        return [] if problem is None else [problem]
+        return machine_problems() if self.params.attention == PACKAGE else []
 
     def check(self) -> list[str]:
         """Return a fault for a name that cannot be a hub name, for a folder that is not there or is
@@ -228,7 +230,7 @@ class Transformer(EncoderKind):
         """The encoder; a hub name is opened at the revision in its key. Raises `RaxalignError`
         for `bidirectional` with what is not a decoder.
         """
-        from raxalign.encoders.models.decoders import make_bidirectional
+        from raxalign.encoders.models.model_inputs import make_bidirectional
         from raxalign.encoders.models.transformer import TransformerEncoder
 
         name, revision = str(self._folder()), None

@@ -15,7 +15,7 @@ from raxalign.plan.values.comparisons import Compared, baseline_cells, compariso
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.names import named
-from raxalign.report.cells.numbers import Unit, signed
+from raxalign.report.cells.numbers import NumberFormat, signed
 from raxalign.report.cells.results import Results, TableKey, table_of
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _tally(
     )
 
 
-def _main(name: str, tally: LanguageTally, unit: Unit) -> str:
+def _main(name: str, tally: LanguageTally, unit: NumberFormat) -> str:
     """The clause on the main task."""
     found, many = tally.whole, len(tally.languages)
     base = found.baseline.method if found is not None and found.baseline else "the baseline"
@@ -182,7 +182,7 @@ def _main(name: str, tally: LanguageTally, unit: Unit) -> str:
     return clause + _by(tally, unit)
 
 
-def _by(tally: LanguageTally, unit: Unit) -> str:
+def _by(tally: LanguageTally, unit: NumberFormat) -> str:
     """By how much: the difference of the mean over languages with its interval."""
     found = tally.whole
     test = found.comparison if found is not None else None
@@ -211,7 +211,7 @@ def _by(tally: LanguageTally, unit: Unit) -> str:
     return f"; the difference{average} is {text}{chance}"
 
 
-def _for_languages_like_these(found: Compared, unit: Unit, *, flipped: bool | None) -> str:
+def _for_languages_like_these(found: Compared, unit: NumberFormat, *, flipped: bool | None) -> str:
     """The interval of a mean difference where its languages are a sample; `flipped` says whether
     the difference is shown without its minus (None: all numbers are shown with their signs).
     """
@@ -224,7 +224,7 @@ def _for_languages_like_these(found: Compared, unit: Unit, *, flipped: bool | No
     return f"; for languages like these {shown(low)} to {shown(high)}"
 
 
-def _untested(name: str, base: str, tally: LanguageTally, unit: Unit) -> str:
+def _untested(name: str, base: str, tally: LanguageTally, unit: NumberFormat) -> str:
     """The clause on a main task of which nothing is tested."""
     found, why = tally.whole, f"not tested ({tally.untested})"
     if found is None or found.difference is None:

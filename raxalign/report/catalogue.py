@@ -1,10 +1,9 @@
-"""The plug-ins of a kind as text, made from the catalogue: what `raxalign list` prints and docs/
-shows.
-"""
+"""The plug-ins of a kind as text: what `raxalign list` prints and docs/ shows."""
 
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 import types
 from collections import defaultdict
@@ -20,9 +19,7 @@ from raxalign.catalog import FOLDERS, Catalog, catalog
 from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.config.sources import EncoderMarker
 from raxalign.errors import RaxalignError
-from raxalign.measured import Measured
-from raxalign.report.terminal.fit import fitted
-from raxalign.report.terminal.overview import overview
+from raxalign.report.terminal.fit import TextTable, fitted
 
 WIDTH = 80
 """Columns of the text on one plug-in."""
@@ -30,7 +27,18 @@ PAGES = ("methods", "tasks")
 """Folders of which each plug-in has a page of its own."""
 TRAINING = "training"
 """The page of the options that trainings share."""
-MANY = 5
+MANY = 5  # plug-ins that share an option
+_LAYERS = 12  # of an encoder that is asked about
+_SENTENCE = re.compile(r"\. (?=[A-Z`])|[.:]$")
+_PAPER = re.compile(r"([^\W\d_a-z][^\W\d_]*[^\d():;§]*?),? \(?((?:19|20)\d\d)")
+_TOLD = {
+    "links": "word pairs",
+    "heldout": "word pairs",
+    "bitext": "sentence pairs",
+    "text": "text",
+    "head": "masked-LM head",
+}
+"""What a method or a task needs, in words."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +75,8 @@ def describe(folder: str, kind: str | None = None, width: int | None = None) -> 
         return _card(kind, found[kind])
     parts = ["\n".join(fitted(overview(folder, found), width))]
     for name, plugin in found.items():
-        summary = " ".join((plugin.__doc__ or "").split("\n\n")[0].split())
         lines = (f"    {option.line}" for option in _options(plugin))
-        parts.append("\n".join([f"{name}: {summary}", *lines]))
+        parts.append("\n".join([f"{name}: {_summary(plugin)}", *lines]))
     return "\n\n".join(parts)
 
 
@@ -181,16 +188,10 @@ def _metrics(plugin: Any) -> Iterator[tuple[str, str, str]]:
     """Every metric that a task declares: its name, what kind of value it is, and its sentence."""
     main = getattr(plugin, "main_metric", None)
     for entry in getattr(plugin, "metrics", ()):
-        kind = _kind_of(entry)
+        kind = "descriptive" if entry.better == "neither" else f"{entry.better} is better"
+        kind += ", in percent" if entry.unit == "share" else ""
+        kind = {"count": "count", "error": "standard error"}.get(entry.role, kind)
         yield entry.name, f"main metric, {kind}" if entry.name == main else kind, entry.about
-
-
-def _kind_of(metric: Measured) -> str:
-    named = {"count": "count", "error": "standard error"}
-    if metric.role in named:
-        return named[metric.role]
-    kind = "descriptive" if metric.better == "neither" else f"{metric.better} is better"
-    return kind + (", in percent" if metric.unit == "share" else "")
 
 
 def _section(folder: str, kind: str, plugin: Any) -> Iterator[str]:
@@ -308,3 +309,83 @@ def _values(annotation: Any) -> str:
         return "mapping"
     named = {bool: "true | false", int: "whole number", float: "number", str: "text"}
     return named.get(annotation, "mapping" if isinstance(annotation, type) else "list")
+
+
+def overview(folder: str, plugins: Mapping[str, Any]) -> TextTable:
+    """Return the table of a folder's plug-ins: what each needs, what it moves or reads, what it
+    costs, and the paper that it is from, all asked of the plug-ins with their defaults.
+    """
+    columns: tuple[str, ...] = ("what it is", "paper", "licence")
+    if folder in PAGES:
+        columns = ("needs", "moves" if folder == "methods" else "reads", "cost", "paper")
+    rows: list[tuple[str, ...]] = []
+    for name, plugin in plugins.items():
+        if folder in PAGES:
+            rows.append((name, *_effort(folder, plugin), paper_of(plugin)))
+        else:
+            sentence, licence = _SENTENCE.split(_summary(plugin))[0], getattr(plugin, "licence", "")
+            rows.append((name, sentence, paper_of(plugin), licence))
+    kept = [place for place in range(1, len(columns) + 1) if any(row[place] for row in rows)]
+    return TextTable(
+        (FOLDERS[folder].noun,),
+        tuple(columns[place - 1] for place in kept),
+        tuple((row[0], *(row[place] for place in kept)) for row in rows),
+        frozenset(columns),
+    )
+
+
+def paper_of(plugin: Any) -> str:
+    """Return the papers that a plug-in names: its `reference`, or those of the paragraph of its
+    docstring that begins with ``Reference:``; empty where there is none.
+    """
+    if declared := getattr(plugin, "reference", ""):
+        return str(declared)
+    _, _, told = (plugin.__doc__ or "").partition("Reference:")
+    paragraph = " ".join(told.split("\n\n")[0].split())
+    return "; ".join(f"{name} {year}" for name, year in _PAPER.findall(paragraph))
+
+
+def _effort(folder: str, kind: Any) -> tuple[str, str, str]:
+    """What a method or a task needs, what it moves or reads, and what it costs."""
+    plugin = kind(_defaults(kind.Params))
+    needs = [text for name, text in _TOLD.items() if getattr(plugin.needs(), name, False)]
+    epochs = getattr(plugin.params, "epochs", None)
+    training = f"training, {epochs} pass{'es' * (epochs != 1)}" if epochs else "training"
+    cost = "one reading"
+    if folder == "methods":
+        effect, readouts = plugin.effect(), plugin.acts(_LAYERS).readouts
+        if effect.weights:
+            acts, cost = "weights", training
+        elif effect.inside:
+            acts = "hidden states"
+        elif readouts:
+            acts = "vectors, the pivot's too" if effect.pivot else "vectors"
+        else:
+            acts = cost = "nothing"
+    else:
+        layers, trains = plugin.reads(_LAYERS).layers, plugin.training() is not None
+        needs = [f"held-out {what}" if what.endswith("pairs") else what for what in needs]
+        needs += ["labelled data"] if trains else []
+        acts = "several layers" if layers else "all layers"
+        acts = "the last layer" if layers == {_LAYERS} else acts
+        cost = f"{training} per method" if trains else cost
+    fields = kind.Params.model_fields.items()  # options that have to be given
+    needs += [f"`{field.alias or name}`" for name, field in fields if field.is_required()]
+    if kind.accepts == {"transformer"} and "masked-LM head" not in needs:
+        needs.append("transformer")
+    return ", ".join(needs) or "nothing", acts, cost
+
+
+def _defaults(model: type[BaseModel]) -> BaseModel:
+    """Options with their defaults; those without one are only made up."""
+    required: dict[str, Any] = {
+        name: next((_defaults(part) for part in models_in(field.annotation)), "file")
+        for name, field in model.model_fields.items()
+        if field.is_required()
+    }
+    return model.model_construct(**required)
+
+
+def _summary(plugin: Any) -> str:
+    """The first paragraph of a plug-in's docstring."""
+    return " ".join((plugin.__doc__ or "").split("\n\n")[0].split())

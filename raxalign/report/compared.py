@@ -10,7 +10,7 @@ from raxalign.analysis.cells import Cell, mean_name
 from raxalign.analysis.ranks import Rank, ranks
 from raxalign.plan.names import cell_name
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
-from raxalign.report.cells.numbers import UNDECLARED, Unit, heading_of, unit_of
+from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 
@@ -228,7 +228,7 @@ def _rank(rank: Rank) -> str:
 
 
 def _line(
-    entry: Compared, plan: Plan, unit: Unit, *, several: bool, pairs: bool
+    entry: Compared, plan: Plan, unit: NumberFormat, *, several: bool, pairs: bool
 ) -> tuple[str, ...]:
     cell, found, around = entry.cell, entry.comparison, entry.interval
     name = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
@@ -261,7 +261,7 @@ def _line(
     return (name, size, entry.name[1], value, difference, p, runs, examples, verdict)
 
 
-def _for_languages(entry: Compared, unit: Unit) -> str:
+def _for_languages(entry: Compared, unit: NumberFormat) -> str:
     """The interval and p of a mean where its languages are a sample, or why there is none."""
     sample = entry.over_languages
     if sample is None:

@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.catalog import catalog
+from raxalign.catalog import catalog, load_files, visible
 from raxalign.errors import StorageError
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
-from raxalign.plugin_files import load_files, visible
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compared import FIELDS as COMPARISON_FIELDS

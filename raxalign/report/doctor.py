@@ -17,9 +17,13 @@ from raxalign.store.storage import Storage
 from raxalign.version import VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from raxalign.plan.plan import Plan
 
 NEEDED = ("torch", "transformers", "datasets", "pyarrow", "ray", "mlflow", "eflomal", "sacremoses")
+_FAULTS = ("missing", "broken", "damaged")
+"""What a line begins with where something that is needed is not there or not whole."""
 
 
 def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
@@ -45,11 +49,9 @@ def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
         if find_spec(name) is None
     ]
     lines.append(_devices())
-    if file is None:
-        root = storage or os.environ.get("RAXALIGN_STORAGE") or ".raxalign"
-        found, fine = _storage(Storage(root))
-    else:
-        found, fine = _grid(file, storage)
+    root = storage or os.environ.get("RAXALIGN_STORAGE") or ".raxalign"
+    found = list(_storage(Storage(root)) if file is None else _grid(file, storage))
+    fine = not any(line.startswith(_FAULTS) for line in found)
     return [*lines, *found], healthy and fine
 
 
@@ -67,68 +69,69 @@ def _devices() -> str:
     return f"device   {', '.join(names)}{faster}"
 
 
-def _storage(storage: Storage) -> tuple[list[str], bool]:
+def _storage(storage: Storage) -> Iterator[str]:
     try:
         storage.files.check_writable()
+        yield f"ok       storage {storage} can be written"
     except RaxalignError as error:
-        return [f"broken   storage: {error}"], False
-    return [f"ok       storage {storage} can be written"], True
+        yield f"broken   storage: {error}"
 
 
-def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
-    """Whether a grid's files are all there, and its stored artifacts whole."""
+def _grid(file: Path, storage: str | None) -> Iterator[str]:
+    """Yield lines on whether a grid's files are all there, and its stored artifacts whole."""
     from raxalign.plan.expansion.encoders import plugin_of
     from raxalign.plan.load import open_grid
 
     try:
         opened = open_grid(file, storage=storage)
     except RaxalignError as error:
-        return [f"broken   {error}"], False
-    lines, fine = _storage(opened.storage)
+        yield f"broken   {error}"
+        return
+    yield from _storage(opened.storage)
     plan = opened.plan
     places = {place for stage in plan.stages.values() for place in stage.locations.values()}
     local = sum(Path(place).is_absolute() for place in places)
     files = f"{counted(local, 'data file')} {are(local)} there"
-    lines.append(f"ok       {file}: {counted(len(plan.trials), 'trial')}, {files}")
-    for look in (_files, _bitexts):
-        told, good = look(plan)
-        lines, fine = [*lines, *told], fine and good
+    yield f"ok       {file}: {counted(len(plan.trials), 'trial')}, {files}"
+    yield from _files(plan)
+    yield from _bitexts(plan)
     # what this machine lacks to run the encoders
     lacking = (line for spec in opened.grid.encoders for line in plugin_of(spec).check_machine())
-    lines += [f"note     {remark}" for remark in dict.fromkeys(lacking)]
-    lines += [f"remote   {name}: fetched when the grid runs" for name in plan.unresolved]
-    told, good = _artifacts(plan, opened.storage)
-    return [*lines, *told], fine and good
+    yield from (f"note     {remark}" for remark in dict.fromkeys(lacking))
+    yield from (f"remote   {name}: fetched when the grid runs" for name in plan.unresolved)
+    yield from _artifacts(plan, opened.storage)
 
 
-def _artifacts(plan: Plan, storage: Storage) -> tuple[list[str], bool]:
-    """Whether the stored artifacts are whole; a damaged one is set aside."""
+def _artifacts(plan: Plan, storage: Storage) -> Iterator[str]:
+    """Yield lines on whether the stored artifacts are whole; a damaged one is set aside."""
     from raxalign.plan.estimates.cost import stored_keys
 
-    there, stored, damaged = stored_keys(plan, storage), 0, []
+    there, whole = stored_keys(plan, storage), 0
     for key, stage in plan.stages.items():
         if not stage.inline and stage.kind != "evaluation" and key in there:
-            stored += 1
-            if not storage.artifacts.verify(stage.kind, key):
-                damaged.append(f"{stage.kind} {key[:12]}")
-    lines = [f"damaged  {name}: set aside; the next run makes it again" for name in damaged]
-    return [*lines, f"ok       {stored - len(damaged)} stored artifacts are whole"], not damaged
+            if storage.artifacts.verify(stage.kind, key):
+                whole += 1
+            else:
+                name = f"{stage.kind} {key[:12]}"
+                yield f"damaged  {name}: set aside; the next run makes it again"
+    yield f"ok       {whole} stored artifacts are whole"
 
 
-def _files(plan: Plan) -> tuple[list[str], bool]:
-    """Whether all files of tasks, methods and word aligners are good, read as a grid reads them."""
+def _files(plan: Plan) -> Iterator[str]:
+    """Yield lines on all files of tasks, methods and word aligners, read as a grid reads them."""
     from raxalign.plan.checks.preflight import read_files
 
     found = read_files(plan)
-    lines = [f"broken   {fault.strip()}" for fault in found.indented()] if found.faults else []
-    notes = [f"note     {remark}" for remark in found.remarks]
-    if found.faults or not found.files:
-        return [*lines, *(notes if found.faults else [])], not found.faults
-    return [f"ok       {found}", *notes], True
+    if found.faults:
+        yield from (f"broken   {fault.strip()}" for fault in found.indented())
+    elif found.files:
+        yield f"ok       {found}"
+    if found.faults or found.files:
+        yield from (f"note     {remark}" for remark in found.remarks)
 
 
-def _bitexts(plan: Plan) -> tuple[list[str], bool]:
-    """Whether all sentence pairs of local files can be read and are enough."""
+def _bitexts(plan: Plan) -> Iterator[str]:
+    """Yield lines on whether all sentence pairs of local files can be read and are enough."""
     from raxalign.plan.checks.bitexts import other_lengths, read_bitexts, shortages
 
     found = list(read_bitexts(plan))
@@ -137,6 +140,7 @@ def _bitexts(plan: Plan) -> tuple[list[str], bool]:
     for fatal, message in other_lengths(plan, {entry.path: entry.rows for entry in found}):
         (faults if fatal else notes).append(message)
     faults += shortages(plan) if not faults else ()
-    lines = [f"broken   {fault}" for fault in faults]
-    sizes = [f"ok       {entry.path}: {entry.rows:,} sentence pairs" for entry in found]
-    return [*(lines or sizes), *(f"note     {note}" for note in notes)], not faults
+    yield from (f"broken   {fault}" for fault in faults)
+    for entry in found if not faults else ():
+        yield f"ok       {entry.path}: {entry.rows:,} sentence pairs"
+    yield from (f"note     {note}" for note in notes)

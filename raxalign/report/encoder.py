@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from textwrap import wrap
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
@@ -19,8 +18,10 @@ from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrases.rows import built_in_texts
 from raxalign.corpora.text.words import given_words, tokenize, within_text
 from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.pieces import encode_texts
 from raxalign.errors import RaxalignError
+from raxalign.plan.estimates.cost import volume
 from raxalign.running import Sentence, in_text
 
 if TYPE_CHECKING:
@@ -28,40 +29,13 @@ if TYPE_CHECKING:
     from raxalign.plan.load import Opened
 
 _WIDTH, _INDENT = 80, 14
-_NOTABLE = 0.001
-"""A difference between shares of unknown pieces that is remarked on."""
-_SENTENCES = 200
-"""Sentences of each language that are read of a grid's corpus."""
+_SENTENCES = 200  # of each language that are read of a grid's corpus
 HEALTHY, DIFFERENT, BROKEN = 0, 1, 2
 """Exit codes: the encoder can be used as it was trained; its pieces are not those of running text,
 or a method or a task of the grid does not take it; it cannot be used.
 """
-Published = tuple[Sentence, str]
-"""A sentence, and its text as it was published."""
-
-
-@dataclass(frozen=True)
-class LanguagePieces:
-    """How an encoder reads one language's sentences.
-
-    Attributes:
-        words: how many words they have.
-        pieces: how many pieces, without special ones.
-        unknown: the share of the pieces that are the unknown one.
-        composed: that share where the text is composed (Unicode's form C); None where it is
-            composed as it was published.
-        sentences: how many there are.
-        differing: how many have other pieces than their running text.
-        difference: the first such sentence and its two lists of pieces (None: there is none).
-    """
-
-    words: int
-    pieces: int
-    unknown: float
-    composed: float | None
-    sentences: int
-    differing: int
-    difference: tuple[str, list[str], list[str]] | None
+Texts = list[tuple[Sentence, str]]
+"""Sentences as an encoder gets them, each with its text as it was published."""
 
 
 def examine_encoder(name: str, opened: Opened | None = None) -> tuple[list[str], int]:
@@ -76,36 +50,46 @@ def examine_encoder(name: str, opened: Opened | None = None) -> tuple[list[str],
         The lines, and `HEALTHY`, `DIFFERENT` or `BROKEN`.
     """
     try:
-        encoder = _load(name)
+        options = read_options("encoders", "transformer", [f"name={name}"], Path.cwd())
+        kind = catalog("encoders")["transformer"](options)
+        for fault in kind.check():
+            raise RaxalignError(fault)
+        kind.sources()
+        encoder: TransformerEncoder = kind.load(EncoderInputs(), "cpu")
         texts, origin = sample_texts(opened)
-        readings = {lang: _pieces_of(encoder, lang, texts[lang]) for lang in texts}
+        lines, differing, count = [], 0, 0
+        difference: list[str] = []
+        for lang, own in texts.items():
+            line, others, first = _read(encoder, lang, own)
+            lines += line
+            differing, count, difference = differing + others, count + len(own), difference or first
     except RaxalignError as error:
-        return [*_row("broken", str(error))], BROKEN
+        return _row("broken", str(error)), BROKEN
     head = _has_head(encoder)
-    lines, refused = [*_row("encoder", name), *_model(encoder, head=head)], False
+    told, refused = [*_row("encoder", name), *_model(encoder, head=head)], False
     for folder in ("methods", "tasks"):
-        names, reasons = _suitable(folder, opened, encoder, head=head)
+        taken, reasons = _takers(folder, opened, encoder, head=head)
         without = (f"not {', '.join(own)}: {reason}" for reason, own in reasons.items())
-        lines += _row(folder, "; ".join([", ".join(names) or "none", *without]))
+        told += _row(folder, "; ".join([", ".join(taken) or "none", *without]))
         refused |= bool(reasons)
-    lines += [*_row("sentences", origin), *_running_text(readings), "", *_table(readings)]
-    fine = not any(found.differing for found in readings.values())
-    return lines, HEALTHY if fine and not (refused and opened) else DIFFERENT
+    told += _row("sentences", origin)
+    same = f"{count - differing} of {count} sentences have the pieces of running text"
+    told += [*_row("running text", same), *difference, ""]
+    told += [f"{'language':{_INDENT}}pieces per word  unknown  other than running text", *lines]
+    return told, HEALTHY if not differing and not (refused and opened) else DIFFERENT
 
 
-def _suitable(
+def _takers(
     folder: str, opened: Opened | None, encoder: TransformerEncoder, *, head: bool
-) -> tuple[list[str], dict[str, list[str]]]:
+) -> tuple[list[str], dict[str, dict[str, None]]]:
     """The plug-ins of a folder that take an encoder, and reason -> those that do not."""
-    names, refused, reasons = list[str](), set[str](), dict[str, list[str]]()
+    names, reasons = list[str](), dict[str, dict[str, None]]()
     for name, plugin in _plugins(folder, opened):
-        reason = _refusal(folder, plugin, encoder, head=head, given=opened is not None)
         names.append(name)
-        if reason:
-            refused.add(name)
-            own = reasons.setdefault(reason, [])
-            own += [name] if name not in own else []
-    return [name for name in dict.fromkeys(names) if name not in refused], reasons
+        if reason := _refusal(folder, plugin, encoder, head=head, given=opened is not None):
+            reasons.setdefault(reason, {})[name] = None
+    out = {name for own in reasons.values() for name in own}
+    return [name for name in dict.fromkeys(names) if name not in out], reasons
 
 
 def _plugins(folder: str, opened: Opened | None) -> Iterator[tuple[str, Any]]:
@@ -138,17 +122,6 @@ def _refusal(
     return ""
 
 
-def _load(name: str) -> TransformerEncoder:
-    """Load an encoder as `raxalign align` does. Raises `RaxalignError` where that cannot be."""
-    options = read_options("encoders", "transformer", [f"name={name}"], Path.cwd())
-    kind = catalog("encoders")["transformer"](options)
-    for fault in kind.check():
-        raise RaxalignError(fault)
-    kind.sources()
-    encoder: TransformerEncoder = kind.load(EncoderInputs(), "cpu")
-    return encoder
-
-
 def _has_head(encoder: TransformerEncoder) -> bool:
     """Whether the encoder has a masked-LM head that gives a number per piece."""
     import torch
@@ -161,59 +134,52 @@ def _has_head(encoder: TransformerEncoder) -> bool:
     return True
 
 
-def sample_texts(opened: Opened | None) -> tuple[dict[str, list[Published]], str]:
+def sample_texts(opened: Opened | None) -> tuple[dict[str, Texts], str]:
     """Return sentences of each language, and where they are from: the grid's corpus where it is on
     this machine, else the built-in ones. Raises `RaxalignError` where there are neither.
     """
-    known = built_in_texts()
+    known = {lang: _sentences(lang, texts) for lang, texts in built_in_texts().items()}
     if opened is None:
-        return {lang: _sentences(lang, known[lang]) for lang in known}, "built in"
+        return known, "built in"
     languages = (opened.plan.pivot, *opened.grid.languages)
-    own = dict(_of_corpus(opened))
-    built_in = [lang for lang in languages if lang not in own and lang in known]
-    texts = {**own, **{lang: _sentences(lang, known[lang]) for lang in built_in}}
+    own = _of_corpus(opened)
+    texts = {lang: found for lang in languages if (found := own.get(lang) or known.get(lang))}
     if not texts:
         raise RaxalignError(
             f"{opened.grid.path}: its corpus is not on this machine, and there are built-in"
             f" sentences in {', '.join(known)} alone"
         )
+    built_in = [lang for lang in texts if lang not in own]
     without = [lang for lang in languages if lang not in texts]
     parts = ["the first of the grid's corpus"] if own else []
     parts += [f"built in for {', '.join(built_in)}"] if built_in else []
     parts += [f"none for {', '.join(without)}"] if without else []
-    return {lang: texts[lang] for lang in languages if lang in texts}, "; ".join(parts)
+    return texts, "; ".join(parts)
 
 
-def _of_corpus(opened: Opened) -> Iterator[tuple[str, list[Published]]]:
-    """Yield (language, its first sentences) of both sides of the corpora that need no download."""
-    seen: set[str] = set()
+def _of_corpus(opened: Opened) -> dict[str, Texts]:
+    """The first sentences of both sides of the corpora that need no download."""
+    found: dict[str, Texts] = {}
     for stage in opened.plan.stages.values():
         lang, pivot = str(stage.params.get("lang")), str(stage.params.get("pivot"))
         there = all(Path(place).is_file() for place in stage.locations.values())
-        if stage.kind != "bitext" or lang in seen or not there:
-            continue
-        inputs = CorpusInputs(stage.locations, opened.storage.local / "downloads", stage.digests)
-        pairs = list(islice(stage.plugin().read(lang, pivot, inputs), _SENTENCES))
-        how: Any = stage.params.get("segmentation", "characters")
-        sides = {
-            lang: ([p.source for p in pairs], [p.source_words for p in pairs]),
-            pivot: ([p.target for p in pairs], [p.target_words for p in pairs]),
-        }
-        for code in set(sides) - seen:
-            yield code, _sentences(code, *sides[code], how)
-        seen |= set(sides)
+        if stage.kind == "bitext" and lang not in found and there:
+            downloads = opened.storage.local / "downloads"
+            inputs = CorpusInputs(stage.locations, downloads, stage.digests)
+            pairs = list(islice(stage.plugin().read(lang, pivot, inputs), _SENTENCES))
+            how = stage.params.get("segmentation", "characters")
+            for code, side in ((lang, "source"), (pivot, "target")):
+                texts, words = ([getattr(p, f"{side}{s}") for p in pairs] for s in ("", "_words"))
+                if code not in found:
+                    found[code] = _sentences(code, texts, words, how)
+    return found
 
 
-def _sentences(
-    lang: str,
-    texts: Sequence[str],
-    words: Sequence[Sequence[str] | None] | None = None,
-    segmentation: Any = "characters",
-) -> list[Published]:
-    """Sentences as an encoder gets them, each with its published text: words that the corpus gives
-    are the text that they make.
+def _sentences(lang: str, texts: Any, words: Any = None, segmentation: Any = "characters") -> Texts:
+    """Sentences with their published texts; words that the corpus gives are the text that they
+    make.
     """
-    divide, found = tokenize(lang, segmentation), list[Published]()
+    divide, found = tokenize(lang, segmentation), Texts()
     for i, text in enumerate(texts):
         if words is not None and (given := words[i]) is not None:
             sentence = in_text(given_words(given, lang), lang)
@@ -223,12 +189,15 @@ def _sentences(
     return [(sentence, published) for sentence, published in found if sentence]
 
 
-def _pieces_of(encoder: TransformerEncoder, lang: str, texts: list[Published]) -> LanguagePieces:
-    """Read sentences of one language as words, and as they were published."""
+def _read(encoder: TransformerEncoder, lang: str, texts: Texts) -> tuple[list[str], int, list[str]]:
+    """Read sentences of one language as words, and as they were published: the line of the
+    language, with one on what composed text would change, the number of sentences with other pieces
+    than their running text, and lines on the first of these.
+    """
     tokenizer, sentences = encoder.tokenizer, [sentence for sentence, _ in texts]
     unknown, name = tokenizer.unk_token_id, tokenizer.convert_ids_to_tokens
     special = set(tokenizer.all_special_ids) - {unknown}
-    differing, difference, pieces, unknowns = 0, None, 0, 0
+    differing, first, pieces = 0, list[str](), list[int]()
     for row, (_, published) in zip(encoder.pieces(sentences, lang), texts, strict=True):
         ours = row.ids.tolist()
         whole = tokenizer(published, verbose=False)["input_ids"]  # however long it is
@@ -236,37 +205,41 @@ def _pieces_of(encoder: TransformerEncoder, lang: str, texts: list[Published]) -
         # What is cut off at the last position is not compared.
         if ours != theirs and len(ours) < encoder.max_positions:
             differing += 1
-            difference = difference or (published, name(ours), name(theirs))
-        own = [piece for piece in ours if piece not in special]
-        pieces += len(own)
-        unknowns += own.count(unknown)
-    composed, texts_ = None, [published for _, published in texts]
-    in_form = [unicodedata.normalize("NFC", text) for text in texts_]
-    if in_form != texts_:
-        composed = float((encode_texts(tokenizer, in_form, None).ids_P == unknown).mean())
-    words, share = sum(map(len, sentences)), unknowns / max(pieces, 1)
-    return LanguagePieces(words, pieces, share, composed, len(sentences), differing, difference)
+            at = next((k for k, (a, b) in enumerate(zip(ours, theirs)) if a != b), 0)  # noqa: B905
+            read, text = (" ".join(name(ids)[max(at - 1, 0) : at + 4]) for ids in (ours, theirs))
+            shown = published if len(published) <= 60 else published[:59] + "…"
+            told = (f"{lang}: {shown}", f"read: … {read} …", f"text: … {text} …")
+            first = first or [line for part in told for line in _row("", part)]
+        pieces += [piece for piece in ours if piece not in special]
+    per_word = len(pieces) / max(sum(map(len, sentences)), 1)
+    share = pieces.count(unknown) / max(len(pieces), 1)
+    other = f"{differing:12d} of {len(texts)}"
+    lines = [f"{lang:{_INDENT}}{per_word:15.2f}{100 * share:7.1f} %{other}"]
+    composed = [unicodedata.normalize("NFC", text) for _, text in texts]
+    if composed != [text for _, text in texts]:
+        part = float((encode_texts(tokenizer, composed, None).ids_P == unknown).mean())
+        change = (
+            f"{100 * part:.1f} % unknown where it is composed (`normalize: nfc` under `encoder`)"
+        )
+        lines += _row("", change) if abs(part - share) > 0.001 else []
+    return lines, differing, first
 
 
 def _model(encoder: TransformerEncoder, *, head: bool) -> Iterator[str]:
     """Lines about the model and its tokenizer."""
-    from raxalign.encoders.models.packing import can_pack
-
     model, config = encoder.model, encoder.model.config
     weights = list(model.parameters())
     count = sum(weight.numel() for weight in weights)
     size = sum(weight.numel() * weight.element_size() for weight in weights)
-    packed = "several sentences share a row in training" if can_pack(encoder) else "padded"
-    pieces = f"{piece_kind(encoder.tokenizer)} of {len(encoder.tokenizer):,} pieces"
     facts = {
         "architecture": f"{type(model).__name__} ({config.model_type})",
         "layers": f"{encoder.n_layers} of {encoder.hidden_size} dimensions",
-        "parameters": f"{count:,}, {_bytes(size)} in memory",
+        "parameters": f"{count:,}, {volume(size)} in memory",
         "positions": f"{encoder.max_positions} pieces per row, special ones included",
         "attention": str(getattr(config, "_attn_implementation", None) or "its own"),
-        "rows": packed,
+        "rows": "several sentences share a row in training" if can_pack(encoder) else "padded",
         "masked LM": "has a head" if head else "has no head",
-        "tokenizer": pieces,
+        "tokenizer": f"{piece_kind(encoder.tokenizer)} of {len(encoder.tokenizer):,} pieces",
     }
     for label, text in facts.items():
         yield from _row(label, text)
@@ -277,66 +250,17 @@ def piece_kind(tokenizer: Any) -> str:
     BPE``, ``BPE with byte fallback`` or the name of its model.
     """
     record = json.loads(tokenizer.backend_tokenizer.to_str())
-    model = record["model"]
+    model, before = record["model"], record["pre_tokenizer"] or {}
     kind = str(model.get("type") or "Unigram")
     if kind != "BPE":
         return kind
-    before = record["pre_tokenizer"] or {}
     if any(one["type"] == "ByteLevel" for one in before.get("pretokenizers", [before]) if one):
         return "byte-level BPE"
     return "BPE with byte fallback" if model.get("byte_fallback") else "BPE"
 
 
-def _running_text(readings: Mapping[str, LanguagePieces]) -> Iterator[str]:
-    """Lines on whether pieces are those of running text, with the first difference."""
-    total = sum(found.sentences for found in readings.values())
-    differing = sum(found.differing for found in readings.values())
-    same = f"{total - differing} of {total} sentences have the pieces of running text"
-    yield from _row("running text", same)
-    for lang, found in readings.items():
-        if found.difference:
-            text, ours, theirs = found.difference
-            at = next((k for k, (a, b) in enumerate(zip(ours, theirs)) if a != b), 0)  # noqa: B905
-            part = slice(max(at - 1, 0), at + 4)
-            yield from _row("", f"{lang}: {text if len(text) <= 60 else text[:59] + '…'}")
-            yield from _row("", f"read: … {' '.join(ours[part])} …")
-            yield from _row("", f"text: … {' '.join(theirs[part])} …")
-            return
-
-
-def _table(readings: Mapping[str, LanguagePieces]) -> Iterator[str]:
-    """A line per language, and what composed text would change."""
-    yield f"{'language':{_INDENT}}pieces per word  unknown  other than running text"
-    for lang, found in readings.items():
-        per_word, unknown = found.pieces / max(found.words, 1), 100 * found.unknown
-        other = f"{found.differing:12d} of {found.sentences}"
-        yield f"{lang:{_INDENT}}{per_word:15.2f}{unknown:7.1f} %{other}"
-    for lang, found in readings.items():
-        if found.composed is not None and abs(found.composed - found.unknown) > _NOTABLE:
-            yield from _row(
-                "form",
-                f"{lang}: {100 * found.unknown:.1f} % of the pieces are unknown as the text was"
-                f" published, and {100 * found.composed:.1f} % where it is composed, as `normalize:"
-                " nfc` under `encoder` reads it",
-            )
-
-
-def _bytes(size: int) -> str:
-    """A number of bytes in the unit that leaves at most three digits."""
-    value, units = float(size), iter(("bytes", "kB", "MB", "GB", "TB"))
-    unit = next(units)
-    while value >= 1000 and unit != "TB":
-        value, unit = value / 1000, next(units)
-    return f"{value:.3g} {unit}"
-
-
-def _row(label: str, text: str) -> Iterable[str]:
+def _row(label: str, text: str) -> list[str]:
     """A label and a text, wrapped within the width of a terminal; paths stay whole."""
-    return wrap(
-        text,
-        _WIDTH,
-        initial_indent=f"{label:{_INDENT}}",
-        subsequent_indent=" " * _INDENT,
-        break_on_hyphens=False,
-        break_long_words=False,
-    ) or [label]
+    head, rest = f"{label:{_INDENT}}", " " * _INDENT
+    wide = TextWrapper(_WIDTH, head, rest, break_on_hyphens=False, break_long_words=False)
+    return wide.wrap(text) or [label]

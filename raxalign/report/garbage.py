@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.estimates.cost import volume
@@ -25,53 +24,50 @@ from raxalign.store.storage import Storage
 from raxalign.store.studies import SIGNS
 from raxalign.tracking.drivers import this_driver
 
+_WHY = {
+    "artifacts": "no given grid needs them",
+    "records": "no given grid has the stages whose weights were not kept",
+    "plans": "no given grid has any of their stages, and no living driver runs them",
+    "spool": "no given grid has their trials",
+    "damaged": "they were set aside, and nothing reads them",
+    "drivers": "the drivers that left them are dead",
+    "scratch": "the drivers that used them are dead",
+    "checkpoints": "their trainings are over, or no given grid has them",
+    "locks": "no driver lives and no process holds them",
+    "downloads": "nothing is left to run in the given grids; they can be fetched again",
+    "cache": "copies of artifacts that no given grid needs",
+    "tracked": "they mark other grids as copied to MLflow; `sync` writes them again",
+    "temporaries": "their processes died before they were whole",
+}
 
-@dataclass(frozen=True)
-class Unfinished:
-    """The searches of a storage that are not finished: the names of their studies, and the plans
-    that hold their trials so far.
-    """
 
-    studies: tuple[str, ...]
-    plans: tuple[Plan, ...]
-
-
-def unfinished(storage: Storage, living: Iterable[Plan]) -> Unfinished:
-    """Find the searches that a living driver runs, that have budget left, or whose best points are
-    not all confirmed. One without a record has not begun, or is given up. Their trials are in no
-    grid file, but in the plans that their drivers have written.
-
-    Args:
-        storage: The storage.
-        living: The plans of living drivers.
+def unfinished(storage: Storage, living: Iterable[Plan]) -> tuple[tuple[str, ...], list[Plan]]:
+    """Return the names of the studies that a living driver runs, that have budget left, or whose
+    best points are not all confirmed, and the plans that hold their trials so far, which are in no
+    grid file. A study without a record has not begun, or is given up.
     """
     alive = {study.name for plan in living for study in plan.studies}
     plans = [plan for plan in map(json.loads, stored_texts(storage)) if plan.get("studies")]
     names = {study["name"] for plan in plans for study in plan["studies"]}
     records, there = storage.studies.read_many(sorted(names)), storage.ledger.keys()
-    open_ones = alive | {name for name, record in records.items() if not record["finished"]}
-    open_ones |= {name for plan in plans for name in _unconfirmed(plan, there) if name in records}
-    kept = [p for p in plans if open_ones & {study["name"] for study in p["studies"]}]
-    found = tuple(Plan.from_json(json.dumps(plan)) for plan in kept)
-    return Unfinished(tuple(sorted(open_ones)), found)
-
-
-def _unconfirmed(plan: Mapping[str, Any], there: set[str]) -> Iterator[str]:
-    """Yield the studies of which a plan has confirming trials that are not done."""
-    for trial in plan["trials"]:
-        searched = trial.get("searched") or {}
-        if searched.get("confirmed") and not there.issuperset(trial["evaluations"].values()):
-            yield searched["study"]
+    left = alive | {name for name, record in records.items() if not record["finished"]}
+    for plan in plans:
+        for trial in plan["trials"]:
+            searched = trial.get("searched") or {}
+            done = there.issuperset(trial["evaluations"].values())
+            if searched.get("confirmed") and not done and searched["study"] in records:
+                left.add(searched["study"])
+    kept = [plan for plan in plans if left & {study["name"] for study in plan["studies"]}]
+    return tuple(sorted(left)), [Plan.from_json(json.dumps(plan)) for plan in kept]
 
 
 @dataclass(frozen=True)
 class Waste:
-    """Something that may go: its kind, what it is called, its bytes, why, and how it is removed."""
+    """Something that may go: its kind, what it is called, its bytes, and how it is removed."""
 
     kind: str
     name: str
     size: int
-    why: str
     remove: Callable[[], None]
 
 
@@ -84,7 +80,6 @@ class Needed:
         stages: Keys of stages.
         trials: Keys of trials.
         grids: Names of grids.
-        plans: Names of the files of plans that living drivers run.
         signs: The signs of all drivers.
         finished: Whether nothing is left to run in the given grids.
         searches: The studies that are not finished and that no given grid has.
@@ -94,7 +89,6 @@ class Needed:
     stages: Collection[str]
     trials: Collection[str]
     grids: Collection[str]
-    plans: Collection[str]
     signs: Collection[Sign]
     finished: bool
     searches: tuple[str, ...] = ()
@@ -107,140 +101,115 @@ class Needed:
 
 def waste(needed: Needed) -> Iterator[Waste]:
     """Yield everything that may go."""
-    storage = needed.storage
-    yield from _artifacts(needed)
-    yield from _in_storage(needed, storage)
-    yield from _drivers(needed, storage)
-    yield from _checkpoints(needed, storage)
-    yield from _caches(needed)
-    why = "their processes died before they were whole"
-    for path in storage.files.abandoned():
-        yield Waste("temporaries", path.name, bytes_of(path), why, partial(discard, path))
-
-
-def _artifacts(needed: Needed) -> Iterator[Waste]:
     store, tombstones = needed.storage.artifacts, needed.storage.tombstones
     for kind, key in store.keys():  # noqa: SIM118 a method, not a mapping
         if key not in needed.stages:
-            remove, size = partial(store.remove, kind, key), store.size(kind, key)
-            yield Waste("artifacts", f"{kind} {key[:12]}", size, "no given grid needs them", remove)
-    why = "no given grid has the stages whose weights were not kept"
+            remove = partial(store.remove, kind, key)
+            yield Waste("artifacts", f"{kind} {key[:12]}", store.size(kind, key), remove)
     for kind, key in tombstones.keys():  # noqa: SIM118
         if key not in needed.stages:
-            remove = partial(tombstones.remove, kind, key)
-            yield Waste("records", f"{kind} {key[:12]}", 0, why, remove)
+            yield Waste("records", f"{kind} {key[:12]}", 0, partial(tombstones.remove, kind, key))
+    yield from _files(needed)
+    yield from _of_drivers(needed)
+    yield from _checkpoints(needed)
+    yield from _copies(needed)
+    yield from (_local("temporaries", path) for path in needed.storage.files.abandoned())
 
 
-def _in_storage(needed: Needed, storage: Storage) -> Iterator[Waste]:
+def _local(kind: str, path: Path, name: str = "") -> Waste:
+    """A file or folder of this machine."""
+    return Waste(kind, name or path.name, bytes_of(path), partial(discard, path))
+
+
+def _below(kind: str, storage: Storage, top: str, entry: str, files: dict[str, int]) -> Waste:
+    """Files of the storage below a folder."""
+    remove = partial(remove_entry, storage, top, entry, files)
+    return Waste(kind, entry, sum(files.values()), remove)
+
+
+def _text(storage: Storage, files: dict[str, int]) -> str:
+    return storage.files.read(next(iter(files))).decode("utf-8", "replace")
+
+
+def _files(needed: Needed) -> Iterator[Waste]:
     """Plans, curves and damaged artifacts. A plan that was not written to its end goes when no
     driver lives.
     """
-    why = {
-        "plans": "no given grid has any of their stages, and no living driver runs them",
-        "spool": "no given grid has their trials",
-        "damaged": "they were set aside, and nothing reads them",
-    }
-    keys = (*needed.stages, *needed.trials)
-
-    def is_stale(top: str, entry: str, path: str) -> bool:
-        if top != "plans":
-            return top == "damaged" or entry not in needed.trials
-        if entry in needed.plans or not entry.endswith(".json"):
-            return entry not in needed.plans and needed.quiet
-        text = storage.files.read(path).decode("utf-8", "replace")
-        return not any(key in text for key in keys)
-
-    for top, reason in why.items():
+    storage, keys = needed.storage, (*needed.stages, *needed.trials)
+    run = {sign.plan.rpartition("/")[2] for sign in needed.signs if sign.lives}
+    for entry, files in below(storage, "plans").items():
+        whole = entry.endswith(".json")
+        if entry not in run and (needed.quiet if not whole else not _has(storage, files, keys)):
+            yield _below("plans", storage, "plans", entry, files)
+    for top, kept in (("spool", needed.trials), ("damaged", ())):
         for entry, files in below(storage, top).items():
-            if is_stale(top, entry, next(iter(files))):
-                yield _stored(top, storage, top, entry, files, reason)
+            if entry not in kept:
+                yield _below(top, storage, top, entry, files)
 
 
-def _stored(
-    kind: str, storage: Storage, top: str, entry: str, files: dict[str, int], why: str
-) -> Waste:
-    """Files of the storage below a folder."""
-    remove = partial(remove_entry, storage, top, entry, files)
-    return Waste(kind, entry, sum(files.values()), why, remove)
+def _has(storage: Storage, files: dict[str, int], keys: Iterable[str]) -> bool:
+    text = _text(storage, files)
+    return any(key in text for key in keys)
 
 
-def _drivers(needed: Needed, storage: Storage) -> Iterator[Waste]:
+def _of_drivers(needed: Needed) -> Iterator[Waste]:
     """Signs of dead drivers, and the folders of Ray that they left, in the storage and on this
     machine.
     """
-    dead, this = "the drivers that left them are dead", this_driver(needed.storage)
+    storage, this = needed.storage, this_driver(needed.storage)
     for sign in needed.signs:
         if not sign.lives:
-            remove = partial(remove_sign, needed.storage, sign.name)
-            yield Waste("drivers", sign.name, 0, dead, remove)
+            yield Waste("drivers", sign.name, 0, partial(remove_sign, storage, sign.name))
     for entry, files in below(storage, SIGNS).items():
-        text = storage.files.read(next(iter(files))).decode("utf-8", "replace")
-        if not this.finds_alive(text):
-            remove = partial(remove_entry, storage, SIGNS, entry, files)
-            yield Waste("drivers", entry, 0, dead, remove)
+        if not this.finds_alive(_text(storage, files)):
+            yield Waste("drivers", entry, 0, partial(remove_entry, storage, SIGNS, entry, files))
     alive = {sign.name for sign in needed.signs if sign.lives}
-    why = "the drivers that used them are dead"
     for entry, files in below(storage, "ray").items():
         if entry not in alive and not process_of(entry):
-            yield _stored("scratch", storage, "ray", entry, files, why)
+            yield _below("scratch", storage, "ray", entry, files)
     for path in left_by_dead(Path(tempfile.gettempdir()), SCRATCH):
-        yield Waste("scratch", path.name, bytes_of(path), why, partial(discard, path))
+        yield _local("scratch", path)
 
 
-def _checkpoints(needed: Needed, storage: Storage) -> Iterator[Waste]:
+def _checkpoints(needed: Needed) -> Iterator[Waste]:
     """Checkpoints, and locks of trainings."""
     storage = needed.storage
     stored = {key for _, key in storage.artifacts.keys()}  # noqa: SIM118
     stored |= {key for _, key in storage.tombstones.keys()}  # noqa: SIM118
     held, folder = locks(storage), storage.local / "checkpoints"
-    there: list[tuple[str, int, Callable[[], None]]] = [
-        (path.name, bytes_of(path), partial(discard, path))
-        for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
-        if path.is_dir()
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    there = [
+        (path.name, _local("checkpoints", path, path.name[:12])) for path in paths if path.is_dir()
     ]
     if storage.is_remote:
-        there += [
-            (key, sum(files.values()), partial(remove_entry, storage, "checkpoints", key, files))
-            for key, files in below(storage, "checkpoints").items()
-        ]
-    why = "their trainings are over, or no given grid has them"
-    for key, size, remove in there:
+        for key, files in below(storage, "checkpoints").items():
+            remove = partial(remove_entry, storage, "checkpoints", key, files)
+            there.append((key, Waste("checkpoints", key[:12], sum(files.values()), remove)))
+    for key, entry in there:
         if held.get(f"making/{key}") or (key in needed.stages and key not in stored):
             continue  # a process makes it at this moment, or will
         if key in needed.stages and not needed.quiet:
             continue  # weights that were not kept may be made again by a driver
-        yield Waste("checkpoints", key[:12], size, why, remove)
-    why = "no driver lives and no process holds them"
+        yield entry
     for name, holds in held.items():
         if needed.quiet and not holds:
-            yield Waste("locks", name, 0, why, partial(remove_lock, storage, name))
+            yield Waste("locks", name, 0, partial(remove_lock, storage, name))
 
 
-def _caches(needed: Needed) -> Iterator[Waste]:
+def _copies(needed: Needed) -> Iterator[Waste]:
     """What can be fetched or written again: downloads, copies of an object store's artifacts, and
     markers of grids that were copied to a tracking store.
     """
-    local, remote = needed.storage.local, needed.storage.is_remote
-    over = needed.finished and needed.quiet
-    found = {
-        ("downloads", "nothing is left to run in the given grids; they can be fetched again"): [
-            *(local.glob("downloads/*") if over else ())
-        ],
-        ("cache", "copies of artifacts that no given grid needs"): [
-            path
-            for path in (local.glob("artifacts/*/*/*") if remote else ())
-            if path.name not in needed.stages and not path.name.startswith(".")
-        ],
-        ("tracked", "they mark other grids as copied to MLflow; `sync` writes them again"): [
-            path
-            for path in local.glob("tracked/*")
-            if not any(f'"{name}"' in path.read_text(errors="replace") for name in needed.grids)
-        ],
-    }
-    for (kind, why), paths in found.items():
-        for path in sorted(paths):
-            name = path.name if kind == "downloads" else path.name[:12]
-            yield Waste(kind, name, bytes_of(path), why, partial(discard, path))
+    local = needed.storage.local
+    if needed.finished and needed.quiet:
+        yield from (_local("downloads", path) for path in sorted(local.glob("downloads/*")))
+    for path in sorted(local.glob("artifacts/*/*/*")) if needed.storage.is_remote else ():
+        if path.name not in needed.stages and not path.name.startswith("."):
+            yield _local("cache", path, path.name[:12])
+    for path in sorted(local.glob("tracked/*")):
+        text = path.read_text(errors="replace")
+        if not any(f'"{name}"' in text for name in needed.grids):
+            yield _local("tracked", path, path.name[:12])
 
 
 def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
@@ -273,22 +242,42 @@ def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
         needed = _needed([reopened(entry) for entry in opened], opened[0].storage)
         still = {(entry.kind, entry.name) for entry in waste(needed)}
         found = [entry for entry in found if (entry.kind, entry.name) in still]
-    if delete:
-        for entry in found:
-            entry.remove()
-    kept = (
-        f"kept what searches need that are not finished: {', '.join(needed.searches)}. To give one"
-        f" up, delete its file in {needed.storage}/studies"
-    )
-    return "\n".join([*([kept] if needed.searches else []), *_lines(found, delete=delete)])
+    for entry in found if delete else ():
+        entry.remove()
+    return "\n".join(_told(needed, found, delete=delete))
+
+
+def _told(needed: Needed, found: Sequence[Waste], *, delete: bool) -> list[str]:
+    """A line per artifact, one per kind with number, bytes and reason, and the sum."""
+    would, lines = "removed" if delete else "would remove", []
+    if needed.searches:
+        lines.append(
+            f"kept what searches need that are not finished: {', '.join(needed.searches)}. To give"
+            f" one up, delete its file in {needed.storage}/studies"
+        )
+    artifacts = [entry for entry in found if entry.kind == "artifacts"]
+    lines += [f"{would} {entry.name} ({volume(entry.size)})" for entry in artifacts]
+    for kind in dict.fromkeys(entry.kind for entry in found):
+        own = [entry for entry in found if entry.kind == kind]
+        size = volume(sum(entry.size for entry in own))
+        lines.append(f"{would} {len(own)} {kind} ({size}): {_WHY[kind]}")
+    total = volume(sum(entry.size for entry in found))
+    return [*lines, f"{total} {'freed' if delete else 'could be freed with --delete'}"]
 
 
 def _needed(opened: list[Opened], storage: Storage) -> Needed:
-    known = signs(storage)
-    alive = [sign for sign in known if sign.lives]
-    living = [_plan_of(sign) for sign in alive]
-    searches = unfinished(storage, living)
-    plans = [*(entry.plan for entry in opened), *living, *searches.plans]
+    known, living = signs(storage), list[Plan]()
+    for sign in known:
+        try:
+            living += [plan_at(sign.plan)] if sign.lives else []
+        except (OSError, StorageError, ValueError, KeyError, TypeError) as error:
+            raise RaxalignError(
+                f"a driver runs on this storage (process {sign.pid} of {sign.host}), and its plan"
+                f" {sign.plan} cannot be read, so what it needs is not known: {error}. Wait until"
+                " it has ended"
+            ) from error
+    studies, searching = unfinished(storage, living)
+    plans = [*(entry.plan for entry in opened), *living, *searching]
     given = {study.name for entry in opened for study in entry.plan.studies}
     own = {key for entry in opened for t in entry.plan.trials for key in t.evaluations.values()}
     return Needed(
@@ -296,34 +285,7 @@ def _needed(opened: list[Opened], storage: Storage) -> Needed:
         frozenset(key for plan in plans for key in plan.stages),
         frozenset(trial.key for plan in plans for trial in plan.trials),
         frozenset(plan.name for plan in plans),
-        frozenset(sign.plan.rpartition("/")[2] for sign in alive),
         tuple(known),
         finished=own <= storage.ledger.keys(),
-        searches=tuple(name for name in searches.studies if name not in given),
+        searches=tuple(name for name in studies if name not in given),
     )
-
-
-def _plan_of(sign: Sign) -> Plan:
-    """Return the plan that a living driver runs."""
-    try:
-        return plan_at(sign.plan)
-    except (OSError, StorageError, ValueError, KeyError, TypeError) as error:
-        raise RaxalignError(
-            f"a driver runs on this storage (process {sign.pid} of {sign.host}), and its plan"
-            f" {sign.plan} cannot be read, so what it needs is not known: {error}. Wait until it"
-            " has ended"
-        ) from error
-
-
-def _lines(found: list[Waste], *, delete: bool) -> Iterator[str]:
-    """Yield a line per artifact, one per kind with number, bytes and reason, and the sum."""
-    would = "removed" if delete else "would remove"
-    for entry in found:
-        if entry.kind == "artifacts":
-            yield f"{would} {entry.name} ({volume(entry.size)})"
-    for kind in dict.fromkeys(entry.kind for entry in found):
-        own = [entry for entry in found if entry.kind == kind]
-        size = volume(sum(entry.size for entry in own))
-        yield f"{would} {len(own)} {kind} ({size}): {own[0].why}"
-    total = volume(sum(entry.size for entry in found))
-    yield f"{total} {'freed' if delete else 'could be freed with --delete'}"

@@ -43,7 +43,7 @@ class Status:
         return self.trials - self.done - len(self.failed)
 
     def text(self, name: str) -> str:
-        """Return the state of a grid in a line, and a line a failed trial."""
+        """Return the state of a grid in a line, and a line per failed trial."""
         begun = f" ({self.partly} begun)" if self.partly else ""
         idle = f"; {self.idle} more have nothing to run" if self.idle else ""
         lines = [
@@ -56,8 +56,7 @@ class Status:
                 f"the weights of {counted(self.dropped, 'stage')} were not kept (run.keep); what"
                 " needs them makes them again"
             )
-        lines += [f"failed: {trial}: {message}" for trial, message in self.failed]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"failed: {trial}: {told}" for trial, told in self.failed)])
 
 
 def status(plan: Plan, ledger: Ledger) -> Status:
@@ -76,16 +75,10 @@ def status(plan: Plan, ledger: Ledger) -> Status:
     dropped = {key for _, key in storage.tombstones.keys() if key in plan.stages}  # noqa: SIM118
     if dropped:
         dropped -= {key for _, key in storage.artifacts.keys()}  # noqa: SIM118
-    return Status(
-        len(asked),
-        len(asked) - len(left),
-        sum(not there.isdisjoint(trial.evaluations.values()) for trial in left),
-        tuple(failed),
-        len(wanted),
-        len(wanted & there),
-        len(plan.trials) - len(asked),
-        len(dropped),
-    )
+    partly = sum(not there.isdisjoint(trial.evaluations.values()) for trial in left)
+    trials = (len(asked), len(asked) - len(left), partly, tuple(failed))
+    idle = len(plan.trials) - len(asked)
+    return Status(*trials, len(wanted), len(wanted & there), idle, len(dropped))
 
 
 def state(opened: Opened) -> tuple[str, Status]:

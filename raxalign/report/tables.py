@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, cells, languages_of, over_runs
 from raxalign.measured import Measured
 from raxalign.plan.names import cell_name, ordered
-from raxalign.report.cells.numbers import FEW, UNDECLARED, Unit, heading_of, unit_of
+from raxalign.report.cells.numbers import FEW, UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.results import (
     UNTOUCHED,
     TableKey,
@@ -235,7 +235,7 @@ def as_text(made: Sequence[TextBlock], *, width: int | None = None, transpose: b
     return "\n".join(found).rstrip("\n") + "\n"
 
 
-def _text(value: Value | None, unit: Unit) -> str:
+def _text(value: Value | None, unit: NumberFormat) -> str:
     """A value: its mean, and the standard deviation over runs where there are several."""
     if value is None:
         return ""

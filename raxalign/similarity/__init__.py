@@ -3,7 +3,6 @@
 from raxalign.similarity.measures import (
     MEASURES,
     NEIGHBORS_ABOUT,
-    Definition,
     Measure,
     measure_about,
     uses_neighbors,
@@ -15,7 +14,6 @@ from raxalign.similarity.scores import hubness, mutual_nearest, scaled, scored
 __all__ = [
     "MEASURES",
     "NEIGHBORS_ABOUT",
-    "Definition",
     "Measure",
     "Tiling",
     "hubness",

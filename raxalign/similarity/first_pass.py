@@ -37,10 +37,6 @@ class Nearest:
     peaks: torch.Tensor
     group: int
 
-    def hubness(self) -> torch.Tensor:
-        """Return the mean similarity of every vector to its k nearest of the other side (n,)."""
-        return self.values.mean(1)
-
     def add(self, grouped: torch.Tensor, peaks: torch.Tensor, first: int, other: int) -> None:
         """Take in the similarities of some neighbouring vectors.
 
@@ -54,21 +50,19 @@ class Nearest:
         wide = peaks.view(len(peaks), -1, self.group // narrow).amax(2)
         start = other // self.group
         self.peaks[start : start + wide.shape[1], first : first + len(wide)] = wide.T
+        k, rows = self.values.shape[1], torch.arange(_READ, device=peaks.device)[:, None]
         for begin in range(0, len(peaks), _READ):
-            here = slice(begin, begin + _READ)
-            self._add_part(grouped[here], peaks[here], first + begin, other)
-
-    def _add_part(self, grouped: torch.Tensor, peaks: torch.Tensor, first: int, other: int) -> None:
-        here = slice(first, first + len(peaks))
-        values, places, width = self.values[here], self.places[here], grouped.shape[2]
-        k = values.shape[1]
-        _, groups = _largest(peaks, min(k, peaks.shape[1]))
-        rows = torch.arange(len(peaks), device=peaks.device)[:, None]
-        best, chosen = _largest(torch.cat([values, grouped[rows, groups].flatten(1)], 1), k)
-        is_new, known = chosen >= k, places.gather(1, chosen.clamp(max=k - 1))
-        chosen = (chosen - k).clamp_(min=0)
-        found = groups.gather(1, chosen // width).mul_(width).add_(chosen % width + other)
-        self.values[here], self.places[here] = best, torch.where(is_new, found, known)
+            part = peaks[begin : begin + _READ]
+            here = slice(first + begin, first + begin + len(part))
+            values, places = self.values[here], self.places[here]
+            _, groups = _largest(part, min(k, part.shape[1]))
+            read = grouped[begin : begin + _READ][rows[: len(part)], groups].flatten(1)
+            best, chosen = _largest(torch.cat([values, read], 1), k)
+            is_new, known = chosen >= k, places.gather(1, chosen.clamp(max=k - 1))
+            chosen = (chosen - k).clamp_(min=0)
+            found = groups.gather(1, chosen // narrow).mul_(narrow)
+            found.add_(chosen % narrow + other)
+            self.values[here], self.places[here] = best, torch.where(is_new, found, known)
 
 
 def _largest(values: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -91,30 +85,24 @@ def nearest_both(
     tiling: Tiling,
     penalties: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> tuple[Nearest, Nearest]:
-    """Return the k nearest of every row among the columns, and of every column among the rows.
+    """Return the k nearest of every row (n vectors `x`) among the columns (m vectors `y`), and of
+    every column among the rows; all of them where there are fewer.
 
-    Args:
-        x: the rows, n vectors.
-        y: the columns, m vectors.
-        k: the number of nearest vectors; all of them where there are fewer.
-        tiling: how the work is cut.
-        penalties: what is subtracted from twice the similarity for each row (n,) and each column
-            (m,) as a candidate (None: nothing, and the similarity counts once).
+    `penalties` are what is subtracted from twice the similarity for each row (n,) and each column
+    (m,) as a candidate (None: nothing, and the similarity counts once).
     """
     n, m, g, h = len(x), len(y), tiling.row_group, tiling.column_group
     # One lane visits columns in ascending order, so that the first of equals stays.
     lanes = 1 if k == 1 else lanes_for(x.vectors, y.vectors)
     rows, columns = tiling.block(n, m, x.vectors.element_size(), lanes)
-    ahead, back = (
-        _nothing_yet(len(side), len(other), k, tiling.wide(n, m), x.vectors)
-        for side, other in ((x, y), (y, x))
-    )
-    spaces = [x.vectors.new_empty(rows * columns) for _ in range(lanes)]
+    space, group = x.vectors.new_empty(lanes, rows * columns), tiling.wide(n, m)
+    sizes = ((n, m), (m, n))
+    ahead, back = (_none_yet(own, other, min(k, other), group, space) for own, other in sizes)
 
     def visit(lane: int, top: int, left: int) -> None:
         some = x.take(slice(top, top + rows))
         others = y.take(slice(left, left + columns))
-        block = _padded_product(some, others, spaces[lane], ahead.group)
+        block = _padded_product(some, others, space[lane], group)
         in_rows, in_columns = _scores(block, penalties, top, left)
         row_peaks, column_peaks = _maxima(in_rows, in_columns, g, h)
         grouped_rows = in_rows.view(len(block), -1, g)
@@ -126,14 +114,10 @@ def nearest_both(
     return ahead, back
 
 
-def _nothing_yet(n: int, m: int, k: int, group: int, like: torch.Tensor) -> Nearest:
-    k = min(k, m)
-    return Nearest(
-        like.new_full((n, k), -math.inf),
-        torch.zeros((n, k), dtype=torch.int64, device=like.device),
-        like.new_empty(-(-m // group), n),
-        group,
-    )
+def _none_yet(n: int, m: int, k: int, group: int, like: torch.Tensor) -> Nearest:
+    values = like.new_full((n, k), -math.inf)
+    places = torch.zeros((n, k), dtype=torch.int64, device=like.device)
+    return Nearest(values, places, like.new_empty(-(-m // group), n), group)
 
 
 def _padded_product(

@@ -1,9 +1,4 @@
-"""The measures of similarity: their names in YAML, what each computes, and where it comes from.
-
-A measure is defined by two choices, from which `nearest_neighbors` and `scores` compute it: how
-vectors are scaled before they are multiplied, and what is subtracted from the score of each
-candidate.
-"""
+"""The measures of similarity: their names in YAML, what each computes, and where it comes from."""
 
 from __future__ import annotations
 
@@ -38,11 +33,6 @@ class Definition:
     scaling: Scaling
     penalty: Penalty = "none"
 
-    @property
-    def neighbors(self) -> bool:
-        """Whether the number of neighbours k matters."""
-        return self.penalty == "hubness"
-
 
 MEASURES: Mapping[Measure, Definition] = {
     "csls": Definition(
@@ -67,12 +57,12 @@ MEASURES: Mapping[Measure, Definition] = {
 
 def uses_neighbors(measure: Measure) -> bool:
     """Return whether the option `k` changes what a measure finds."""
-    return MEASURES[measure].neighbors
+    return MEASURES[measure].penalty == "hubness"
 
 
 NEIGHBORS_ABOUT = (
     "Number of nearest vectors in a hubness term, of"
-    f" {' and '.join(f'`{name}`' for name, entry in MEASURES.items() if entry.neighbors)}; the"
+    f" {' and '.join(f'`{name}`' for name in MEASURES if uses_neighbors(name))}; the"
     " other measures have none."
 )
 """What the option `k` of a task is, in one sentence."""

@@ -2,7 +2,7 @@
 
 CSLS costs one matrix product and keeps no similarities. `first_pass.py` finds the k nearest of
 every vector, and the largest similarity to each group of neighbouring candidates. When the hubness
-terms are known, `second_pass.py` compares the best of the nearest with a bound of what each group
+terms are known, a second pass compares the best of the nearest with a bound of what each group
 can score, and computes only groups again that can still win. Most queries have none. Where vectors
 crowd so closely that no bound excludes a group, this costs another product. On several threads of a
 CPU, lanes walk over blocks of their own (`worker_pool.py`).
@@ -10,14 +10,14 @@ CPU, lanes walk over blocks of their own (`worker_pool.py`).
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from raxalign.lazy import torch
-from raxalign.similarity.first_pass import nearest_both
+from raxalign.similarity.first_pass import Nearest, nearest_both
 from raxalign.similarity.measures import MEASURES, Definition, Measure
-from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling, first_twin, inverse_norms
-from raxalign.similarity.second_pass import best_candidates
-from raxalign.similarity.worker_pool import at_once, lanes_for
+from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling, first_twin
+from raxalign.similarity.worker_pool import lanes_for, opened
 
 
 def nearest_neighbors(
@@ -64,15 +64,15 @@ def _search(
     if definition.scaling == "centered":
         center = target.mean(0)
         source, target = source - center, target - center
-    x, y = (_side(vectors, definition) for vectors in (source, target))
+    x, y = (ScaledVectors.of(vectors, definition.scaling) for vectors in (source, target))
     if definition.penalty == "hubness":
         # Vectors that are alike near to the other side's mean have hubness terms that are alike, so
         # that the bounds of groups of them are tight.
         x, y = x.by_nearness(y), y.by_nearness(x)
         rows, columns = nearest_both(x, y, k, tiling)
-        sides = ((x, y, rows, columns.hubness()), (y, x, columns, rows.hubness()))
-        jobs = [partial(best_candidates, *side) for side in sides]
-        forward, backward = at_once(jobs, lanes_for(x.vectors, y.vectors))
+        sides = ((x, y, rows, columns.values.mean(1)), (y, x, columns, rows.values.mean(1)))
+        with opened(lanes_for(x.vectors, y.vectors)) as run:
+            forward, backward = run([partial(best_candidates, *side) for side in sides])
         return forward, backward
     squares = None
     if definition.penalty == "square":
@@ -81,16 +81,74 @@ def _search(
     return rows.places[:, 0], columns.places[:, 0]
 
 
-def _side(vectors: torch.Tensor, definition: Definition) -> ScaledVectors:
-    """Return vectors with the factors that the measure gives them."""
-    if definition.scaling == "unit":
-        return ScaledVectors.of(vectors, inverse_norms(vectors))
-    if definition.scaling == "released_cao":
-        # Matrices of Frobenius norm 1 in hubness terms, and queries of norm 1.
-        tiny = torch.finfo(vectors.dtype).tiny
-        whole = 1 / torch.linalg.matrix_norm(vectors).clamp_min(tiny)
-        return ScaledVectors.of(vectors, whole.expand(len(vectors)), inverse_norms(vectors))
-    return ScaledVectors.of(vectors)
+def best_candidates(
+    queries: ScaledVectors, candidates: ScaledVectors, nearest: Nearest, penalties: torch.Tensor
+) -> torch.Tensor:
+    """Return for every query (n,), by its number, the number of the candidate with the largest
+    2 s - penalty, the first of equals.
+
+    The best of a query's nearest comes first. Of other candidates, none of a group scores above
+    twice the group's peak, or the similarity of the last of the nearest, less its smallest penalty.
+    Groups are computed again whose bound reaches the best score: first the one with the largest.
+
+    Args:
+        queries: the queries, n vectors.
+        candidates: the candidates, m vectors.
+        nearest: the queries' nearest and their peaks among the candidates.
+        penalties: what is subtracted for each candidate (m,), by its place.
+    """
+    double, group = 2 * queries.query_factors(), nearest.group
+    best = _Best(queries, candidates, penalties, nearest, double)
+    bounds_GN = torch.minimum(nearest.peaks, nearest.values.amin(1)).mul_(double)
+    padded = torch.nn.functional.pad(penalties, (0, -len(penalties) % group), value=math.inf)
+    bounds_GN -= padded.view(-1, group).amin(1)[:, None]
+    # A product may round one similarity differently from another product.
+    lowest, highest = bounds_GN.aminmax()
+    bounds_GN += torch.maximum(-lowest, highest) * (16 * torch.finfo(bounds_GN.dtype).eps)
+    open_O = (bounds_GN.amax(0) >= best.scores).nonzero()[:, 0]
+    if len(open_O):
+        bounds_GO = bounds_GN[:, open_O]
+        first_O = bounds_GO.argmax(0)
+        counts = torch.bincount(first_O, minlength=len(bounds_GO)).tolist()
+        for number, some in enumerate(torch.split(first_O.argsort(), counts)):
+            best.look(open_O[some], number * group, group)
+        bounds_GO.scatter_(0, first_O[None], -math.inf)
+        for number, bounds_O in enumerate(bounds_GO):
+            best.look(open_O[bounds_O >= best.scores[open_O]], number * group, group)
+    return torch.empty_like(best.numbers).scatter_(0, queries.order, best.numbers)
+
+
+class _Best:
+    """The best candidate of every query so far, by the query's place: its score and its number. At
+    first it is the best of the query's nearest; `double` is twice the query's factor.
+    """
+
+    def __init__(
+        self,
+        queries: ScaledVectors,
+        candidates: ScaledVectors,
+        penalties: torch.Tensor,
+        nearest: Nearest,
+        double: torch.Tensor,
+    ) -> None:
+        self.queries, self.candidates, self.penalties = queries, candidates, penalties
+        scores = nearest.values * double[:, None] - penalties[nearest.places]
+        self.scores, numbers = scores.amax(1), candidates.order[nearest.places]
+        equal = scores == self.scores[:, None]
+        self.numbers = torch.where(equal, numbers, len(candidates)).amin(1)
+
+    def look(self, some: torch.Tensor, start: int, count: int) -> None:
+        """Look at some neighbouring candidates for some queries, given by their places."""
+        if not len(some):
+            return
+        here = slice(start, start + count)
+        scores = self.queries.queries(some) @ self.candidates.take(here).T
+        peaks, places = scores.mul_(2).sub_(self.penalties[here]).max(1)
+        numbers = self.candidates.order[here][places]
+        before, known = self.scores[some], self.numbers[some]
+        better = (peaks > before) | ((peaks == before) & (numbers < known))
+        self.scores[some] = torch.where(better, peaks, before)
+        self.numbers[some] = torch.where(better, numbers, known)
 
 
 def _check(source: torch.Tensor, target: torch.Tensor, measure: str, k: int) -> None:
@@ -103,11 +161,8 @@ def _check(source: torch.Tensor, target: torch.Tensor, measure: str, k: int) -> 
             f"shapes {tuple(source.shape)} and {tuple(target.shape)}: both sides must be (vectors,"
             " dimensions) with equal dimensions"
         )
-    if (
-        not source.is_floating_point()
-        or source.dtype != target.dtype
-        or source.device != target.device
-    ):
+    kinds = [(side.dtype, side.device) for side in (source, target)]
+    if not source.is_floating_point() or kinds[0] != kinds[1]:
         raise ValueError(
             f"{source.dtype} on {source.device} and {target.dtype} on {target.device}: both sides"
             " must be of one float type and on one device"
@@ -115,15 +170,9 @@ def _check(source: torch.Tensor, target: torch.Tensor, measure: str, k: int) -> 
     for name, side in (("source", source), ("target", target)):
         if not len(side):
             raise ValueError(f"{name} has no vectors, so the other side has no neighbours")
-        if not _is_finite(side):
+        # Norms show it ten times as fast, unless they are too large themselves.
+        norms = torch.linalg.vector_norm(side, dim=1)
+        if not torch.isfinite(norms).all() and not all(
+            torch.isfinite(part).all() for part in torch.split(side, 4096)
+        ):
             raise ValueError(f"{name} has values that are NaN or infinite")
-
-
-def _is_finite(vectors: torch.Tensor) -> bool:
-    """Return whether all values are numbers. Norms show it ten times as fast, unless they are too
-    large themselves.
-    """
-    norms = torch.linalg.vector_norm(vectors, dim=1)
-    return bool(torch.isfinite(norms).all()) or all(
-        bool(torch.isfinite(part).all()) for part in torch.split(vectors, 4096)
-    )

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from raxalign.lazy import torch
+from raxalign.similarity.measures import Scaling
 
 _FEW = 16
 """Leading values in which few rows are alike, unless they are identical."""
@@ -80,16 +81,19 @@ class ScaledVectors:
     query_scale: torch.Tensor | None = None
 
     @classmethod
-    def of(
-        cls,
-        vectors: torch.Tensor,
-        scale: torch.Tensor | None = None,
-        query_scale: torch.Tensor | None = None,
-    ) -> ScaledVectors:
-        """Return vectors in the order in which they are given."""
-        order = torch.arange(len(vectors), device=vectors.device)
-        ones = vectors.new_ones(len(vectors)) if scale is None else scale
-        return cls(vectors, ones, order, query_scale)
+    def of(cls, vectors: torch.Tensor, scaling: Scaling = "none") -> ScaledVectors:
+        """Return vectors in the order in which they are given, with the factors of a measure."""
+        scale, query_scale = vectors.new_ones(len(vectors)), None
+        if scaling in ("unit", "released_cao"):
+            norms = torch.linalg.vector_norm(vectors, dim=1)
+            # A zero vector has cosine 0 with everything.
+            scale = torch.where(norms > 0, 1 / norms, torch.zeros_like(norms))
+        if scaling == "released_cao":
+            # Matrices of Frobenius norm 1 in hubness terms, and queries of norm 1.
+            tiny = torch.finfo(vectors.dtype).tiny
+            whole = 1 / torch.linalg.matrix_norm(vectors).clamp_min(tiny)
+            scale, query_scale = whole.expand(len(vectors)), scale
+        return cls(vectors, scale, torch.arange(len(vectors), device=vectors.device), query_scale)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -116,12 +120,6 @@ class ScaledVectors:
         """Return the vectors in the order of their similarity to the mean of another side."""
         mean = other.scale @ other.vectors / len(other)
         return replace(self, order=(self.vectors @ mean * self.scale).argsort(stable=True))
-
-
-def inverse_norms(vectors: torch.Tensor) -> torch.Tensor:
-    """Return 1 / Euclidean norm of every row (n,); a zero vector has cosine 0 with everything."""
-    norms = torch.linalg.vector_norm(vectors, dim=1)
-    return torch.where(norms > 0, 1 / norms, torch.zeros_like(norms))
 
 
 def first_twin(vectors: torch.Tensor) -> torch.Tensor:

@@ -51,27 +51,20 @@ def scaled(queries_QH: torch.Tensor, candidates_CH: torch.Tensor, measure: Measu
     """Scale both sides as the measure asks."""
     definition = MEASURES[measure]
     queries, candidates = queries_QH, candidates_CH
-    crowd = queries
     if definition.scaling == "centered" and len(candidates):
         center = candidates.mean(0)
         queries, candidates = queries - center, candidates - center
-        crowd = queries
-    elif definition.scaling == "unit":
-        queries, candidates = (
-            torch.nn.functional.normalize(side, dim=-1) for side in (queries, candidates)
-        )
-        crowd = queries
-    elif definition.scaling == "released_cao":
-        crowd, candidates = over_norm_of_all(queries), over_norm_of_all(candidates)
+    crowd = queries
+    if definition.scaling in ("unit", "released_cao"):
         queries = torch.nn.functional.normalize(queries, dim=-1)
+    if definition.scaling == "unit":
+        crowd, candidates = queries, torch.nn.functional.normalize(candidates, dim=-1)
+    elif definition.scaling == "released_cao":
+        tiny = torch.finfo(crowd.dtype).tiny
+        crowd, candidates = (
+            side / torch.linalg.matrix_norm(side).clamp_min(tiny) for side in (crowd, candidates)
+        )
     return Scaled(definition, queries, candidates, crowd)
-
-
-def over_norm_of_all(vectors_NH: torch.Tensor) -> torch.Tensor:
-    """Divide vectors by the Frobenius norm of their matrix."""
-    tiny = torch.finfo(vectors_NH.dtype).tiny
-    norm: torch.Tensor = torch.linalg.matrix_norm(vectors_NH).clamp_min(tiny)
-    return vectors_NH / norm
 
 
 def scored(
@@ -88,16 +81,9 @@ def scored(
 def mutual_nearest(
     src_SH: torch.Tensor, tgt_TH: torch.Tensor, *, measure: Measure, k: int
 ) -> list[tuple[int, int]]:
-    """Return the pairs of a few vectors that are each other's nearest, the first of equals.
-
-    Args:
-        src_SH: float (S, H); all similarities are in memory at once.
-        tgt_TH: float (T, H).
-        measure: the measure of similarity.
-        k: the number of nearest vectors in a hubness term.
-
-    Returns:
-        (row of one side, row of the other), in the order of the first side.
+    """Return the pairs (row of one side, row of the other) of a few vectors that are each other's
+    nearest, the first of equals, in the order of the first side. All similarities are in memory at
+    once; `k` is the number of nearest vectors in a hubness term.
     """
     if not len(src_SH) or not len(tgt_TH):
         return []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from raxalign.catalog import catalog
+from raxalign.catalog import catalog, returned
 from raxalign.caveats import collecting
 from raxalign.config.options import read_options
 from raxalign.config.run import Precision
@@ -22,7 +22,6 @@ from raxalign.languages import language
 from raxalign.methods.base import MethodInputs
 from raxalign.pairing.schema import check, read_pairs
 from raxalign.plan.expansion.identity import Identity
-from raxalign.plugin_files import returned
 from raxalign.single.model_card import Card, Origin, hub_name
 from raxalign.single.place import appearing, refuse_existing, runtime, transforms_of
 from raxalign.store.key import digest

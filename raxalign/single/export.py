@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raxalign.catalog import catalog
+from raxalign.catalog import catalog, require_named
 from raxalign.encoders.models.hub import first_line
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.sentence_module import SentenceUse, layers_read, meets
@@ -22,7 +22,6 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import again
-from raxalign.plugin_files import require_named
 from raxalign.single.model_card import RAXALIGN, SENTENCES, WEIGHTS, Card, origin_of, scores_of
 from raxalign.single.place import TRANSFORMS, appearing, refuse_existing, runtime, silent
 from raxalign.stages import Workshop

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS
-from raxalign.catalog import PluginFault, name_of, outside
+from raxalign.catalog import PluginFault, name_of, outside, returned
 from raxalign.caveats import collecting, thin_support
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.plugin_files import returned
 from raxalign.provenance import machine, versions
 from raxalign.stages.inputs import languages_of, task_inputs
 from raxalign.stages.watching import Watched

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raxalign.catalog import returned
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.methods.base import MethodInputs
 from raxalign.plan.stage import Stage
-from raxalign.plugin_files import returned
 from raxalign.stages.bench import Bench
 from raxalign.stages.inputs import files_of, languages_of, task_inputs
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from raxalign.catalog import load_files
 from raxalign.config.run import Checkpointing
 from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.stored import plan_at, plan_path
-from raxalign.plugin_files import load_files
 from raxalign.stages import Workshop
 from raxalign.store.files import CACHE_GIB, split_place
 from raxalign.store.storage import Storage

@@ -181,7 +181,7 @@ class Progress:
         self._left.add(event.jobs)
         left = self._left.all(time.monotonic())
         if left is not None and not self._done + self._failed + self._stages_done:
-            self._say(first_estimate(left, event.workers))
+            self._say(first_estimate(left))
 
     def _wait(self, waits: Waiting) -> None:
         """Show what waits; a line is printed where all that could run begins to wait for nodes."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from ray import tune
 
+from raxalign.catalog import message_of
 from raxalign.errors import RaxalignError, ResourceError, StorageError, TransientError
-from raxalign.plugin_files import message_of
 from raxalign.stages import Workshop, run_trial, train_trial
 from raxalign.stages.watching import pruned_at
 from raxalign.store.ledger import Ledger

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from raxalign.catalog import blamed
 from raxalign.errors import RaxalignError
-from raxalign.plugin_files import blamed
 from raxalign.store.key import digest
 from raxalign.store.lease import ASK, EXPIRY, Holder, Lease, lease
 from raxalign.store.lock import turn

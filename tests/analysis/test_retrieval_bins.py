@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pyarrow as pa
-import pytest
 
 from raxalign.analysis.retrieval_bins import (
     GROUPS,
@@ -14,11 +11,9 @@ from raxalign.analysis.retrieval_bins import (
     by_rank_difference,
     frequency_ranks,
     majority_tags,
-    spacy_tags,
     tags_of_places,
     tags_of_types,
 )
-from raxalign.errors import DependencyError
 
 
 def predictions(*rows: tuple[str, str, str, bool], **flags: list[bool]) -> pa.Table:
@@ -134,9 +129,3 @@ def test_tags_of_words_and_of_places() -> None:
     assert tags_of_types(table, "src", lexicon) == ["NOUN", None]
     assert tags_of_places(table, "tgt", {0: ["X", "ADV"], 1: ["X"]}) == ["ADV", None]
     assert tags_of_places(table, "src", {1: ["X"]}) == [None, "X"]
-
-
-@pytest.mark.skipif(importlib.util.find_spec("spacy") is not None, reason="spaCy is installed")
-def test_without_spacy_the_error_says_what_to_install() -> None:
-    with pytest.raises(DependencyError, match=r"raxalign\[pos\].*de_core_news_sm"):
-        spacy_tags({1: ["Hund"]}, "de_core_news_sm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -101,11 +102,14 @@ def folder_of(folder: Path, model: Any) -> Path:
     return folder
 
 
-def encoder_of(name: str, folder: Path, *, head: bool = False) -> Any:
-    """The encoder of a name, saved into a folder and opened from there."""
+def encoder_of(name: str, folder: Path | None = None, *, head: bool = False) -> Any:
+    """The encoder of a name: saved into a folder and opened from there, where one is given."""
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-    return TransformerEncoder.from_folder(folder_of(folder, model_of(name, head=head)))
+    model = model_of(name, head=head)
+    if folder is None:
+        return TransformerEncoder(model, deepcopy(_tokenizer()))
+    return TransformerEncoder.from_folder(folder_of(folder, model))
 
 
 @cache

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.decoders import make_bidirectional
+from raxalign.encoders.models.model_inputs import make_bidirectional
+from raxalign.encoders.models.pieces import set_text_form
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.sentence_module import CODE, SentenceUse
-from raxalign.encoders.models.text_form import set_text_form
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.errors import RaxalignError

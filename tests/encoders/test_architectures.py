@@ -1,24 +1,31 @@
-"""Encoders of every architecture: states, head, position limits, packed rows, languages."""
+"""Encoders of every architecture: states, head, position limits, packed rows, languages, and passes
+that begin above kept blocks or run blocks again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+import transformers
+from safetensors.torch import load_file, save_file
 
+from raxalign.encoders.models.blocks import recorded, replayable, replayed
 from raxalign.encoders.models.folder import folder_has_head
 from raxalign.encoders.models.freezing import frozen
+from raxalign.encoders.models.model_inputs import make_bidirectional
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import DataError, RaxalignError
+from raxalign.train.recompute import recomputed
 from tests.encoders.architectures import CONFIGS, encoder_of, folder_of, model_of
+from tests.train.problems import kept_bytes
 
 _HALVES = {"mt5", "umt5"}
-_WITH_HEAD = [name for name in CONFIGS if name not in _HALVES]
 
 
 def batch() -> Batch:
@@ -31,64 +38,42 @@ def batch() -> Batch:
     return Batch(ids, mask, torch.zeros_like(ids), words, words, langs, ("en", "de"))
 
 
-def languages(name: str, example: Batch) -> dict[str, torch.Tensor]:
-    """What transformers is given for the languages of `batch`."""
-    return {
-        "xmod": {"lang_ids": torch.tensor([0, 1])},
-        "xlm": {"langs": example.langs_BT},
-    }.get(name, {})
-
-
 @pytest.mark.parametrize("name", CONFIGS)
-def test_states_are_those_of_transformers_and_logits_those_of_the_whole_model(name, tmp_path):
+def test_states_and_logits_are_those_of_transformers_and_an_edit_flows_on(name, tmp_path):
     model, example = model_of(name, head=True), batch()
-    encoder = TransformerEncoder.from_folder(folder_of(tmp_path / "encoder", model))
+    encoder = TransformerEncoder.from_folder(folder_of(tmp_path, model))
     inputs = {"input_ids": example.ids_BT, "attention_mask": example.mask_BT}
-    inputs |= languages(name, example)
+    spoken = {"xmod": {"lang_ids": torch.tensor([0, 1])}, "xlm": {"langs": example.langs_BT}}
+    inputs |= spoken.get(name, {})
     real = example.mask_BT.bool()
+    assert encoder.has_head is folder_has_head(tmp_path) is (name not in _HALVES)
     with torch.no_grad():
         wanted = model.base_model(**inputs, output_hidden_states=True).hidden_states
-        states = encoder.hidden(example)
-        lower = encoder.hidden(example, upto=1)
+        states, lower = encoder.hidden(example), encoder.hidden(example, upto=1)
+        edited = encoder.hidden(example, edits={1: lambda states, _: states.flip(-1)})
+        if encoder.has_head:
+            logits = encoder.lm_logits(states[-1])
+            assert torch.allclose(logits[real], model(**inputs).logits[real], atol=1e-4)
     assert (len(states), len(lower)) == (4, 2)
     for found, state in [*zip(states, wanted, strict=True), (lower[1], wanted[1])]:
         assert torch.allclose(found[real], state[real], atol=1e-5)
-    assert encoder.has_head is folder_has_head(tmp_path / "encoder") is (name not in _HALVES)
-    if encoder.has_head:
-        with torch.no_grad():
-            assert torch.allclose(
-                encoder.lm_logits(states[-1])[real], model(**inputs).logits[real], atol=1e-4
-            )
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_an_edit_of_a_layer_is_read_there_and_flows_on(name: str, tmp_path: Path) -> None:
-    model, example = model_of(name, head=False), batch()
-    encoder = TransformerEncoder.from_folder(folder_of(tmp_path / "encoder", model))
-    real = example.mask_BT.bool()
-    with torch.no_grad():
-        plain = encoder.hidden(example)
-        edited = encoder.hidden(example, edits={1: lambda states, _: states.flip(-1)})
-    assert torch.equal(plain[0][real], edited[0][real])
-    assert torch.equal(edited[1][real], plain[1][real].flip(-1))
-    assert not torch.allclose(edited[2][real], plain[2][real], atol=1e-2)
+    assert torch.equal(states[0][real], edited[0][real])
+    assert torch.equal(edited[1][real], states[1][real].flip(-1))
+    assert not torch.allclose(edited[2][real], states[2][real], atol=1e-2)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_an_encoder_without_a_head_is_saved_and_opened_again_and_predicts_nothing(name, tmp_path):
-    import transformers
-
-    folder = folder_of(tmp_path / "encoder", model_of(name, head=False))
-    encoder = TransformerEncoder.from_folder(folder)
+    encoder = encoder_of(name, tmp_path / "encoder")
     assert not encoder.has_head
-    assert not folder_has_head(folder)
+    assert not folder_has_head(tmp_path / "encoder")
     encoder.save(tmp_path / "saved")
     with torch.no_grad():
         last = encoder.hidden(batch())[-1]
         again = TransformerEncoder.from_folder(tmp_path / "saved").hidden(batch())[-1]
     assert torch.equal(last, again)
     assert encoder.opened_by == ("AutoModelForTextEncoding" if name in _HALVES else "AutoModel")
-    opened: Any = getattr(transformers, encoder.opened_by).from_pretrained(tmp_path / "saved")
+    opened = getattr(transformers, encoder.opened_by).from_pretrained(tmp_path / "saved")
     assert type(opened) is type(encoder.model)
     with pytest.raises(RaxalignError, match=r"no masked-LM head.*AutoModelForMaskedLM"):
         encoder.lm_logits(last)
@@ -96,29 +81,24 @@ def test_an_encoder_without_a_head_is_saved_and_opened_again_and_predicts_nothin
 
 def test_a_head_whose_weights_are_missing_leaves_the_encoder_without_one(tmp_path: Path) -> None:
     """The config promises a masked LM, the weights do not keep it."""
-    from safetensors.torch import load_file, save_file
-
-    folder = folder_of(tmp_path / "encoder", model_of("xlm-r", head=True))
-    weights = load_file(folder / "model.safetensors")
-    kept = {name: weight for name, weight in weights.items() if "lm_head" not in name}
-    save_file(kept, folder / "model.safetensors", {"format": "pt"})
-    assert not TransformerEncoder.from_folder(folder).has_head
+    file = folder_of(tmp_path, model_of("xlm-r", head=True)) / "model.safetensors"
+    weights = load_file(file)
+    save_file({n: w for n, w in weights.items() if "lm_head" not in n}, file, {"format": "pt"})
+    assert not TransformerEncoder.from_folder(tmp_path).has_head
     lost = {name: weight for name, weight in weights.items() if "layer.1.output" not in name}
-    save_file(lost, folder / "model.safetensors", {"format": "pt"})
+    save_file(lost, file, {"format": "pt"})
     with pytest.raises(DataError, match=r"not a whole encoder: 4 weights are missing \(roberta\."):
-        TransformerEncoder.from_folder(folder)
+        TransformerEncoder.from_folder(tmp_path)
 
 
 def test_the_published_head_of_mdeberta_is_read_though_its_config_does_not_name_it(tmp_path):
-    import json
-
     model = model_of("mdeberta", head=True)
-    folder = folder_of(tmp_path / "encoder", model)
-    config = json.loads((folder / "config.json").read_text())
-    del config["legacy"], config["architectures"]
-    (folder / "config.json").write_text(json.dumps(config))
-    encoder = TransformerEncoder.from_folder(folder)
-    assert folder_has_head(folder)
+    config = folder_of(tmp_path, model) / "config.json"
+    entries = json.loads(config.read_text())
+    del entries["legacy"], entries["architectures"]
+    config.write_text(json.dumps(entries))
+    encoder = TransformerEncoder.from_folder(tmp_path)
+    assert folder_has_head(tmp_path)
     with torch.no_grad():
         logits = encoder.lm_logits(encoder.hidden(batch())[-1])
         wanted = model(input_ids=batch().ids_BT, attention_mask=batch().mask_BT).logits
@@ -126,29 +106,25 @@ def test_the_published_head_of_mdeberta_is_read_though_its_config_does_not_name_
 
 
 def test_what_translates_is_refused_by_its_name(tmp_path: Path) -> None:
-    from transformers import MarianConfig, MarianModel
-
-    sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1}
+    sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 80}
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "pad_token_id": 0}
-    model = MarianModel(MarianConfig(vocab_size=80, **sizes, **heads))
+    model = transformers.MarianModel(transformers.MarianConfig(**sizes, **heads))
     with pytest.raises(DataError, match="is not an encoder: marian is an encoder with a decoder"):
-        TransformerEncoder.from_folder(folder_of(tmp_path / "encoder", model))
+        TransformerEncoder.from_folder(folder_of(tmp_path, model))
 
 
 @pytest.mark.parametrize(
-    ("name", "limit", "note"),
+    ("name", "limit"),
     [
-        ("bert", 40, False),
-        ("xlm-r", 39, False),  # its positions begin behind the padding index, which is 0 here
-        ("modernbert", 40, False),
-        ("mdeberta", 40, False),
-        ("mt5", 512, True),
+        ("bert", 40),
+        ("xlm-r", 39),  # its positions begin behind the padding index, which is 0 here
+        ("modernbert", 40),
+        ("mdeberta", 40),
+        ("mt5", 512),
     ],
 )
-def test_rows_have_as_many_pieces_as_the_architecture_has_positions(name, limit, note, tmp_path):
-    encoder = encoder_of(name, tmp_path / "encoder")
-    assert encoder.max_positions == limit
-    assert (encoder.limit_note is not None) is note
+def test_rows_have_as_many_pieces_as_the_architecture_has_positions(name, limit):
+    assert encoder_of(name).max_positions == limit
 
 
 @pytest.mark.parametrize(
@@ -163,10 +139,8 @@ def test_rows_have_as_many_pieces_as_the_architecture_has_positions(name, limit,
         ("xlm", False),
     ],
 )
-def test_sentences_share_rows_where_a_probe_finds_the_states_that_they_have_alone(
-    name: str, packs: bool, tmp_path: Path
-) -> None:
-    encoder = encoder_of(name, tmp_path / "encoder")
+def test_sentences_share_rows_where_a_probe_finds_the_states_that_they_have_alone(name, packs):
+    encoder = encoder_of(name)
     encoder.model.train()
     torch.manual_seed(3)
     before = torch.random.get_rng_state()
@@ -175,28 +149,23 @@ def test_sentences_share_rows_where_a_probe_finds_the_states_that_they_have_alon
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_an_encoder_that_mixes_the_sentences_of_a_row_is_not_packed(tmp_path, monkeypatch):
-    encoder = encoder_of("bert", tmp_path / "encoder")
-    forward: Callable[..., Any] = encoder.model.forward
+def test_an_encoder_that_mixes_the_sentences_of_a_row_is_not_packed(monkeypatch):
+    encoder = encoder_of("bert")
+    forward = encoder.model.forward
 
-    def mixing(*_: Any, attention_mask: torch.Tensor, **inputs: Any) -> Any:
+    def mixing(*_, attention_mask, **inputs):
         return forward(attention_mask=torch.zeros_like(attention_mask), **inputs)
 
     monkeypatch.setattr(encoder.model, "forward", mixing)
     assert not can_pack(encoder)
 
 
-def test_a_language_without_an_adapter_is_named_with_those_that_have_one(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    encoder = encoder_of("xmod", tmp_path / "encoder")
-    with pytest.raises(
-        RaxalignError,
-        match=r"no adapter for el \(it has one for de_DE, en_XX\); leave out this",
-    ):
-        encoder.hidden(replace(batch(), languages=("en", "el")))
-    with pytest.raises(RaxalignError, match=r"one adapter per language, .* is not known"):
-        encoder.hidden(replace(batch(), languages=()))
+def test_a_language_without_an_adapter_is_named_with_those_that_have_one():
+    encoder = encoder_of("xmod")
+    lacks = r"no adapter for el \(it has one for de_DE, en_XX\); leave out this"
+    for languages, said in ((("en", "el"), lacks), ((), r"one adapter per language, .* not known")):
+        with pytest.raises(RaxalignError, match=said):
+            encoder.hidden(replace(batch(), languages=languages))
 
 
 def test_attention_is_what_is_asked_for_and_an_impossible_one_names_what_to_set(tmp_path):
@@ -214,10 +183,98 @@ def test_attention_is_what_is_asked_for_and_an_impossible_one_names_what_to_set(
         TransformerEncoder.from_folder(mdeberta, attention="sdpa")
 
 
-def test_blocks_that_share_their_weights_cannot_be_frozen_one_by_one(tmp_path: Path) -> None:
-    encoder = encoder_of("albert", tmp_path / "encoder")
+def test_blocks_that_share_their_weights_cannot_be_frozen_one_by_one():
     with (
         pytest.raises(RaxalignError, match="freeze: the 3 blocks of AlbertModel share"),
-        frozen(encoder, "lower"),
+        frozen(encoder_of("albert"), "lower"),
     ):
         pass
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_pass_over_kept_blocks_has_the_same_bits_and_computes_only_those_above(name):
+    encoder, example = encoder_of(name), batch()
+    base = encoder.model.base_model
+    assert replayable(base) is (name not in ("albert", "xlm"))  # whose blocks are not one module
+    if not replayable(base):
+        return
+    edits = {1: lambda states, _: states.flip(-1), 2: lambda states, _: states * 1.5}
+    with torch.no_grad():
+        with recorded(base, 2) as outputs:
+            encoder.hidden(example, edits={1: edits[1]}, upto=2)
+        assert len(outputs) == 2
+        wanted = encoder.hidden(example, edits=edits)
+        for _ in range(2):  # what was kept is not changed by a pass
+            with replayed(base, outputs):
+                found = encoder.hidden(example, edits=edits)
+            assert all(map(torch.equal, found, wanted))
+        for weight in [p for p in base.parameters() if p.dim() > 1]:
+            weight.mul_(1.1)
+        with replayed(base, outputs):
+            changed = encoder.hidden(example, edits=edits)
+        assert torch.equal(changed[2], wanted[2])
+        assert not torch.allclose(changed[3], wanted[3], atol=1e-3)
+        assert not torch.allclose(encoder.hidden(example)[2], wanted[2], atol=1e-3)
+
+
+def test_an_error_in_a_pass_leaves_the_blocks_as_they_were():
+    encoder, example = encoder_of("bert"), batch()
+    base = encoder.model.base_model
+    before = [dict(vars(block)) for block in base.encoder.layer]
+    for kept in (replayed(base, [torch.zeros(1)] * 3), recorded(base, 3)):
+        with pytest.raises(RaxalignError, match="stop"), kept:
+            raise RaxalignError("stop")
+    assert [dict(vars(block)) for block in base.encoder.layer] == before
+    with torch.no_grad():
+        assert encoder.hidden(example)[3].shape == (2, 9, 32)
+
+
+def passed(encoder: TransformerEncoder, *, again: bool) -> tuple[list[torch.Tensor], int]:
+    """The states of a batch under dropout with a change within the stream, the gradients of the
+    blocks' weights, and the bytes that were kept.
+    """
+    edits, blocks = {1: lambda states, _: states * 1.5}, encoder.blocks()
+    encoder.model.zero_grad()
+    torch.manual_seed(7)
+    with recomputed(blocks if again else ()):
+        with kept_bytes(encoder.model, blocks) as kept:
+            states = encoder.hidden(batch(), edits=edits)
+        torch.stack(states).pow(2).sum().backward()
+    weights = encoder.model.base_model.parameters()
+    gradients = [p.grad.clone() for p in weights if p.grad is not None]
+    return [state.detach() for state in (*states, torch.rand(3))] + gradients, kept.bytes
+
+
+def qwen() -> TransformerEncoder:
+    sizes = {"vocab_size": 80, "hidden_size": 32, "intermediate_size": 64, "head_dim": 16}
+    shape = {"num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1}
+    config = transformers.Qwen3Config(**sizes, **shape, attention_dropout=0.2, use_cache=True)
+    model = transformers.Qwen3Model(config)
+    make_bidirectional(model)
+    return TransformerEncoder(model, encoder_of("bert").tokenizer)
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, "qwen"])
+def test_blocks_that_run_again_give_the_plain_states_and_gradients_and_less_is_kept(name):
+    encoder = qwen() if name == "qwen" else encoder_of(name)
+    encoder.model.train()
+    (plain, all_bytes), (again, fewer) = (passed(encoder, again=way) for way in (False, True))
+    assert len(plain) == len(again) > 8
+    assert all(map(torch.equal, plain, again))
+    assert fewer < (1.0 if name == "qwen" else 0.6) * all_bytes
+
+
+def test_a_decoder_that_keeps_its_cache_has_the_same_states():
+    encoder, inputs = qwen(), {"input_ids": batch().ids_BT, "use_cache": True}
+    cached = encoder.model.eval()(**inputs).last_hidden_state
+    with recomputed(encoder.blocks()):
+        found = encoder.model(**inputs).last_hidden_state
+        found.sum().backward()
+    assert torch.equal(found, cached)
+
+
+def test_a_model_whose_blocks_are_not_found_keeps_all():
+    encoder = encoder_of("bert")
+    assert len(encoder.blocks()) == 3
+    encoder.model.config.num_hidden_layers = 5
+    assert encoder.blocks() == ()

@@ -47,14 +47,14 @@ def test_compiled_blocks_have_the_same_states_and_gradients_with_few_graphs(tmp_
     assert found["left"] == []
 
 
-def test_what_is_not_compiled_is_left_as_it_is(tmp_path: Path) -> None:
-    encoder = encoder_of("bert", tmp_path)
+def test_what_is_not_compiled_is_left_as_it_is() -> None:
+    encoder = encoder_of("bert")
     with compiled_blocks(encoder):
         assert not any("forward" in vars(part) for part in encoder.model.modules())
 
 
-def test_blocks_are_compiled_for_a_while_also_where_they_run_again(tmp_path, monkeypatch):
-    encoder = encoder_of("bert", tmp_path)
+def test_blocks_are_compiled_for_a_while_also_where_they_run_again(monkeypatch):
+    encoder = encoder_of("bert")
     encoder.compiled, calls = True, []
 
     def compiled(kind: Any) -> Any:
@@ -79,7 +79,7 @@ def test_blocks_are_compiled_for_a_while_also_where_they_run_again(tmp_path, mon
     assert calls == [*blocks, *reversed(blocks)]
 
 
-def test_a_frozen_copy_is_compiled_too(tmp_path: Path) -> None:
-    encoder = encoder_of("bert", tmp_path)
+def test_a_frozen_copy_is_compiled_too() -> None:
+    encoder = encoder_of("bert")
     encoder.compiled = True
     assert encoder.with_model(encoder.model).compiled

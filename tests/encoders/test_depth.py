@@ -11,8 +11,7 @@ import pytest
 
 from raxalign.config.grid import load
 from raxalign.config.lock import Lock
-from raxalign.encoders.models.folder import config_depth
-from raxalign.encoders.models.hub import cached_depth
+from raxalign.encoders.models.hub import cached_config
 from raxalign.encoders.scratch import Scratch
 from raxalign.encoders.static import Static
 from raxalign.encoders.transformer import Transformer
@@ -29,17 +28,13 @@ def nothing(name: str) -> None:
 
 @pytest.mark.parametrize("key", ["num_hidden_layers", "n_layers", "num_layers", "n_layer"])
 def test_a_config_says_it_by_any_of_its_names(key: str, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 8, key: 5}), encoding="utf-8")
-    assert config_depth(tmp_path / "config.json") == 5
-    assert Transformer(Transformer.Params(name=str(tmp_path))).depth(nothing) == 5
-
-
-def test_a_config_without_it_leaves_it_open_and_a_damaged_one_is_named(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
-    assert config_depth(tmp_path / "config.json") is None
-    (tmp_path / "config.json").write_text("{", encoding="utf-8")
+    encoder, config = Transformer(Transformer.Params(name=str(tmp_path))), tmp_path / "config.json"
+    for text, depth in ((json.dumps({"hidden_size": 8, key: 5}), 5), ("{}", None)):
+        config.write_text(text, encoding="utf-8")
+        assert encoder.depth(nothing) == depth
+    config.write_text("{", encoding="utf-8")
     with pytest.raises(DataError, match=r"config\.json: cannot be read"):
-        config_depth(tmp_path / "config.json")
+        encoder.depth(nothing)
 
 
 def test_own_encoders_know_it_from_their_options() -> None:
@@ -62,11 +57,11 @@ def test_a_hub_name_that_lies_in_the_local_cache_needs_no_lock(monkeypatch, tmp_
     snapshot = tmp_path / "models--some--bert" / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text('{"n_layers": 6}', encoding="utf-8")
-    assert cached_depth("some/bert", COMMIT) == 6
-    assert (cached_depth("some/bert", None), cached_depth("some/bert", "e" * 40)) == (None, None)
+    assert cached_config("some/bert", COMMIT) == {"n_layers": 6}
+    assert (cached_config("some/bert", None), cached_config("some/bert", "e" * 40)) == (None, None)
     (snapshot.parents[1] / "refs").mkdir()
     (snapshot.parents[1] / "refs" / "main").write_text(COMMIT, encoding="utf-8")
-    assert cached_depth("some/bert", None) == 6
+    assert Transformer(Transformer.Params(name="some/bert")).depth(nothing) == 6
 
 
 def opened(folder: Path) -> Opened:
@@ -86,20 +81,18 @@ def opened(folder: Path) -> Opened:
 
 def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    asked: list[tuple[str, str]] = []
+    asked: list[tuple[str, ...]] = []
+    config = {"architectures": ["BertForMaskedLM"], "num_hidden_layers": 12}
     monkeypatch.setattr(
-        "raxalign.encoders.transformer.fetched_depth", lambda *name: asked.append(name) or 12
+        "raxalign.encoders.transformer.fetched_config", lambda *name: asked.append(name) or config
     )
-    config = tmp_path / "config.json"
-    config.write_text('{"architectures": ["BertForMaskedLM"]}', encoding="utf-8")
-    monkeypatch.setattr("raxalign.encoders.transformer.fetched_config", lambda *_: config)
     first = opened(tmp_path)
     assert (first.plan.unresolved, first.plan.unknown_depths) == ((), ("bert",))
     found = resolve(first, tmp_path)
     assert {task for trial in found.plan.trials for task in trial.untouched} == {"low"}
     again = open_grid(first.grid.path, storage=first.root)
     assert again.plan == found.plan == resolve(again, tmp_path).plan
-    assert asked == [("some/bert", COMMIT)]
+    assert [name[:2] for name in asked] == [("some/bert", COMMIT)] * 2  # its depth and its head
     assert Lock.load(first.grid.path).get(f"depth:some/bert@{COMMIT}") == "12"
     assert Lock.load(first.grid.path).get(f"head:some/bert@{COMMIT}") == "masked-lm"
     assert load(first.grid.path) == first.grid
@@ -110,7 +103,6 @@ def test_a_hub_out_of_reach_leaves_the_depth_open_and_the_plan_says_so(monkeypat
         raise TransientError(f"{name} at {revision}: no answer")
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("raxalign.encoders.transformer.fetched_depth", unreachable)
     monkeypatch.setattr("raxalign.encoders.transformer.fetched_config", unreachable)
     plan = resolve(opened(tmp_path), tmp_path).plan
     assert plan.unknown_depths == ("bert",)

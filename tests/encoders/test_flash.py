@@ -5,7 +5,6 @@ mask and against sentences alone.
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from raxalign.encoders.models import flash, packing
 from raxalign.encoders.models.flash import (
     NAME,
     PACKAGE,
-    Runs,
     Scoring,
+    SentenceRuns,
     attend,
     check_flash,
     find_edges,
@@ -54,20 +53,15 @@ def states_of(encoder: TransformerEncoder, width: int) -> tuple[list[torch.Tenso
 
 def alone(encoder: TransformerEncoder, sentence: np.ndarray) -> list[torch.Tensor]:
     rows = pack(sentence, np.array([len(sentence)]), 0, 0)
-    batch = packing._padded(
-        rows, torch.from_numpy(rows.ids_BT), torch.from_numpy(rows.sentences_BT), None
-    )
-    return [state[0] for state in encoder.hidden(batch)]
+    return [state[0] for state in encoder.hidden(packing.one_per_row(encoder, rows))]
 
 
 def test_a_run_ends_with_its_sentence_and_with_its_row() -> None:
     rows = np.array([[0, 0, 0, 1], [2, 2, -1, -1], [3, 4, 4, 5]])
-    assert find_edges(rows).tolist() == [0, 3, 4, 6, 8, 9, 11, 12]
-    assert find_edges(rows).dtype == np.int32
+    runs = SentenceRuns.of(rows, "cpu")
+    assert runs.edges_N.tolist() == [0, 3, 4, 6, 8, 9, 11, 12]
+    assert (runs.edges_N.dtype, runs.longest) == (torch.int32, 3)
     assert find_edges(np.array([[0, 0, -1], [1, 1, 1]])).tolist() == [0, 2, 3, 6]
-    runs = Runs.of(rows, "cpu")
-    assert runs.longest == 3
-    assert runs.edges_N.tolist() == find_edges(rows).tolist()
 
 
 @pytest.mark.parametrize("window", [None, 2])
@@ -76,7 +70,7 @@ def test_runs_attend_as_under_a_mask(window: int | None, heads: int) -> None:
     generator = torch.Generator().manual_seed(0)
     owners = np.array([[0] * 5 + [1] * 2, [2] * 6 + [-1]])
     query, key, value = (torch.randn(14, n, 8, generator=generator) for n in (4, heads, heads))
-    found = attend(query, key, value, Runs.of(owners, "cpu"), Scoring(0.0, 0.3, window))
+    found = attend(query, key, value, SentenceRuns.of(owners, "cpu"), Scoring(0.0, 0.3, window))
     row = np.repeat([0, 1], 7)
     flat, place = owners.reshape(-1), np.arange(14)
     sees = (flat[:, None] == flat) & (row[:, None] == row)
@@ -90,7 +84,7 @@ def test_runs_attend_as_under_a_mask(window: int | None, heads: int) -> None:
 
 def test_the_kernel_of_a_card_takes_what_it_is_given() -> None:
     """Its shapes alone, on the device of tensors without values: no card is here."""
-    rows = Runs(torch.empty(4, dtype=torch.int32, device="meta"), 7)
+    rows = SentenceRuns(torch.empty(4, dtype=torch.int32, device="meta"), 7)
     query, key, value = (
         torch.empty(12, 4, 16, dtype=torch.bfloat16, device="meta", requires_grad=True)
         for _ in range(3)
@@ -124,7 +118,7 @@ def test_a_model_calls_the_kernel_once_per_block_and_reads_nothing(name, windows
     model = model_of(name, head=False).to("meta", torch.bfloat16)
     install(model)
     ids = torch.zeros(2, 16, dtype=torch.int64, device="meta")
-    runs = Runs(torch.zeros(5, dtype=torch.int32, device="meta"), 9)
+    runs = SentenceRuns(torch.zeros(5, dtype=torch.int32, device="meta"), 9)
     with Calls() as calls:
         found = model(input_ids=ids, position_ids=ids, **inputs_of(runs)).last_hidden_state
         found.sum().backward()
@@ -137,8 +131,8 @@ def test_a_model_calls_the_kernel_once_per_block_and_reads_nothing(name, windows
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("name", ["bert", "xlm-r", "modernbert", "electra"])
-def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path, name: str) -> None:
-    encoder = encoder_of(name, tmp_path)
+def test_packed_sentences_have_the_states_that_they_have_alone(name: str) -> None:
+    encoder = encoder_of(name)
     assert can_pack(encoder)
     assert implementation(encoder.model) == NAME
     for width in (0, 21, 41):
@@ -150,15 +144,15 @@ def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path, n
                 assert torch.allclose(found, expected[layer], atol=1e-5)
 
 
-def test_sentences_longer_than_the_window_share_rows_by_runs_alone(tmp_path, monkeypatch):
-    encoder = encoder_of("modernbert", tmp_path)
+def test_sentences_longer_than_the_window_share_rows_by_runs_alone(monkeypatch):
+    encoder = encoder_of("modernbert")
     assert not can_pack(encoder)
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     assert can_pack(encoder)
 
 
-def test_the_probe_compares_with_float32_within_a_block_of_autocast_too(tmp_path, monkeypatch):
-    encoder, seen = encoder_of("bert", tmp_path), []
+def test_the_probe_compares_with_float32_within_a_block_of_autocast_too(monkeypatch):
+    encoder, seen = encoder_of("bert"), []
     encoder.precision = "bf16"
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     block = encoder.model.base_model.encoder.layer[0].attention.self.query
@@ -169,10 +163,10 @@ def test_the_probe_compares_with_float32_within_a_block_of_autocast_too(tmp_path
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_states_and_gradients_are_those_under_the_mask(tmp_path, monkeypatch, precision):
+def test_states_and_gradients_are_those_under_the_mask(monkeypatch, precision):
     found = []
     for by_runs in (False, True):
-        encoder = encoder_of("bert", tmp_path)
+        encoder = encoder_of("bert")
         encoder.precision = precision
         monkeypatch.setattr(packing, "has_kernels", lambda *_, chosen=by_runs: chosen)
         assert attends_by_runs(encoder) is by_runs
@@ -193,8 +187,8 @@ def test_states_and_gradients_are_those_under_the_mask(tmp_path, monkeypatch, pr
 
 
 @pytest.mark.usefixtures("kernels")
-def test_token_types_reach_the_model(tmp_path: Path) -> None:
-    encoder = encoder_of("bert", tmp_path)
+def test_token_types_reach_the_model() -> None:
+    encoder = encoder_of("bert")
     ids, types = np.arange(5, 14), np.array([0, 0, 1, 1, 0, 1, 1, 1, 1])
     lengths = np.array([4, 5])
     typed, plain = (
@@ -207,8 +201,8 @@ def test_token_types_reach_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kernels")
-def test_attention_has_its_dropout_in_training_alone(tmp_path, monkeypatch):
-    encoder, seen = encoder_of("bert", tmp_path), []
+def test_attention_has_its_dropout_in_training_alone(monkeypatch):
+    encoder, seen = encoder_of("bert"), []
     assert attends_by_runs(encoder)
 
     def watched(*given: Any) -> torch.Tensor:
@@ -222,16 +216,18 @@ def test_attention_has_its_dropout_in_training_alone(tmp_path, monkeypatch):
     assert seen == [0.0] * 3 + [0.1] * 3
 
 
-def one_run(query: Any, key: Any, value: Any, runs: Runs, scoring: Scoring) -> torch.Tensor:
+def one_run(query: Any, key: Any, value: Any, runs: SentenceRuns, scoring: Scoring) -> torch.Tensor:
     """A kernel in which sentences see each other."""
-    return attend(query, key, value, Runs(runs.edges_N[[0, -1]], len(query)), scoring)
+    return attend(query, key, value, SentenceRuns(runs.edges_N[[0, -1]], len(query)), scoring)
 
 
 def broken(*_: Any) -> torch.Tensor:
     raise RuntimeError("no kernel image is available")
 
 
-def wrong_backward(query: Any, key: Any, value: Any, runs: Runs, scoring: Scoring) -> torch.Tensor:
+def wrong_backward(
+    query: Any, key: Any, value: Any, runs: SentenceRuns, scoring: Scoring
+) -> torch.Tensor:
     found = attend(query, key, value, runs, scoring)
     return found.detach() + found - found.detach() - 0.5 * (query - query.detach())
 
@@ -242,10 +238,10 @@ def wrong_backward(query: Any, key: Any, value: Any, runs: Runs, scoring: Scorin
     [(one_run, "not those"), (broken, "no kernel image"), (wrong_backward, "not those")],
 )
 def test_a_kernel_that_differs_or_fails_is_not_used_and_a_warning_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Any, said: str
+    monkeypatch, kernel, said
 ) -> None:
-    encoder = encoder_of("bert", tmp_path)
-    expected, _ = states_of(encoder_of("bert", tmp_path / "other"), 21)
+    encoder = encoder_of("bert")
+    expected, _ = states_of(encoder_of("bert"), 21)
     monkeypatch.setattr(flash, "attend", kernel)
     with pytest.warns(UserWarning, match=said):
         assert not attends_by_runs(encoder)
@@ -259,8 +255,8 @@ def test_a_kernel_that_differs_or_fails_is_not_used_and_a_warning_says_so(
 
 
 @pytest.mark.usefixtures("kernels")
-def test_a_probe_changes_neither_mode_nor_precision_nor_what_learns(tmp_path: Path) -> None:
-    encoder = encoder_of("bert", tmp_path)
+def test_a_probe_changes_neither_mode_nor_precision_nor_what_learns() -> None:
+    encoder = encoder_of("bert")
     encoder.model.train().requires_grad_(requires_grad=False)
     encoder.precision = "bf16"
     before = torch.random.get_rng_state()
@@ -274,14 +270,14 @@ def test_a_probe_changes_neither_mode_nor_precision_nor_what_learns(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("kernels")
-def test_scores_that_kernels_cannot_have_leave_the_mask(tmp_path: Path) -> None:
-    encoder = encoder_of("mt5", tmp_path)
+def test_scores_that_kernels_cannot_have_leave_the_mask() -> None:
+    encoder = encoder_of("mt5")
     with pytest.warns(UserWarning, match="flash attention is not used"):
         assert not attends_by_runs(encoder)
 
 
-def test_on_a_cpu_the_mask_stays(tmp_path: Path) -> None:
-    encoder = encoder_of("bert", tmp_path)
+def test_on_a_cpu_the_mask_stays() -> None:
+    encoder = encoder_of("bert")
     encoder.precision = "bf16"
     assert not has_kernels(encoder.model, "bf16", encoder.device)
     assert can_pack(encoder)
@@ -290,27 +286,28 @@ def test_on_a_cpu_the_mask_stays(tmp_path: Path) -> None:
 
 
 def test_the_saved_folder_does_not_record_the_attention(tmp_path, monkeypatch):
-    encoder = encoder_of("bert", tmp_path)
+    encoder = encoder_of("bert")
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     assert attends_by_runs(encoder)
     encoder.save(tmp_path / "saved")
     assert NAME not in (tmp_path / "saved" / "config.json").read_text("utf-8")
 
 
-def test_flash_attn_is_named_where_it_is_not_installed(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, model_of("bert", head=True))
-    with pytest.raises(DependencyError, match="requires an NVIDIA card and the package flash-attn"):
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("bert", DependencyError, "requires an NVIDIA card and the package flash-attn"),
+        ("mdeberta", DataError, "is not there for DebertaV2"),
+    ],
+)
+def test_flash_attn_is_named_where_it_is_not_there(name, error, said, tmp_path):
+    folder = folder_of(tmp_path, model_of(name, head=True))
+    with pytest.raises(error, match=said):
         load_model(str(folder), attention="flash_attention_2")
 
 
-def test_an_architecture_without_flash_attn_is_named(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, model_of("mdeberta", head=True))
-    with pytest.raises(DataError, match="is not there for DebertaV2"):
-        load_model(str(folder), attention="flash_attention_2")
-
-
-def test_flash_attn_requires_bfloat16_and_a_card(tmp_path: Path) -> None:
-    encoder = encoder_of("bert", tmp_path)
+def test_flash_attn_requires_bfloat16_and_a_card() -> None:
+    encoder = encoder_of("bert")
     check_flash(encoder.model, "fp32", "cpu")
     encoder.model.config._attn_implementation = PACKAGE
     with pytest.raises(RaxalignError, match=r"run\.precision is fp32"):

@@ -11,7 +11,8 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.errors import RaxalignError
 from raxalign.methods.rows.linked_words import tokenise
-from tests.encoders.architectures import folder_of, model_of
+from tests.encoders.architectures import encoder_of as in_memory
+from tests.encoders.architectures import model_of
 from tests.methods.toy import WORDS, toy_encoder
 
 
@@ -22,16 +23,11 @@ def test_rows_are_filled_evenly_and_hold_every_piece_once() -> None:
     assert sorted(packed.ids_BT[packed.sentences_BT >= 0]) == list(range(100, 130))
     flat, firsts = packed.ids_BT.reshape(-1), np.cumsum(lengths) - lengths
     for s, start in enumerate(packed.starts_S):
-        assert flat[start : start + lengths[s]].tolist() == list(
-            range(100 + firsts[s], 100 + firsts[s] + lengths[s])
-        )
-        assert packed.positions_BT.reshape(-1)[start : start + lengths[s]].tolist() == list(
-            range(lengths[s])
-        )
-
-
-def test_a_sentence_longer_than_the_width_has_room() -> None:
-    assert pack(np.arange(12), np.array([2, 10]), pad=0, width=4).ids_BT.shape == (3, 10)
+        own, places = slice(start, start + lengths[s]), np.arange(lengths[s])
+        assert flat[own].tolist() == (100 + firsts[s] + places).tolist()
+        assert packed.positions_BT.reshape(-1)[own].tolist() == places.tolist()
+    longer = pack(np.arange(12), np.array([2, 10]), pad=0, width=4)  # than the width
+    assert longer.ids_BT.shape == (3, 10)
 
 
 def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path) -> None:
@@ -72,7 +68,7 @@ def test_packed_pairs_have_the_states_of_pairs_with_their_token_types(tmp_path: 
 
 def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> None:
     encoder = toy_encoder(tmp_path)
-    encoder.model.config.type_vocab_size = 1
+    encoder.inputs.segment_types = 1
     with_types, without = (
         flat_states(encoder, pack(np.arange(5, 11), np.array([6]), 0, 0, part), (2,))[0]
         for part in (np.ones(6), None)
@@ -80,17 +76,11 @@ def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> 
     assert torch.equal(with_types, without)
 
 
-def encoder_of(name: str, folder: Path, **config: object) -> TransformerEncoder:
+def encoder_of(name: str, **config: object) -> TransformerEncoder:
     model = model_of(name, head=False)
     for key, value in config.items():
         setattr(model.config, key, value)
-    return TransformerEncoder(model.eval(), _tokenizer(name, folder))
-
-
-def _tokenizer(name: str, folder: Path) -> object:
-    return TransformerEncoder.from_folder(
-        folder_of(folder / name, model_of(name, head=False))
-    ).tokenizer
+    return TransformerEncoder(model, in_memory("bert").tokenizer)
 
 
 def batch_of(*languages: str) -> Batch:
@@ -111,8 +101,8 @@ def test_items_of_several_parts_keep_their_languages() -> None:
 
 
 @pytest.mark.parametrize("name", ["xmod", "xlm"])
-def test_rows_of_a_training_have_the_states_of_their_languages(name: str, tmp_path: Path) -> None:
-    encoder = encoder_of(name, tmp_path)
+def test_rows_of_a_training_have_the_states_of_their_languages(name: str) -> None:
+    encoder = encoder_of(name)
     ids, lengths = np.array([7, 8, 9, 10, 7, 8, 9]), np.array([3, 1, 3])
     spoken = Spoken(("de", "en"), np.array([0, 1, 0])).repeat(lengths)
     assert not can_pack(encoder)
@@ -122,9 +112,8 @@ def test_rows_of_a_training_have_the_states_of_their_languages(name: str, tmp_pa
         wanted = {lang: _alone(encoder, [7, 8, 9], lang) for lang in ("de", "en")}
         shorter = _alone(encoder, [10], "en")
     starts = packed.starts_S
-    assert torch.allclose(found[starts[0] : starts[0] + 3], wanted["de"], atol=1e-5)
-    assert torch.allclose(found[starts[1] : starts[1] + 1], shorter, atol=1e-5)
-    assert torch.allclose(found[starts[2] : starts[2] + 3], wanted["de"], atol=1e-5)
+    for start, states in zip(starts, (wanted["de"], shorter, wanted["de"]), strict=True):
+        assert torch.allclose(found[start : start + len(states)], states, atol=1e-5)
     assert not torch.allclose(wanted["de"], wanted["en"], atol=1e-3)
 
 
@@ -136,8 +125,8 @@ def _alone(encoder: TransformerEncoder, ids: list[int], lang: str) -> torch.Tens
     return encoder.hidden(batch)[-1][0]
 
 
-def test_rows_whose_language_is_not_known_are_refused(tmp_path: Path) -> None:
-    encoder = encoder_of("xmod", tmp_path)
+def test_rows_whose_language_is_not_known_are_refused() -> None:
+    encoder = encoder_of("xmod")
     with pytest.raises(RaxalignError, match="the language of its rows is not known"):
         flat_states(encoder, pack(np.array([7, 8]), np.array([2]), pad=0, width=0), (1,))
 
@@ -156,13 +145,13 @@ def test_rows_whose_language_is_not_known_are_refused(tmp_path: Path) -> None:
         ("sr-Latn", 5),
     ],
 )
-def test_an_adapter_is_found_by_its_language_in_every_form_of_its_code(lang, number, tmp_path):
+def test_an_adapter_is_found_by_its_language_in_every_form_of_its_code(lang, number):
     names = ["en_XX", "de_DE", "zh_CN", "zh_TW", "he_IL", "sr_RS"]
-    encoder = encoder_of("xmod", tmp_path, languages=names)
+    encoder = encoder_of("xmod", languages=names)
     assert encoder.inputs.of(batch_of(lang))["lang_ids"].tolist() == [number]
 
 
-def test_a_language_embedding_is_found_by_its_code_even_if_it_is_not_a_tag(tmp_path: Path) -> None:
-    encoder = encoder_of("xlm", tmp_path, lang2id={"simple": 3, "zh_classical": 4, "en": 5})
+def test_a_language_embedding_is_found_by_its_code_even_if_it_is_not_a_tag() -> None:
+    encoder = encoder_of("xlm", lang2id={"simple": 3, "zh_classical": 4, "en": 5})
     found = encoder.inputs.of(batch_of("eng", "simple"))["langs"]
     assert found.tolist() == [[5] * 3, [3] * 3]

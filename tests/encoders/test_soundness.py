@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from raxalign.catalog import open_file, visible
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.soundness import refuse_unsound
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
-from raxalign.plugin_files import open_file, visible
 from raxalign.single.align import AlignRequest, make_aligned
 from raxalign.single.pairs import PairsRequest, make_pairs
 from raxalign.store.storage import Storage

@@ -13,7 +13,7 @@ import torch
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.transforms import Transform
-from raxalign.encoders.models.vectors import Pooling, WordVectors, word_offsets
+from raxalign.encoders.models.vectors import Pooling, WordVectors
 from raxalign.methods.base import MethodInputs
 from tests.methods.toy import write_pairs
 
@@ -46,7 +46,7 @@ class TableEncoder(Encoder):
             for k, word in enumerate(sentence):
                 if present[k]:
                     vectors[k] = table[int(word[1:])]
-            yield [i], WordVectors(vectors, word_offsets([sentence]), present)
+            yield [i], WordVectors(vectors, [0, len(sentence)], present)
 
     def save(self, folder: Path | str) -> None:
         raise NotImplementedError

@@ -77,7 +77,9 @@ def test_changed_words_have_the_pieces_of_words_within_a_text(kind, tmp_path):
 def test_a_shared_piece_is_among_those_of_each_of_its_words():
     found = Pieces(np.array([5, 6, 7]), np.array([0, 0, 1]), np.array([0, 1, 2]))
     blank = Pieces(np.array([3, 5]), np.array([-1, 0]), np.array([-1, 0]))
-    first, count = word_spans([found, blank], np.array([3, 2]))
+    words, lasts = (np.concatenate([found[i], blank[i]]) for i in (1, 2))
+    lengths = np.array([len(found.ids), len(blank.ids)])
+    first, count = word_spans(words, lasts, lengths, np.array([3, 2]))
     assert first.tolist() == [0, 1, 2, 1, 0]
     assert count.tolist() == [2, 2, 1, 1, 0]
 

@@ -5,14 +5,10 @@ every figure is known; and the sentence pairs that trainings used, from the stor
 from __future__ import annotations
 
 import shutil
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -30,14 +26,12 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import write_report
 from raxalign.report.document import Entry, Table
-from raxalign.report.predictions.tags import pivot_tags
 from raxalign.report.sections.base import Measure
-from raxalign.report.sections.rank_differences import training_counts
+from raxalign.report.sections.word_retrieval import pivot_tags, training_counts
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
-from tests.methods.toy import write_pairs
 from tests.report.material import part, published, section, share
 
 IDS = range(120)
@@ -148,13 +142,13 @@ def cells(table: Table) -> Mapping[str, Mapping[str, Entry]]:
 def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(
     made: tuple[Opened, Ledger],
 ) -> None:
-    (found,) = tables("parts_of_speech", made)
+    (found,) = tables("word_retrieval", made)
     assert found.title == "Retrieval by part of speech"
     table = cells(found)
     assert table["none"]["NOUN"].text == "0.0"
     assert table["none"]["VERB"].text == table["finetune"]["NOUN"].text == "100.0"
     known = results(made)
-    measure = section("parts_of_speech", known, ledger=made[1]).measures()["retrieval_by_pos"]
+    measure = section("word_retrieval", known, ledger=made[1]).measures()["retrieval_by_pos"]
     none, finetune = (measure(cell) for cell in known.cells)
     assert none is not None
     assert finetune is not None
@@ -168,7 +162,7 @@ def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(
 def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
     opened, ledger = made
     assert training_counts(opened.plan, Storage(ledger.root), "de") is None
-    assert tables("rank_differences", made) == []
+    assert not [t for t in tables("word_retrieval", made) if "ranks" in t.title]
     key = key_of(opened.plan, "bitext", "training")
     said = list(sentences(("de", "en"), len(IDS)))
     src, tgt = ([list(row[side].words) for row in said] for side in (0, 1))
@@ -184,9 +178,9 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Pat
     assert training_counts(opened.plan, Storage(ledger.root), "de") == tuple(
         Counter(word for words in side for word in words) for side in (src, tgt)
     )
-    (found,) = share("rank_differences", results(made), ledger=ledger, figures=tmp_path).parts
-    assert found.tables[0].title == "Retrieval by difference of frequency ranks"
-    entries = cells(found.tables[0])["finetune"]
+    (found,) = share("word_retrieval", results(made), ledger=ledger, figures=tmp_path).parts
+    assert found.tables[1].title == "Retrieval by difference of frequency ranks"
+    entries = cells(found.tables[1])["finetune"]
     assert entries["no rank"].state == "empty"
     assert entries["0–9"].text == "100.0"
     asked = sum(int(entry.below.replace(",", "")) for entry in entries.values() if entry.below)
@@ -194,16 +188,17 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Pat
     assert [figure.name for figure in found.figures] == ["rank-differences"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_average_over_some_parts_of_speech_is_not_the_papers(
-    made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch
+    made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (found,) = tables("parts_of_speech", made)
+    found = tables("word_retrieval", made, tmp_path)[0]
     shown = cells(found)["none"].items()
     queries = {name: int(entry.below.replace(",", "")) for name, entry in shown if entry.below}
     rarest = min(("NUM", "PUNCT", "PROPN"), key=lambda name: queries[name])
-    monkeypatch.setattr("raxalign.report.sections.parts_of_speech.FEW", queries[rarest] + 1)
+    monkeypatch.setattr("raxalign.report.sections.word_retrieval.FEW", queries[rarest] + 1)
     known = results(made)
-    measure = section("parts_of_speech", known, ledger=made[1]).measures()["retrieval_by_pos"]
+    measure = section("word_retrieval", known, ledger=made[1]).measures()["retrieval_by_pos"]
     fill = measure(known.cells[0])
     assert fill is not None
     assert fill.values[rarest] == fill.values["lexical-overlap-average"] == "too few queries"
@@ -258,46 +253,6 @@ def test_damaged_predictions_are_named_not_passed_over(
         write_report(rows(opened.plan, copy), opened.plan, tmp_path, ledger=copy)
 
 
-def test_spacy_tags_the_heldout_sentences_where_it_is_installed(
-    made: tuple[Opened, Ledger], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A stand-in that calls every capitalised word a PROPN: the real library is an extra."""
-
-    class Pipeline:
-        vocab = None
-
-        def pipe(self, docs: Iterable[list[str]]) -> Iterator[list[SimpleNamespace]]:
-            for words in docs:
-                yield [
-                    SimpleNamespace(pos_="PROPN" if word.istitle() else "NOUN") for word in words
-                ]
-
-    for name, parts in (
-        ("spacy", {"load": lambda model: {"en_core_web_sm": Pipeline()}[model]}),
-        ("spacy.tokens", {"Doc": lambda _, words: words}),
-    ):
-        module = ModuleType(name)
-        module.__spec__ = ModuleSpec(name, None)
-        module.__dict__.update(parts)
-        monkeypatch.setitem(sys.modules, name, module)
-    changed = without_phrasebook(made[0].plan)
-    assert pivot_tags(changed, Storage(str(tmp_path / "nothing"))) is None
-    words = {"id": [5, 9], "src": [["a"], ["b"]], "tgt": [["the", "Rhine"], ["Bonn"]]}
-    linked = {**words, "src_links": [[], []], "tgt_links": [[], []]}
-
-    def build(folder: Path) -> Mapping[str, Any]:
-        write_pairs(folder / "data", linked)
-        return {}
-
-    storage = Storage(str(tmp_path / "store"))
-    storage.artifacts.make("pairs", key_of(changed, "pairs", "heldout"), build)
-    tagger = pivot_tags(changed, storage)
-    assert tagger is not None
-    asked = pa.table({"lang": ["de-en"] * 3, "id": [9, 5, 7], "tgt_position": [0, 1, 0]})
-    assert tagger[1](asked) == ["PROPN", "PROPN", None]
-    assert tagger[1](asked.set_column(0, "lang", pa.array(["fr-en"] * 3))) == [None] * 3
-
-
 def test_no_language_probe_is_better_than_another(made: tuple[Opened, Ledger]) -> None:
     found = results(made)
     section = part("own_tables", found, Judge(comparisons(found.cells, found.plan, made[1])))
@@ -314,8 +269,8 @@ def test_no_language_probe_is_better_than_another(made: tuple[Opened, Ledger]) -
 def test_without_phrasebook_or_treebank_there_are_no_tags(
     made: tuple[Opened, Ledger], tmp_path: Path
 ) -> None:
-    plan, storage = without_phrasebook(made[0].plan), Storage(made[1].root)
-    assert find_spec("spacy") is not None or pivot_tags(plan, storage) is None
+    plan = without_phrasebook(made[0].plan)
+    assert pivot_tags(plan) is None
     treebank = tmp_path / "train.en.conllu"
     words = ((1, "dogs", "NOUN"), (2, "bark", "VERB"))
     lines = [f"{i}\t{word}\t_\t{tag}\t_\t_\t0\t_\t_\t_\n" for i, word, tag in words]
@@ -323,7 +278,7 @@ def test_without_phrasebook_or_treebank_there_are_no_tags(
     key = next(key for key, stage in plan.stages.items() if stage.kind == "evaluation")
     places = {"train/en": str(treebank), "train/de": "elsewhere.conllu"}
     tagging = replace(plan.stages[key], maker="pos", locations=places)
-    tagger = pivot_tags(replace(plan, stages={**plan.stages, key: tagging}), storage)
+    tagger = pivot_tags(replace(plan, stages={**plan.stages, key: tagging}))
     assert tagger is not None
     assert "train.en.conllu" in tagger[0]
     assert tagger[1](pa.table({"tgt": ["Dogs", "dogs", "cats"]})) == ["NOUN", "NOUN", None]
@@ -334,8 +289,8 @@ def test_the_papers_table_names_what_is_missing_where_words_have_no_tags(
     made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     opened, ledger = made
-    untagged = "raxalign.report.sections.parts_of_speech.pivot_tags"
-    monkeypatch.setattr(untagged, lambda plan, storage: None)
+    untagged = "raxalign.report.sections.word_retrieval.pivot_tags"
+    monkeypatch.setattr(untagged, lambda plan: None)
     write_report(
         rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=["cao2020"]
     )
@@ -345,14 +300,14 @@ def test_the_papers_table_names_what_is_missing_where_words_have_no_tags(
     assert part.count("no tags (0.") == 30
     assert "not run" not in part
     assert "None of these cells were run" not in part
-    assert "install spaCy and its small model of the pivot" in part
+    assert "add the task \\`pos\\` with treebank files of the pivot" in part
 
 
 def test_the_words_of_a_linked_pair_are_joined_and_those_of_occurrences_are_not(
     made: tuple[Opened, Ledger], tmp_path: Path
 ) -> None:
     from raxalign.report.figures.panels import Panel
-    from raxalign.report.predictions.read import StoredPredictions
+    from raxalign.report.predictions import StoredPredictions
     from raxalign.report.sections.spaces import panels_of
 
     found = results(made)
@@ -363,7 +318,7 @@ def test_the_words_of_a_linked_pair_are_joined_and_those_of_occurrences_are_not(
     assert drawn["type"][0].links == [
         (float(i), float(i % 3), float(i), float(i % 3) + 10) for i in range(5)
     ]
-    assert [cloud.names[:1] for cloud in drawn["type"][0].points] == [["src0"], ["tgt0"]]
+    assert [cloud.names[:1] for cloud in drawn["type"][0].series] == [["src0"], ["tgt0"]]
     assert [panel.links for panel in drawn["occurrence"]] == [[]]
 
 

@@ -11,10 +11,9 @@ import pytest
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
-from raxalign.report.terminal.details import as_text, details
+from raxalign.report.terminal.details import as_text, details, look_up
 from raxalign.report.terminal.differences import as_json, differences, read_side
 from raxalign.report.terminal.differences import as_text as text_of
-from raxalign.report.terminal.lookup import look_up
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool

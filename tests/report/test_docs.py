@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from raxalign.catalog import FOLDERS, catalog
-from raxalign.config._corpora import CorpusSettings
-from raxalign.config._plugins import PairsSettings
+from raxalign.config._specs import CorpusSettings, PairsSettings
 from raxalign.config._validate import key_names
 from raxalign.config.grid import KEYS, load
 from raxalign.config.published import PublishedTable, names, read
@@ -23,12 +22,11 @@ from raxalign.config.run import RunConfig
 from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
-from raxalign.report.catalogue import PAGES, TRAINING, as_markdown, describe
+from raxalign.report.catalogue import PAGES, TRAINING, as_markdown, describe, overview
 from raxalign.report.document import Document, Entry, Line, Part, Table
 from raxalign.report.paper.latex import tex
 from raxalign.report.paper.references import cited, entries, references
 from raxalign.report.render import as_html, as_latex
-from raxalign.report.terminal.overview import overview
 from raxalign.version import VERSION
 from tests.grids import write_grid
 from tests.report.compiled import ENGINES, faults

@@ -18,12 +18,12 @@ from raxalign.measured import share as share_of
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import difference_text, remarks
+from raxalign.report.cells.numbers import PERCENT
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import write_report
 from raxalign.report.figures.drawing import opened_canvas
-from raxalign.report.figures.panels import Dots, Panel
+from raxalign.report.figures.panels import Panel, Series
 from raxalign.report.paper.short_tables import short_tables
-from raxalign.report.predictions.read import PERCENT
 from raxalign.report.render import short_latex, short_markdown
 from tests.ledgers import made_up
 from tests.report.material import judge_of, own_table, part, share
@@ -196,20 +196,21 @@ def test_every_task_has_a_figure_of_its_methods_in_every_language(
     assert [figure.name for figure in part.figures] == ["languages-retrieval", "languages-xnli"]
     assert all("95 % intervals over runs and examples" in f.caption for f in part.figures)
     (panel,) = drawings["languages-xnli"]
-    assert list(panel.names) == ["en", "de", "fr", "es", "mean", "mean,\nzero-shot"]
-    assert len(panel.dots) == len(results.cells)
+    assert list(panel.groups) == ["en", "de", "fr", "es", "mean", "mean,\nzero-shot"]
+    assert len(panel.series) == len(results.cells)
     low, high = judge.interval(results.cells[0], ("xnli", "de", "accuracy", "test")) or (0, 0)
-    assert panel.dots[0].ends[1] == (100 * low, 100 * high)
+    assert panel.series[0].ends[1] == (100 * low, 100 * high)
 
 
 def test_axes_hold_the_values_and_their_intervals_unless_these_leave_the_values_no_room() -> None:
-    near = Dots("a", [70.0, 72.0], ends=[(68.5, 71.5), (70.0, 74.0)])
-    far = Dots("b", [71.0, 71.5], ends=[(5.0, 100.0), None])
+    near = Series("a", (), [70.0, 72.0], look="dots", ends=[(68.5, 71.5), (70.0, 74.0)])
+    far = Series("b", (), [71.0, 71.5], look="dots", ends=[(5.0, 100.0), None])
     for dots, low, high in (([near], 68.5, 74.0), ([near, far], 66.0, 76.0)):
-        with opened_canvas([Panel("", "", "accuracy (%)", dots=dots, names=["x", "y"])]) as figure:
+        with opened_canvas([Panel("", "", "accuracy (%)", dots, ["x", "y"])]) as figure:
             bottom, top = figure.axes[0].get_ylim()
             assert low - 1.5 < bottom < low
             assert high < top < high + 1.5
-    nothing = Panel("", "", "accuracy (%)", dots=[Dots("a", [math.nan])], names=["x"])
+    none = Series("a", (), [math.nan], look="dots")
+    nothing = Panel("", "", "accuracy (%)", [none], ["x"])
     with opened_canvas([nothing]) as figure:
         assert figure.axes[0].get_ylim()[0] < 0 < figure.axes[0].get_ylim()[1]

@@ -313,12 +313,12 @@ def test_dev_chooses_and_its_test_value_is_shown(made: Any, results: Results) ->
 
 def test_retrieval_against_transfer_says_its_n(results: Results) -> None:
     (panel,) = transfer_panels(results, 8, Judge())
-    assert [cloud.label for cloud in panel.points] == ["none", "rotation", "finetune"]
-    assert all(len(cloud.x) == 3 for cloud in panel.points)
+    assert [cloud.label for cloud in panel.series] == ["none", "rotation", "finetune"]
+    assert all(len(cloud.x) == 3 for cloud in panel.series)
     table = transfer_table(results)
     assert table is not None
     assert table.columns == ("xnli",)
-    for line, cloud in zip(table.lines, panel.points, strict=True):
+    for line, cloud in zip(table.lines, panel.series, strict=True):
         assert line.label.startswith(cloud.label)
         shown = float(line.entries[0].text.replace("−", "-"))
         assert shown == pytest.approx(np.corrcoef(cloud.x, cloud.y)[0, 1], abs=0.0051)
@@ -342,7 +342,7 @@ def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
     (gain,) = gain_panels(results, Judge())
     assert gain.title == "xnli (dev set)"
     langs = {row["lang"] for row in dev if (row["method"], row["task"]) == ("none", "xnli")}
-    assert set(gain.points[0].names) == langs - {"en"}
+    assert set(gain.series[0].names) == langs - {"en"}
     titles = [panel.title for panel in size_panels(results, Judge())]
     assert titles == ["retrieval (dev set)", "xnli (dev set)"]
 

@@ -10,8 +10,8 @@ from raxalign.plan.load import Opened, reopened
 from raxalign.plan.tried import read_record
 from raxalign.plan.values.results import rows
 from raxalign.report.compose import compose
-from raxalign.report.figures.search_panels import Seen, expectations, history
 from raxalign.report.plans import as_text
+from raxalign.report.sections.searches import Seen, expectations, history
 from raxalign.report.studies import best_lines, plan_lines, status_lines
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
@@ -69,12 +69,12 @@ def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> Non
     seen = Seen(study, record, 0, opened.plan.measured)
     assert [entry.state for entry, _ in seen.spent()] == [entry.state for entry in record.tried]
     (panel,) = history([seen])
-    assert list(panel.curves[0].x) == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert [len(points.x) for points in panel.points] == [len(record.done)]
+    assert list(panel.series[0].x) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert len(panel.series[1].x) == len(record.done)
     (panel,) = expectations([seen])
     first = sum(score for _, score in seen.spent()) / 8  # the mean over all trials that were spent
-    assert panel.curves[0].y[0] == pytest.approx(first)
-    assert len(panel.curves[0].y) == 8
+    assert panel.series[0].y[0] == pytest.approx(first)
+    assert len(panel.series[0].y) == 8
     folder = tmp_path / "report"
     folder.mkdir()
     document = compose(rows(opened.plan, ledger), opened.plan, folder, ledger=ledger).document

@@ -13,10 +13,9 @@ from ruamel.yaml import YAML
 
 import raxalign as rx
 from raxalign import catalog as catalog_module
-from raxalign.catalog import PluginFile, catalog
+from raxalign.catalog import PluginFile, catalog, open_file
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
-from raxalign.plugin_files import open_file
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compose import compose, section_kinds, write_report
@@ -142,8 +141,7 @@ def test_material_reads_each_prediction_once(tmp_path: Path) -> None:
 
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     material = Material(results, Judge(), tmp_path, Counting())  # type: ignore[arg-type]
-    for kind in ("parts_of_speech", "rank_differences"):
-        catalog("sections")[kind](material).share()
+    catalog("sections")["word_retrieval"](material).share()
     assert asked
     assert len(asked) == len(set(asked))
 

@@ -13,13 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 from raxalign.catalog import FOLDERS as ALL
+from raxalign.catalog import open_file
 from raxalign.cli import app
 from raxalign.config.grid import load
 from raxalign.config.search import Pruner
 from raxalign.config.spaces import Space
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.expansion.expand import expand
-from raxalign.plugin_files import open_file
 from raxalign.single.start import (
     CHOICES,
     FOLDERS,

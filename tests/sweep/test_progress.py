@@ -8,7 +8,6 @@ import re
 import pytest
 from rich.console import Console
 
-from raxalign.plan.estimates.forecast import OtherWork
 from raxalign.sweep.events import (
     Advanced,
     Began,
@@ -29,12 +28,6 @@ from tests.toys.lower import lower_grid
 @pytest.fixture
 def out() -> io.StringIO:
     return io.StringIO()
-
-
-@pytest.fixture(autouse=True)
-def quiet_machine(monkeypatch) -> None:
-    monkeypatch.setattr("raxalign.sweep.remaining.other_work", lambda: OtherWork(0.0, 2))
-    monkeypatch.setattr("raxalign.sweep.remaining.core_speed", lambda: 1.2e11)
 
 
 @pytest.fixture
@@ -222,17 +215,6 @@ def test_the_best_on_dev_is_the_smallest_where_lower_is_better(tmp_path, out) ->
     assert re.search(r": done, ranks mean rank 0\.\d{2,4} on dev", said), said
     shown = rendered(progress)
     assert re.search(r"best on dev: 0\.4\d+ +rotation", shown), shown
-
-
-def test_the_first_estimate_has_the_start_of_the_workers_and_names_what_else_runs(
-    progress, out, plan, monkeypatch
-) -> None:
-    monkeypatch.setattr("raxalign.sweep.remaining.other_work", lambda: OtherWork(4.0, 2))
-    progress.hear(JobsExpected([Expected(plan.trials[0].key, "none", 12.0)], 2))
-    assert lines(out) == [
-        "about 15 s from now, by the size of the work (other work has a load of 4.0 on the 2 cores"
-        " of this machine; while that lasts, all takes longer)"
-    ]
 
 
 def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, monkeypatch) -> None:

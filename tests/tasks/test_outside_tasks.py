@@ -15,13 +15,12 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from raxalign.catalog import PluginFault, catalog
+from raxalign.catalog import PluginFault, catalog, open_file
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.results import rows as results
-from raxalign.plugin_files import open_file
 from raxalign.stages import Workshop, run_trial
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.train.runtime import Runtime

@@ -23,11 +23,10 @@ import pytest
 import raxalign
 from raxalign import catalog as catalog_module
 from raxalign.analysis.cells import cells
-from raxalign.catalog import FOLDERS, PluginFault, catalog
+from raxalign.catalog import FOLDERS, PluginFault, catalog, open_file
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
-from raxalign.plugin_files import open_file
 from raxalign.report.compose import write_report
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks as blocks_of

@@ -20,7 +20,7 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compared import as_text
 from raxalign.report.compose import write_report
-from raxalign.report.figures.panels import Points
+from raxalign.report.figures.panels import Series
 from raxalign.report.sections.transfer import _front
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks
@@ -151,7 +151,7 @@ def test_the_report_marks_the_smaller_values(plan, ledger, tmp_path):
 
 
 def test_a_front_is_of_the_smaller_values():
-    points = [Points(name, [x], [y]) for name, x, y in (("a", 1, 3), ("b", 2, 1), ("c", 3, 4))]
+    points = [Series(name, [x], [y]) for name, x, y in (("a", 1, 3), ("b", 2, 1), ("c", 3, 4))]
     assert list(_front(points, -1)) == [(1, 3, 2, 1)]
     assert list(_front(points, 1)) == []
 

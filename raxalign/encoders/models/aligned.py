@@ -160,24 +160,21 @@ class AlignedEncoder:
     def edits(self) -> dict[int, Edit]:
         """The inside transforms as edits of the stream, by layer."""
 
-        def change(layer: int, states_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
-            for transform in self.active("inside"):
-                if transform.layer == layer:
-                    states_BTH = _where_spoken(
-                        transform, states_BTH, batch.langs_BT, batch.languages
-                    )
+        def change(inside: list[Transform], states_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
+            for transform in inside:
+                states_BTH = _where_spoken(transform, states_BTH, batch.langs_BT, batch.languages)
             return states_BTH
 
-        layers = dict.fromkeys(transform.layer for transform in self.active("inside"))
-        return {layer: partial(change, layer) for layer in layers}
+        layers: dict[int, list[Transform]] = {}
+        for transform in self.active("inside"):
+            layers.setdefault(transform.layer, []).append(transform)
+        return {layer: partial(change, inside) for layer, inside in layers.items()}
 
     def save(self, folder: Path | str) -> None:
         """Write transforms and notes, and the encoder's weights only where they changed."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self._write(folder)
+        self._write(Path(folder))
         if self.weights_changed:
-            self.encoder.save(folder / _WEIGHTS)
+            self.encoder.save(Path(folder) / _WEIGHTS)
 
     def export(self, folder: Path | str, use: SentenceUse | None = None) -> tuple[str, ...]:
         """Write a folder that `AutoModel` opens (static vectors: word2vec files, as trained and
@@ -235,13 +232,10 @@ class AlignedEncoder:
     def _write(self, folder: Path) -> None:
         from safetensors.torch import save_file
 
+        folder.mkdir(parents=True, exist_ok=True)
         records, tensors = pack(self.transforms)
-        record = {
-            "format": _FORMAT,
-            "weights_changed": self.weights_changed,
-            "transforms": records,
-            "notes": dict(self.notes),
-        }
+        notes = {"weights_changed": self.weights_changed, "notes": dict(self.notes)}
+        record = {"format": _FORMAT, "transforms": records, **notes}
         save_file(tensors, folder / _TENSORS)
         text = json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True)
         (folder / _RECORD).write_text(text + "\n", encoding="utf-8")
@@ -259,12 +253,10 @@ class AlignedEncoder:
     @classmethod
     def from_export(cls, folder: Path | str, device: str = "cpu") -> AlignedEncoder:
         """What `export` wrote, or a plain Hugging Face folder, or one of static vectors."""
-        kind = StaticEncoder if (Path(folder) / STATIC_RECORD).is_file() else TransformerEncoder
-        encoder = kind.from_folder(Path(folder).absolute(), device=device)
-        if not (Path(folder) / _RECORD).is_file():
-            return cls(encoder)
-        transforms, changed, notes = _read_record(Path(folder))
-        return cls(encoder, transforms, changed, notes)
+        folder = Path(folder).absolute()
+        kind = StaticEncoder if (folder / STATIC_RECORD).is_file() else TransformerEncoder
+        encoder = kind.from_folder(folder, device=device)
+        return cls(encoder, *(_read_record(folder) if (folder / _RECORD).is_file() else ()))
 
 
 def _where_spoken(

@@ -27,26 +27,26 @@ _LIBRARY = "flash_attn"
 _CARD = Path("/dev/nvidia0")
 
 
-def precision_problem(precision: Precision) -> str | None:
-    """Return why flash-attn cannot compute in a precision; None where it can."""
+def precision_problems(precision: Precision) -> list[str]:
+    """Return why flash-attn cannot compute in a precision; nothing where it can."""
     if precision == "bf16":
-        return None
-    return (
+        return []
+    return [
         f"`attention: {PACKAGE}` computes in bfloat16 alone, but run.precision is {precision}. Set"
         f" run.precision to bf16, {REMEDY}"
-    )
+    ]
 
 
-def machine_problem() -> str | None:
-    """Return what this machine lacks for flash-attn, by its files; None where it lacks nothing."""
+def machine_problems() -> list[str]:
+    """Return what this machine lacks for flash-attn, by its files; nothing where it has all."""
     lacks = [] if _CARD.exists() else ["an NVIDIA card"]
     lacks += [] if find_spec(_LIBRARY) else ["the package flash-attn (`pip install flash-attn`)"]
     if not lacks:
-        return None
-    return (
+        return []
+    return [
         f"`attention: {PACKAGE}`: this machine does not have {' and '.join(lacks)}. The machines"
         f" that run the grid's workers require both; make sure that they have them, {REMEDY}"
-    )
+    ]
 
 
 NAME = "raxalign_packed"
@@ -57,7 +57,7 @@ _UNREAD = ("position_bias", "softcap", "s_aux")  # what changes scores, and the 
 
 
 @dataclass(frozen=True)
-class Runs:
+class SentenceRuns:
     """Runs of adjacent places, of rows laid end to end, that see each other and nothing else: run n
     is the places ``edges_N[n]`` to ``edges_N[n + 1]``, of which there are at most `longest`.
     """
@@ -66,7 +66,7 @@ class Runs:
     longest: int
 
     @classmethod
-    def of(cls, sentences_BT: np.ndarray, device: str) -> Runs:
+    def of(cls, sentences_BT: np.ndarray, device: str) -> SentenceRuns:
         """Return the runs of packed rows by the sentence of each piece (-1: padding). The padding
         at the end of a row is a run of its own, as under the mask.
         """
@@ -104,7 +104,7 @@ def attend(
     query_FAD: torch.Tensor,
     key_FAD: torch.Tensor,
     value_FAD: torch.Tensor,
-    runs: Runs,
+    runs: SentenceRuns,
     scoring: Scoring,
 ) -> torch.Tensor:
     """Return what each place reads from its run (F, A, D): by one kernel on a card, else run by
@@ -143,7 +143,7 @@ def _run_by_run(
     query_FAD: torch.Tensor,
     key_FAD: torch.Tensor,
     value_FAD: torch.Tensor,
-    runs: Runs,
+    runs: SentenceRuns,
     scoring: Scoring,
 ) -> torch.Tensor:
     """The arithmetic of the kernel in plain products."""
@@ -170,7 +170,7 @@ def _run_by_run(
     return torch.cat(made)
 
 
-def inputs_of(runs: Runs) -> dict[str, Any]:
+def inputs_of(runs: SentenceRuns) -> dict[str, Any]:
     """The runs by the names that the attention functions of transformers have for them."""
     return {
         "cu_seq_lens_q": runs.edges_N,
@@ -205,7 +205,7 @@ def _attention(
     window = options.get("sliding_window")  # it counts the piece itself
     window = None if window is None else window - 1
     scoring = Scoring(options.get("dropout", 0.0), options.get("scaling"), window)
-    runs = Runs(options["cu_seq_lens_q"], options["max_length_q"])
+    runs = SentenceRuns(options["cu_seq_lens_q"], options["max_length_q"])
     found = attend(_flat(query), _flat(key), _flat(value), runs, scoring)
     return found.reshape(n_rows, width, *found.shape[1:]), None
 
@@ -252,7 +252,7 @@ def has_kernels(model: Any, precision: Precision, device: str) -> bool:
     """Whether a device has kernels for the attention of a model in a precision: those of a card of
     compute capability 8.0 or higher, for bfloat16, where the attention is fused and not causal.
     """
-    from raxalign.encoders.models.decoders import is_decoder
+    from raxalign.encoders.models.model_inputs import is_decoder
 
     return (
         torch.device(device).type == "cuda"
@@ -271,7 +271,7 @@ def check_flash(model: Any, precision: Precision, device: str) -> None:
     """
     if implementation(model) != PACKAGE:
         return
-    if (problem := precision_problem(precision)) is not None:
+    for problem in precision_problems(precision):
         raise RaxalignError(problem)
     if torch.device(device).type != "cuda":
         raise RaxalignError(

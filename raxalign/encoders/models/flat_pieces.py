@@ -28,7 +28,6 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.pieces import Pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 CHUNK = 8192
@@ -110,12 +109,15 @@ def column_pieces(
     Raises:
         DataError: What was made before is of other sentences.
     """
+    import pyarrow.compute as pc
+
     table, made = read_table(folder), encoder.prepared.get(folder)
     found = None if made is None else map_pieces(made / column, lang)
     if found is None:
         chunks = sentence_chunks(table, column, CHUNK)
         return flat_pieces(encoder.tokenizer, chunks, lang, counted)
-    if (len(found), len(found.first_W)) != (len(table), _count_words(table, column)):
+    n_words = pc.sum(pc.list_value_length(table.column(column))).as_py() or 0
+    if (len(found), len(found.first_W)) != (len(table), n_words):
         raise DataError(
             f"{made}/{column}",
             f"has the pieces of other sentences than {folder}",
@@ -127,12 +129,6 @@ def column_pieces(
     return found
 
 
-def _count_words(table: Any, column: str) -> int:
-    import pyarrow.compute as pc
-
-    return int(pc.sum(pc.list_value_length(table.column(column))).as_py() or 0)
-
-
 def flat_pieces(
     tokenizer: Any,
     chunks: Iterable[Sequence[Sequence[str]]],
@@ -142,13 +138,13 @@ def flat_pieces(
     """Return the pieces of sentences in chunks; `bulk_pieces` explains the arguments."""
     from raxalign.encoders.models.pieces import bulk_pieces
 
-    none, parts = np.zeros(0, np.int32), []
+    none, parts = np.zeros(0, np.int32), list[tuple[np.ndarray, ...]]()
     for sentences in chunks:
         pieces = list(bulk_pieces(tokenizer, sentences, lang, counted))
         sizes = np.array([len(sentence) for sentence in sentences], np.int64)
         lengths = np.array([len(row.ids) for row in pieces], np.int64)
-        flat = [np.concatenate([none, *(row[i] for row in pieces)]) for i in range(3)]
-        parts.append((*flat, lengths, sizes, *word_spans(pieces, sizes)))
+        ids, words, lasts = (np.concatenate([none, *(row[i] for row in pieces)]) for i in range(3))
+        parts.append((ids, words, lasts, lengths, sizes, *word_spans(words, lasts, lengths, sizes)))
     ids, words, lasts, lengths, sizes, first_W, count_W = map(
         np.concatenate, zip(*(parts or [(none,) * 7]), strict=True)
     )
@@ -158,13 +154,12 @@ def flat_pieces(
     return FlatPieces(ids, offsets[0], words, lasts, offsets[1], first_W, count_W, unknown)
 
 
-def word_spans(pieces: Sequence[Pieces], sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (place of the first piece in its sentence, number of pieces) of all words of some
-    sentences, int32; `sizes` are the numbers of their words.
+def word_spans(
+    firsts: np.ndarray, lasts: np.ndarray, lengths: np.ndarray, sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(place of the first piece in its sentence, number of pieces) of all words, int32, by the
+    first and the last word of each piece and the numbers of pieces and words of each sentence.
     """
-    none = np.zeros(0, np.int32)
-    lengths = np.array([len(row.ids) for row in pieces], np.int64)
-    firsts, lasts = (np.concatenate([none, *(row[i] for row in pieces)]) for i in (1, 2))
     read, words = word_pieces(firsts, lasts)
     place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     number = words + np.repeat(np.cumsum(sizes) - sizes, lengths)[read]
@@ -319,7 +314,11 @@ def _join(
         # where no two words share a piece, `lasts` are the words
         elif name != "lasts" or not all(map(np.array_equal, read("words"), read("lasts"))):
             narrow = name in _NARROW and all(int(p.max(initial=0)) < _SMALL for p in read(name))
-            _copy(read(name), sizes[name], np.dtype(np.int16 if narrow else np.int32), path)
+            dtype, at = np.dtype(np.int16 if narrow else np.int32), 0
+            file = np.lib.format.open_memmap(path, "w+", dtype, (sizes[name],))  # never held whole
+            for part in read(name):
+                file[at : at + len(part)] = part
+                at += len(part)
     counts = [int(count) for count in read("unknown")]
     unknown = None if -1 in counts else sum(counts)
     (folder / _RECORD).write_text(json.dumps({"lang": lang, "unknown": unknown}), "utf-8")
@@ -329,19 +328,6 @@ def _join(
         "pieces": sizes["ids"],
         "unknown": unknown,
     }
-
-
-def _copy(parts: Iterable[np.ndarray], size: int, dtype: np.dtype[Any], path: Path) -> None:
-    """Write an array in parts as one ``.npy``, without holding all of it."""
-    header = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
-        "shape": (size,),
-    }
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for part in parts:
-            file.write(part.astype(dtype).tobytes())
 
 
 def _main(given: str) -> None:

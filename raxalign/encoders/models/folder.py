@@ -9,6 +9,7 @@ import math
 import re
 import struct
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,8 @@ def is_hub_name(name: str) -> bool:
     """Return whether a name can be one on the hub: ``name`` or ``owner/name`` of letters, digits,
     ``-``, ``_`` and ``.``.
     """
-    return (
-        len(name) <= 96
-        and re.fullmatch(r"(\w[\w.-]*/)?\w[\w.-]*", name, re.ASCII) is not None
-        and ".." not in name
-        and "--" not in name
-    )
+    known = re.fullmatch(r"(?!.*(\.\.|--))(\w[\w.-]*/)?\w[\w.-]*", name, re.ASCII)
+    return len(name) <= 96 and known is not None
 
 
 def looks_like_path(name: str) -> bool:
@@ -86,9 +83,9 @@ def read_config(path: Path) -> Mapping[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def config_depth(path: Path) -> int | None:
+def config_depth(config: Mapping[str, Any]) -> int | None:
     """Return the number of blocks that a ``config.json`` records, if it does."""
-    return _first(read_config(path), *_DEPTHS)
+    return _first(config, *_DEPTHS)
 
 
 def weight_shapes(*paths: Path) -> dict[str, list[int]]:
@@ -191,19 +188,11 @@ def config_footprint(config: Mapping[str, Any], folder: Path | None = None) -> F
     positions = 0 if rotary else _first(config, "max_position_embeddings") or 0
     is_gated = config.get("is_gated_act") or "rms_norm_eps" in config
     shape = Shape(layers, hidden, inner, vocabulary, positions, 3 if is_gated else 2)
-    counted = file_parameters(folder) if folder is not None else None
+    counted = 0
+    with suppress(DataError):  # loading them reports what is wrong
+        weights = [] if folder is None else folder.glob("*.safetensors")
+        counted = sum(map(math.prod, weight_shapes(*weights).values()))
     return Footprint(counted or shape.parameters, hidden, shape.blocks)
-
-
-def file_parameters(folder: Path) -> int | None:
-    """Return how many parameters the safetensors files of a folder have; None where there are none
-    that can be read: loading them reports what is wrong.
-    """
-    try:
-        shapes = weight_shapes(*folder.glob("*.safetensors"))
-    except DataError:
-        return None
-    return sum(map(math.prod, shapes.values())) or None
 
 
 def _first(config: Mapping[str, Any], *names: str) -> int | None:

@@ -4,11 +4,12 @@ and what its client raises, as errors with the encoder's name and a remedy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from raxalign.encoders.models.folder import config_depth
+from raxalign.encoders.models.folder import read_config
 from raxalign.errors import DataError, RaxalignError, TransientError
 
 NO_NAME = "is neither a folder nor a name on the Hugging Face Hub"
@@ -47,16 +48,11 @@ def explain(
     """Return the user's error for one of the hub's client, or for one that was raised because of it
     (transformers wraps them); None for any other. The arguments are those of `hub_call`.
     """
-    chain: list[BaseException] = []
-    current: BaseException | None = error
-    while current is not None and current not in chain:
-        chain.append(current)
-        current = current.__cause__ or current.__context__
-    for cause in reversed(chain):
-        found = _refused(name, cause, revision) or _unanswered(name, purpose, cause)
-        if found is not None:
-            return found
-    return None
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+        chain.append(cause)
+    found = (_refused(name, e, revision) or _unanswered(name, purpose, e) for e in chain[::-1])
+    return next(filter(None, found), None)
 
 
 def first_line(error: BaseException) -> str:
@@ -70,7 +66,6 @@ def _refused(name: str, error: BaseException, revision: str | None) -> DataError
 
     if isinstance(error, hub.LocalEntryNotFoundError):
         return None
-    status = _status(error)
     known = [
         (hub.HFValidationError, NO_NAME, NAMES),
         (
@@ -94,13 +89,11 @@ def _refused(name: str, error: BaseException, revision: str | None) -> DataError
             "Name one with config.json, a tokenizer and safetensors weights",
         ),
     ]
-    if status in (401, 403):
+    if (status := _status(error)) in (401, 403):
         refused = f"the hub refuses access ({status})"
         known.append((hub.HfHubHTTPError, refused, _LOG_IN.capitalize()))
-    for kind, fault, remedy in known:
-        if isinstance(error, kind):
-            return DataError(name, fault, remedy=remedy)
-    return None
+    found = (DataError(name, fault, remedy=do) for k, fault, do in known if isinstance(error, k))
+    return next(found, None)
 
 
 def _unanswered(name: str, purpose: str, error: BaseException) -> TransientError | None:
@@ -127,9 +120,8 @@ def _unanswered(name: str, purpose: str, error: BaseException) -> TransientError
 def _status(error: BaseException) -> int | None:
     from huggingface_hub.errors import HfHubHTTPError
 
-    if not isinstance(error, HfHubHTTPError):
-        return None
-    return getattr(getattr(error, "response", None), "status_code", None)
+    response = getattr(error, "response", None) if isinstance(error, HfHubHTTPError) else None
+    return getattr(response, "status_code", None)
 
 
 def hub_revision(name: str) -> str:
@@ -143,9 +135,9 @@ def hub_revision(name: str) -> str:
     return revision
 
 
-def cached_config(name: str, revision: str | None) -> Path | None:
-    """Return the ``config.json`` of a hub name in the hub's local cache, None where it is not
-    there. Nothing is fetched; revision None is the main branch.
+def cached_config(name: str, revision: str | None) -> Mapping[str, Any] | None:
+    """Return the config of a hub name in the hub's local cache, None where it is not there. Nothing
+    is fetched; revision None is the main branch.
     """
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -154,25 +146,14 @@ def cached_config(name: str, revision: str | None) -> Path | None:
         path = try_to_load_from_cache(name, _CONFIG, revision=revision)
     except HFValidationError:  # no name that the hub can have, which `fetch` says
         return None
-    return Path(path) if isinstance(path, str) else None
+    return read_config(Path(path)) if isinstance(path, str) else None
 
 
-def fetched_config(name: str, revision: str, purpose: str) -> Path:
-    """Return the same, fetched where the cache lacks it. `purpose` is that of `hub_call`, which
-    says what is raised.
+def fetched_config(name: str, revision: str, purpose: str) -> Mapping[str, Any]:
+    """Return the same, fetched where the cache lacks it. Raises as `hub_call`, which explains
+    `purpose`.
     """
     from huggingface_hub import hf_hub_download
 
     with hub_call(name, purpose, revision):
-        return Path(hf_hub_download(name, _CONFIG, revision=revision))
-
-
-def cached_depth(name: str, revision: str | None) -> int | None:
-    """Return the number of blocks by `cached_config`, None where it is not known."""
-    path = cached_config(name, revision)
-    return None if path is None else config_depth(path)
-
-
-def fetched_depth(name: str, revision: str) -> int | None:
-    """Return the number of blocks by `fetched_config`, None where it is not recorded."""
-    return config_depth(fetched_config(name, revision, "look up how many layers it has"))
+        return read_config(Path(hf_hub_download(name, _CONFIG, revision=revision)))

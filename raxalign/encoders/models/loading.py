@@ -5,11 +5,10 @@ remedy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
-from raxalign.encoders.models.decoders import is_decoder
 from raxalign.encoders.models.flash import PACKAGE
 from raxalign.encoders.models.folder import (
     SAVE_TOKENIZER,
@@ -18,8 +17,10 @@ from raxalign.encoders.models.folder import (
     looks_like_path,
     weight_shapes,
 )
-from raxalign.encoders.models.hub import explain, first_line
-from raxalign.encoders.models.text_form import keep_text_form
+from raxalign.encoders.models.hub import first_line, hub_call
+from raxalign.encoders.models.model_inputs import is_decoder
+from raxalign.encoders.models.pieces import keep_text_form
+from raxalign.encoders.models.sentence_config import files_of
 from raxalign.errors import DataError, DependencyError, RaxalignError
 
 Attention = Literal["auto", "sdpa", "eager", "flash_attention_2"]
@@ -30,10 +31,9 @@ _WEIGHTS = "model.safetensors"
 def load_model(
     name: str, revision: str | None = None, attention: Attention = "auto"
 ) -> tuple[Any, Any]:
-    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode.
-
-    The model is a masked LM where the folder has a whole one, else the encoder without a head; of
-    T5 and its like, the encoder half; of a decoder, the base model.
+    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode. The model is a
+    masked LM where the folder has a whole one, else the encoder without a head; of T5 and its like,
+    the encoder half; of a decoder, the base model.
 
     Args:
         name: The folder or the hub name.
@@ -68,7 +68,10 @@ def _open(name: str, config: Any, options: dict[str, Any], attention: Attention)
     from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForTextEncoding
     from transformers.models.auto import modeling_auto as auto
 
-    names = _names_of(name, options["revision"])
+    files = [*Path(name).glob("*.safetensors")]
+    if not looks_like_path(name) and (file := files_of(name, options["revision"])(_WEIGHTS)):
+        files = [file]
+    names = frozenset(weight_shapes(*files)) if files else None  # of several on the hub not known
     if names is not None and any(weight.startswith("lm_predictions.") for weight in names):
         config.legacy = False  # the head of DeBERTa-v3 as it was published
     kind = type(config)
@@ -143,18 +146,6 @@ def _implementation(name: str, model: Any, attention: Attention) -> str | None:
     return attention
 
 
-def _names_of(name: str, revision: str | None) -> frozenset[str] | None:
-    """The names of the weights of a folder, or of a hub name with one file; None of others."""
-    from transformers.utils import cached_file
-
-    if looks_like_path(name):
-        return frozenset(weight_shapes(*Path(name).glob("*.safetensors")))
-    path = cached_file(
-        name, _WEIGHTS, revision=revision, _raise_exceptions_for_missing_entries=False
-    )
-    return None if path is None else frozenset(weight_shapes(Path(path)))
-
-
 def _check_whole(name: str, missing_keys: Iterable[str]) -> None:
     if missing := sorted(missing_keys):
         raise DataError(
@@ -192,13 +183,13 @@ def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
             remedy="Words are mapped to pieces by it; convert the tokenizer",
         )
     rows, pieces = model.get_input_embeddings().num_embeddings, len(tokenizer)
-    apart = "Tokenizer and model do not belong together"
-    if pieces > rows:
-        fault = f"its tokenizer has {pieces} pieces, but the model only {rows} embeddings"
-        raise DataError(name, fault, remedy=apart)
-    if 2 * pieces < rows:
-        fault = f"its tokenizer has {pieces} pieces, but the model {rows} embeddings"
-        raise DataError(name, fault, remedy=f"{apart}. {SAVE_TOKENIZER}")
+    remedy = "Tokenizer and model do not belong together"
+    if pieces <= rows <= 2 * pieces:
+        return
+    only = "only " if pieces > rows else ""
+    remedy += "" if only else f". {SAVE_TOKENIZER}"
+    fault = f"its tokenizer has {pieces} pieces, but the model {only}{rows} embeddings"
+    raise DataError(name, fault, remedy=remedy)
 
 
 @contextmanager
@@ -206,15 +197,13 @@ def _explained(name: str, revision: str | None) -> Iterator[None]:
     """Turn what transformers raises on a bad folder or without a hub into the user's errors."""
     from safetensors import SafetensorError
 
+    local = looks_like_path(name)
     try:
-        yield
+        with nullcontext() if local else hub_call(name, "load it", revision):
+            yield
     except RaxalignError:
         raise
     except Exception as error:
-        local = looks_like_path(name)
-        known = None if local else explain(name, "load it", error, revision)
-        if known is not None:
-            raise known from error
         fault, remedy = first_line(error), ""
         if isinstance(error, SafetensorError):
             fault = f"its weights are damaged ({fault})"

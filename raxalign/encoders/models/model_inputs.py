@@ -1,5 +1,10 @@
-"""What a base model reads beside pieces and mask: token types, languages where the architecture has
-an adapter (X-MOD) or an embedding (XLM) per language, and positions: how many, and from where on.
+"""What a base model reads of a batch beside pieces: a mask, token types, languages where the
+architecture has an adapter (X-MOD) or an embedding (XLM) per language, and positions: how many, and
+from where on.
+
+Decoders (causal language models such as Qwen, Llama, Gemma and Mistral) are read as encoders: their
+hidden states, without a language-modelling head. A piece sees only the pieces before it, unless an
+encoder is opened as `bidirectional`.
 """
 
 from __future__ import annotations
@@ -11,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
 from raxalign.languages import is_code, language
+from raxalign.lazy import torch
 
 if TYPE_CHECKING:
-    import torch
-
+    import numpy as np
 
 ASSUMED = 512
 """The pieces per row of an encoder that limits them nowhere (T5's positions are relative)."""
 _NO_LIMIT = 1_000_000
+_BOTH_WAYS = "raxalign_bidirectional"
+"""The entry of a model's ``config.json`` by which a decoder stays bidirectional on disk."""
 
 
 def max_positions(model: Any, tokenizer: Any) -> int:
@@ -26,20 +33,13 @@ def max_positions(model: Any, tokenizer: Any) -> int:
     the lengths that relative or rotary positions were trained on, and of the tokenizer.
 
     `model_max_length` of a tokenizer counts only from 3 to a million: others are placeholders.
-    Where nothing limits rows, they have `ASSUMED` pieces (see `limit_note`).
+    Where nothing limits rows, they have `ASSUMED` pieces.
     """
-    found = [limit for limit in (_of_model(model), _of_tokenizer(tokenizer)) if limit]
-    return min(found, default=ASSUMED)
-
-
-def limit_note(model: Any, tokenizer: Any) -> str | None:
-    """A sentence for an encoder whose rows nothing limits; None for others."""
-    if _of_model(model) or _of_tokenizer(tokenizer):
-        return None
-    return (
-        f"its positions are relative and its tokenizer names no limit: rows have up to {ASSUMED}"
-        " pieces"
-    )
+    found = [int(tokenizer.model_max_length)] if 2 < tokenizer.model_max_length < _NO_LIMIT else []
+    limit = getattr(model.config, "max_position_embeddings", None)
+    if isinstance(limit, int) and 0 < limit < _NO_LIMIT:
+        found.append(limit - first_position(model.base_model))
+    return min(filter(None, found), default=ASSUMED)
 
 
 def first_position(base: Any) -> int:
@@ -49,22 +49,11 @@ def first_position(base: Any) -> int:
     return 0 if padding is None else int(padding) + 1
 
 
-def _of_model(model: Any) -> int | None:
-    limit = getattr(model.config, "max_position_embeddings", None)
-    if not isinstance(limit, int) or not 0 < limit < _NO_LIMIT:
-        return None
-    return limit - first_position(model.base_model)
-
-
-def _of_tokenizer(tokenizer: Any) -> int | None:
-    limit = int(tokenizer.model_max_length)
-    return limit if 2 < limit < _NO_LIMIT else None
-
-
 class ModelInputs:
     """The inputs of a model's base by name, of a batch."""
 
     def __init__(self, model: Any) -> None:
+        self.model = model
         known = inspect.signature(model.base_model.forward).parameters
         config = model.config
         self.segment_types: int = getattr(config, "type_vocab_size", 0) or 0
@@ -84,11 +73,15 @@ class ModelInputs:
         """Whether the states depend on the language that a batch records."""
         return bool(self.adapters.named or self.embedded.named)
 
-    def of(self, batch: Batch) -> dict[str, torch.Tensor]:
+    def of(self, batch: Batch) -> dict[str, Any]:
         """The inputs of a batch, on its device. A row of two languages has the adapter of its
         first. Raises `RaxalignError` for a language that the model does not have.
         """
-        inputs = {"input_ids": batch.ids_BT, "attention_mask": batch.mask_BT}
+        inputs: dict[str, Any] = {"input_ids": batch.ids_BT, "attention_mask": batch.mask_BT}
+        if is_decoder(self.model.config):
+            inputs["use_cache"] = False
+            if is_bidirectional(self.model.config):
+                inputs["attention_mask"] = self._both_ways(batch.mask_BT)
         if self.has_segments:
             inputs["token_type_ids"] = batch.segments_BT
         if self.adapters.named:
@@ -96,6 +89,13 @@ class ModelInputs:
         if self.embedded.named:
             inputs["langs"] = self.embedded.of(batch)
         return inputs
+
+    def _both_ways(self, mask_BT: torch.Tensor) -> torch.Tensor:
+        """The mask (B, 1, T, T) in the place of the causal one, sliding windows included."""
+        dtype, width = next(self.model.parameters()).dtype, mask_BT.shape[1]
+        hidden_B1TT = (mask_BT == 0)[:, None, None, :].expand(-1, 1, width, -1)
+        added_B1TT = torch.zeros(hidden_B1TT.shape, dtype=dtype, device=mask_BT.device)
+        return added_B1TT.masked_fill(hidden_B1TT, torch.finfo(dtype).min)
 
 
 class _Numbers:
@@ -108,16 +108,13 @@ class _Numbers:
 
     def of(self, batch: Batch) -> torch.Tensor:
         """Return the number of the language of each piece (B, T), any at padding."""
-        import torch
-
         if not batch.languages:
             raise RaxalignError(
                 f"this encoder has one {self.what} per language, and here the language of its rows"
                 " is not known: the datasets do not record it. Use another encoder"
             )
         numbers = [self.number(lang) for lang in batch.languages]
-        if None in numbers:
-            lacks = [lang for lang in batch.languages if self.number(lang) is None]
+        if lacks := [lang for lang in batch.languages if self.number(lang) is None]:
             raise RaxalignError(
                 f"the encoder has no {self.what} for {', '.join(lacks)} (it has one for"
                 f" {', '.join(sorted(self.named))}); leave out this language, or use another"
@@ -144,3 +141,38 @@ class _Numbers:
                     self.found[lang] = same[0]
                     break
         return self.found[lang]
+
+
+def is_decoder(config: Any) -> bool:
+    """Return whether transformers has the architecture of a config as a causal LM alone. What it
+    has as a masked LM too, such as BERT, is an encoder.
+    """
+    from transformers.models.auto import modeling_auto as auto
+
+    masked, causal = auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    return config.model_type in causal and config.model_type not in masked
+
+
+def make_bidirectional(model: Any) -> None:
+    """Let every piece of a decoder see the whole row from now on. Its ``config.json`` keeps this.
+
+    Raises `RaxalignError` for an encoder, which is bidirectional as it is.
+    """
+    if not is_decoder(model.config):
+        raise RaxalignError(
+            f"bidirectional: {type(model).__name__} is not a decoder; its pieces see the whole row"
+            " already. Leave the option out"
+        )
+    setattr(model.config, _BOTH_WAYS, True)
+
+
+def is_bidirectional(config: Any) -> bool:
+    """Return whether a decoder was made bidirectional."""
+    return bool(getattr(config, _BOTH_WAYS, False))
+
+
+def summary_places(model: Any, starts_S: np.ndarray, lengths_S: np.ndarray) -> np.ndarray:
+    """Return the place of the piece that stands for each row, (S,), which begins at `starts_S`: of
+    an encoder the first piece ([CLS]), of a decoder the last one, which alone has seen the others.
+    """
+    return starts_S + lengths_S - 1 if is_decoder(model.config) else starts_S

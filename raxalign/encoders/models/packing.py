@@ -3,19 +3,12 @@ without padding.
 
 Position ids begin anew with each sentence, and attention keeps sentences apart, so every sentence
 has exactly the states that it has alone: by kernels that take the places where sentences begin
-(`flash`), or else by a block-diagonal mask. Encoders in which a probe finds that a sentence has
-others are run padded (`packing_probe`).
+(`flash`), or else by a block-diagonal mask. Probes compare packed with padded sentences once per
+encoder: where sentences have other states, rows are padded, and where kernels do, there is a mask.
 
-Sentences that share rows in an encoder, and whether it can: a small forward pass both ways,
-compared.
-
-Whether an encoder computes the same by flash kernels as under a mask: a small forward and
-backward pass in its precision, compared with float32.
-
-The blocks of a transformer, compiled by torch.compile while packed rows go through them.
-
-One graph serves all blocks of a kind, whatever the number of rows and their width: sizes are
-symbols in it. Hooks, and what is outside the blocks, run as they are.
+While packed rows go through the blocks of a transformer, torch.compile may have compiled them. One
+graph serves all blocks of a kind, whatever the number of rows and their width: sizes are symbols in
+it. Hooks, and what is outside the blocks, run as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.encoders.models.flash import (
     NAME,
     PACKAGE,
-    Runs,
+    SentenceRuns,
     has_kernels,
     implementation,
     inputs_of,
@@ -48,305 +41,24 @@ from raxalign.train.recompute import forward_as
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-
-_LENGTHS = (5, 8)
-_TOLERANCE = 1e-5  # of the norm of the states, in float32
-_ROUNDINGS = 100  # how many units of the least precise type in use are rounding, not a difference
+WIDTH = 128
+"""Pieces per row, about, where sentences share rows."""
 LOCAL = ("local_attention", "sliding_window", "attention_window", "block_size", "axial_pos_shape")
 """Entries of configs by which attention is within a window or of blocks. It is as the whole one in
 sentences as short as those of the probe, which would find no difference.
 """
 _LONGEST = 512  # the pieces of the widest packed rows, about
-
-
-def probe(encoder: TransformerEncoder) -> bool:
-    """Whether two sentences in one row have the states, at all layers, that they have in a padded
-    batch.
-
-    What an encoder cannot do is False too: a mask of four dimensions, positions from outside, a
-    language per row. Neither random state nor the model's mode is changed.
-    """
-    config = encoder.model.config
-    if not keeps_positions(encoder) or any(getattr(config, name, None) for name in LOCAL):
-        return False
-    if implementation(encoder.model) == PACKAGE:  # it takes no mask of pairs of pieces
-        return False
-    with at_rest(encoder), torch.no_grad():
-        encoder.precision = "fp32"  # rounding would hide a difference
-        try:
-            together, apart = _both(encoder)
-        except Exception:  # noqa: BLE001 (whatever stops a packed row, padded rows do without)
-            return False
-    return all(_equal(a, b) for a, b in zip(together, apart, strict=True))
-
-
-def keeps_positions(encoder: TransformerEncoder) -> bool:
-    """Whether nothing but attention could mix up the sentences of a row: neither a language per
-    row, nor a row's own positions, which run on from sentence to sentence and could run out.
-    """
-    limit = getattr(encoder.model.config, "max_position_embeddings", None) or 0
-    return not encoder.inputs.has_languages and (
-        encoder.inputs.has_positions or not 0 < limit < _LONGEST
-    )
-
-
-@contextmanager
-def at_rest(encoder: TransformerEncoder) -> Iterator[None]:
-    """The model in eval mode, outside of any autocast around the block, whose rounding would enter
-    what is compared with; afterwards its mode, the precision and the random state of the host are
-    what they were.
-    """
-    training, precision = encoder.model.training, encoder.precision
-    encoder.model.eval()
-    kind = torch.device(encoder.device).type
-    with torch.random.fork_rng(devices=[]), torch.autocast(kind, enabled=False):
-        try:
-            yield
-        finally:
-            encoder.model.train(training)
-            encoder.precision = precision
-
-
-@dataclass(frozen=True)
-class ProbeSentences:
-    """Random sentences: laid end to end in one row (their pieces, the place of each in its
-    sentence, and its sentence), and as a padded batch, of which `mask_BT` are the pieces.
-    """
-
-    ids_BT: torch.Tensor
-    places_BT: torch.Tensor
-    owners_BT: np.ndarray
-    padded: Batch
-
-    @classmethod
-    def of(cls, encoder: TransformerEncoder, lengths: tuple[int, ...]) -> ProbeSentences:
-        """Return sentences of some lengths, always the same ones."""
-        lengths_S, pad = np.array(lengths), int(encoder.tokenizer.pad_token_id or 0)
-        known = np.setdiff1d(np.arange(encoder.model.get_input_embeddings().num_embeddings), [pad])
-        ids = np.random.default_rng(0).choice(known, lengths_S.sum())
-        mask = np.arange(lengths_S.max()) < lengths_S[:, None]
-        apart = np.full(mask.shape, pad, np.int64)
-        apart[mask] = ids
-        places = np.concatenate([np.arange(n) for n in lengths])
-        owners = np.repeat(np.arange(len(lengths)), lengths_S)
-        ids_BT, places_BT, apart_BT, mask_BT = (
-            torch.from_numpy(part.astype(np.int64)).to(encoder.device)
-            for part in (ids[None], places[None], apart, mask)
-        )
-        none_BT = torch.full_like(apart_BT, -1)
-        batch = Batch(apart_BT, mask_BT, torch.zeros_like(apart_BT), none_BT, none_BT, none_BT, ())
-        return cls(ids_BT, places_BT, owners[None], batch)
-
-    def together(self, encoder: TransformerEncoder, *, by_runs: bool) -> list[torch.Tensor]:
-        """Return the states (F, H) of all layers of the sentences in one row."""
-        owners_BT = torch.from_numpy(self.owners_BT).to(encoder.device)
-        apart = Runs.of(self.owners_BT, encoder.device) if by_runs else owners_BT
-        layers = tuple(range(encoder.n_layers + 1))
-        states = packed_states(encoder, self.ids_BT, apart, self.places_BT, None, layers)
-        return [state[0] for state in states]
-
-    def apart(self, encoder: TransformerEncoder) -> list[torch.Tensor]:
-        """Return those of the padded batch, in the same order."""
-        return [state[self.padded.mask_BT.bool()] for state in encoder.hidden(self.padded)]
-
-
-def _both(encoder: TransformerEncoder) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """The states (F, H) of the pieces of two random sentences at all layers: packed, and padded."""
-    sample = ProbeSentences.of(encoder, _LENGTHS)
-    return sample.together(encoder, by_runs=False), sample.apart(encoder)
-
-
-def _equal(together_FH: torch.Tensor, apart_FH: torch.Tensor) -> bool:
-    """Whether they differ by rounding alone."""
-    coarse = torch.finfo(apart_FH.dtype).eps
-    if apart_FH.is_cuda and torch.get_float32_matmul_precision() != "highest":
-        coarse = max(coarse, torch.finfo(torch.float16).eps)  # TF32 has as many digits
-    tolerance = max(_TOLERANCE, min(_ROUNDINGS * coarse, 0.02))
-    difference = (together_FH - apart_FH).norm(dim=-1)
-    return bool((difference <= tolerance * apart_FH.norm(dim=-1)).all())
-
-
-def packed_states(
-    encoder: TransformerEncoder,
-    ids_BT: torch.Tensor,
-    apart: torch.Tensor | Runs,
-    positions_BT: torch.Tensor,
-    segments_BT: torch.Tensor | None,
-    layers: tuple[int, ...],
-) -> list[torch.Tensor]:
-    """The hidden states (B, T, H) of some layers, in which a piece sees its sentence alone.
-
-    Args:
-        encoder: The encoder; whether it can do this is what a probe of it finds.
-        ids_BT: Pieces.
-        apart: What keeps sentences apart: the sentence of each piece (B, T) (-1: padding), of which
-            a mask is made, or the runs of one sentence.
-        positions_BT: The place of each piece in its sentence, from 0.
-        segments_BT: Token types; None where all are 0.
-        layers: The layers that are asked for.
-    """
-    base = encoder.model.base_model
-    top = encoder.n_layers
-    seen = inputs_of(apart) if isinstance(apart, Runs) else {"attention_mask": _mask(base, apart)}
-    inputs = {"input_ids": ids_BT, **seen}
-    if encoder.inputs.has_positions:
-        inputs["position_ids"] = positions_BT + first_position(base)
-    if segments_BT is not None:
-        inputs["token_type_ids"] = segments_BT
-    if layers == (top,):
-        return [base(**inputs).last_hidden_state]
-    # Hooks of transformers' own `output_hidden_states` would stay, and torch.compile stops at them.
-    from raxalign.encoders.models.blocks import watched
-
-    states: list[torch.Tensor] = []
-    with watched(base, max(1, *layers), states, {}, None):
-        output = base(**inputs)
-    if top in layers:
-        states[top] = output.last_hidden_state
-    return [states[layer] for layer in layers]
-
-
-def _mask(base: torch.nn.Module, sentences_BT: torch.Tensor) -> torch.Tensor:
-    """The mask (B, 1, T, T) that is added to the scores of pairs of pieces."""
-    kind = sentences_BT.device.type
-    rounds = torch.is_autocast_enabled(kind)
-    dtype = torch.get_autocast_dtype(kind) if rounds else next(base.parameters()).dtype
-    same_BTT = sentences_BT[:, :, None] == sentences_BT[:, None, :]
-    return torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(~same_BTT, torch.finfo(dtype).min)[
-        :, None
-    ]
-
-
-_MASKED = "sdpa"
-_FLASH_LENGTHS = (5, 8)
-_BEYOND = 9  # the pieces of the longest sentence that a window of attention leaves out
+_LENGTHS = (5, 8)  # the pieces of the sentences of a probe
+_BEYOND = 9  # and of a longer one, beyond the widest window of attention
+_TOLERANCE = 1e-5  # of the norm of the states, in float32
+_ROUNDINGS = 100  # how many units of the least precise type in use are rounding, not a difference
 _NOISE = 3  # how many times the rounding of a padded batch is rounding, not a difference
 _SLACK = 1e-4  # of the norm
-
-
-def probe_runs(encoder: TransformerEncoder) -> bool:
-    """Whether sentences in one row that attend by runs have states, at all layers, and gradients as
-    near to those in float32 as a padded batch in the precision of the encoder has. Where this
-    holds, the encoder attends so from now on.
-
-    A difference or an error is False, and a warning names it. Neither random state nor the model's
-    mode is changed.
-    """
-    if not keeps_positions(encoder):
-        return False
-    before, problem = implementation(encoder.model), ""
-    with at_rest(encoder), torch.enable_grad():
-        try:
-            if not _as_near(encoder):
-                problem = "its states are not those that it has under a mask"
-        except Exception as error:  # noqa: BLE001 (whatever stops it, a mask does without)
-            problem = str(error).partition("\n")[0] or type(error).__name__
-    if problem:
-        encoder.model.set_attn_implementation(before)
-        warnings.warn(
-            "flash attention is not used for packed rows, which is slower:"
-            f" {type(encoder.model).__name__}: {problem}",
-            stacklevel=2,
-        )
-    return not problem
-
-
-def _as_near(encoder: TransformerEncoder) -> bool:
-    """Compare both ways; afterwards the encoder attends by runs."""
-    sample, precision = ProbeSentences.of(encoder, _lengths(encoder)), encoder.precision
-    own = implementation(encoder.model)
-    encoder.model.set_attn_implementation(_MASKED)
-    with _learning(encoder) as weight:
-        encoder.precision = "fp32"
-        exact = _found(encoder, sample.apart(encoder), weight)
-        encoder.precision = precision
-        rounded = _found(encoder, sample.apart(encoder), weight)
-        if own not in (_MASKED, NAME):
-            encoder.model.set_attn_implementation(own)
-        install(encoder.model)
-        with encoder.arithmetic():
-            states = sample.together(encoder, by_runs=True)
-        found = _found(encoder, states, weight)
-    return all(map(_near, found, rounded, exact))
-
-
-def _lengths(encoder: TransformerEncoder) -> tuple[int, ...]:
-    """The lengths of the sentences; one of them is longer than the widest window of attention."""
-    found = [getattr(encoder.model.config, name, None) for name in LOCAL]
-    windows = [window for window in found if isinstance(window, int)]
-    longest = min(max(windows, default=0) + _BEYOND, encoder.max_positions)
-    return (*_FLASH_LENGTHS, longest)
-
-
-@contextmanager
-def _learning(encoder: TransformerEncoder) -> Iterator[Any]:
-    """A weight of the first block, which learns meanwhile; every block's attention is above it."""
-    from raxalign.encoders.models.blocks import find_blocks
-
-    weight = next(find_blocks(encoder.model.base_model).parts[0].parameters())
-    before = weight.requires_grad
-    weight.requires_grad_(True)
-    try:
-        yield weight
-    finally:
-        weight.requires_grad_(before)
-
-
-def _found(
-    encoder: TransformerEncoder, states: list[torch.Tensor], weight: torch.Tensor
-) -> list[torch.Tensor]:
-    """The states (F, H) of all layers, and the gradient of a weight by those of the last one."""
-    widened = [encoder.widened(state) for state in states]
-    generator = torch.Generator().manual_seed(0)
-    direction_FH = torch.randn(widened[-1].shape, generator=generator).to(widened[-1])
-    (gradient,) = torch.autograd.grad((widened[-1] * direction_FH).sum(), weight)
-    return [*(state.detach() for state in widened), gradient]
-
-
-def _near(found: torch.Tensor, rounded: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether what was found differs from the exact values only as much as rounding does."""
-    rounding = _NOISE * (rounded - exact).norm() + _SLACK * exact.norm()
-    return bool((found - exact).norm() <= rounding)
-
-
+_MASKED = "sdpa"
 _GRAPHS = 64
 """The most graphs per kind of block. Each encoder has some: with and without gradient or dropout,
 for one row and for several.
 """
-
-
-@contextmanager
-def compiled_blocks(encoder: TransformerEncoder) -> Iterator[None]:
-    """Run the blocks of an encoder as compiled within the block, where it is `compiled`. A block
-    that runs again in the backward pass runs again as compiled.
-    """
-    if not encoder.compiled:
-        yield
-        return
-    from raxalign.encoders.models.blocks import find_blocks
-
-    found = find_blocks(encoder.model.base_model).parts
-    blocks = [block for block in found if not isinstance(block, torch.nn.ModuleList)]
-    # Copies of a model must not run the weights of the original, so nothing is left behind.
-    with ExitStack() as stack:
-        for block in dict.fromkeys(blocks):
-            kind: Any = type(block)
-            stack.enter_context(forward_as(block, MethodType(_compiled(kind), block)))
-        yield
-
-
-@cache
-def _compiled(kind: Any) -> Callable[..., Any]:
-    """The forward pass of a class of blocks."""
-    from torch._dynamo import config
-
-    config.recompile_limit = max(config.recompile_limit, _GRAPHS)
-    made: Callable[..., Any] = torch.compile(kind.forward, dynamic=True)
-    return made
-
-
-WIDTH = 128
-"""Pieces per row, about, where sentences share rows."""
 
 
 @dataclass(frozen=True)
@@ -373,26 +85,6 @@ class Packed:
         if self.langs_BT is None:
             raise RaxalignError("transforms of packed rows need the language of each piece")
         return on_device(self.langs_BT, device).reshape(-1)
-
-
-def can_pack(encoder: TransformerEncoder) -> bool:
-    """Whether sentences may share a row, which a probe finds at the first call."""
-    if attends_by_runs(encoder):
-        return True
-    if encoder.packs is None:
-        encoder.packs = probe(encoder)
-    return encoder.packs
-
-
-def attends_by_runs(encoder: TransformerEncoder) -> bool:
-    """Whether packed rows attend by the places where sentences begin, without a mask: where the
-    device has kernels for it, and a probe at the first call finds that they do the same.
-    """
-    if not has_kernels(encoder.model, encoder.precision, encoder.device):
-        return False
-    if encoder.by_runs is None:
-        encoder.by_runs = probe_runs(encoder)
-    return encoder.by_runs
 
 
 def pack(
@@ -456,29 +148,15 @@ def fitting_width(lengths_S: np.ndarray, width: int = WIDTH) -> int:
 
 def _layout(lengths_S: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     """(row, column) of each sentence, the number of rows, and the width of the fullest."""
+    rows_S, columns_S = np.arange(len(lengths_S)), np.zeros(len(lengths_S), np.int64)
     if not width:
-        return _a_row_each(lengths_S)
-    return _spread(lengths_S, -(-int(lengths_S.sum()) // width))
-
-
-def _spread(lengths_S: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """(row, column) of each sentence, the number of rows, and the width of the fullest."""
-    rows_S, columns_S = np.zeros(len(lengths_S), np.int64), np.zeros(len(lengths_S), np.int64)
-    filled = [(0, row) for row in range(n_rows)]
+        return rows_S, columns_S, len(lengths_S), int(lengths_S.max(initial=0))
+    filled = [(0, row) for row in range(-(-int(lengths_S.sum()) // width))]
     for s in np.argsort(-lengths_S, kind="stable").tolist():
         used, row = filled[0]
         rows_S[s], columns_S[s] = row, used
         heapq.heapreplace(filled, (used + int(lengths_S[s]), row))
-    return rows_S, columns_S, n_rows, max(used for used, _ in filled)
-
-
-def _a_row_each(lengths_S: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
-    return (
-        np.arange(len(lengths_S)),
-        np.zeros(len(lengths_S), np.int64),
-        len(lengths_S),
-        int(lengths_S.max(initial=0)),
-    )
+    return rows_S, columns_S, len(filled), max(used for used, _ in filled)
 
 
 def flat_states(
@@ -487,47 +165,285 @@ def flat_states(
     """The hidden states of some layers, (B * T, H) each, in the order of `starts_S`. Gradient
     flows.
     """
-    ids_BT, sentences_BT = (
-        on_device(part, encoder.device) for part in (packed.ids_BT, packed.sentences_BT)
-    )
-    segments_BT = None
-    if (
-        packed.segments_BT is not None
-        and encoder.inputs.has_segments
-        and (encoder.model.config.type_vocab_size or 0) > 1
-    ):
-        segments_BT = on_device(packed.segments_BT, encoder.device)
     if can_pack(encoder):
-        positions_BT = on_device(packed.positions_BT, encoder.device)
         by_runs = attends_by_runs(encoder)
-        apart = Runs.of(packed.sentences_BT, encoder.device) if by_runs else sentences_BT
         with encoder.arithmetic(), compiled_blocks(encoder):
-            states = packed_states(encoder, ids_BT, apart, positions_BT, segments_BT, layers)
+            states = _packed_states(encoder, packed, layers, by_runs=by_runs)
         states = [encoder.widened(state) for state in states]
     else:
-        batch = _padded(packed, ids_BT, sentences_BT, segments_BT)
-        hidden = encoder.hidden(batch, upto=max(layers))
+        hidden = encoder.hidden(one_per_row(encoder, packed), upto=max(layers))
         states = [hidden[layer] for layer in layers]
     return [state.reshape(-1, state.shape[-1]) for state in states]
 
 
-def _padded(
-    packed: Packed,
-    ids_BT: torch.Tensor,
-    sentences_BT: torch.Tensor,
-    segments_BT: torch.Tensor | None,
-) -> Batch:
+def one_per_row(encoder: TransformerEncoder, packed: Packed) -> Batch:
     """Rows of one sentence each as a batch, with their languages where they are known."""
+    ids_BT = on_device(packed.ids_BT, encoder.device)
     none_BT = torch.full_like(ids_BT, -1)
-    langs_BT = none_BT
-    if packed.langs_BT is not None:
-        langs_BT = on_device(packed.langs_BT, ids_BT.device)
+    langs_BT = none_BT if packed.langs_BT is None else on_device(packed.langs_BT, ids_BT.device)
+    segments_BT = _segments(encoder, packed)
     return Batch(
         ids_BT,
-        (sentences_BT >= 0).long(),
+        on_device((packed.sentences_BT >= 0).astype(np.int64), ids_BT.device),
         torch.zeros_like(ids_BT) if segments_BT is None else segments_BT,
         none_BT,
         none_BT,
         langs_BT,
         packed.languages,
     )
+
+
+def _segments(encoder: TransformerEncoder, packed: Packed) -> torch.Tensor | None:
+    """The token types of rows, where the encoder has a second one."""
+    inputs = encoder.inputs
+    if packed.segments_BT is None or not inputs.has_segments or inputs.segment_types < 2:
+        return None
+    return on_device(packed.segments_BT, encoder.device)
+
+
+def _packed_states(
+    encoder: TransformerEncoder, packed: Packed, layers: tuple[int, ...], *, by_runs: bool
+) -> list[torch.Tensor]:
+    """The hidden states (B, T, H) of some layers, in which a piece sees its sentence alone, by runs
+    or under a mask. Whether the encoder can do this is what a probe of it finds.
+    """
+    base, top, device = encoder.model.base_model, encoder.n_layers, encoder.device
+    if by_runs:
+        seen = inputs_of(SentenceRuns.of(packed.sentences_BT, device))
+    else:
+        seen = {"attention_mask": _mask(base, on_device(packed.sentences_BT, device))}
+    inputs = {"input_ids": on_device(packed.ids_BT, device), **seen}
+    if encoder.inputs.has_positions:
+        inputs["position_ids"] = on_device(packed.positions_BT, device) + first_position(base)
+    if (segments_BT := _segments(encoder, packed)) is not None:
+        inputs["token_type_ids"] = segments_BT
+    if layers == (top,):
+        return [base(**inputs).last_hidden_state]
+    # Hooks of transformers' own `output_hidden_states` would stay, and torch.compile stops at them.
+    from raxalign.encoders.models.blocks import watched
+
+    states: list[torch.Tensor] = []
+    with watched(base, max(1, *layers), states, {}, None):
+        output = base(**inputs)
+    if top in layers:
+        states[top] = output.last_hidden_state
+    return [states[layer] for layer in layers]
+
+
+def _mask(base: torch.nn.Module, sentences_BT: torch.Tensor) -> torch.Tensor:
+    """The mask (B, 1, T, T) that is added to the scores of pairs of pieces."""
+    kind = sentences_BT.device.type
+    rounds = torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind) if rounds else next(base.parameters()).dtype
+    same_BTT = sentences_BT[:, :, None] == sentences_BT[:, None, :]
+    return torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(~same_BTT, torch.finfo(dtype).min)[
+        :, None
+    ]
+
+
+@contextmanager
+def compiled_blocks(encoder: TransformerEncoder) -> Iterator[None]:
+    """Run the blocks of an encoder as compiled within the block, where it is `compiled`. A block
+    that runs again in the backward pass runs again as compiled.
+    """
+    if not encoder.compiled:
+        yield
+        return
+    from raxalign.encoders.models.blocks import find_blocks
+
+    found = find_blocks(encoder.model.base_model).parts
+    blocks = [block for block in found if not isinstance(block, torch.nn.ModuleList)]
+    # Copies of a model must not run the weights of the original, so nothing is left behind.
+    with ExitStack() as stack:
+        for block in dict.fromkeys(blocks):
+            kind: Any = type(block)
+            stack.enter_context(forward_as(block, MethodType(_compiled(kind), block)))
+        yield
+
+
+@cache
+def _compiled(kind: Any) -> Callable[..., Any]:
+    """The forward pass of a class of blocks."""
+    from torch._dynamo import config
+
+    config.recompile_limit = max(config.recompile_limit, _GRAPHS)
+    made: Callable[..., Any] = torch.compile(kind.forward, dynamic=True)
+    return made
+
+
+def can_pack(encoder: TransformerEncoder) -> bool:
+    """Whether sentences may share a row, which a probe finds at the first call."""
+    if attends_by_runs(encoder):
+        return True
+    if encoder.packs is None:
+        encoder.packs = probe(encoder)
+    return encoder.packs
+
+
+def attends_by_runs(encoder: TransformerEncoder) -> bool:
+    """Whether packed rows attend by the places where sentences begin, without a mask: where the
+    device has kernels for it, and a probe at the first call finds that they do the same.
+    """
+    if not has_kernels(encoder.model, encoder.precision, encoder.device):
+        return False
+    if encoder.by_runs is None:
+        encoder.by_runs = probe_runs(encoder)
+    return encoder.by_runs
+
+
+def probe(encoder: TransformerEncoder) -> bool:
+    """Whether two sentences in one row have the states, at all layers, that they have in a padded
+    batch.
+
+    What an encoder cannot do is False too: a mask of four dimensions, positions from outside, a
+    language per row. Neither random state nor the model's mode is changed.
+    """
+    config = encoder.model.config
+    if not keeps_positions(encoder) or any(getattr(config, name, None) for name in LOCAL):
+        return False
+    if implementation(encoder.model) == PACKAGE:  # it takes no mask of pairs of pieces
+        return False
+    with at_rest(encoder), torch.no_grad():
+        encoder.precision = "fp32"  # rounding would hide a difference
+        try:
+            together = _probed(encoder, _LENGTHS, by_runs=False)
+            apart = _probed(encoder, _LENGTHS)
+        except Exception:  # noqa: BLE001 (whatever stops a packed row, padded rows do without)
+            return False
+    return all(_equal(a, b) for a, b in zip(together, apart, strict=True))
+
+
+def keeps_positions(encoder: TransformerEncoder) -> bool:
+    """Whether nothing but attention could mix up the sentences of a row: neither a language per
+    row, nor a row's own positions, which run on from sentence to sentence and could run out.
+    """
+    limit = getattr(encoder.model.config, "max_position_embeddings", None) or 0
+    return not encoder.inputs.has_languages and (
+        encoder.inputs.has_positions or not 0 < limit < _LONGEST
+    )
+
+
+@contextmanager
+def at_rest(encoder: TransformerEncoder) -> Iterator[None]:
+    """The model in eval mode, outside of any autocast around the block, whose rounding would enter
+    what is compared with; afterwards its mode, the precision and the random state of the host are
+    what they were.
+    """
+    training, precision = encoder.model.training, encoder.precision
+    encoder.model.eval()
+    kind = torch.device(encoder.device).type
+    with torch.random.fork_rng(devices=[]), torch.autocast(kind, enabled=False):
+        try:
+            yield
+        finally:
+            encoder.model.train(training)
+            encoder.precision = precision
+
+
+def _probed(
+    encoder: TransformerEncoder, lengths: tuple[int, ...], *, by_runs: bool | None = None
+) -> list[torch.Tensor]:
+    """The states (F, H) of all layers of random sentences, always the same ones, in one row by runs
+    or under a mask; None: in a padded batch, in the same order.
+    """
+    sizes, pad = np.array(lengths), int(encoder.tokenizer.pad_token_id or 0)
+    known = np.setdiff1d(np.arange(encoder.model.get_input_embeddings().num_embeddings), [pad])
+    ids = np.random.default_rng(0).choice(known, sizes.sum())
+    row = pack(ids, sizes, pad, sum(lengths))
+    if by_runs is not None:
+        layers = tuple(range(encoder.n_layers + 1))
+        return [state[0] for state in _packed_states(encoder, row, layers, by_runs=by_runs)]
+    places = (torch.from_numpy(part[0]) for part in (row.sentences_BT, row.positions_BT))
+    sentence_F, place_F = (part.to(encoder.device) for part in places)
+    states = encoder.hidden(one_per_row(encoder, pack(ids, sizes, pad, 0)))
+    return [state[sentence_F, place_F] for state in states]
+
+
+def _equal(together_FH: torch.Tensor, apart_FH: torch.Tensor) -> bool:
+    """Whether they differ by rounding alone."""
+    coarse = torch.finfo(apart_FH.dtype).eps
+    if apart_FH.is_cuda and torch.get_float32_matmul_precision() != "highest":
+        coarse = max(coarse, torch.finfo(torch.float16).eps)  # TF32 has as many digits
+    tolerance = max(_TOLERANCE, min(_ROUNDINGS * coarse, 0.02))
+    difference = (together_FH - apart_FH).norm(dim=-1)
+    return bool((difference <= tolerance * apart_FH.norm(dim=-1)).all())
+
+
+def probe_runs(encoder: TransformerEncoder) -> bool:
+    """Whether sentences in one row that attend by runs have states, at all layers, and gradients as
+    near to those in float32 as a padded batch in the precision of the encoder has. Where this
+    holds, the encoder attends so from now on.
+
+    A difference or an error is False, and a warning names it. Neither random state nor the model's
+    mode is changed.
+    """
+    if not keeps_positions(encoder):
+        return False
+    before, problem = implementation(encoder.model), ""
+    with at_rest(encoder), torch.enable_grad():
+        try:
+            if not _as_near(encoder):
+                problem = "its states are not those that it has under a mask"
+        except Exception as error:  # noqa: BLE001 (whatever stops it, a mask does without)
+            problem = str(error).partition("\n")[0] or type(error).__name__
+    if problem:
+        encoder.model.set_attn_implementation(before)
+        warnings.warn(
+            "flash attention is not used for packed rows, which is slower:"
+            f" {type(encoder.model).__name__}: {problem}",
+            stacklevel=2,
+        )
+    return not problem
+
+
+def _as_near(encoder: TransformerEncoder) -> bool:
+    """Compare both ways; afterwards the encoder attends by runs."""
+    found = [getattr(encoder.model.config, name, None) for name in LOCAL]
+    windows = [window for window in found if isinstance(window, int)]
+    longest = min(max(windows, default=0) + _BEYOND, encoder.max_positions)
+    lengths = (*_LENGTHS, longest)  # one sentence is longer than the widest window of attention
+    precision, own = encoder.precision, implementation(encoder.model)
+    encoder.model.set_attn_implementation(_MASKED)
+    with _learning(encoder) as weight:
+        encoder.precision = "fp32"
+        exact = _found(encoder, _probed(encoder, lengths), weight)
+        encoder.precision = precision
+        rounded = _found(encoder, _probed(encoder, lengths), weight)
+        if own not in (_MASKED, NAME):
+            encoder.model.set_attn_implementation(own)
+        install(encoder.model)
+        with encoder.arithmetic():
+            states = _probed(encoder, lengths, by_runs=True)
+        by_runs = _found(encoder, states, weight)
+    return all(map(_near, by_runs, rounded, exact))
+
+
+@contextmanager
+def _learning(encoder: TransformerEncoder) -> Iterator[Any]:
+    """A weight of the first block, which learns meanwhile; every block's attention is above it."""
+    from raxalign.encoders.models.blocks import find_blocks
+
+    weight = next(find_blocks(encoder.model.base_model).parts[0].parameters())
+    before = weight.requires_grad
+    weight.requires_grad_(True)
+    try:
+        yield weight
+    finally:
+        weight.requires_grad_(before)
+
+
+def _found(
+    encoder: TransformerEncoder, states: list[torch.Tensor], weight: torch.Tensor
+) -> list[torch.Tensor]:
+    """The states (F, H) of all layers, and the gradient of a weight by those of the last one."""
+    widened = [encoder.widened(state) for state in states]
+    generator = torch.Generator().manual_seed(0)
+    direction_FH = torch.randn(widened[-1].shape, generator=generator).to(widened[-1])
+    (gradient,) = torch.autograd.grad((widened[-1] * direction_FH).sum(), weight)
+    return [*(state.detach() for state in widened), gradient]
+
+
+def _near(found: torch.Tensor, rounded: torch.Tensor, exact: torch.Tensor) -> bool:
+    """Whether what was found differs from the exact values only as much as rounding does."""
+    rounding = _NOISE * (rounded - exact).norm() + _SLACK * exact.norm()
+    return bool((found - exact).norm() <= rounding)

@@ -1,5 +1,6 @@
-"""Sentences to pieces: bulk tokenisation of their running text, the words that pieces belong to by
-the characters that both cover, special pieces, truncation, and padded batches.
+"""Sentences to pieces: the Unicode form that an encoder reads, bulk tokenisation of running text,
+the words that pieces belong to by the characters that both cover, special pieces, truncation, and
+padded batches.
 """
 
 from __future__ import annotations
@@ -7,27 +8,64 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import Any, Literal, NamedTuple
 
 from raxalign.arrays import Ints, offsets_of
 from raxalign.caveats import listener
+from raxalign.corpora.text.words import FORMAT_CHARACTERS
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
 from raxalign.languages import is_code
+from raxalign.lazy import np, torch
 from raxalign.running import Sentence, in_text, unspaced_letter
 from raxalign.train.devices import on_device
 
-if TYPE_CHECKING:
-    import torch
-
+TextForm = Literal["none", "nfc", "clean"]
+"""What is done to a text before the tokenizer's own steps: nothing, composition (Unicode's form C),
+or composition without format characters.
+"""
+TEXT_FORMS: dict[TextForm, list[list[str]]] = {
+    "none": [],
+    "nfc": [[]],
+    "clean": [[], ["\u200b", " "], [FORMAT_CHARACTERS, ""]],
+}
+"""The steps of each form: a pattern and what replaces it, or nothing for composition."""
+_KEPT = "raxalign_normalize"
+"""The entry of a model's ``config.json`` by which an encoder keeps its form on disk: transformers
+makes some tokenizers anew and drops normalisers of theirs.
+"""
 CHUNK = 4096
 """Sentences tokenised by one call: bounds what the tokenizer's own objects take."""
 
 _BLANKS = "\u2581\u0120"
 """The characters by which the pieces of Metaspace and of byte-level tokenizers mark a blank."""
 _LONGEST_BLANK = 64
+
+
+def set_text_form(config: Any, tokenizer: Any, form: TextForm) -> None:
+    """Put a form before the tokenizer's own steps from now on; `config` keeps it."""
+    setattr(config, _KEPT, form)
+    keep_text_form(config, tokenizer)
+
+
+def text_form(config: Any) -> TextForm:
+    """Return the form that a config keeps."""
+    form: TextForm = getattr(config, _KEPT, "none")
+    return form
+
+
+def keep_text_form(config: Any, tokenizer: Any) -> None:
+    """Put the form that a config keeps, if any, before the tokenizer's own steps."""
+    from tokenizers import Regex, normalizers
+
+    steps: list[Any] = [
+        normalizers.Replace(Regex(step[0]), step[1]) if step else normalizers.NFC()
+        for step in TEXT_FORMS[text_form(config)]
+    ]
+    backend = tokenizer.backend_tokenizer
+    own = [] if backend.normalizer is None else [backend.normalizer]
+    if steps:
+        backend.normalizer = normalizers.Sequence([*steps, *own])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +152,8 @@ def place_words(encoded: Encoded, sentences: Sequence[Sentence]) -> tuple[Ints, 
     firsts[inside], lasts[inside] = known[first_P[inside]], known[last_P[inside]]
     _close(firsts, lasts, inside, np.flatnonzero(encoded.blank_P))
     number_P = np.repeat(words_S[:-1], lengths_S)
-    return (
-        np.where(firsts >= 0, firsts - number_P, -1),
-        np.where(lasts >= 0, lasts - number_P, -1),
-    )
+    first_P, last_P = (np.where(p >= 0, p - number_P, -1) for p in (firsts, lasts))
+    return first_P, last_P
 
 
 def _word_spans(sentences: Sequence[Sentence], before_S: Ints, words_S: Ints) -> tuple[Ints, Ints]:
@@ -205,11 +241,11 @@ def read_template(tokenizer: Any) -> Template:
     """The special pieces of a tokenizer's post-processor; where it has none, [CLS] a [SEP] b [SEP],
     or nothing for a tokenizer that has no such pieces, as most decoders' have none.
     """
-    backend, word = tokenizer.backend_tokenizer, [["a"], ["b"]]
+    backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
-    single = backend.encode(word[0], is_pretokenized=True)
-    pair = backend.encode(*word, is_pretokenized=True)
+    single = backend.encode(["a"], is_pretokenized=True)
+    pair = backend.encode(["a"], ["b"], is_pretokenized=True)
     if single.sequence_ids.count(None) == 0:
         cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
         if cls is None and sep is None and tokenizer.mask_token_id is None:
@@ -217,19 +253,22 @@ def read_template(tokenizer: Any) -> Template:
         if cls is None or sep is None:
             raise RaxalignError("the tokenizer has no [CLS] and [SEP], or names for them")
         return Template((cls,), (sep,), (sep,), (sep,))
-    before, after_single = _around(single, 0, 0)
-    _, between = _around(pair, 0, 0)
-    _, after_pair = _around(pair, 1, 1)
+    before, after_single = _specials(single)
+    _, between, after_pair = _specials(pair)
     return Template(before, between, after_single, after_pair)
 
 
-def _around(encoding: Any, first: int, last: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The special pieces straight before sequence `first` and straight after sequence `last`."""
-    sequence = encoding.sequence_ids
-    start, end = sequence.index(first), len(sequence) - sequence[::-1].index(last)
-    stop = next((i for i in range(end, len(sequence)) if sequence[i] is not None), len(sequence))
-    begin = next((i + 1 for i in range(start - 1, -1, -1) if sequence[i] is not None), 0)
-    return tuple(encoding.ids[begin:start]), tuple(encoding.ids[end:stop])
+def _specials(encoding: Any) -> list[tuple[int, ...]]:
+    """The special pieces before the first sequence, and after each."""
+    groups: list[list[int]] = [[]]
+    last = None
+    for number, sequence in zip(encoding.ids, encoding.sequence_ids, strict=True):
+        if sequence is None:
+            groups[-1].append(number)
+        elif sequence != last:
+            groups.append([])
+        last = last if sequence is None else sequence
+    return [tuple(group) for group in groups]
 
 
 def bulk_pieces(
@@ -303,11 +342,8 @@ def share(first: int, second: int, room: int) -> tuple[int, int]:
     if first + second <= room:
         return first, second
     shorter = min(first, second, room // 2)
-    return (
-        (shorter, min(second, room - shorter))
-        if first <= second
-        else (min(first, room - shorter), shorter)
-    )
+    longer = min(max(first, second), room - shorter)
+    return (shorter, longer) if first <= second else (longer, shorter)
 
 
 def token_batches(lengths: Sequence[int] | np.ndarray, budget: int) -> Iterator[np.ndarray]:
@@ -394,9 +430,8 @@ def pair_row(
     """The row of two texts' pieces with special ones (no piece is a word), and the position of the
     second text's first piece.
     """
-    ids = np.concatenate(
-        [template.before, first, template.between, second, template.after_pair]
-    ).astype(np.int32)
+    parts: list[Any] = [template.before, first, template.between, second, template.after_pair]
+    ids = np.concatenate(parts).astype(np.int32)
     begin = len(template.before) + len(first) + len(template.between)
     words = np.broadcast_to(np.int32(-1), len(ids))
     return PieceRow(ids, words, words, begin, 0, languages), begin
@@ -419,23 +454,19 @@ class Padded:
         """Lay rows out, which may be of different languages. `filler` is the piece that stands for
         padding, `segment_types` the number of token types of the encoder.
         """
-        width = max((len(row) for row in rows), default=0)
         languages = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
         number = {lang: i for i, lang in enumerate(languages)}
-        lengths_B = np.array([len(row) for row in rows], dtype=np.int64)
-        firsts_B = np.array([row.first for row in rows], dtype=np.int64)
-        steps_T = np.arange(width)
-        mask_BT = steps_T[None, :] < lengths_B[:, None]
-        second_BT = (steps_T[None, :] >= firsts_B[:, None]) & mask_BT
-        ids_BT = np.full((len(rows), width), filler, dtype=np.int64)
-        words_BT, lasts_BT = np.full((2, len(rows), width), -1, dtype=np.int64)
+        ends = [(number[row.languages[0]], number[row.languages[-1]]) for row in rows]
+        sizes_B2 = np.array([(len(row), row.first) for row in rows], np.int64).reshape(-1, 2, 1)
+        steps_T = np.arange(int(sizes_B2[:, 0].max(initial=0)))
+        mask_BT = steps_T < sizes_B2[:, 0]
+        second_BT = (steps_T >= sizes_B2[:, 1]) & mask_BT
+        ids_BT, words_BT, lasts_BT = np.full((3, *mask_BT.shape), -1, np.int64)
+        ids_BT[:] = filler
         if rows:
-            ids_BT[mask_BT] = np.concatenate([row.ids for row in rows])
-            words_BT[mask_BT] = np.concatenate([row.words for row in rows])
-            lasts_BT[mask_BT] = np.concatenate([row.lasts for row in rows])
-        langs_B2 = np.array(
-            [(number[row.languages[0]], number[row.languages[-1]]) for row in rows], dtype=np.int64
-        ).reshape(-1, 2)
+            for array, name in ((ids_BT, "ids"), (words_BT, "words"), (lasts_BT, "lasts")):
+                array[mask_BT] = np.concatenate([getattr(row, name) for row in rows])
+        langs_B2 = np.array(ends, np.int64).reshape(-1, 2)
         langs_BT = np.where(mask_BT, np.where(second_BT, langs_B2[:, 1:], langs_B2[:, :1]), -1)
         segments_BT = second_BT if segment_types > 1 else np.zeros_like(second_BT)
         mask, segments = (part.astype(np.int64) for part in (mask_BT, segments_BT))

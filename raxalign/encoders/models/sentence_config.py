@@ -113,15 +113,9 @@ def write_sentence_config(
     transformer: str = f"{_KIND}.{_TRANSFORMER}",
     languages: Sequence[str] = (),
 ) -> None:
-    """Write the configuration next to an encoder, so that sentence-transformers opens its folder.
-
-    Args:
-        folder: The encoder's folder.
-        config: What is written.
-        hidden_size: The width of the vectors.
-        max_length: The largest number of pieces in a row.
-        transformer: The module that makes the vectors of pieces.
-        languages: The languages that it has to be given, each of which is the name of a prompt.
+    """Write the configuration next to an encoder, so that sentence-transformers opens its folder:
+    rows have up to `max_length` pieces, the module `transformer` makes the vectors of pieces, and
+    is given one of the `languages`, if any, each of which is the name of a prompt.
     """
     modules = [("", transformer), (_POOLING_FOLDER, f"{_KIND}.Pooling")]
     modules += [(_UNIT_FOLDER, f"{_KIND}.Normalize")] if config.normalize else []

@@ -22,17 +22,9 @@ _SHAPES = "Its vectors and maps have the width of the encoder (`encoder.hidden_s
 
 
 def refuse_unsound(method: Any, kind: str, aligned: Any) -> None:
-    """Raise where a method returned numbers that are not finite, or of shapes that do not fit its
-    encoder.
-
-    Args:
-        method: The method.
-        kind: Its name.
-        aligned: The `AlignedEncoder` that it returned.
-
-    Raises:
-        PluginFault: The method is from outside; with its file, and the line of `align`.
-        RaxalignError: It is one of the package.
+    """Raise where a method of some kind returned an `AlignedEncoder` with numbers that are not
+    finite, or of shapes that do not fit its encoder: `PluginFault` for a method from outside, with
+    its file and the line of `align`, else `RaxalignError`.
     """
     found = next(_faults(aligned), None)
     if found is None:
@@ -83,16 +75,16 @@ def refuse_unsound_words(encoder: Encoder, part: WordVectors, words: int, n_laye
     if file is None:
         return
     shape, wanted = tuple(part.vectors_NLH.shape), (words, n_layers, encoder.hidden_size)
-    fault = ""
     if shape != wanted:
         fault = f"vectors of shape {shape}, not {wanted} (words, layers, hidden size)"
-    elif not torch.isfinite(part.vectors_NLH).all():
+    elif torch.isfinite(part.vectors_NLH).all():
+        return
+    else:
         fault = "vectors with NaN or infinite values"
-    if fault:
-        kind = type(encoder)
-        _, line = inspect.getsourcelines(kind.iter_words)
-        said = f"{outside()[file]}: {kind.__name__}.iter_words gave {fault}"
-        raise PluginFault(file, said, line=line)
+    kind = type(encoder)
+    _, line = inspect.getsourcelines(kind.iter_words)
+    said = f"{outside()[file]}: {kind.__name__}.iter_words gave {fault}"
+    raise PluginFault(file, said, line=line)
 
 
 def _file_of(plugin: object) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
@@ -14,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from raxalign.arrays import offsets_of
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import (
     Pooling,
     WordIndex,
     WordVectors,
     pool_words,
-    word_offsets,
 )
 from raxalign.errors import DataError, RaxalignError
 
@@ -189,6 +190,7 @@ class VectorSpace:
     subwords: Subwords | None = None
     rows: dict[str, int] = field(init=False)
     _more: list[Floats] = field(default_factory=list)
+    _table: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
         self.rows = {word: i for i, word in enumerate(self.words)}
@@ -206,10 +208,25 @@ class VectorSpace:
             self.rows[form] = found
         return found
 
-    def table(self) -> Floats:
-        """Return all rows, those of unseen words included."""
-        more = self._more
-        return np.concatenate([self.vectors_VH, np.stack(more)]) if more else self.vectors_VH
+    def table(self, how: Normalization, device: str) -> torch.Tensor:
+        """Return all rows, those of unseen words that were looked up included, normalised, on a
+        device. Their mean is that of the unit vectors of the vocabulary.
+        """
+        made = [] if self._table is None else [self._table]
+        seen = 0 if self._table is None else len(self._table) - len(self.words)
+        fresh = [] if made else [self.vectors_VH]
+        fresh += [vector[None] for vector in self._more[seen:]]
+        if fresh:
+            more = torch.from_numpy(np.concatenate(fresh))
+            more = more if how == "none" else _unit(more)
+            more = _unit(more - self._center) if how == "unit-center-unit" else more
+            self._table = torch.cat([*made, more.to(device)])
+        assert self._table is not None
+        return self._table
+
+    @cached_property
+    def _center(self) -> torch.Tensor:
+        return _unit(torch.from_numpy(self.vectors_VH)).mean(dim=0)
 
     @classmethod
     def read(cls, path: Path, limit: int | None) -> VectorSpace:
@@ -272,8 +289,6 @@ class StaticEncoder(Encoder):
         self._names = shared or {lang: lang for lang in spaces}
         self.limit: int | None = None
         """How many vectors of a file are read (None: all)."""
-        self._tables: dict[str, torch.Tensor] = {}
-        self._means: dict[str, torch.Tensor] = {}
         self._tokenizer: Any = None
 
     @classmethod
@@ -283,25 +298,16 @@ class StaticEncoder(Encoder):
         try:
             record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
             if record["format"] not in (_FORMAT, _JOINT_FORMAT):
-                raise DataError(
-                    folder / RECORD,
-                    f"format {record['format']!r}, but this version reads {_FORMAT} and"
-                    f" {_JOINT_FORMAT}",
-                )
+                reads = f"but this version reads {_FORMAT} and {_JOINT_FORMAT}"
+                raise DataError(folder / RECORD, f"format {record['format']!r}, {reads}")
             reading, vocabulary = Lookup(**record["reading"]), None
             if reading.pieces:
                 vocabulary = (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
             names, shared = record["languages"], None
             if record["format"] == _JOINT_FORMAT:
                 names, shared = [JOINT], names
-            return cls(
-                {name: folder / f"{name}.vec" for name in names},
-                record["dimension"],
-                reading,
-                device,
-                vocabulary=vocabulary,
-                languages=shared,
-            )
+            files, size = {name: folder / f"{name}.vec" for name in names}, record["dimension"]
+            return cls(files, size, reading, device, vocabulary=vocabulary, languages=shared)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(folder, f"is not a folder of static vectors ({error})") from error
 
@@ -340,11 +346,6 @@ class StaticEncoder(Encoder):
         space = self._spaces[name]
         if isinstance(space, Path):
             space = self._spaces[name] = VectorSpace.read(space, self.limit)
-            size = space.vectors_VH.shape[1]
-            if size != self.hidden_size:
-                raise RaxalignError(
-                    f"the vectors of {name} have {size} dimensions, not {self.hidden_size}"
-                )
         return space
 
     def iter_words(
@@ -373,7 +374,7 @@ class StaticEncoder(Encoder):
     def _looked_up(
         self, sentences: Sequence[Sequence[str]], lang: str, n_layers: int, pooling: Pooling
     ) -> WordVectors:
-        space, offsets = self.space(lang), word_offsets(sentences)
+        space, offsets = self.space(lang), offsets_of([len(words) for words in sentences]).tolist()
         units = [word for sentence in sentences for word in sentence]
         owners = np.arange(offsets[-1])
         if self.reading.pieces:
@@ -384,7 +385,8 @@ class StaticEncoder(Encoder):
         rows = np.array([space.row(unit, self.reading.casing) for unit in units], dtype=np.int64)
         known, owners = rows[rows >= 0], owners[rows >= 0]
         index = WordIndex.of(np.arange(len(known)), owners, offsets[-1], self.device)
-        vectors_PH = self._table(lang)[torch.from_numpy(known).to(self.device)]
+        table_VH = space.table(self.reading.normalization, self.device)
+        vectors_PH = table_VH[torch.from_numpy(known).to(self.device)]
         vectors_NH = pool_words(vectors_PH, index, pooling)
         return WordVectors(vectors_NH[:, None].repeat(1, n_layers, 1), offsets, index.present())
 
@@ -404,23 +406,6 @@ class StaticEncoder(Encoder):
         apart = [list(words) for words in sentences]
         for found in bulk_pieces(self._tokenizer, apart, None):
             yield [self.vocabulary[i] for i in found.ids.tolist()], found.words.astype(np.int64)
-
-    def _table(self, lang: str) -> torch.Tensor:
-        """The normalised vectors of a language on the device, with rows for all words that were
-        looked up so far. Their mean is that of the unit vectors of the vocabulary.
-        """
-        space, name, how = self.space(lang), self._names[lang], self.reading.normalization
-        have, rows = self._tables.get(name), space.table()
-        if have is None:
-            have = torch.zeros(0, self.hidden_size, device=self.device)
-            self._means[name] = _unit(torch.from_numpy(space.vectors_VH)).mean(dim=0)
-        more = torch.from_numpy(rows[len(have) :])
-        if len(more):
-            more = more if how == "none" else _unit(more)
-            more = _unit(more - self._means[name]) if how == "unit-center-unit" else more
-            have = torch.cat([have, more.to(self.device)])
-        self._tables[name] = have
-        return have
 
     def save(self, folder: Path | str) -> None:
         """Write ``<lang>.vec`` (word2vec's text format, not normalised) for each language, or

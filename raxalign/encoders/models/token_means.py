@@ -59,10 +59,9 @@ def token_means(
     edits: Mapping[int, Edit] | None = None,
 ) -> TokenMeans | None:
     """The means of the states of some layers over a text, after the edits (None: no pieces)."""
-    total_LH = torch.zeros(
-        len(layers), encoder.hidden_size, dtype=torch.float64, device=encoder.device
-    )
-    rows_read = tokens = 0
+    size = (len(layers), encoder.hidden_size)
+    total_LH = torch.zeros(size, dtype=torch.float64, device=encoder.device)
+    rows_read, tokens, by_row = 0, 0, reading.weighting == "blocks"
     rows = islice(text_rows(encoder, text, lang, reading), reading.limit)
     with evaluating(encoder.model):
         while chunk := list(islice(rows, _CHUNK)):
@@ -70,20 +69,16 @@ def token_means(
                 part = [chunk[i] for i in chosen]
                 batch = encoder.collate(part)
                 states = encoder.hidden(batch, edits=edits, upto=max(layers))
-                kept_BT = (
-                    batch.mask_BT == 1 if reading.specials == "include" else batch.words_BT >= 0
-                )
+                include = reading.specials == "include"
+                kept_BT = batch.mask_BT == 1 if include else batch.words_BT >= 0
                 for place, layer in enumerate(layers):
                     sums_BH, counts_B = row_sums(states[layer], kept_BT)
-                    total_LH[place] += (
-                        sums_BH / counts_B[:, None] if reading.weighting == "blocks" else sums_BH
-                    ).sum(dim=0)
+                    sums_BH = sums_BH / counts_B[:, None] if by_row else sums_BH
+                    total_LH[place] += sums_BH.sum(dim=0)
                 rows_read, tokens = rows_read + len(part), tokens + int(counts_B.sum())
     if not rows_read:
         return None
-    return TokenMeans(
-        total_LH / (rows_read if reading.weighting == "blocks" else tokens), rows_read, tokens
-    )
+    return TokenMeans(total_LH / (rows_read if by_row else tokens), rows_read, tokens)
 
 
 def row_sums(states_BTH: torch.Tensor, kept_BT: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -108,9 +103,7 @@ def text_rows(
     left = np.empty(0, np.int32)
 
     def row(ids: np.ndarray) -> PieceRow:
-        words = np.concatenate(
-            [np.full(len(before), -1), np.zeros(len(ids), np.int64), np.full(len(after), -1)]
-        )
+        words = np.repeat([-1, 0, -1], [len(before), len(ids), len(after)])
         pieces = np.concatenate([before, ids, after])
         return PieceRow(pieces, words, words, len(words), 1, (lang,))
 

@@ -18,15 +18,14 @@ from raxalign.caveats import listener
 from raxalign.config.run import Precision
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, recomputable, watched
-from raxalign.encoders.models.decoders import (
-    attention_inputs,
-    is_bidirectional,
-    is_decoder,
-    with_a_piece,
-)
 from raxalign.encoders.models.flash import check_flash
 from raxalign.encoders.models.loading import Attention, load_model, save_model
-from raxalign.encoders.models.model_inputs import ModelInputs, limit_note, max_positions
+from raxalign.encoders.models.model_inputs import (
+    ModelInputs,
+    is_bidirectional,
+    is_decoder,
+    max_positions,
+)
 from raxalign.encoders.models.pieces import (
     Padded,
     PieceRow,
@@ -75,7 +74,6 @@ class TransformerEncoder(Encoder):
         self.n_layers: int = model.config.num_hidden_layers
         self.has_head: bool = model.base_model is not model
         self.max_positions = max_positions(model, tokenizer)
-        self.limit_note = limit_note(model, tokenizer)
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
         self.not_as_trained: Mapping[str, str] = {}
         self.prepared: Mapping[Path, Path] = {}
@@ -89,6 +87,7 @@ class TransformerEncoder(Encoder):
         """The special pieces around one text and two, each with its word (-1: none)."""
         self.sentences: SentenceConfig | None = None
         self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
+        """The piece of a text of which a tokenizer without special pieces makes nothing."""
         self.trailing = 0 if is_decoder(model.config) else len(own.after_single)
         self.inputs = ModelInputs(model)
         self.packs: bool | None = None
@@ -215,8 +214,11 @@ class TransformerEncoder(Encoder):
                 found += (np.where(numbers < 0, -1, numbers + before) if before else numbers, none)
             before += size
         first = len(ids[0]) + len(ids[1]) + len(ids[2])
+        if not any(map(len, ids)):  # a row of padding alone has no states
+            none = np.array([-1])
+            return PieceRow(np.array([self._filler]), none, none, 1, before, languages)
         made = (np.concatenate(ids), np.concatenate(words), np.concatenate(lasts))
-        return with_a_piece(PieceRow(*made, first, before, languages), self._filler)
+        return PieceRow(*made, first, before, languages)
 
     def collate(self, rows: Sequence[PieceRow]) -> Batch:
         """A padded batch on the encoder's device; its rows may be of different languages."""
@@ -237,7 +239,7 @@ class TransformerEncoder(Encoder):
         """
         top = self.n_layers if upto is None else upto
         states: list[torch.Tensor] = []
-        inputs = {**self.inputs.of(batch), **attention_inputs(self.model, batch.mask_BT)}
+        inputs = self.inputs.of(batch)
         with (
             self.arithmetic(),
             watched(self.model.base_model, max(top, 1), states, edits or {}, batch),
@@ -307,22 +309,17 @@ def apply_head(model: Any, states: torch.Tensor) -> torch.Tensor:
             f"{type(model).__name__}: this encoder has no masked-LM head, which predicts words; use"
             " one that was saved with its head (AutoModelForMaskedLM)"
         )
-    if hasattr(model, "cls"):
-        logits = model.cls(states)
-    elif hasattr(model, "lm_head"):
-        logits = model.lm_head(states)
+    if found := [name for name in ("cls", "lm_head", "predictions") if hasattr(model, name)]:
+        logits = getattr(model, found[0])(states)
     elif hasattr(model, "vocab_transform"):
-        logits = model.vocab_projector(
-            model.vocab_layer_norm(model.activation(model.vocab_transform(states)))
-        )
+        changed = model.vocab_layer_norm(model.activation(model.vocab_transform(states)))
+        logits = model.vocab_projector(changed)
     elif hasattr(model, "lm_predictions"):  # DeBERTa, whose head reads the input embeddings
         logits = model.lm_predictions(states, model.get_input_embeddings())
     elif hasattr(model, "pred_layer"):
         logits = model.pred_layer.proj(states)
     elif hasattr(model, "generator_predictions"):
         logits = model.generator_lm_head(model.generator_predictions(states))
-    elif hasattr(model, "predictions"):
-        logits = model.predictions(states)
     elif hasattr(model, "head"):
         logits = model.decoder(model.head(states))
     else:

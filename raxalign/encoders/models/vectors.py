@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import floor
 from typing import Annotated, Literal
 
@@ -53,10 +54,8 @@ class Spoken:
         names = tuple(dict.fromkeys(name for part in known for name in part.names))
         place = {name: i for i, name in enumerate(names)}
         tables = [np.array([place[name] for name in part.names], np.int64) for part in known]
-        return cls(
-            names,
-            np.concatenate([t[part.numbers] for t, part in zip(tables, known, strict=True)]),
-        )
+        numbers = [table[part.numbers] for table, part in zip(tables, known, strict=True)]
+        return cls(names, np.concatenate(numbers))
 
 
 Pooling = Literal["first", "last", "mean", "sum"]
@@ -130,22 +129,17 @@ def layer_ends(layers: str) -> tuple[int, int] | tuple[Fraction, Fraction] | Non
     return (first, final) if "." in low else (int(first), int(final))
 
 
-def _several(layers: str) -> str:
-    layer_ends(layers)
-    return layers
-
-
-def _single(layers: str) -> str:
+def _checked(layers: str, *, single: bool = False) -> str:
     ends = layer_ends(layers)
-    if ends is not None and ends[0] != ends[1]:
+    if single and ends is not None and ends[0] != ends[1]:
         raise ValueError(f"layers {layers!r} names several layers; choose one")
     return layers
 
 
 _RANGE = re.compile(r"(\d+|\d*\.\d+)(?:\s*-\s*(\d+|\d*\.\d+))?", re.ASCII)
-Layers = Annotated[str, AfterValidator(_several)]
+Layers = Annotated[str, AfterValidator(_checked)]
 """A param that `parse_layers` reads: a text of another form is a fault of the file that has it."""
-Layer = Annotated[str, AfterValidator(_single)]
+Layer = Annotated[str, AfterValidator(partial(_checked, single=True))]
 """Likewise, of one layer."""
 
 
@@ -178,37 +172,27 @@ class WordVectors:
     present_N: torch.Tensor
 
 
-def word_offsets(sentences: Sequence[Sequence[str]]) -> list[int]:
-    """Where each sentence's words begin among all words, and the end of the last one's."""
-    offsets: list[int] = offsets_of([len(sentence) for sentence in sentences]).tolist()
-    return offsets
-
-
 def assemble(
     sentences: Sequence[Sequence[str]],
     batches: Iterable[tuple[Sequence[int], WordVectors]],
     n_layers: int,
     hidden_size: int,
 ) -> WordVectors:
-    """One `WordVectors` in the order of `sentences` from `Encoder.iter_words`, on the device of the
-    first batch.
-
-    `n_layers` is the number of layers that were asked for. Sentences that are in no batch keep zero
-    vectors and `present_N` False.
+    """One `WordVectors` of so many layers in the order of `sentences` from `Encoder.iter_words`, on
+    the device of the first batch. Words of no batch keep zero vectors and `present_N` False.
     """
-    offsets = word_offsets(sentences)
-    starts_S = np.array(offsets)
-    vectors_NLH = torch.zeros(offsets[-1], n_layers, hidden_size)
-    present_N = torch.zeros(offsets[-1], dtype=torch.bool)
+    offsets = offsets_of([len(sentence) for sentence in sentences])
+    vectors_NLH = torch.zeros(int(offsets[-1]), n_layers, hidden_size)
+    present_N = torch.zeros(int(offsets[-1]), dtype=torch.bool)
     for k, (indices, part) in enumerate(batches):
         if k == 0:
             vectors_NLH = vectors_NLH.to(part.vectors_NLH.device)
             present_N = present_N.to(part.present_N.device)
-        rows, _ = ranges(starts_S, np.array(indices, dtype=np.int64))
+        rows, _ = ranges(offsets, np.array(indices, dtype=np.int64))
         where = torch.from_numpy(rows).to(vectors_NLH.device)
         vectors_NLH[where] = part.vectors_NLH
         present_N[where.to(present_N.device)] = part.present_N
-    return WordVectors(vectors_NLH, offsets, present_N)
+    return WordVectors(vectors_NLH, offsets.tolist(), present_N)
 
 
 @dataclass(frozen=True)
@@ -248,14 +232,9 @@ def index_words(
     counts: Sequence[int],
     device: torch.device | str,
 ) -> WordIndex:
-    """Return the index of a batch. Word w of row b becomes word ``sum(counts[:b]) + w``; a piece
-    that several words share counts for each of them.
-
-    Args:
-        words_BT: the first word of each piece in its row (-1: none).
-        lasts_BT: the last word of each piece.
-        counts: the number of words of each row.
-        device: the device of the index.
+    """Return the index of a batch on a device, by the first (-1: none) and the last word of each
+    piece in its row, and the number of words of each row. Word w of row b becomes word
+    ``sum(counts[:b]) + w``; a piece that several words share counts for each of them.
     """
     starts_B = offsets_of(counts)
     pieces_P, words_P = word_pieces(words_BT.reshape(-1), lasts_BT.reshape(-1))
@@ -276,9 +255,8 @@ def pool_words(states_BTH: torch.Tensor, index: WordIndex, pooling: Pooling) -> 
         raise ValueError(f"pooling is first, last, mean or sum, not {pooling!r}")
     vectors_NH = vectors_NH.index_add(0, index.owners_P, flat_PH)
     if pooling == "mean":
-        sizes_N = vectors_NH.new_ones(index.size).index_copy(
-            0, index.words_M, index.counts_M.to(vectors_NH.dtype)
-        )
+        counts_M = index.counts_M.to(vectors_NH.dtype)
+        sizes_N = vectors_NH.new_ones(index.size).index_copy(0, index.words_M, counts_M)
         vectors_NH = vectors_NH / sizes_N[:, None]
     return vectors_NH
 

@@ -35,25 +35,22 @@ from raxalign.train.runtime import Runtime
 
 TWO_SEGMENTS = 0.5
 """Share of the rows that have two segments, where a sentence ends within them."""
+NAME = "scratch"
+"""The name of the curves and checkpoints of a pre-training."""
+LAST = 20
+"""Steps whose mean loss is recorded in the notes as the last one."""
 
 
 def slice_rows(
     sentences: Sequence[np.ndarray], window: int, ends: tuple[int, int], rng: np.random.Generator
 ) -> list[PieceRow]:
-    """Slice a text, its sentences in their order, into rows of `window` pieces.
+    """Slice a text, the pieces of its sentences in their order, into rows of `window` pieces that
+    have every piece of the text once; `ends` are the numbers of ``[CLS]`` and ``[SEP]``.
 
     A row is ``[CLS] ... [SEP]``, and goes on where the one before it stopped, within a sentence
-    too. Half of the rows within which a sentence ends have two segments, ``[CLS] ... [SEP] ...
-    [SEP]``, divided at such an end, so that the encoder knows the segments that pairs will have.
-
-    Args:
-        sentences: the pieces of each sentence, without special ones.
-        window: the number of pieces per row, special ones included; the last row may be shorter.
-        ends: the numbers of ``[CLS]`` and ``[SEP]``.
-        rng: chooses the rows with two segments and where they are divided.
-
-    Returns:
-        the rows, which have every piece of the text once.
+    too. Half of the rows within which a sentence ends, as `rng` draws them, have two segments,
+    ``[CLS] ... [SEP] ... [SEP]``, divided at such an end, so that the encoder knows the segments
+    that pairs will have.
     """
     ids = np.concatenate([np.zeros(0, np.int32), *sentences])
     stops = offsets_of(np.array([len(sentence) for sentence in sentences], dtype=np.int64))[1:]
@@ -73,12 +70,6 @@ def slice_rows(
         rows.append(PieceRow(row, none, none, len(parts[0]) + 2, 0, ()))
         at += room
     return rows
-
-
-NAME = "scratch"
-"""The name of the curves and checkpoints of a pre-training."""
-LAST = 20
-"""Steps whose mean loss is recorded in the notes as the last one."""
 
 
 def pretrain(
@@ -129,9 +120,8 @@ def _tokenizer(
         pieces = read_vocabulary(vocabulary)
         missing = [special for special in SPECIALS if special not in pieces]
         if missing:
-            raise DataError(
-                vocabulary, f"has no {', '.join(missing)}, which masked language modelling needs"
-            )
+            fault = f"has no {', '.join(missing)}, which masked language modelling needs"
+            raise DataError(vocabulary, fault)
         return wrap_vocabulary(pieces, lowercase=params.lowercase)
     return train_wordpiece(
         [in_text(words, lang).text.split() for lang, part in sentences.items() for words in part],
@@ -199,21 +189,15 @@ class PackedRows:
     @classmethod
     def of(cls, rows: Sequence[PieceRow]) -> PackedRows:
         """The pieces and segments of some rows, laid end to end."""
-        ids, segments = (
-            np.concatenate([getattr(row, name) for row in rows]) for name in ("ids", "segments")
-        )
-        return cls(
-            ids.astype(np.int32),
-            segments.astype(np.int8),
-            offsets_of(np.array([len(row) for row in rows])),
-        )
+        ids = np.concatenate([row.ids for row in rows]).astype(np.int32)
+        segments = np.concatenate([row.segments for row in rows]).astype(np.int8)
+        return cls(ids, segments, offsets_of(np.array([len(row) for row in rows])))
 
     def take(self, rows: np.ndarray) -> PackedRows:
         """Some of the rows, in the order given."""
         index, _ = ranges(self.offsets, rows)
-        return PackedRows(
-            self.ids[index], self.segments[index], offsets_of(np.diff(self.offsets)[rows])
-        )
+        offsets = offsets_of(np.diff(self.offsets)[rows])
+        return PackedRows(self.ids[index], self.segments[index], offsets)
 
 
 class Pretraining(MaskedWords[PackedRows]):
@@ -264,11 +248,11 @@ def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator
         group = [singles[order[at]]]
         at += 1
         size = len(group[0])
-        while (
-            at < len(order) and len(group) < most and size + len(singles[order[at]]) - 1 <= window
-        ):
+        while at < len(order) and len(group) < most:
+            size += len(singles[order[at]]) - 1
+            if size > window:
+                break
             group.append(singles[order[at]])
-            size += len(group[-1]) - 1
             at += 1
         # Every sentence but the first goes without its [CLS].
         ids = np.concatenate([group[0].ids, *(row.ids[1:] for row in group[1:])])[:window]

@@ -29,13 +29,11 @@ MASKED, RANDOM = 0.8, 0.1
 
 
 class PieceRows(Protocol):
-    """Rows of pieces, one after the other: the pieces of row r, special ones included, are
-    ``ids[offsets[r]:offsets[r + 1]]``.
-    """
+    """Rows of pieces, one after the other: row r is ``ids[offsets[r]:offsets[r + 1]]``."""
 
     @property
     def ids(self) -> np.ndarray:
-        """The pieces of all rows."""
+        """The pieces of all rows, special ones included."""
 
     @property
     def offsets(self) -> np.ndarray:
@@ -79,12 +77,8 @@ class MaskRule:
         allowed_V = np.ones(max(len(tokenizer), int(encoder.model.config.vocab_size)), bool)
         allowed_V[np.array(tokenizer.all_special_ids)] = False
         # Outputs beyond the vocabulary pad the layer to a round size; they are not pieces.
-        return cls(
-            share,
-            int(tokenizer.mask_token_id),
-            np.flatnonzero(allowed_V[: len(tokenizer)]),
-            allowed_V,
-        )
+        ordinary = np.flatnonzero(allowed_V[: len(tokenizer)])
+        return cls(share, int(tokenizer.mask_token_id), ordinary, allowed_V)
 
 
 @dataclass(frozen=True)
@@ -109,13 +103,9 @@ class Masks:
     def take(self, rows: np.ndarray) -> Masks:
         """Those of some rows of the batch, in the order given."""
         index, _ = ranges(self.offsets, rows)
-        return Masks(
-            self.places[index],
-            self.inputs[index],
-            self.targets[index],
-            offsets_of(np.diff(self.offsets)[rows]),
-            self.total,
-        )
+        offsets = offsets_of(np.diff(self.offsets)[rows])
+        places, inputs, targets = self.places[index], self.inputs[index], self.targets[index]
+        return Masks(places, inputs, targets, offsets, self.total)
 
     def flat(self, starts_R: np.ndarray) -> np.ndarray:
         """The masked places, where row r begins at `starts_R[r]` of a layout."""
@@ -139,12 +129,10 @@ def choose_masks(
     within: Literal["batch", "row"] = "batch",
 ) -> Masks:
     """Mask a global batch: the share of all its pieces that may be masked (to the nearest number),
-    one at least, wherever they stand.
+    one at least, wherever they stand; none where no piece may be.
 
     With `within` ``row`` each row has its own share (to one of the two nearest numbers, by chance,
-    so that the share holds on average; at least one in the batch): sentences that are masked apart
-    from each other are then masked equally. A batch without a piece that may be masked has no
-    masks.
+    so that the share holds on average): sentences apart from each other are then masked equally.
     """
     n_rows = len(rows.offsets) - 1
     candidates = np.flatnonzero(rule.allowed_V[rows.ids])
@@ -173,13 +161,8 @@ def _corrupted(
     fate = rng.random(len(picked))
     strange = rule.ordinary[rng.integers(len(rule.ordinary), size=len(picked))]
     inputs = np.where(fate < MASKED, rule.mask, np.where(fate < MASKED + RANDOM, strange, targets))
-    return Masks(
-        picked - rows.offsets[owners],
-        inputs,
-        targets,
-        offsets_of(np.bincount(owners, minlength=len(rows.offsets) - 1)),
-        len(picked),
-    )
+    offsets = offsets_of(np.bincount(owners, minlength=len(rows.offsets) - 1))
+    return Masks(picked - rows.offsets[owners], inputs, targets, offsets, len(picked))
 
 
 def masked_lm_loss(logits_MV: torch.Tensor, targets_M: torch.Tensor, total: int) -> torch.Tensor:
@@ -242,10 +225,7 @@ class MaskedWords(HostSided[Masked[_R], PredictedPieces | None], Generic[_R]):
         return Masked(rows, self.choose(step, rows))
 
     def host_part(
-        self,
-        step: Step,  # noqa: ARG002
-        batch: Masked[_R],
-        positions: np.ndarray,
+        self, _: Step, batch: Masked[_R], positions: np.ndarray
     ) -> PredictedPieces | None:
         """Some rows; rows without a masked place are not read. None where no row has one."""
         masked = positions[np.diff(batch.masks.offsets)[positions] > 0]
@@ -255,7 +235,7 @@ class MaskedWords(HostSided[Masked[_R], PredictedPieces | None], Generic[_R]):
         packed = self.lay_out(batch.rows.take(masked), masks)
         return PredictedPieces(packed, masks.flat(packed.starts_S), masks.targets, masks.total)
 
-    def device_loss(self, step: Step, part: PredictedPieces | None) -> torch.Tensor:  # noqa: ARG002
+    def device_loss(self, _: Step, part: PredictedPieces | None) -> torch.Tensor:
         """The contribution of some rows, a scalar. Only the masked places reach the masked-LM head:
         with a large vocabulary it costs more than the blocks.
         """

@@ -1,14 +1,21 @@
-"""The options of an encoder that is trained from nothing."""
+"""The options of encoders that are trained from nothing, and of vectors that are read."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath
 from raxalign.encoders.base import EncoderKind
+
+LANG = "{lang}"
+"""The placeholder of the language in the names of files of vectors."""
+_GENSIM = frozenset({"negative", "sample", "architecture"})
+_SUBWORDS = frozenset({"min_n", "max_n", "buckets"})
+_READ = ("casing", "normalization")
 
 
 class ScratchParams(EncoderKind.Params):
@@ -89,3 +96,154 @@ class ScratchParams(EncoderKind.Params):
         """Without `vocab_size` where the vocabulary is given."""
         idle = set() if self.vocabulary is None else {"vocab_size"}
         return {name: value for name, value in super().identity().items() if name not in idle}
+
+
+class StaticParams(EncoderKind.Params):
+    """What vectors are of, and how they are trained or read. On ten thousand sentences fastText
+    needs 30 epochs.
+    """
+
+    algorithm: Literal["fasttext", "word2vec", "glove"] = Field(
+        "fasttext", description="How vectors are trained."
+    )
+    vectors: DataPath | None = Field(
+        None,
+        description=(
+            "Files of vectors to read in place of training, in word2vec's format; the file name"
+            " must hold `{lang}`."
+        ),
+    )
+    max_vectors: int = Field(
+        200_000,
+        ge=1,
+        description="Number of vectors that are read from a file, from its beginning.",
+    )
+    spaces: Annotated[Literal["separate", "joint"], LATER] = Field(
+        "separate",
+        description=(
+            "Whether each language has a space of its own, trained on its text alone (`separate`),"
+            " or all share one that is trained on the text of all together (`joint`), where words"
+            " or pieces that several languages have in common have one vector."
+        ),
+    )
+    units: Literal["words", "pieces"] = Field(
+        "words", description="What has a vector: `words`, or the `pieces` of a vocabulary."
+    )
+    vocabulary: DataPath | None = Field(
+        None,
+        description=(
+            "File of the pieces, a `vocab.txt` (none: a vocabulary is trained on the text)."
+        ),
+    )
+    vocab_size: int = Field(
+        30_000, ge=100, description="Largest number of pieces in a vocabulary that is trained."
+    )
+    casing: Literal["keep", "lower", "fallback"] = Field(
+        "keep",
+        description=(
+            "Case of words: kept (`keep`), lower in training and use (`lower`), or lower where a"
+            " word has no vector as it is (`fallback`)."
+        ),
+    )
+    normalization: Literal["unit-center-unit", "unit", "none"] = Field(
+        "unit-center-unit",
+        description=(
+            "What is done to vectors: nothing, length one (`unit`), or length one, the vocabulary's"
+            " mean off, length one again."
+        ),
+    )
+    dimension: int = Field(300, ge=2, description="Number of coordinates of a vector.")
+    architecture: Literal["skipgram", "cbow"] = Field(
+        "skipgram",
+        description=(
+            "Model of fastText and Word2Vec: a word predicts its neighbours (`skipgram`), or they"
+            " predict it (`cbow`)."
+        ),
+    )
+    window: int = Field(
+        5, ge=1, description="Number of words on each side that are neighbours of a word."
+    )
+    epochs: int | None = Field(
+        None,
+        ge=1,
+        description="Passes over the text, or over GloVe's matrix (none: 5, with GloVe 25).",
+    )
+    learning_rate: float | None = Field(
+        None,
+        gt=0,
+        description="Learning rate at the start (none: 0.025, with CBOW and GloVe 0.05).",
+    )
+    min_count: int = Field(
+        5, ge=1, description="Times that a word has to occur in the text to have a vector."
+    )
+    negative: int = Field(
+        5, ge=1, description="Negative samples per pair of words, of fastText and Word2Vec."
+    )
+    sample: float = Field(
+        1e-3,
+        ge=0,
+        description=(
+            "Threshold above which frequent words are sub-sampled, a share of the text, of fastText"
+            " and Word2Vec."
+        ),
+    )
+    min_n: int = Field(
+        3, ge=1, description="Smallest number of characters in an n-gram of fastText."
+    )
+    max_n: int = Field(
+        6, ge=1, description="Largest number of characters in an n-gram of fastText."
+    )
+    buckets: int = Field(
+        200_000, ge=1, description="Number of buckets that the n-grams of fastText fall into."
+    )
+    x_max: float = Field(
+        100.0,
+        gt=0,
+        description=(
+            "Number of co-occurrences from which on a pair of words has full weight in GloVe."
+        ),
+    )
+    max_sentences: int = Field(
+        1_000_000,
+        ge=1,
+        description="Largest number of sentences of each language that are trained on.",
+    )
+    seed: int = Field(0, ge=0, description="Seed of the training.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> StaticParams:
+        if self.min_n > self.max_n:
+            raise ValueError(f"min_n {self.min_n} is more than max_n {self.max_n}")
+        if self.vectors is not None and (
+            self.units == "pieces" or LANG not in Path(self.vectors).name
+        ):
+            raise ValueError(
+                "vectors: files of words, one per language, with {lang} in their names; pieces are"
+                " trained"
+            )
+        if self.vocabulary is not None and self.units == "words":
+            raise ValueError("vocabulary: only `units: pieces` makes use of it")
+        return self
+
+    @property
+    def trained_epochs(self) -> int:
+        """Passes over the text, or over GloVe's matrix."""
+        return self.epochs or (25 if self.algorithm == "glove" else 5)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        skipgram = self.algorithm != "glove" and self.architecture == "skipgram"
+        return self.learning_rate or (0.025 if skipgram else 0.05)
+
+    def identity(self) -> dict[str, Any]:
+        """Without what another option makes idle, and with what is filled in."""
+        every = super().identity()
+        if self.vectors is not None:
+            return {name: every[name] for name in (*_READ, "max_vectors")}
+        idle = {"max_vectors"}
+        idle |= {"vocab_size"} if self.units == "words" or self.vocabulary is not None else set()
+        idle |= _GENSIM if self.algorithm == "glove" else {"x_max"}
+        idle |= _SUBWORDS if self.algorithm != "fasttext" else set()
+        resolved = {**every, "epochs": self.trained_epochs, "learning_rate": self.rate}
+        return {name: value for name, value in resolved.items() if name not in idle}

@@ -22,7 +22,7 @@ from raxalign.encoders.models.static import (
     Subwords,
     VectorSpace,
 )
-from raxalign.encoders.training.static_params import StaticParams
+from raxalign.encoders.training.params import StaticParams
 from raxalign.encoders.training.text import read_vocabulary, read_words, train_wordpiece
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
@@ -34,13 +34,8 @@ Sentences = Sequence[Sequence[str]]
 def train(
     params: StaticParams, text: Mapping[str, Path], vocabulary: Path | None, folder: Path
 ) -> Mapping[str, object]:
-    """Train the vectors of every language, or those of all together, and save them.
-
-    Args:
-        params: How vectors are trained.
-        text: One folder of text per language.
-        vocabulary: The file of the pieces (None: a vocabulary is trained on the text).
-        folder: The folder that takes the vectors.
+    """Train the vectors of every language on its folder of text, or those of all together, and save
+    them. `vocabulary` is the file of the pieces (None: one is trained on the text).
 
     Returns the notes: counts per language, or those of the one space. Raises `RaxalignError` where
     there is no text or no word occurs often enough, `DependencyError` where gensim is missing.
@@ -57,50 +52,45 @@ def train(
     reading = Lookup(params.casing, params.normalization, params.units == "pieces")
     pieces = None
     if params.units == "pieces":
-        pieces = _vocabulary(sentences, params, vocabulary)
+        pieces = (
+            _trained_pieces(sentences, params)
+            if vocabulary is None
+            else read_vocabulary(vocabulary)
+        )
         splitter = StaticEncoder({}, params.dimension, reading, vocabulary=pieces)
         sentences = {
             lang: [names for names, _ in splitter.pieces(part)] for lang, part in sentences.items()
         }
-    joint = params.spaces == "joint"
-    spaces, notes = (_train_joint if joint else _train_each)(sentences, params)
-    languages = tuple(sentences) if joint else None
-    encoder = StaticEncoder(
-        spaces, params.dimension, reading, vocabulary=pieces, languages=languages
-    )
+    joint, notes, spaces = params.spaces == "joint", dict[str, object](), dict[str, VectorSpace]()
+    if joint:
+        spaces[JOINT], notes = _train_joint(sentences, params)
+    else:
+        for lang, part in sentences.items():
+            spaces[lang], notes[lang] = _train_space(lang, part, params)
+    shared = tuple(sentences) if joint else None
+    encoder = StaticEncoder(spaces, params.dimension, reading, vocabulary=pieces, languages=shared)
     encoder.save(folder)
     return notes
 
 
-def _vocabulary(
-    sentences: Mapping[str, Sentences], params: StaticParams, given: Path | None
-) -> list[str]:
-    if given is not None:
-        return read_vocabulary(given)
-    every, lowercase = [words for part in sentences.values() for words in part], params.casing
-    tokenizer = train_wordpiece(every, params.vocab_size, lowercase=lowercase == "lower")
+def _trained_pieces(sentences: Mapping[str, Sentences], params: StaticParams) -> list[str]:
+    every = [words for part in sentences.values() for words in part]
+    lower = params.casing == "lower"
+    tokenizer = train_wordpiece(every, params.vocab_size, lowercase=lower)
     names: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     return names
 
 
-def _train_each(
-    sentences: Mapping[str, Sentences], params: StaticParams
-) -> tuple[dict[str, VectorSpace], dict[str, object]]:
-    made = {lang: _train_space(lang, part, params) for lang, part in sentences.items()}
-    return {lang: made[lang][0] for lang in made}, {lang: made[lang][1] for lang in made}
-
-
 def _train_joint(
     sentences: Mapping[str, Sentences], params: StaticParams
-) -> tuple[dict[str, VectorSpace], dict[str, object]]:
-    """The sentences are shuffled, since the learning rate of Word2Vec and fastText falls over the
-    text: otherwise the last language would be trained least.
+) -> tuple[VectorSpace, dict[str, object]]:
+    """The one space of all languages. The sentences are shuffled, since the learning rate of
+    Word2Vec and fastText falls over the text: otherwise the last language would be trained least.
     """
     every = [sentence for part in sentences.values() for sentence in part]
     order = np.random.default_rng(params.seed).permutation(len(every)).tolist()
     space, notes = _train_space("all languages", [every[i] for i in order], params)
-    counts = {lang: len(part) for lang, part in sentences.items()}
-    return {JOINT: space}, {**notes, "sentences": counts}
+    return space, {**notes, "sentences": {lang: len(part) for lang, part in sentences.items()}}
 
 
 def _lowered(words: Sequence[str]) -> list[str]:
@@ -131,27 +121,18 @@ def _train_space(
         "vocabulary": len(words),
     }
     if params.algorithm == "glove":
-        vectors, losses = _glove(sentences, words, params)
-        return VectorSpace(words, vectors), {
-            **notes,
-            "first_loss": losses[0],
-            "last_loss": losses[-1],
-        }
+        from raxalign.encoders.training.glove import GloveTraining, train_glove
+
+        numbers = {word: i for i, word in enumerate(words)}
+        rows = [np.array([numbers.get(w, -1) for w in part], dtype=np.int64) for part in sentences]
+        sizes = (params.dimension, params.window, params.trained_epochs)
+        training = GloveTraining(*sizes, params.x_max, params.rate, params.seed)
+        vectors, losses = train_glove(rows, len(words), training)
+        notes |= {"first_loss": losses[0], "last_loss": losses[-1]}
+        return VectorSpace(words, vectors), notes
     require("gensim", params.algorithm)
     vectors, subwords = _gensim(sentences, dict(ranked), params)
     return VectorSpace(words, vectors, subwords), notes
-
-
-def _glove(
-    sentences: Sentences, words: Sequence[str], params: StaticParams
-) -> tuple[Floats, list[float]]:
-    from raxalign.encoders.training.glove import GloveTraining, train_glove
-
-    numbers = {word: i for i, word in enumerate(words)}
-    rows = [np.array([numbers.get(w, -1) for w in part], dtype=np.int64) for part in sentences]
-    sizes = (params.dimension, params.window, params.trained_epochs)
-    training = GloveTraining(*sizes, params.x_max, params.rate, params.seed)
-    return train_glove(rows, len(words), training)
 
 
 def _gensim(
@@ -184,13 +165,9 @@ def _gensim(
     vectors = np.stack([keyed[word] for word in counts]).astype(np.float32)
     if params.algorithm != "fasttext":
         return vectors, None
-    numbers = np.unique(
-        np.concatenate([np.asarray(row, dtype=np.int64) for row in keyed.buckets_word])
+    buckets = [np.asarray(row, dtype=np.int64) for row in keyed.buckets_word]
+    numbers, sizes = (
+        np.unique(np.concatenate(buckets)),
+        (params.min_n, params.max_n, params.buckets),
     )
-    return vectors, Subwords(
-        numbers,
-        keyed.vectors_ngrams[numbers].astype(np.float32),
-        params.min_n,
-        params.max_n,
-        params.buckets,
-    )
+    return vectors, Subwords(numbers, keyed.vectors_ngrams[numbers].astype(np.float32), *sizes)

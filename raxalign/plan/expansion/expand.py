@@ -16,7 +16,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS
-from raxalign.catalog import catalog
+from raxalign.catalog import catalog, returned
 from raxalign.config.axes import Axis
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Needs
@@ -30,7 +30,6 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.study import Asked, Study, Suggestion, study_of
 from raxalign.plan.touch import Meeting
 from raxalign.plan.trial import Point, Searched, Trial, Untouched
-from raxalign.plugin_files import returned
 from raxalign.printing import are, counted
 from raxalign.store.key import digest
 

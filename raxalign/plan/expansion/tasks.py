@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from raxalign.catalog import catalog
+from raxalign.catalog import catalog, returned
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.plan.expansion.data import (
     SEEN_DICTIONARY,
@@ -20,7 +20,6 @@ from raxalign.plan.expansion.data import (
 )
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import Stage
-from raxalign.plugin_files import returned
 from raxalign.tasks.base import TaskNeeds
 
 if TYPE_CHECKING:
@@ -350,4 +349,4 @@ class Alignment:
     def reads_training(self, shared: SharedStages) -> bool:
         """Check whether the number of training sentences can change the result."""
         needs = self.method.needs()
-        return needs.links or needs.bitext or (needs.text and shared.grid.text.corpus is None)
+        return needs.links or needs.bitext or (needs.text and shared.grid.text is None)

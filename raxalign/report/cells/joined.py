@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened
@@ -21,9 +21,9 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.report.terminal.differences import Walk
 
-_T = TypeVar("_T")
 _Place = tuple[str, str]
 """A grid, and what it calls something."""
+_BY_TASK = ("evaluations", "untouched", "outdated")
 _MOST = 4  # causes that a remark names
 
 
@@ -35,16 +35,6 @@ def joined(grids: Sequence[Opened]) -> Opened:
     """
     if len(grids) == 1:
         return grids[0]
-    first = grids[0]
-    _refuse_other(grids)
-    plan = _Join({opened.plan.name: opened.plan for opened in grids}).plan()
-    published = tuple(dict.fromkeys(name for opened in grids for name in opened.grid.published))
-    grid = replace(first.grid, name=plan.name, published=published)
-    return replace(first, grid=grid, plan=plan, parts=tuple(grids))
-
-
-def _refuse_other(grids: Sequence[Opened]) -> None:
-    """Raise `RaxalignError` for grids that cannot stand in one table."""
 
     def shown(facts: Sequence[str]) -> str:
         both = zip(grids, facts, strict=True)
@@ -59,6 +49,10 @@ def _refuse_other(grids: Sequence[Opened]) -> None:
         raise RaxalignError(f"one table is of grids with one storage {option}; {shown(roots)}")
     if len(set(names)) < len(names):
         raise RaxalignError(f"grids in one table need names of their own (`name`); {shown(names)}")
+    plan = _Join({opened.plan.name: opened.plan for opened in grids}).plan()
+    published = tuple(dict.fromkeys(name for opened in grids for name in opened.grid.published))
+    grid = replace(grids[0].grid, name=plan.name, published=published)
+    return replace(grids[0], grid=grid, plan=plan, parts=tuple(grids))
 
 
 @dataclass
@@ -94,8 +88,8 @@ class _Join:
     def _trials(
         self, tasks: Mapping[_Place, str]
     ) -> tuple[tuple[Trial, ...], dict[str, tuple[str, ...]]]:
-        """The trials with their names in the joined plan, shared ones once, and the params that
-        vary of each method.
+        """The trials with their names in the joined plan, shared ones once with the tasks of all,
+        and the params that vary of each method.
         """
         encoders, owned = self._encoders(), self._owned()
         trials: dict[tuple[str, str], Trial] = {}
@@ -103,48 +97,53 @@ class _Join:
         for grid, plan in self.plans.items():
             for trial in plan.trials:
                 of = grid if (grid, trial.cell) in owned else ""
-                renamed = replace(
-                    trial,
-                    method=f"{of}: {trial.method}" if of else trial.method,
-                    grid=of,
-                    encoder=encoders[grid, trial.encoder],
-                    evaluations=_renamed(trial.evaluations, grid, tasks),
-                    untouched=_renamed(trial.untouched, grid, tasks),
-                    outdated=_renamed(trial.outdated, grid, tasks),
-                )
-                place = renamed.key, renamed.method
-                trials[place] = _both(trials[place], renamed) if place in trials else renamed
-                axes[renamed.method] |= dict.fromkeys(plan.axes.get(trial.method, ()))
+                method = f"{of}: {trial.method}" if of else trial.method
+                known = trials.get((trial.key, method))
+                by_task: dict[str, Any] = {
+                    name: {
+                        **(getattr(known, name) if known is not None else {}),
+                        **{tasks[grid, task]: v for task, v in getattr(trial, name).items()},
+                    }
+                    for name in _BY_TASK
+                }
+                encoder = encoders[grid, trial.encoder]
+                renamed = replace(trial, method=method, grid=of, encoder=encoder)
+                trials[trial.key, method] = replace(known or renamed, **by_task)
+                axes[method] |= dict.fromkeys(plan.axes.get(trial.method, ()))
         return tuple(trials.values()), {method: tuple(found) for method, found in axes.items()}
 
-    def _say(self, what: str, first: str, second: str, causes: Sequence[str]) -> None:
+    def _pairs(self) -> Iterator[tuple[_Place, tuple[Plan, Plan]]]:
+        """Yield the names and the plans of every two grids."""
+        for (grid, plan), (other, its_plan) in combinations(self.plans.items(), 2):
+            yield (grid, other), (plan, its_plan)
+
+    def _say(self, what: str, grids: _Place, causes: Sequence[str]) -> None:
         found = list(dict.fromkeys(causes))
         more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
         why = f" ({'; '.join(found[:_MOST])}{more})" if found else ""
-        self.apart[f"{what} of {first} and of {second} differ{why}"] = None
-
-    def _named(self, names: set[_Place], differ: set[str]) -> dict[_Place, str]:
-        """What each is called in the joined plan: by its grid as well where it differs."""
-        return {(grid, name): f"{grid}: {name}" if name in differ else name for grid, name in names}
+        self.apart[f"{what} of {grids[0]} and of {grids[1]} differ{why}"] = None
 
     def _encoders(self) -> dict[_Place, str]:
+        """(grid, encoder) -> its name in the joined plan."""
         starts: dict[_Place, dict[str, Stage]] = defaultdict(dict)
         for grid, plan in self.plans.items():
             for trial in plan.trials:
                 start = start_of(plan, trial)
                 starts[grid, trial.encoder] |= {start.key: start} if start is not None else {}
         differ = set()
-        for (grid, plan), (other, its_plan) in combinations(self.plans.items(), 2):
-            for name in plan.encoders:
-                one, two = starts[grid, name], starts.get((other, name), {})
+        for grids, plans in self._pairs():
+            for name in plans[0].encoders:
+                one, two = starts[grids[0], name], starts.get((grids[1], name), {})
                 if one and two and not one.keys() & two.keys():
                     differ.add(name)
-                    causes = Walk((plan, its_plan)).causes(next(iter(one)), next(iter(two)))
-                    self._say(f"the encoders {name}", grid, other, list(causes))
-        return self._named(set(starts), differ)
+                    causes = Walk(plans).causes(next(iter(one)), next(iter(two)))
+                    self._say(f"the encoders {name}", grids, list(causes))
+        return {(of, name): f"{of}: {name}" if name in differ else name for of, name in starts}
 
     def _tasks(self) -> dict[_Place, str]:
-        """The tasks: one that reads other data or has other options is another one."""
+        """(grid, task) -> its name in the joined plan. A task that reads other data or has other
+        options is another one.
+        """
         made: dict[_Place, dict[str, Stage]] = defaultdict(dict)  # language -> an evaluation
         for grid, plan in self.plans.items():
             for trial in plan.trials:
@@ -153,54 +152,50 @@ class _Join:
                 for task in trial.untouched:
                     made[grid, task] |= {}
         differ = set()
-        for (grid, plan), (other, its_plan) in combinations(self.plans.items(), 2):
-            for (owner, task), one in list(made.items()):
-                two = made.get((other, task))
-                if owner != grid or not one or not two:
+        for grids, plans in self._pairs():
+            for task in [task for owner, task in made if owner == grids[0]]:
+                one, two = made[grids[0], task], made.get((grids[1], task))
+                if not one or not two:
                     continue
                 causes: list[str] = []
                 for lang in (one.keys() & two.keys()) or {""}:
                     first, second = (f.get(lang) or next(iter(f.values())) for f in (one, two))
-                    causes += _test_causes((plan, its_plan), first, second, lang)
-                causes += _metric_causes(plan, its_plan, task)
+                    causes += _test_causes(plans, first, second, lang)
+                others = {added.name: added for added in plans[1].added(task)}
+                causes += [
+                    f"the metric {added.name} has other options"
+                    for added in plans[0].added(task)
+                    if others.get(added.name, added) != added
+                ]
                 if causes:
                     differ.add(task)
-                    self._say(f"the tests of {task}", grid, other, causes)
-        return self._named(set(made), differ)
+                    self._say(f"the tests of {task}", grids, causes)
+        return {(of, task): f"{of}: {task}" if task in differ else task for of, task in made}
 
     def _owned(self) -> set[_Place]:
         """The cells that are named by their grid: (grid, cell). All of them are but those that have
         the same trials in several.
         """
-        cells: dict[_Place, set[str]] = defaultdict(set)
+        cells: dict[_Place, dict[tuple[Any, ...], Trial]] = defaultdict(dict)
         for grid, plan in self.plans.items():
             for trial in plan.trials:
-                cells[grid, trial.cell].add(trial.key)
+                cells[grid, trial.cell][trial.languages, trial.seed] = trial
+        keys = {place: {trial.key for trial in points.values()} for place, points in cells.items()}
         shared = set()
-        for (grid, plan), (other, its_plan) in combinations(self.plans.items(), 2):
+        for grids, plans in self._pairs():
             causes: list[str] = []
-            for cell in {cell for of, cell in cells if of == grid}:
-                if cells[grid, cell] == cells.get((other, cell)):
-                    shared |= {(grid, cell), (other, cell)}
-                else:
-                    causes += _training_causes((plan, its_plan), cell)
+            for cell in {cell for of, cell in cells if of == grids[0]}:
+                one, two = (grids[0], cell), (grids[1], cell)
+                if keys[one] == keys.get(two):
+                    shared |= {one, two}
+                    continue
+                for point in cells[one].keys() & cells.get(two, {}).keys():
+                    ends = cells[one][point].aligned, cells[two][point].aligned
+                    if ends[0] in plans[0].stages and ends[1] in plans[1].stages:
+                        causes += Walk(plans).causes(*ends)
             if causes:
-                self._say("trainings with the same options", grid, other, sorted(causes))
+                self._say("trainings with the same options", grids, sorted(causes))
         return set(cells) - shared
-
-
-def _renamed(by_task: Mapping[str, _T], grid: str, tasks: Mapping[_Place, str]) -> dict[str, _T]:
-    return {tasks[grid, task]: value for task, value in by_task.items()}
-
-
-def _both(one: Trial, other: Trial) -> Trial:
-    """A trial that two grids share, with the tasks of both."""
-    return replace(
-        one,
-        evaluations={**one.evaluations, **other.evaluations},
-        untouched={**one.untouched, **other.untouched},
-        outdated={**one.outdated, **other.outdated},
-    )
 
 
 def _test_causes(plans: tuple[Plan, Plan], first: Stage, second: Stage, lang: str) -> Iterator[str]:
@@ -219,37 +214,14 @@ def _of_language(stage: Stage, lang: str) -> Stage:
     encoder.
     """
     params: dict[str, Any] = dict(stage.params)
-    others = {f"/{other}" for other in params.pop("languages", ()) if other != lang}
+    others = tuple(f"/{other}" for other in params.pop("languages", ()) if other != lang)
 
     def own(found: Mapping[str, str]) -> dict[str, str]:
-        return {
-            name: value
-            for name, value in found.items()
-            if not name.endswith(tuple(others)) and name not in ("aligned", "trained")
-        }
+        left = {name for name in found if name.endswith(others) or name in ("aligned", "trained")}
+        return {name: value for name, value in found.items() if name not in left}
 
     params.pop("seed", None)
     if "sources" in params:
         params["sources"] = own(params["sources"])
     inputs, digests = own(stage.inputs), own(stage.digests)
     return replace(stage, params=params, inputs=inputs, digests=digests, precision="fp32")
-
-
-def _metric_causes(plan: Plan, other: Plan, task: str) -> Iterator[str]:
-    """Yield the added metrics of a task that have one name and are not the same."""
-    found = {added.name: added for added in other.added(task)}
-    for added in plan.added(task):
-        if found.get(added.name, added) != added:
-            yield f"the metric {added.name} has other options"
-
-
-def _training_causes(plans: tuple[Plan, Plan], cell: str) -> Iterator[str]:
-    """Yield what differs in the alignments of equal points of a cell."""
-    first, second = (
-        {(trial.languages, trial.seed): trial for trial in plan.trials if trial.cell == cell}
-        for plan in plans
-    )
-    for point in first.keys() & second.keys():
-        keys = first[point].aligned, second[point].aligned
-        if keys[0] in plans[0].stages and keys[1] in plans[1].stages:
-            yield from Walk(plans).causes(*keys)

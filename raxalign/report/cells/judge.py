@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from raxalign.analysis.cells import Cell, Name, mean_name
+from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.significance import ONE_RUN
 from raxalign.plan.values.comparisons import (
     NO_PREDICTIONS,
@@ -14,7 +14,7 @@ from raxalign.plan.values.comparisons import (
     OTHER_LANGUAGES,
     Compared,
 )
-from raxalign.report.cells.numbers import Unit
+from raxalign.report.cells.numbers import NumberFormat
 from raxalign.report.document import Mark
 from raxalign.report.figures.panels import Ends
 
@@ -59,7 +59,7 @@ class Judge:
             return None
         return found.interval.low, found.interval.high
 
-    def shown(self, cell: Cell, name: Name | None, unit: Unit) -> str:
+    def shown(self, cell: Cell, name: Name | None, unit: NumberFormat) -> str:
         """Return the interval of a value as tables show it, or nothing."""
         return unit.show_interval(*(self.interval(cell, name) or (None, None)))
 
@@ -68,12 +68,8 @@ class Judge:
         around = self.interval(cell, name)
         return None if around is None else (scale * around[0], scale * around[1])
 
-    def ends_of_mean(self, cell: Cell, task: str, metric: str, split: str, *, scale: float) -> Ends:
-        """Return the ends of the interval of a cell's mean over languages, as `ends` does."""
-        return self.ends(cell, mean_name(cell, task, metric, split), scale)
 
-
-def difference_text(found: Compared, unit: Unit) -> str:
+def difference_text(found: Compared, unit: NumberFormat) -> str:
     """Return the difference to the baseline with its interval, or "cannot tell"; nothing for a
     value that is not compared.
     """
@@ -85,7 +81,7 @@ def difference_text(found: Compared, unit: Unit) -> str:
     return f"{unit.show_difference(test.difference)} {unit.show_interval(test.low, test.high)}"
 
 
-def remarks(found: Compared, unit: Unit) -> Iterator[str]:
+def remarks(found: Compared, unit: NumberFormat) -> Iterator[str]:
     """Yield what must be said of a value under its table."""
     why = f"{found.untested}{_WHY.get(found.untested, '')}."
     based = found.baseline is not None

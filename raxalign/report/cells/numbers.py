@@ -29,7 +29,7 @@ _UNITS: dict[str | None, tuple[float, int]] = {
 
 
 @dataclass(frozen=True)
-class Unit:
+class NumberFormat:
     """How values are shown: multiplied by `scale`, with `decimals`; `sign` stands in headings."""
 
     scale: float = 1.0
@@ -49,7 +49,10 @@ class Unit:
         return signed(difference * self.scale, self.decimals)
 
 
-def published_unit(name: str | None, figures: Iterable[float] = ()) -> Unit:
+PERCENT = NumberFormat(100, 1, "%")
+
+
+def published_unit(name: str | None, figures: Iterable[float] = ()) -> NumberFormat:
     """Return the unit of a published table; its decimals are at least those that the paper
     prints.
     """
@@ -58,10 +61,10 @@ def published_unit(name: str | None, figures: Iterable[float] = ()) -> Unit:
     printed = [len(text.partition(".")[2].rstrip("0")) for text in texts if "e" not in text]
     if decimals or name is None:
         decimals = max([decimals, *printed])
-    return Unit(scale, decimals, "%" if scale == 100 else "")
+    return NumberFormat(scale, decimals, "%" if scale == 100 else "")
 
 
-def unit_of(measured: Measured, values: Iterable[float]) -> Unit:
+def unit_of(measured: Measured, values: Iterable[float]) -> NumberFormat:
     """Return how the values of a metric are shown: shares in percent, counts without decimals, and
     numbers with three decimals, or with more where all of them are small.
 
@@ -69,11 +72,11 @@ def unit_of(measured: Measured, values: Iterable[float]) -> Unit:
     '1.000'
     """
     if measured.unit == "share":
-        return Unit(100, 1, "%")
+        return PERCENT
     if measured.unit == "count":
-        return Unit(1, 0)
+        return NumberFormat(1, 0)
     most = max(map(abs, values), default=0.0)
-    return Unit(1, 3 if most >= 0.1 or not most else 2 - math.floor(math.log10(most)))
+    return NumberFormat(1, 3 if most >= 0.1 or not most else 2 - math.floor(math.log10(most)))
 
 
 def heading_of(measured: Measured) -> str:

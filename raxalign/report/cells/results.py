@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 from raxalign.plan.names import ordered
-from raxalign.report.cells.numbers import FEW, Unit, unit_of
+from raxalign.report.cells.numbers import FEW, NumberFormat, unit_of
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -42,7 +42,7 @@ class Results:
     done: int = 0
     seeds: tuple[int, ...] = ()
     _lines: dict[str, dict[str, list[Cell]]] = field(default_factory=dict, repr=False)
-    _units: dict[tuple[str, str], Unit] = field(default_factory=dict, repr=False)
+    _units: dict[tuple[str, str], NumberFormat] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], plan: Plan) -> Results:
@@ -130,7 +130,7 @@ class Results:
         main = self.plan.main_metric(task)
         return main if main in there else next(iter(there), None)
 
-    def unit(self, task: str, metric: str) -> Unit:
+    def unit(self, task: str, metric: str) -> NumberFormat:
         """Return the unit in which the values of a metric are shown, everywhere the same."""
         if (task, metric) not in self._units:
             values = (

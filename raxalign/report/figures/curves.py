@@ -1,4 +1,4 @@
-"""What the curves of several sections share: their number, labels, and the baseline's level."""
+"""What the curves of several sections share: their number, and the labels of axes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Iterable
 
 from raxalign.analysis.cells import Value
 from raxalign.analysis.metrics import spoken
-from raxalign.report.cells.choice import baseline, value_of
 from raxalign.report.cells.results import Results
-from raxalign.report.figures.panels import Curve, Ends
+from raxalign.report.figures.panels import Ends
 
 MOST_CURVES = 8
 INTERVALS = (
     "Error bars: 95 % intervals over runs and examples; one that leaves the panel is longer than it"
     " shows."
 )
-LEVEL = "Dashed level: the original encoder."
 _OVER = {
     "contextual_accuracy": "contextual accuracy, pairs unseen in training",
     "contextual_accuracy_all": "contextual accuracy, all pairs",
@@ -26,9 +24,7 @@ _OVER = {
 
 
 def axis_of(results: Results, task: str, metric: str) -> str:
-    """Return the label of an axis of a metric: over which pairs it is, a direction that readers may
-    not expect, and whether it is in percent.
-    """
+    """Return the label of an axis of a metric, with a direction that readers may not expect."""
     lower = results.plan.measured(task, metric).better == "lower"
     percent = " (%)" if results.unit(task, metric).sign else ""
     return f"{_OVER.get(metric, spoken(metric))}{', lower is better' if lower else ''}{percent}"
@@ -36,9 +32,9 @@ def axis_of(results: Results, task: str, metric: str) -> str:
 
 def counted(numbers: Iterable[int], what: str) -> str:
     """Return the sizes behind the points of a panel: ``n = 3 to 4 languages``."""
-    found = list(numbers)
-    low, high = min(found), max(found)
-    return f"n = {low} {what}" if low == high else f"n = {low} to {high} {what}"
+    found = sorted(numbers)
+    more = f" to {found[-1]}" if found[0] != found[-1] else ""
+    return f"n = {found[0]}{more} {what}"
 
 
 def over_runs_alone(value: Value, scale: float) -> Ends:
@@ -54,13 +50,3 @@ def over_runs_alone(value: Value, scale: float) -> Ends:
         return None
     half = float(stdtrit(value.n - 1, 0.975)) * value.sd / math.sqrt(value.n)
     return scale * (value.mean - half), scale * (value.mean + half)
-
-
-def levels(results: Results, task: str, metric: str) -> list[Curve]:
-    """Return the baseline as a horizontal line; nothing where the grid has no value of it."""
-    base = baseline(results, task, metric)
-    value = value_of(base, task, metric, results.split(task)) if base is not None else None
-    if base is None or value is None:
-        return []
-    scaled = results.unit(task, metric).scale * value.mean
-    return [Curve(base.method, (), [scaled], level=True, colour=7)]

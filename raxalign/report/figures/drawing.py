@@ -1,25 +1,31 @@
-"""Drawing: plain values in, SVG, PDF and PNG out. This file, `marks` and `labels` alone use
-matplotlib, which is imported when something is drawn.
-
-Ink and rules have colours of their own that nothing else has, so that a page can put its own in
-their place (``currentColor``, ``var(--rule)``).
+"""Drawing: plain values in, SVG, PDF and PNG out. This file and `marks` alone use matplotlib, which
+is imported when something is drawn.
 """
 
 from __future__ import annotations
 
 import io
 import math
+import re
+import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.report.document import Figure, identifier
-from raxalign.report.figures.labels import spread_labels, wrapped
-from raxalign.report.figures.marks import STYLE, draw_cloud, draw_curve, draw_dots, draw_heat
-from raxalign.report.figures.page import INK, for_page, unique
-from raxalign.report.figures.panels import Curve, Ends, Panel, Points, Sketch
+from raxalign.report.figures.marks import (
+    INK,
+    RULE,
+    STYLE,
+    draw_groups,
+    draw_heat,
+    draw_series,
+    spread_names,
+)
+from raxalign.report.figures.panels import Ends, Panel, Sketch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,13 +62,13 @@ def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
         text = io.StringIO()
         nothing = {"Date": None, "Creator": None}
         figure.savefig(text, format="svg", transparent=True, metadata=nothing)
-        svg = unique(text.getvalue(), name)
+        svg = _with_own_names(text.getvalue(), name)
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
         for ending, options in _FILES.items():  # whole, as matplotlib trips over a full disk
             data = io.BytesIO()
             figure.savefig(data, format=ending, **options)
             (folder / f"{name}.{ending}").write_bytes(data.getvalue())
-    return for_page(svg, name)
+    return _for_page(svg, name)
 
 
 @contextmanager
@@ -72,20 +78,20 @@ def opened_canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    # three panels stand next to each other, or one of dots, which are wide
-    columns = 1 if any(panel.dots for panel in panels) else min(len(panels), 3)
+    # three panels stand next to each other, or one of groups, which are wide
+    columns = 1 if any(panel.groups for panel in panels) else min(len(panels), 3)
     rows = -(-len(panels) // columns)
-    dots = max(len(panel.dots) * len(panel.names) for panel in panels)
+    dots = max(len(panel.series) * len(panel.groups) for panel in panels)
     width = max(3.1 * columns, 4.2, min(0.13 * dots, 9.3))
-    labels = list(dict.fromkeys(label for panel in panels for label in panel.labels))
+    labels = list(dict.fromkeys(one.label for panel in panels for one in panel.series))
     legend = 0.17 * (-(-len(labels) // _legend_columns(labels, width))) if labels else 0.0
-    with mpl.rc_context({**STYLE, "svg.hashsalt": "raxalign"}):
+    with mpl.rc_context({**STYLE}):
         figure = Canvas(figsize=(width, 2.7 * rows + 0.3 + legend), layout="constrained")
         FigureCanvasAgg(figure)
         _fill(figure, figure.subplots(rows, columns, squeeze=False), panels)
         figure.draw_without_rendering()  # lays it out once for all files
         figure.set_layout_engine("none")
-        spread_labels(figure)
+        spread_names(figure)
         yield figure
 
 
@@ -97,60 +103,70 @@ def _fill(figure: Canvas, grid: Any, panels: Sequence[Panel]) -> None:
             handles.setdefault(label, handle)
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_visible(False)
-    if len(handles) > 1 or (handles and any(panel.curves or panel.dots for panel in panels)):
+    every = [(panel, series) for panel in panels for series in panel.series]
+    clouds = all(series.look == "dots" and not panel.groups for panel, series in every)
+    if len(handles) > 1 or (handles and not clouds):
         columns = _legend_columns(list(handles), figure.get_size_inches()[0])
         place = {"loc": "outside lower center", "ncols": columns}
         figure.legend(list(handles.values()), list(handles), **place)
 
 
 def _legend_columns(labels: Sequence[str], width: float) -> int:
-    """The columns of a legend that fit into a width in inches: letters are 0.068 inches wide, and
-    each label has its sign next to it.
-    """
+    """The columns of a legend that fit into inches; letters are 0.068 inches wide."""
     longest = 0.068 * max(map(len, labels)) + 0.5
     return max(1, min(len(labels), int((width - 0.2) / longest), 6))
+
+
+def wrapped(text: str, width: int) -> str:
+    r"""Return a label in lines of at most `width` letters that are about equally long.
+
+    >>> wrapped("xnli accuracy, zero-shot mean, dev (%)", 34)
+    'xnli accuracy,\nzero-shot mean, dev (%)'
+    """
+
+    def lines(most: int) -> list[str]:
+        return textwrap.wrap(text, most, break_on_hyphens=False)
+
+    count = len(lines(width))
+    while width > 1 and len(lines(width - 1)) == count:
+        width -= 1
+    return "\n".join(lines(width))
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.title)
     axes.set_xlabel(wrapped(panel.x, _LABEL))
     axes.set_ylabel(wrapped(panel.y, _LABEL - 6))
+    ys = [y for series in panel.series for y in series.y]
+    ys += [end for series in panel.series for ends in series.band for end in ends]
+    ends = [end for series in panel.series for end in series.ends]
     if panel.heat is not None:
         draw_heat(axes, panel.heat)
         return
     if panel.zero:
         axes.axhline(0, color=INK, linewidth=0.7)
-    if panel.dots:
-        draw_dots(axes, panel)
-        values = [y for dots in panel.dots for y in dots.values]
-        axes.set_ylim(*_around(values, [end for dots in panel.dots for end in dots.ends], panel.y))
+    if panel.groups:
+        draw_groups(axes, panel)
+        axes.set_ylim(*_around(ys, ends, panel.y))
         return
     axes.grid(visible=True, which="major")
     if panel.log:
         axes.set_xscale("log")
-    for curve in panel.curves:
-        draw_curve(axes, curve)
     for x, y, other_x, other_y in panel.links:
         style: dict[str, Any] = {"color": INK, "linewidth": 0.6, "linestyle": ":", "alpha": 0.6}
         axes.plot((x, other_x), (y, other_y), **style)
-    for cloud in panel.points:
-        draw_cloud(axes, cloud)
-    if panel.ticks or panel.whole:
-        _ticks(axes, panel)
+    for series in panel.series:
+        draw_series(axes, series)
+    _ticks(axes, panel)
     if panel.ends:
-        axes.update_datalim([(end, panel.points[0].y[0]) for end in panel.ends])
+        axes.update_datalim([(end, ys[0]) for end in panel.ends])
     axes.margins(x=0.08, y=0.12)
-    if any(cloud.x_ends or cloud.y_ends for cloud in panel.points):
-        xs, x_ends = zip(*((cloud.x, cloud.x_ends) for cloud in panel.points), strict=True)
-        ys, y_ends = zip(*((cloud.y, cloud.y_ends) for cloud in panel.points), strict=True)
-        axes.set_xlim(*_around([*chain(*xs)], [*chain(*x_ends)], panel.x))
-        axes.set_ylim(*_around([*chain(*ys)], [*chain(*y_ends)], panel.y))
-    if panel.curves:
-        series: list[Curve | Points] = [*panel.curves, *panel.points]
-        values = [y for one in series for y in one.y]
-        values += [end for curve in panel.curves for ends in curve.band for end in ends]
-        ends = [end for curve in panel.curves for end in curve.ends]
-        axes.set_ylim(*_around(values, ends, panel.y))
+    clouds = [series for series in panel.series if series.look == "dots"]
+    if any(cloud.x_ends or cloud.ends for cloud in clouds):
+        x_ends = [end for cloud in clouds for end in cloud.x_ends]
+        axes.set_xlim(*_around([x for cloud in clouds for x in cloud.x], x_ends, panel.x))
+    if len(clouds) < len(panel.series) or ends:
+        axes.set_ylim(*_around(ys, ends, panel.y))
 
 
 def _around(values: Sequence[float], ends: Sequence[Ends], label: str) -> tuple[float, float]:
@@ -176,9 +192,52 @@ def _around(values: Sequence[float], ends: Sequence[Ends], label: str) -> tuple[
 def _ticks(axes: Axes, panel: Panel) -> None:
     from matplotlib.ticker import MaxNLocator, NullLocator
 
-    if not panel.ticks:
+    if panel.ticks:
+        shown = (f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in panel.ticks)
+        axes.set_xticks(list(panel.ticks), list(panel.tick_names or shown))
+        axes.xaxis.set_minor_locator(NullLocator())
+    elif panel.whole:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        return
-    shown = (f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in panel.ticks)
-    axes.set_xticks(list(panel.ticks), list(panel.tick_names or shown))
-    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _with_own_names(svg: str, name: str) -> str:
+    """A drawing whose names are its own and short, since a page holds several; names that nothing
+    refers to go.
+    """
+    used = dict.fromkeys(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
+    drawing = f"f{sha256(name.encode()).hexdigest()[:6]}"
+    names = {before: f"{drawing}-{number}" for number, before in enumerate(used)}
+    svg = re.sub(r' id="([^"]+)"', lambda m: f' id="{names[m[1]]}"' if m[1] in names else "", svg)
+    return re.sub(r'(url\(#|href="#)([^)"]+)', lambda m: m[1] + names[m[2]], svg)
+
+
+def _for_page(svg: str, name: str) -> str:
+    """A drawing without prolog and metadata, its numbers and styles shortened: a page is a third
+    smaller for it. Its width follows the page's, up to its own.
+    """
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"(\d\.\d\d)\d+", r"\1", re.sub(r"\n\s*", "\n", svg))
+    svg = re.sub(
+        r'(?<=\sd=")[^"]+', lambda m: re.sub(r"\s*([A-Za-z])\s*", r"\1", m[0].strip()), svg
+    )
+    svg = svg.replace("xlink:href=", "href=")
+    rules = ""  # styles that are used several times, as classes that drawings may share
+    for style, count in Counter(re.findall(r'style="([^"]+)"', svg)).items():
+        if count > 2:
+            own = f"g{sha256(style.encode()).hexdigest()[:8]}"
+            svg, rules = (
+                svg.replace(f'style="{style}"', f'class="{own}"'),
+                f"{rules}.{own}{{{style}}}",
+            )
+    head, rest = svg.split(">", 1)
+    width = re.search(r'width="([0-9.]+)pt"', head)
+    wide = float(width[1]) * 4 / 3 if width else 640.0  # points are 4/3 pixels
+    head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
+    # below four fifths of its width its text would be too small to read
+    head += (
+        f' role="img" aria-labelledby="caption-{name}"'
+        f' style="max-width:{wide:.0f}px;min-width:{0.8 * wide:.0f}px"'
+    )
+    svg = f"{head}><style>{rules}</style>{rest}"
+    return svg.replace(INK, "currentColor").replace(RULE, "var(--rule)")

@@ -1,5 +1,5 @@
-"""What is drawn between the axes: curves, clouds, groups of dots, and values as colours; with
-colours and markers that no two series share, and the settings of matplotlib.
+"""What is drawn between the axes: series with colours and markers that no two share, values as
+colours, and names of points that do not overprint each other; and the settings of matplotlib.
 """
 
 from __future__ import annotations
@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from raxalign.report.figures.labels import wrapped
-from raxalign.report.figures.page import INK, RULE
-from raxalign.report.figures.panels import Curve, Ends, Heat, Panel, Points
+from raxalign.report.figures.panels import Ends, Heat, Panel, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
+INK, RULE = "#1a1b1c", "#d8d9da"
+"""Colours that nothing else in a drawing has, so that a page can put its own in their place."""
 COLOURS = (
     *("#2f7fc1", "#d9632b", "#1f9e77", "#c2649a"),
     *("#c99a1c", "#7a6fc0", "#5aa9c9", "#8a8d91"),
@@ -44,11 +45,17 @@ STYLE: Mapping[str, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 8,
     "svg.fonttype": "none",
+    "svg.hashsalt": "raxalign",
     "pdf.fonttype": 42,
 }
-_LABEL = 34  # letters of a label in one line
-_MARKERS = 10  # of a curve of many points
-_BAR: dict[str, Any] = {"elinewidth": 0.9, "capsize": 1.8, "capthick": 0.9}
+_MARKERS = 10  # of a line of many points
+_PLACES = (
+    *((4, 3, "left", "bottom"), (4, -3, "left", "top"), (-4, 3, "right", "bottom")),
+    *((-4, -3, "right", "top"), (0, 6, "center", "bottom"), (0, -6, "center", "top")),
+    *((9, 9, "left", "bottom"), (9, -9, "left", "top"), (-9, 9, "right", "bottom")),
+    *((-9, -9, "right", "top"), (16, 0, "left", "center"), (-16, 0, "right", "center")),
+)
+"""Offsets of a name from its point in typographic points, with the side on which it stands."""
 
 
 def colour_of(place: int) -> str:
@@ -61,62 +68,50 @@ def marker_of(place: int) -> str:
     return MARKERS[(place + place // len(COLOURS)) % len(MARKERS)]
 
 
-def draw_curve(axes: Axes, curve: Curve) -> None:
-    """Draw a curve with its error bars or its band, a staircase, or a level."""
-    colour = colour_of(curve.colour)
-    if curve.level:
-        axes.axhline(
-            curve.y[0], color=colour, linewidth=1.2, linestyle=(0, (4, 2)), label=curve.label
-        )
+def draw_series(axes: Axes, series: Series) -> None:
+    """Draw a series with its error bars, its band and the names of its points."""
+    colour, look = colour_of(series.colour), series.look
+    if look == "level":
+        style: dict[str, Any] = {"linewidth": 1.2, "linestyle": (0, (4, 2)), "label": series.label}
+        axes.axhline(series.y[0], color=colour, **style)
         return
-    face = "none" if curve.dashed else colour
-    style: dict[str, Any] = {
-        "color": colour,
-        "linewidth": 1.4,
-        "marker": marker_of(curve.colour),
-        "markersize": 4,
-        "markerfacecolor": face,
-        "label": curve.label,
-    }
-    if curve.steps or curve.band:
-        style["markevery"] = max(1, len(curve.x) // _MARKERS)
-    if curve.steps:
-        style["drawstyle"] = f"steps-{curve.steps}"
-    if curve.band:
-        low, high = zip(*curve.band, strict=True)
-        axes.fill_between(curve.x, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(curve.x, curve.y, linestyle=(0, (3, 2)) if curve.dashed else "-", **style)
-    _error_bars(axes, (curve.x, curve.y), curve.ends, "yerr", colour)
-
-
-def draw_cloud(axes: Axes, cloud: Points) -> None:
-    """Draw a cloud with its error bars and the names of its points."""
-    colour = colour_of(cloud.colour)
-    _error_bars(axes, (cloud.x, cloud.y), cloud.x_ends, "xerr", colour)
-    _error_bars(axes, (cloud.x, cloud.y), cloud.y_ends, "yerr", colour)
-    style: dict[str, Any] = {"color": colour, "alpha": 0.9, "linestyle": "none"}
-    style |= {"marker": marker_of(cloud.colour), "markersize": 4.5, "label": cloud.label}
-    axes.plot(cloud.x, cloud.y, **style)
+    style = {"color": colour, "marker": marker_of(series.colour), "label": series.label}
+    if look == "dots":
+        style |= {"alpha": 0.9, "linestyle": "none", "markersize": 4.5}
+    else:
+        style |= {"linewidth": 1.4, "markersize": 4}
+        style |= {"linestyle": (0, (3, 2)) if look == "dashed" else "-"}
+        style |= {"markerfacecolor": "none" if look == "dashed" else colour}
+    if look in ("pre", "post"):
+        style["drawstyle"] = f"steps-{look}"
+    if look in ("pre", "post") or series.band:
+        style["markevery"] = max(1, len(series.x) // _MARKERS)
+    if series.band:
+        low, high = zip(*series.band, strict=True)
+        axes.fill_between(series.x, low, high, color=colour, alpha=0.18, linewidth=0)
+    _error_bars(axes, (series.x, series.y), series.x_ends, "xerr", colour)
+    _error_bars(axes, (series.x, series.y), series.ends, "yerr", colour)
+    axes.plot(series.x, series.y, **style)
     text: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "color": colour}
-    for x, y, name in zip(cloud.x, cloud.y, cloud.names, strict=False):
+    for x, y, name in zip(series.x, series.y, series.names, strict=False):
         axes.annotate(name, (x, y), xytext=(4, 3), **text)
 
 
-def draw_dots(axes: Axes, panel: Panel) -> None:
-    """Draw a group of dots per name, one per series, with their error bars."""
+def draw_groups(axes: Axes, panel: Panel) -> None:
+    """Draw the dots of all series of a panel, group by group, with their error bars."""
     axes.grid(visible=True, which="major", axis="y")
-    apart = 0.8 / len(panel.dots)
-    for place, dots in enumerate(panel.dots):
-        offset = (place - (len(panel.dots) - 1) / 2) * apart
-        places = [at + offset for at in range(len(panel.names))]
-        style: dict[str, Any] = {"color": colour_of(dots.colour), "linestyle": "none"}
-        style |= {"marker": marker_of(dots.colour), "markersize": 4, "label": dots.label}
-        axes.plot(places, list(dots.values), **style)
-        _error_bars(axes, (places, dots.values), dots.ends, "yerr", colour_of(dots.colour))
-    for at in range(1, len(panel.names)):
+    apart, count = 0.8 / len(panel.series), len(panel.groups)
+    for place, series in enumerate(panel.series):
+        offset, colour = (place - (len(panel.series) - 1) / 2) * apart, colour_of(series.colour)
+        places = [at + offset for at in range(count)]
+        style: dict[str, Any] = {"color": colour, "linestyle": "none", "markersize": 4}
+        style |= {"marker": marker_of(series.colour), "label": series.label}
+        axes.plot(places, list(series.y), **style)
+        _error_bars(axes, (places, series.y), series.ends, "yerr", colour)
+    for at in range(1, count):
         axes.axvline(at - 0.5, color=RULE, linewidth=0.6)
-    axes.set_xticks(range(len(panel.names)), list(panel.names))
-    axes.set_xlim(-0.5, len(panel.names) - 0.5)
+    axes.set_xticks(range(count), list(panel.groups))
+    axes.set_xlim(-0.5, count - 0.5)
     axes.tick_params(axis="x", length=0)
 
 
@@ -134,8 +129,8 @@ def _error_bars(
         low = [max(0.0, values[place] - end[0]) for place, end in known.items()]
         high = [max(0.0, end[1] - values[place]) for place, end in known.items()]
         xs, ys = ([axis[place] for place in known] for axis in points)
-        bars: dict[str, Any] = {along: [low, high], **_BAR}
-        axes.errorbar(xs, ys, fmt="none", ecolor=colour, alpha=0.6, **bars)
+        bars: dict[str, Any] = {along: [low, high], "elinewidth": 0.9, "capsize": 1.8}
+        axes.errorbar(xs, ys, fmt="none", ecolor=colour, alpha=0.6, capthick=0.9, **bars)
 
 
 def draw_heat(axes: Axes, heat: Heat) -> None:
@@ -160,5 +155,26 @@ def draw_heat(axes: Axes, heat: Heat) -> None:
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=7.5)
-    if heat.label:
-        bar.set_label(wrapped(heat.label, _LABEL), fontsize=7.5)
+
+
+def spread_names(figure: Canvas) -> None:
+    """Move the names of points to where they cover neither another name nor a point; one without
+    room is left out.
+    """
+    from matplotlib.transforms import Bbox
+
+    for axes in figure.axes:
+        names: list[Any] = [text for text in axes.texts if hasattr(text, "xyann")]
+        inside = axes.get_window_extent()
+        points = [axes.transData.transform(text.xy) for text in names]
+        taken = [Bbox.from_bounds(x - 2.5, y - 2.5, 5, 5) for x, y in points]  # of their markers
+        for text, own in zip(names, list(taken), strict=True):
+            for x, y, across, up in _PLACES:
+                text.set(position=(x, y), ha=across, va=up)
+                box = text.get_window_extent()
+                within = inside.x0 <= box.x0 and box.x1 <= inside.x1 + 8
+                if within and not any(box.overlaps(other) for other in taken if other is not own):
+                    taken.append(box)
+                    break
+            else:
+                text.set_visible(False)

@@ -13,7 +13,7 @@ from raxalign.report.answer import compared_tables, leader
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import in_columns, named
-from raxalign.report.cells.numbers import LOWER, Unit
+from raxalign.report.cells.numbers import LOWER, NumberFormat
 from raxalign.report.cells.results import Results, TableKey, table_of, why_untouched
 from raxalign.report.document import EMPTY, Entry, Line, Table
 
@@ -117,7 +117,7 @@ def _table(results: Results, judge: Judge, table: TableKey, names: Sequence[Name
     return Table(anchor, f"{task}: {spoken(metric)}", columns, lines, caption)
 
 
-def _entry(judge: Judge, cell: Cell, name: Name, unit: Unit) -> Entry:
+def _entry(judge: Judge, cell: Cell, name: Name, unit: NumberFormat) -> Entry:
     value, around = cell.values.get(name), judge.interval(cell, name)
     if value is None:
         return EMPTY

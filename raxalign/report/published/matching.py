@@ -1,6 +1,4 @@
-"""From a published row to the cell of the grid that measures it, by the rules of the table's
-data.
-"""
+"""From a published row to the cell of the grid that measures it, by the rules of its data."""
 
 from __future__ import annotations
 
@@ -43,11 +41,12 @@ def match_row(results: Results, table: PublishedTable, row: str) -> RowMatch | N
     ]
     if not rules:
         return None
+    look = sweep if rules[0].stem or rules[0].best_of else find
     fitting = [
         cell
         for cell in results.cells
         if _fits(results, cell, rules[0])
-        and any(_measures(results, cell, rule, table.split) for rule in rules)
+        and any(rule.means_trials or look(results, cell, rule, table.split) for rule in rules)
     ]
     fitting = _of_size(fitting, table, row, rules[0])
     if not fitting:
@@ -56,8 +55,16 @@ def match_row(results: Results, table: PublishedTable, row: str) -> RowMatch | N
     fewest = min(len(found) for found in differences.values())
     nearest = [cell for cell in fitting if len(differences[id(cell)]) == fewest]
     best, how = _best_on_dev(results, nearest, rules)
-    if rules[0].per_language is not None:
-        how = _chosen_per_language(results, best, rules[0], nearest)
+    if (param := rules[0].per_language) is not None:
+        there = choices(results, best, rules[0])
+        others = any(cell not in there for cell in nearest)
+        rest = ", other params as the best on dev" if others else ""
+        how = f"the grid's only {param}, which nothing chose{rest}"
+        if len(there) > 1:
+            how = (
+                f"{param} chosen for each language on its own dev set among {len(there)}"
+                f" values{rest}, {per_language.WARNING}"
+            )
     return RowMatch(best, tuple(differences[id(best)]), how)
 
 
@@ -104,19 +111,6 @@ def differing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _sizes(table: PublishedTable, row: str) -> list[int]:
-    """Return the training sizes of the rows that differ from a row in nothing but theirs,
-    ascending.
-    """
-    own = _but_size(table.rows[row].match)
-    found = {
-        entry.match.sentences
-        for entry in table.rows.values()
-        if entry.match is not None and _but_size(entry.match) == own
-    }
-    return sorted(size for size in found if size is not None)
-
-
 def encoder_differs(publication: Publication, cell: Cell) -> bool:
     """Return whether a cell's encoder is another than the paper's."""
     return not any(label in cell.encoder for label in publication.encoder)
@@ -128,24 +122,6 @@ def choices(results: Results, cell: Cell, rule: Rule) -> list[Cell]:
     """
     there = results.line(cell, rule.per_language or "")
     return [other for other in there if _fits(results, other, rule)]
-
-
-def _chosen_per_language(results: Results, best: Cell, rule: Rule, fitting: Sequence[Cell]) -> str:
-    """How a param was chosen, and what else was chosen among the cells that fit."""
-    there, param = choices(results, best, rule), rule.per_language
-    lines = len(fitting) - sum(cell in there for cell in fitting)
-    other = ", other params as the best on dev" if lines else ""
-    if len(there) < 2:
-        return f"the grid's only {param}, which nothing chose{other}"
-    return (
-        f"{param} chosen for each language on its own dev set among {len(there)} values{other},"
-        f" {per_language.WARNING}"
-    )
-
-
-def _measures(results: Results, cell: Cell, rule: Rule, split: str) -> bool:
-    look = sweep if rule.stem or rule.best_of else find
-    return rule.means_trials or bool(look(results, cell, rule, split))
 
 
 def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> Name | None:
@@ -207,8 +183,8 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _but_size(rule: Rule | None) -> dict[str, Any] | None:
-    return rule.model_dump(exclude={"sentences"}) if rule is not None else None
+def _but_size(rule: Rule) -> dict[str, Any]:
+    return rule.model_dump(exclude={"sentences"})
 
 
 def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rule) -> list[Cell]:
@@ -219,28 +195,24 @@ def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rul
     if rule.sentences is None:
         return list(fitting)
     there = sorted({cell.sentences for cell in fitting if cell.sentences is not None})
-    wanted = _sizes(table, row)
+    rules = [entry.match for entry in table.rows.values() if entry.match is not None]
+    own = table.rows[row].match
+    sizes = {found.sentences for found in rules if own and _but_size(found) == _but_size(own)}
+    wanted = sorted(size for size in sizes if size is not None)
     size: int | None
     if not there or set(there) & set(wanted):
         size = rule.sentences if rule.sentences in there else None
     elif len(there) >= len(wanted) and there[-1] < wanted[0]:
         size = there[wanted.index(rule.sentences) - len(wanted)]
     else:
-        size = _nearest(there, wanted).get(rule.sentences)
+        # the nearest pairs first (by their ratio), each size of the grid for one published one
+        pairs = ((abs(math.log(max(a, 1) / b)), -b, a) for a, b in product(there, wanted))
+        nearest: dict[int, int] = {}
+        for _, other, known in sorted(pairs):
+            if -other not in nearest and known not in nearest.values():
+                nearest[-other] = known
+        size = nearest.get(rule.sentences)
     return [cell for cell in fitting if cell.sentences is None or cell.sentences == size]
-
-
-def _nearest(there: Sequence[int], published: Sequence[int]) -> dict[int, int]:
-    """Return published size -> the size of the grid that represents it: the nearest pairs first (by
-    their ratio), each size once.
-    """
-    both = product(there, published)
-    pairs = sorted((abs(math.log(max(own, 1) / other)), -other, own) for own, other in both)
-    found: dict[int, int] = {}
-    for _, other, own in pairs:
-        if -other not in found and own not in found.values():
-            found[-other] = own
-    return found
 
 
 def _best_on_dev(

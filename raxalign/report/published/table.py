@@ -15,7 +15,7 @@ from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.report.cells import per_language
 from raxalign.report.cells.judge import Judge, remarks
 from raxalign.report.cells.names import capitalized, measured
-from raxalign.report.cells.numbers import FEW, Unit, published_unit, signed
+from raxalign.report.cells.numbers import FEW, NumberFormat, published_unit, signed
 from raxalign.report.cells.results import UNTOUCHED, Results, table_of
 from raxalign.report.document import Entry, Line, Table, TableNotes, with_notes
 from raxalign.report.published.matching import (
@@ -65,7 +65,7 @@ class MeasuredRow:
     row: str
     match: RowMatch | None
     fill: Fill | None
-    unit: Unit
+    unit: NumberFormat
     notes: tuple[int, ...]
 
     @property
@@ -115,7 +115,10 @@ class MeasuredRow:
             return [self._of_choice(cell, rule)]
         by_metric = {name[2]: name for name in find(self.results, cell, rule, self.table.split)}
         names = [by_metric.get(metric or "") for metric in rule.metrics or (rule.metric,)]
-        return [None if name is None else self._measured(cell, name, rule) for name in names]
+        return [
+            name and MeasuredFigure(cell.values[name], name, self._remarks(cell, name, rule))
+            for name in names
+        ]
 
     def _meant(self, column: str) -> list[str]:
         """The columns that a mean is over."""
@@ -123,26 +126,24 @@ class MeasuredRow:
         every = self.table.means[column] == "all"
         return [entry for entry in single if every or entry != "en"]
 
-    def _measured(
-        self, cell: Cell, name: Name, rule: Rule, own: Cell | None = None
-    ) -> MeasuredFigure:
-        return MeasuredFigure(cell.values[name], name, tuple(self._remarks(cell, name, rule)), own)
-
-    def _remarks(self, cell: Cell, name: Name, rule: Rule) -> Iterator[str]:
+    def _remarks(self, cell: Cell, name: Name, rule: Rule) -> tuple[str, ...]:
         task, lang, metric, split = name
         params = self.results.task_params.get(task, {})
-        yield from (f"Task {task} with {text}." for text in differing(params, rule.expects))
+        told = [f"Task {task} with {text}." for text in differing(params, rule.expects)]
         selection = params.get("selection")
         if split != self.table.split:
-            yield f"Measured on the {split} set (published: {self.table.split})."
+            told.append(f"Measured on the {split} set (published: {self.table.split}).")
         if split == "dev" and selection not in (None, "last"):
-            yield f"The {split} set also chose the checkpoint (selection: {selection})."
+            told.append(f"The {split} set also chose the checkpoint (selection: {selection}).")
         if selection == "target-dev":
-            yield "The checkpoint was chosen on the target language's dev set: not zero-shot."
+            told.append(
+                "The checkpoint was chosen on the target language's dev set: not zero-shot."
+            )
         counted = self.results.plan.count_of(task, metric)
         pairs = cell.values.get((task, lang, counted, split))
         if pairs is not None and pairs.mean < FEW:
-            yield f"Over fewer than {FEW} word pairs: too few for a conclusion."
+            told.append(f"Over fewer than {FEW} word pairs: too few for a conclusion.")
+        return tuple(told)
 
     def _of_sweep(self, cell: Cell, rule: Rule) -> MeasuredFigure | None:
         """The point of a sweep that a rule names, or the best one."""
@@ -152,12 +153,8 @@ class MeasuredRow:
             return MeasuredFigure(cell.values[named[0]], named[0]) if named else None
         if not points:
             return None
-
-        def signed_value(point: tuple[int, float]) -> float:
-            name = points[point]
-            return self.results.plan.measured(name[0], name[2]).sign * cell.values[name].mean
-
-        best = max(points, key=signed_value)
+        sign = self.results.plan.measured(*next(iter(points.values()))[::2]).sign
+        best = max(points, key=lambda point: sign * cell.values[points[point]].mean)
         value, (layer, alpha) = cell.values[points[best]], best
         chosen = ("The best point was chosen on the evaluated data, as in the paper.",)
         if rule.show == "value":
@@ -178,7 +175,8 @@ class MeasuredRow:
         if rule.show == "alpha":
             weight = Value(float(chosen.params[rule.per_language or ""]), None, 1)
             return MeasuredFigure(weight, None, (), chosen)
-        return self._measured(chosen, names[0], rule, chosen)
+        told = self._remarks(chosen, names[0], rule)
+        return MeasuredFigure(chosen.values[names[0]], names[0], told, chosen)
 
     def _mean(self, cell: Cell, column: str, part: int) -> MeasuredFigure | None:
         """The mean over the columns that were measured, seed by seed."""
@@ -194,24 +192,14 @@ class MeasuredRow:
                 " published mean over the same."
             )
             remarks[missing] = None
-        value = mean_value([own.by_seed[name] for own, name in named])
-        one = all(own is cell for own, _ in named)
-        name = self._mean_name(cell, [name for _, name in named]) if one else None
-        return MeasuredFigure(value, name, tuple(remarks))
-
-    def _mean_name(self, cell: Cell, names: Sequence[Name]) -> Name | None:
-        """The name of the mean over languages that is the mean of these; None where it is a mean
-        that no table of the grid has.
-        """
-        (task, _, metric, split), langs = names[0], {name[1] for name in names}
-        if len(set(map(table_of, names))) > 1:
-            return None
-        for mean in MEANS:
-            name = (task, mean, metric, split)
-            own = languages_of(cell, name, self.results.plan.pivot) if name in cell.values else ()
-            if set(own) == langs:
-                return name
-        return None
+        # the mean over languages of one cell that is the mean of these, where a table has it
+        names, pivot, known = [name for _, name in named], self.results.plan.pivot, None
+        if all(own is cell for own, _ in named) and len(set(map(table_of, names))) == 1:
+            task, _, metric, split = names[0]
+            for name in ((task, mean, metric, split) for mean in reversed(MEANS)):
+                own = set(languages_of(cell, name, pivot)) if name in cell.values else set()
+                known = name if own == {name[1] for name in names} else known
+        return MeasuredFigure(_mean_of([c.by_seed[n] for c, n in named]), known, tuple(remarks))
 
 
 def parts_of(table: PublishedTable) -> tuple[str, ...]:
@@ -226,8 +214,8 @@ def figures_of(value: float | Sequence[float] | None, parts: int = 1) -> list[fl
     return list(value)
 
 
-def mean_value(columns: Sequence[Mapping[Any, float]]) -> Value:
-    """Return the mean over columns (seed -> value), seed by seed; a column that all seeds share
+def _mean_of(columns: Sequence[Mapping[Any, float]]) -> Value:
+    """The mean over columns (seed -> value), seed by seed; a column that all seeds share
     (seed None) counts for each of them.
     """
     seeds = {seed for column in columns for seed in column if seed is not None} or {None}
@@ -269,7 +257,11 @@ class TableMaker:
         found = any(entry.state == "value" for entry in entries)
         if not found and {e.text for e in entries if e.state == "absent"} & {_NOT_RUN, UNTOUCHED}:
             whole.append("None of these cells were run.")
-        caption = [f"{self.publication.short}, {table.source}.", self._unit_in_words(), *whole]
+        unit = (table.unit or "").replace("_", " ").replace("em and", "exact match and")
+        unit = unit.replace("percent", "in percent").replace("f1", "F1")
+        split = _SETS[table.split] if table.match and not table.counts else ""
+        words = capitalized(" ".join(part for part in (unit, split) if part))
+        caption = [f"{self.publication.short}, {table.source}.", words and f"{words}.", *whole]
         columns = tuple(
             f"{column} {_SHORT.get(part, part)}" if part else column
             for column in table.columns
@@ -285,13 +277,6 @@ class TableMaker:
             folded=not found,
         )
         return with_notes(made, self.notes.texts)
-
-    def _unit_in_words(self) -> str:
-        unit = (self.table.unit or "").replace("_", " ").replace("em and", "exact match and")
-        unit = unit.replace("percent", "in percent").replace("f1", "F1")
-        split = _SETS[self.table.split] if self.table.match and not self.table.counts else ""
-        text = " ".join(part for part in (unit, split) if part)
-        return f"{capitalized(text)}." if text else ""
 
     def _line(self, label: str) -> Line:
         match, printed = match_row(self.results, self.table, label), self.table.rows[label]
@@ -340,7 +325,7 @@ class TableMaker:
             for note in self.table.notes
             if note.column == column and note.row in (row.row, None)
         ]
-        printed = "" if figure is None else Unit(1, row.unit.decimals).show(figure)
+        printed = "" if figure is None else NumberFormat(1, row.unit.decimals).show(figure)
         found = row.at(column, part)
         place = (self.name, self.label, row.row, column, parts_of(self.table)[part], figure)
         if found is None or row.match is None:
@@ -354,6 +339,11 @@ class TableMaker:
         against = row.comparable(column, part, figure)
         difference = None if against is None else value.mean * unit.scale - against
         ends = self.judge.ends(cell, found.name, unit.scale) or (None, None)
+        rule, worse = self.table.rule(row.row, column), None
+        sign = 1 if found.name is None else self.results.plan.measured(*found.name[::2]).sign
+        # a layer, a weight or a number of pairs is not better for being larger
+        if difference and sign and not self.table.counts and (not rule or rule.show == "value"):
+            worse = difference * sign < 0
         params = json.dumps(cell.params, sort_keys=True, ensure_ascii=False)
         notes = " ".join(self.notes.texts[number - 1] for number in (*row.notes, *marks))
         numbers = (value.mean * unit.scale, *ends, value.n, difference)
@@ -366,7 +356,7 @@ class TableMaker:
             "" if difference is None else signed(difference, unit.decimals),
             mark=self.judge.mark(cell, found.name),
             notes=marks,
-            worse=self._is_worse(difference, found.name, self.table.rule(row.row, column)),
+            worse=worse,
         )
 
     def _unmeasured(
@@ -386,14 +376,3 @@ class TableMaker:
         if reason is not None:
             how, marks = UNTOUCHED, tuple(sorted({*marks, self.notes.number(reason)}))
         return Entry(how, below=printed, notes=marks, state="absent"), how
-
-    def _is_worse(
-        self, difference: float | None, name: Name | None, rule: Rule | None
-    ) -> bool | None:
-        """Whether a difference is for the worse: a layer, a weight or a number of pairs is not
-        better for being larger.
-        """
-        if self.table.counts or (rule is not None and rule.show != "value"):
-            return None
-        sign = self.results.plan.measured(name[0], name[2]).sign if name is not None else 1
-        return difference * sign < 0 if difference and sign else None

@@ -11,7 +11,7 @@ from raxalign.analysis.metrics import spoken
 from raxalign.plan.values.comparisons import Compared
 from raxalign.report.answer import answer, compared_tables
 from raxalign.report.cells.names import in_columns, named, under
-from raxalign.report.cells.numbers import LOWER, Unit
+from raxalign.report.cells.numbers import LOWER, NumberFormat
 from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.document import Headline, Judged, Line, Share, Table
 from raxalign.report.paper.short_tables import one_per_method, shown_lines
@@ -64,7 +64,7 @@ class AnswerSection(Section):
         columns = tuple(in_columns(name[1]) for name in names)
         return Table(f"answer-{task}-{metric}-{split}", title, columns, lines, caption)
 
-    def _judged(self, cell: Cell, name: Name, unit: Unit, most: float) -> Judged:
+    def _judged(self, cell: Cell, name: Name, unit: NumberFormat, most: float) -> Judged:
         """A value with its difference and what the test says; `most` is the largest difference."""
         judge, value = self.material.judge, cell.values.get(name)
         if value is None:
@@ -90,7 +90,7 @@ class AnswerSection(Section):
         )
 
 
-def _over_languages(found: Compared, unit: Unit) -> str:
+def _over_languages(found: Compared, unit: NumberFormat) -> str:
     """The interval of a mean difference for languages like these, where there is one."""
     sample = found.over_languages
     if sample is None or sample.low is None or sample.high is None:

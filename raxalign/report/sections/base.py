@@ -15,7 +15,7 @@ from raxalign.plan.values.results import read_records
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Share
-from raxalign.report.predictions.read import StoredPredictions
+from raxalign.report.predictions import StoredPredictions
 from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:

@@ -1,31 +1,46 @@
-"""Scores over the number of sentence pairs, over one numeric param of a method, and of several
-encoders.
-"""
+"""Scores over the number of sentence pairs, over a numeric param of a method, and of encoders."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, final
 
-from raxalign.analysis.cells import Cell
-from raxalign.report.cells.choice import dev_of, measured_cells, of_methods, titled, value_of
+from raxalign.analysis.cells import Cell, mean_name, over_runs
+from raxalign.plan.values.comparisons import baseline_cells
+from raxalign.report.cells.choice import (
+    baseline,
+    dev_of,
+    measured_cells,
+    of_methods,
+    titled,
+    value_of,
+)
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import named, symbol
 from raxalign.report.cells.results import Results, TableKey
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import INTERVALS, LEVEL, MOST_CURVES, axis_of, levels
+from raxalign.report.figures.curves import INTERVALS, MOST_CURVES, axis_of, over_runs_alone
 from raxalign.report.figures.drawing import drawn
-from raxalign.report.figures.encoder_dots import encoder_sketches
-from raxalign.report.figures.panels import Curve, Ends, Panel, Sketch
+from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
 from raxalign.report.sections.base import Section
 
-_CAPTION = (
+_LEVEL = "Dashed level: the original encoder."
+_AXIS = (
     "Mean over languages, largest training set, other options as dev chooses them. Filled:"
-    f" test; hollow, dashed: dev, on which a value is to be chosen. {INTERVALS} {LEVEL}"
+    f" test; hollow, dashed: dev, on which a value is to be chosen. {INTERVALS} {_LEVEL}"
 )
+_ENCODERS = (
+    "One group of dots per language, one dot per encoder as it was; the encoders of one panel are"
+    " trained on as much text per language (as in Liu et al. 2020, Figures 1 to 5). An encoder that"
+    " names no size stands in every panel. Error bars: 95 % intervals over runs and examples; where"
+    " encoders differ in their seed alone, over these (Student's t)."
+)
+_SIZE = re.compile(r" ?\bmax_sentences=(\d+)")
+_SEED = re.compile(r" ?\bseed=\d+")
 
 
 @final
@@ -41,51 +56,65 @@ class Curves(Section):
     def share(self) -> Share | None:
         """Return the figures; None where the grid varies no size, numeric param or encoder."""
         results, judge = self.material.results, self.material.judge
-        caption = f"Mean over languages. {INTERVALS} {LEVEL}{of_methods(results, MOST_CURVES)}"
+        caption = f"Mean over languages. {INTERVALS} {_LEVEL}{of_methods(results, MOST_CURVES)}"
         title = "Learning curves over the number of sentence pairs"
         sketches = [Sketch("data-size", title, caption, size_panels(results, judge))]
         for method, axis in numeric_axes(results):
             panels = axis_panels(results, judge, method, axis)
             title = f"{method}: {symbol(axis)}"
-            sketches.append(Sketch(f"curve-{method}-{axis}", title, _CAPTION, panels))
-        sketches += encoder_sketches(results, judge)
+            sketches.append(Sketch(f"curve-{method}-{axis}", title, _AXIS, panels))
+        for task in results.tasks:
+            title, panels = (
+                f"{titled(results, task)}: encoders",
+                encoder_panels(results, judge, task),
+            )
+            sketches.append(Sketch(f"encoders-{task}", title, _ENCODERS, panels))
         figures = drawn(sketches, self.material.figures)
         return Part("figures", "Figures", figures=figures).alone()
 
 
+def _measures(results: Results) -> list[tuple[str, str]]:
+    """The (task, main metric) of the tasks that have one."""
+    return [(task, metric) for task in results.tasks if (metric := results.main_metric(task))]
+
+
 def _curve(
-    judge: Judge, points: dict[float, Cell], table: TableKey, scale: float, **look: object
-) -> Curve:
+    results: Results, judge: Judge, points: Mapping[float, Cell], table: TableKey, **look: Any
+) -> Series:
     """The curve of the means of some cells over languages, each at its place."""
     xs, means, ends = sorted(points), list[float](), list[Ends]()
+    scale = results.unit(*table[:2]).scale
     for x in xs:
         value = value_of(points[x], *table)
         means.append(math.nan if value is None else scale * value.mean)
-        ends.append(judge.ends_of_mean(points[x], *table, scale=scale))
-    return Curve(x=xs, y=means, ends=ends, **look)  # type: ignore[arg-type]
+        ends.append(judge.ends(points[x], mean_name(points[x], *table), scale))
+    return Series(x=xs, y=means, ends=ends, **look)
+
+
+def _level(results: Results, task: str, metric: str) -> list[Series]:
+    """The baseline as a horizontal line; nothing where the grid has no value of it."""
+    base = baseline(results, task, metric)
+    value = value_of(base, task, metric, results.split(task)) if base is not None else None
+    if base is None or value is None:
+        return []
+    scaled = results.unit(task, metric).scale * value.mean
+    return [Series(base.method, (), [scaled], look="level", colour=7)]
 
 
 def size_panels(results: Results, judge: Judge) -> list[Panel]:
-    """Return one panel per task: curves of methods that were run at several sizes."""
+    """Return a panel per task: curves of methods that were run at several sizes."""
     panels = []
-    for task in results.tasks:
-        metric = results.main_metric(task)
-        curves = _size_curves(results, judge, task, metric) if metric is not None else []
-        if metric is not None and curves:
-            panels.append(
-                Panel(
-                    titled(results, task),
-                    "sentence pairs per language",
-                    axis_of(results, task, metric),
-                    [*curves, *levels(results, task, metric)],
-                    log=True,
-                    ticks=sorted({size for curve in curves for size in curve.x}),
-                )
-            )
+    for task, metric in _measures(results):
+        if curves := _size_curves(results, judge, task, metric):
+            title, x = titled(results, task), "sentence pairs per language"
+            series = [*curves, *_level(results, task, metric)]
+            ticks = sorted({size for curve in curves for size in curve.x})
+            y = axis_of(results, task, metric)
+            panels.append(Panel(title, x, y, series, log=True, ticks=ticks))
     return panels
 
 
-def _size_curves(results: Results, judge: Judge, task: str, metric: str) -> list[Curve]:
+def _size_curves(results: Results, judge: Judge, task: str, metric: str) -> list[Series]:
     """At most `MOST_CURVES` curves of several sizes, those with the best values on dev."""
     lines: dict[str, dict[float, Cell]] = defaultdict(dict)
     ranks: dict[str, float] = defaultdict(lambda: -math.inf)
@@ -97,17 +126,17 @@ def _size_curves(results: Results, judge: Judge, task: str, metric: str) -> list
     several = [name for name, points in lines.items() if len(points) > 1]
     best = sorted(several, key=lambda name: -ranks[name])[:MOST_CURVES]
     places = list(dict.fromkeys(_label(results, cell) for cell in results.cells))
-    table, scale = (task, metric, results.split(task)), results.unit(task, metric).scale
+    table = (task, metric, results.split(task))
     return [
-        _curve(judge, lines[name], table, scale, label=name, colour=places.index(name))
+        _curve(results, judge, lines[name], table, label=name, colour=places.index(name))
         for name in lines
         if name in best
     ]
 
 
 def _some(results: Results, task: str, metric: str) -> Sequence[Cell]:
-    """All cells, or where they make too many curves, for each method and encoder those of the
-    point that dev chooses.
+    """All cells, or where they make too many curves, of each method and encoder those of the point
+    that dev chooses.
     """
     cells = measured_cells(results, task, metric)
     if len({_label(results, cell) for cell in cells}) <= MOST_CURVES:
@@ -137,51 +166,30 @@ def numeric_axes(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def axis_panels(results: Results, judge: Judge, method: str, axis: str) -> list[Panel]:
-    """Return one panel per task: test and dev over the values of one numeric param; encoder and
-    other params are those of the best point on dev.
+    """Return a panel per task: test and dev over the values of a numeric param; encoder and other
+    params are those of the best point on dev.
     """
-    own = [cell for cell in results.cells if cell.method == method]
-    cells = [cell for cell in own if _number(cell, axis) is not None]
-    largest = max((cell.sentences or 0 for cell in cells), default=0)
-    cells = [cell for cell in cells if (cell.sentences or 0) == largest]
+    own = {id(c): (c, x) for c in results.cells if (x := _number(c, axis)) is not None}
+    own = {key: (cell, x) for key, (cell, x) in own.items() if cell.method == method}
+    largest = max((cell.sentences or 0 for cell, _ in own.values()), default=0)
+    cells = [cell for cell, _ in own.values() if (cell.sentences or 0) == largest]
     panels: list[Panel] = []
-    for task in results.tasks:
-        metric = results.main_metric(task)
-        if metric is not None and cells:
-            line, others = _one_line(results, cells, axis, (task, metric))
-            curves = _axis_curves(results, judge, line, (task, metric), axis)
-            if curves:
-                xs = [float(x) for x in curves[0].x]
-                panels.append(
-                    Panel(
-                        f"{titled(results, task)}{others}",
-                        symbol(axis),
-                        axis_of(results, task, metric),
-                        [*curves, *levels(results, task, metric)],
-                        log=min(xs) > 0 and max(xs) / min(xs) >= 8,
-                        ticks=xs if len(xs) <= 7 else (),
-                    )
-                )
+    for task, metric in _measures(results) if cells else ():
+        line, others = _one_line(results, cells, axis, (task, metric))
+        curves = []
+        for split, look in (("test", "line"), ("dev", "dashed")):
+            table = (task, metric, split)
+            points = {own[id(cell)][1]: cell for cell in line if value_of(cell, *table)}
+            if len(points) > 1:
+                kept = {"label": split, "look": look, "colour": 1}
+                curves.append(_curve(results, judge, points, table, **kept))
+        if curves:
+            xs = [float(x) for x in curves[0].x]
+            title, y = f"{titled(results, task)}{others}", axis_of(results, task, metric)
+            series = [*curves, *_level(results, task, metric)]
+            log, ticks = min(xs) > 0 and max(xs) / min(xs) >= 8, xs if len(xs) <= 7 else ()
+            panels.append(Panel(title, symbol(axis), y, series, log=log, ticks=ticks))
     return panels
-
-
-def _axis_curves(
-    results: Results, judge: Judge, line: Sequence[Cell], measure: tuple[str, str], axis: str
-) -> list[Curve]:
-    """Test and dev, where they have several points; what is shown of dev next to test has no
-    intervals.
-    """
-    curves = []
-    for split, dashed in (("test", False), ("dev", True)):
-        points = {
-            x: cell
-            for cell in line
-            if (x := _number(cell, axis)) is not None and value_of(cell, *measure, split)
-        }
-        if len(points) > 1:
-            scale, table = results.unit(*measure).scale, (*measure, split)
-            curves.append(_curve(judge, points, table, scale, label=split, dashed=dashed, colour=1))
-    return curves
 
 
 def _one_line(
@@ -201,10 +209,10 @@ def _one_line(
         return len(lines[line]) > 1, dev
 
     best = max(lines, key=rank)
-    own, every = json.loads(best), [json.loads(line) for line in lines]
+    every = [json.loads(line) for line in lines]
     varying = [
         f"{name}={value}"
-        for name, value in own.items()
+        for name, value in json.loads(best).items()
         if any(other.get(name) != value for other in every)
     ]
     return lines[best], f" ({', '.join(varying)})" if varying else ""
@@ -213,3 +221,45 @@ def _one_line(
 def _number(cell: Cell, axis: str) -> float | None:
     value = cell.params.get(axis)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def encoder_panels(results: Results, judge: Judge, task: str) -> list[Panel]:
+    """Return a panel per size of the encoders' training text that has several encoders: the main
+    metric of each encoder in each language.
+    """
+    table = (task, results.main_metric(task) or "", results.split(task))
+    langs, scale = results.transferred(table), results.unit(*table[:2]).scale
+    names = [(task, lang, *table[1:]) for lang in langs]
+    bases = baseline_cells(results.cells, results.plan)
+    cells = [cell for cell in bases if any(name in cell.values for name in names)]
+    sizes = {id(c): int(m[1]) if (m := _SIZE.search(c.encoder)) else None for c in cells}
+    labels = {id(cell): _SEED.sub("", _SIZE.sub("", cell.encoder)) for cell in cells}
+    colours = list(dict.fromkeys(labels.values()))
+    panels = []
+    for size in sorted(set(sizes.values()) - {None}, key=lambda n: n or 0) or [None]:
+        alike: dict[str, list[Cell]] = defaultdict(list)  # apart from the seed of their training
+        for cell in cells:
+            if sizes[id(cell)] in (size, None):
+                alike[labels[id(cell)]].append(cell)
+        dots = []
+        for label, found in alike.items():
+            means, ends = zip(*(_mean(judge, found, name, scale) for name in names), strict=True)
+            dots.append(Series(label, (), means, ends, "dots", colours.index(label)))
+        title = "" if size is None else f"{size:,} sentences per language"
+        if len(dots) > 1:
+            panels.append(Panel(title, "", axis_of(results, *table[:2]), dots, langs))
+    return panels
+
+
+def _mean(
+    judge: Judge, cells: Sequence[Cell], name: tuple[str, str, str, str], scale: float
+) -> tuple[float, Ends]:
+    """The mean of a value over encoders that are alike (NaN: none has it), and its interval: over
+    them, or that of a single one.
+    """
+    there = [cell for cell in cells if name in cell.values]
+    if not there:
+        return math.nan, None
+    over = over_runs([cell.values[name].mean for cell in there])
+    alone = judge.ends(there[0], name, scale) if len(there) == 1 else over_runs_alone(over, scale)
+    return scale * over.mean, alone

@@ -4,7 +4,7 @@ and run it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, final
@@ -25,12 +25,11 @@ from raxalign.report.sections.base import Section
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
-    from raxalign.store.storage import Storage
 
 _DATA = {"bitext": ("corpora", "corpus"), "pairs": ("aligners", "aligner")}
 """Kind of stage -> the folder of its plug-ins, and the param with their options."""
 _PLACES = frozenset({"lang", "pivot", "part", "keep_training"})
-_COMMIT = ("commit", "dirty")
+_TIMES = {"alignment": "aligned", "training of tasks": "tuned", "evaluation": "evaluation"}
 
 
 @final
@@ -45,24 +44,22 @@ class HowMade(Section):
 
     def share(self) -> Share:
         """Return the notes and facts, and the texts that the grid has."""
-        plan, storage = self.material.plan, self.material.storage
-        records = self.material.records
-        notes = remarks(plan, records) if storage is not None else ()
+        plan, storage, texts = self.material.plan, self.material.storage, dict[str, str]()
+        notes = remarks(plan, self.material.records) if storage is not None else ()
         facts = self._facts()
-        texts: dict[str, str] = {}
         if plan.trials:
-            made = list(records.values())
-            facts |= {
-                "evaluated": _dates(made),
-                "made with": _versions(made),
-                "commit of raxalign": ", ".join(_commits(made)),
-                "machine": ", ".join(_machines(made)),
-                "computing time": _time(plan, storage) if storage is not None and made else "",
+            facts |= self._made(list(self.material.records.values()))
+            data = {
+                (location if not location.startswith("/") else PurePath(location).name, digest)
+                for stage in plan.stages.values()
+                for name, digest in stage.digests.items()
+                for location in [stage.locations.get(name, name)]
             }
             texts = {
                 **self.material.sources,
                 "Options in effect": written(options_in_effect(plan)),
-                "SHA-256 of the data": "\n".join(_digests(plan)),
+                # as `sha256sum` writes them; the folder of a file is one of the machine alone
+                "SHA-256 of the data": "\n".join(f"{d}  {name}" for name, d in sorted(data)),
             }
         known = [(name, value) for name, value in facts.items() if value]
         return Share(
@@ -81,7 +78,7 @@ class HowMade(Section):
             "encoder": ", ".join(dict.fromkeys(trial.encoder for trial in trials)),
             "methods": ", ".join(dict.fromkeys(trial.method for trial in trials)),
             "tasks": ", ".join(results.tasks),
-            "corpus": ", ".join(_corpora(plan)),
+            "corpus": ", ".join(dict.fromkeys(_corpora(plan))),
             "word pairs": ", ".join(makers),
             "languages": ", ".join(map(_named, languages)) + f"; pivot {_named(plan.pivot)}",
             "sentence pairs per language": ", ".join(f"{size:,}" for size in sizes),
@@ -91,6 +88,44 @@ class HowMade(Section):
             "evaluations": f"{results.done:,} of {results.planned:,} done",
         }
 
+    def _made(self, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """When (days of UTC), with which versions, on which machines and in what time on a worker
+        each, shared stages once, the evaluations were made.
+        """
+        versions: dict[str, dict[str, None]] = {}
+        commits, machines = dict[str, None](), dict[str, None]()
+        for record in records:
+            found = dict(record.get("versions", {}))
+            commit, dirty = found.pop("commit", None), found.pop("dirty", None) == "true"
+            if commit is not None:
+                commits[f"{commit}{' with changes' if dirty else ''}"] = None
+            for name, version in found.items():
+                versions.setdefault(name, {})[version] = None
+            if device := record.get("device"):
+                machine = f" ({record['machine']})" if "machine" in record else ""
+                machines[f"{device}{machine}"] = None
+        when = [record["created"] for record in records if "created" in record] or [0.0]
+        first, last = (datetime.fromtimestamp(at, UTC) for at in (min(when), max(when)))
+        begun = f"{first:%Y-%m-%d} to " if first.date() != last.date() else ""
+        made = (f"{name} {' and '.join(sorted(every))}" for name, every in versions.items())
+        return {
+            "evaluated": f"{begun}{last:%Y-%m-%d %H:%M} UTC" if max(when) else "",
+            "made with": ", ".join(made),
+            "commit of raxalign": ", ".join(commits),
+            "machine": ", ".join(machines),
+            "computing time": self._time() if records else "",
+        }
+
+    def _time(self) -> str:
+        plan, storage = self.material.plan, self.material.storage
+        took = seconds_by_key(plan, storage) if storage is not None else {}
+        sums = {
+            name: sum(seconds for key, seconds in took.items() if plan.stages[key].kind == kind)
+            for name, kind in _TIMES.items()
+        }
+        shown = (f"{name} {duration(seconds)}" for name, seconds in sums.items() if seconds)
+        return f"{duration(sum(took.values()))} of worker time ({', '.join(shown)})"
+
 
 def _named(code: str) -> str:
     """A language by its code and its name: ``ha (Hausa)``."""
@@ -98,28 +133,14 @@ def _named(code: str) -> str:
     return code if name == code else f"{code} ({name})"
 
 
-def _corpora(plan: Plan) -> Iterable[str]:
+def _corpora(plan: Plan) -> Iterator[str]:
     """The corpora of the grid, by their kinds and names; files have none."""
-    found: dict[str, None] = {}
     for stage in plan.stages.values():
         options = stage.params.get("corpus") if stage.kind == "bitext" else None
         if isinstance(options, Mapping):
             names = next((options[key] for key in ("corpus", "dataset") if options.get(key)), ())
             every = names if isinstance(names, list | tuple) else [names]
-            found[" ".join([stage.maker, *map(str, every)])] = None
-    return found
-
-
-def _time(plan: Plan, storage: Storage) -> str:
-    """What was computed took on one worker each, shared stages once."""
-    took = seconds_by_key(plan, storage)
-    kinds = {"alignment": "aligned", "training of tasks": "tuned", "evaluation": "evaluation"}
-    sums = {
-        name: sum(seconds for key, seconds in took.items() if plan.stages[key].kind == kind)
-        for name, kind in kinds.items()
-    }
-    shown = (f"{name} {duration(seconds)}" for name, seconds in sums.items() if seconds)
-    return f"{duration(sum(took.values()))} of worker time ({', '.join(shown)})"
+            yield " ".join([stage.maker, *map(str, every)])
 
 
 def options_in_effect(plan: Plan) -> dict[str, Any]:
@@ -134,79 +155,17 @@ def options_in_effect(plan: Plan) -> dict[str, Any]:
             options = stage.params.get(own)
             of_maker = filled(catalogue, stage.maker, options) if isinstance(options, dict) else {}
             data[catalogue].setdefault(stage.maker, []).append({**of_maker, **rest})
-    return {
-        "encoders": encoder_options(plan),
-        **{catalogue: _each_joined(makers) for catalogue, makers in data.items()},
-        "methods": _each_joined(method_options(plan)),
-        "tasks": task_options(plan),
-    }
 
+    def joined(points: Sequence[Options]) -> Options:
+        found: Options = {}
+        for name in dict.fromkeys(name for point in points for name in point):
+            several = [point[name] for point in points if name in point]
+            values = [value for place, value in enumerate(several) if value not in several[:place]]
+            if all(isinstance(value, int | float) for value in values):
+                values.sort()
+            found[name] = values[0] if len(values) == 1 else values
+        return found
 
-def _each_joined(points: Mapping[str, Sequence[Options]]) -> dict[str, Options]:
-    return {name: _joined(every) for name, every in points.items()}
-
-
-def _joined(points: Sequence[Options]) -> Options:
-    """The options of several points as one mapping."""
-    found: Options = {}
-    for name in dict.fromkeys(name for point in points for name in point):
-        several = [point[name] for point in points if name in point]
-        values = [value for place, value in enumerate(several) if value not in several[:place]]
-        if all(isinstance(value, int | float) for value in values):
-            values.sort()
-        found[name] = values[0] if len(values) == 1 else values
-    return found
-
-
-def _dates(records: Sequence[Mapping[str, Any]]) -> str:
-    """When the first and the last evaluation ended; days are those of UTC."""
-    times = [record["created"] for record in records if "created" in record]
-    if not times:
-        return ""
-    first, last = (datetime.fromtimestamp(found, UTC) for found in (min(times), max(times)))
-    begun = f"{first:%Y-%m-%d} to " if first.date() != last.date() else ""
-    return f"{begun}{last:%Y-%m-%d %H:%M} UTC"
-
-
-def _versions(records: Iterable[Mapping[str, Any]]) -> str:
-    """The libraries, each with all versions that evaluations were made with."""
-    found: dict[str, dict[str, None]] = {}
-    for record in records:
-        for name, version in record.get("versions", {}).items():
-            if name not in _COMMIT:
-                found.setdefault(name, {})[version] = None
-    return ", ".join(f"{name} {' and '.join(sorted(versions))}" for name, versions in found.items())
-
-
-def _commits(records: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """The commits, each once, with a word where files had been changed since."""
-    versions = (record.get("versions", {}) for record in records)
-    return dict.fromkeys(
-        f"{found['commit']}{' with changes' if found.get('dirty') == 'true' else ''}"
-        for found in versions
-        if "commit" in found
-    )
-
-
-def _machines(records: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """The devices, each once, with the name of the card or processor."""
-    return dict.fromkeys(
-        f"{record['device']} ({record['machine']})" if "machine" in record else record["device"]
-        for record in records
-        if record.get("device")
-    )
-
-
-def _digests(plan: Plan) -> Iterator[str]:
-    """One line per file or remote data that a stage reads, as `sha256sum` writes them."""
-    found = {
-        (_name(stage.locations.get(name, name)), digest)
-        for stage in plan.stages.values()
-        for name, digest in stage.digests.items()
-    }
-    yield from (f"{digest}  {name}" for name, digest in sorted(found))
-
-
-def _name(location: str) -> str:
-    """A file without its folder, which is one of the machine alone; a remote name as it is."""
-    return PurePath(location).name if location.startswith("/") else location
+    every = {**data, "methods": method_options(plan)}
+    shown = {of: {n: joined(found) for n, found in points.items()} for of, points in every.items()}
+    return {"encoders": encoder_options(plan), **shown, "tasks": task_options(plan)}

@@ -11,7 +11,7 @@ from raxalign.report.cells.results import TableKey
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import INTERVALS, axis_of
 from raxalign.report.figures.drawing import drawn
-from raxalign.report.figures.panels import Dots, Panel, Sketch
+from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.paper.short_tables import line_labels, one_per_method, shown_lines, untouched
 from raxalign.report.sections.base import Section
 
@@ -46,9 +46,9 @@ class Languages(Section):
                 found = [cell.values.get(name) for name in names]
                 means = [scale * value.mean if value else math.nan for value in found]
                 ends = [judge.ends(cell, name, scale) for name in names]
-                dots.append(Dots(label, means, place, ends))
+                dots.append(Series(label, (), means, ends, "dots", place))
             heads = [in_columns(name[1]).replace(", ", ",\n") for name in names]
-            panels.append(Panel("", "", axis_of(results, task, metric), dots=dots, names=heads))
+            panels.append(Panel("", "", axis_of(results, task, metric), dots, heads))
         on = "test" if split == "test" else "development"
         caption = f"On the {on} set. {INTERVALS}{one_per_method(left_out)}"
         caption += untouched(results, task)

@@ -25,17 +25,17 @@ class PublishedTables(Section):
     place = 60
 
     def share(self) -> Share | None:
-        """Return one part per paper, and one record per figure in published.csv; None where the
-        grid names no paper.
+        """Return a part per paper, and a record per figure in published.csv; None where the grid
+        names no paper.
         """
-        material = self.material
-        if not material.published:
+        found, text = self.material, io.StringIO()
+        if not found.published:
             return None
-        parts, text = [], io.StringIO()
         writer = csv.writer(text)
         writer.writerow(RECORD)
-        for name in material.published:
-            part, records = paper_part(material.results, material.judge, name, material.measure)
+        parts = []
+        for name in found.published:
+            part, records = paper_part(found.results, found.judge, name, found.measure)
             parts.append(part)
             writer.writerows(records)
         return Share(tuple(parts), files={"published.csv": text.getvalue()})
@@ -44,13 +44,8 @@ class PublishedTables(Section):
 def paper_part(
     results: Results, judge: Judge, name: str, measure: Callable[[str], Measure | None]
 ) -> tuple[Part, list[tuple[object, ...]]]:
-    """Make the part of one paper, and a record (`RECORD`) per figure.
-
-    Args:
-        results: The results of the grid.
-        judge: Their intervals and tests.
-        name: The publication (`config.published.read`).
-        measure: Looks up the analyses that its tables name.
+    """Make the part of one paper, and a record (`RECORD`) per figure; `measure` looks up the
+    analyses that its tables name.
     """
     short, paper = short_name(name), read(name)
     makers = []

@@ -4,40 +4,47 @@ effort.
 
 from __future__ import annotations
 
+import json
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import final
 
 from raxalign.analysis.cells import Cell, cells
+from raxalign.analysis.metrics import spoken
+from raxalign.analysis.search import best_so_far, expected_best, expected_best_interval
+from raxalign.config.spaces import Space
+from raxalign.measured import Declared
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
 from raxalign.plan.study import Study
 from raxalign.plan.tried import StudyRecord, Tried, beats, gain_of, read_record, saved_words
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.names import symbol
+from raxalign.report.cells.numbers import NumberFormat, unit_of
 from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.figures import search_panels as panels
 from raxalign.report.figures.drawing import drawn
-from raxalign.report.figures.panels import Panel, Sketch
-from raxalign.report.figures.search_panels import Seen
+from raxalign.report.figures.panels import Panel, Series, Sketch
 from raxalign.report.sections.base import Material, Section
 from raxalign.report.studies import confirming
 
+_FEW = 3  # trials below which a search has no figures
+_MEANS = {"avg": "mean", "avg_zero_shot": "zero-shot mean"}
 _LEAD = (
     "A search suggests params, and judges them by development sets alone. The point that it chose"
     " is run again with fresh seeds: only those runs' test values are shown, here and in the other"
     " tables, where such a point is marked as searched."
 )
-_COLUMNS: tuple[str, ...] = (
+_COLUMNS = (
     *("dev", "dev, fresh seeds", "test, fresh seeds"),
     *("better than", "trials", "worker time"),
 )
-_TOLD: Mapping[str, tuple[str, str, Callable[[Sequence[Seen]], list[Panel]]]] = {
+_TOLD: Mapping[str, tuple[str, str]] = {
     "history": (
         "Scores over the trials of each search",
         "Points: the dev score of each trial; one that was pruned has none. Lines: the best so far"
         " over all trials, the pruned ones included. Of two metrics the first.",
-        panels.history,
     ),
     "expected-best": (
         "Expected best of so many trials",
@@ -46,26 +53,91 @@ _TOLD: Mapping[str, tuple[str, str, Callable[[Sequence[Seen]], list[Panel]]]] = 
         " (sampler random). The trials of samplers that learn are better late than early. A pruned"
         " trial counts with its last score before it was pruned, so that with pruned trials the"
         " curve is a lower bound.",
-        panels.expectations,
     ),
     "importance": (
         "Importance of the params",
         "The share of the dev scores' variance that each param explains (fANOVA), within the"
         " space that was searched.",
-        panels.importances,
     ),
     "slices": (
         "Scores over each param",
         "One point per trial. The other params differ between the points.",
-        panels.slices,
     ),
     "fronts": (
         "Two metrics at once",
         "Points: all trials. Lines: the Pareto front of each method. No other trial of the method"
         " is better than a trial on it by one metric without being worse by the other.",
-        panels.fronts,
     ),
 }
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A study with what it tried, its place among the methods (which gives its colour), and what is
+    declared of its metrics.
+    """
+
+    study: Study
+    record: StudyRecord
+    colour: int
+    measured: Declared
+
+    def scores(self, objective: int = 0) -> list[float]:
+        """Return the scores of all points that are done, in their order; shares in percent."""
+        return [self.shown(entry, objective) for entry in self.record.done]
+
+    def shown(self, entry: Tried, objective: int = 0) -> float:
+        """Return a score of a point, in percent where it is a share."""
+        return entry.scores[objective] * self.unit(objective).scale
+
+    def spent(self) -> list[tuple[Tried, float]]:
+        """Return the points that are done or pruned, in their order, each with its score. That of a
+        pruned one is its last: at least that much it was worth.
+        """
+        last = [(entry, entry.stopped.score) for entry in self.record.pruned if entry.stopped]
+        points = [*((entry, entry.scores[0]) for entry in self.record.done), *last]
+        points.sort(key=lambda point: point[0].number)
+        return [(entry, score * self.unit().scale) for entry, score in points]
+
+    def unit(self, objective: int = 0) -> NumberFormat:
+        """Return the unit of an objective."""
+        entry = self.study.objectives[objective]
+        every = (other.scores[objective] for other in self.record.done)
+        return unit_of(self.measured(entry.task, entry.metric), every)
+
+    def signed(self, values: Sequence[float]) -> list[float]:
+        """Return values of the first objective with the sign that makes larger ones better."""
+        return [-v if self.study.objectives[0].lower else v for v in values]
+
+    def expected(self) -> tuple[list[float], list[tuple[float, float]]]:
+        """Return the expected best of 1, 2, ... trials by the first objective, and the ends of its
+        95 % intervals, the lower one first.
+        """
+        scores = self.signed([score for _, score in self.spent()])
+        low, high = (self.signed(ends) for ends in expected_best_interval(scores))
+        pairs = [(min(ends), max(ends)) for ends in zip(low, high, strict=True)]
+        return self.signed(expected_best(scores)), pairs
+
+    def axis(self, objective: int = 0) -> str:
+        """Return the name of an objective on an axis: ``xnli accuracy, en, dev (%)``."""
+        lower = ", lower is better" if self.study.objectives[objective].lower else ""
+        percent = " (%)" if self.unit(objective).sign else ""
+        return f"{self.named(objective)}, dev{lower}{percent}"
+
+    def named(self, objective: int = 0) -> str:
+        """Return the name of an objective: ``xnli accuracy, zero-shot mean``."""
+        entry = self.study.objectives[objective]
+        return f"{entry.task} {spoken(entry.metric)}, {_MEANS.get(entry.lang, entry.lang)}"
+
+    @property
+    def languages(self) -> str:
+        """The languages of the study."""
+        return "+".join(self.study.languages)
+
+    @property
+    def group(self) -> str:
+        """What studies that can be compared have in common, the encoder apart."""
+        return f"{self.languages}, {self.study.sentences:,} pairs"
 
 
 @final
@@ -79,99 +151,36 @@ class Searches(Section):
         """Return the table and figures; None for a grid without a search that has scores."""
         plan, storage = self.material.plan, self.material.storage
         methods = list(dict.fromkeys(study.method for study in plan.studies))
-        seen = []
-        for study in plan.studies if storage is not None else ():
-            assert storage is not None
-            record = read_record(storage, study)
-            if record.done:
-                seen.append(Seen(study, record, methods.index(study.method), plan.measured))
+        records = [(s, read_record(storage, s)) for s in plan.studies if storage is not None]
+        seen = [
+            Seen(study, record, methods.index(study.method), plan.measured)
+            for study, record in records
+            if record.done
+        ]
         if not seen:
             return None
-        several = [entry for entry in seen if len(entry.record.done) >= panels.FEW]
+        several = [entry for entry in seen if len(entry.record.done) >= _FEW]
+        makers = (history, expectations, importances, slices, fronts)
         sketches = (
-            Sketch(f"search-{name}", title, caption, make(several))
-            for name, (title, caption, make) in _TOLD.items()
+            Sketch(f"search-{name}", *words, make(several))
+            for (name, words), make in zip(_TOLD.items(), makers, strict=True)
         )
         figures, table = drawn(sketches, self.material.figures), _table(self.material, seen)
-        remarks = tuple(panels.equal_effort(seen))
+        remarks = tuple(equal_effort(seen))
         return Share((Part("searches", "Searches", _LEAD, (table,), figures, remarks),))
 
 
 def _table(material: Material, seen: Sequence[Seen]) -> Table:
-    """Return the table of the chosen points. The best point by one metric is better than all
-    others, so that the column which counts them is for two.
+    """The table of the chosen points. The best point by one metric is better than all others, so
+    that the column which counts them is for two.
     """
-    lines = [line for entry in seen for line in _lines(material, entry)]
-    columns, two = _COLUMNS, any(len(entry.study.objectives) == 2 for entry in seen)
-    if not two:
-        at = columns.index("better than")
-        columns = (*columns[:at], *columns[at + 1 :])
-        lines = [
-            replace(line, entries=(*line.entries[:at], *line.entries[at + 1 :])) for line in lines
-        ]
-    title, caption = "Chosen by search", _caption(seen, two=two)
-    return Table("searches", title, columns, tuple(lines), caption, corner="chosen point")
-
-
-def _lines(material: Material, seen: Seen) -> Iterator[Line]:
-    """Yield one line per chosen point: several where there are two objectives."""
-    study, record = seen.study, seen.record
-    gains = [gain_of(study, entry) for entry in record.done]
-    for entry in record.chosen:
-        beaten = sum(beats(gain_of(study, entry), gain) for gain in gains)
-        dev = ", ".join(seen.unit(n).show(score) for n, score in enumerate(entry.scores))
-        shown = (
-            Entry(dev),
-            _fresh(material, seen, entry, "dev"),
-            _fresh(material, seen, entry, "test"),
-            Entry(f"{beaten} of {len(gains)}"),
-            Entry(_count(record)),
-            Entry(duration(record.seconds)),
-        )
-        values = (f"{symbol(name)}={plain(value)}" for name, value in entry.values.items())
-        yield Line(f"{study.method} {' '.join(values)}", shown, seen.group)
-
-
-def _count(record: StudyRecord) -> str:
-    """The number of trials, with those that came from earlier grids, and those that failed."""
-    found = [f"{len(record.done)}"]
-    taken = sum(entry.measured for entry in record.done)
-    failed = sum(entry.state == "failed" for entry in record.tried)
-    found += [f"{taken} of them from earlier grids"] if taken else []
-    found += [f"{failed} more failed"] if failed else []
-    found += [f"{len(record.pruned)} more pruned"] if record.pruned else []
-    return ", ".join([*found, *([] if record.finished else ["not finished"])])
-
-
-def _fresh(material: Material, seen: Seen, entry: Tried, split: str) -> Entry:
-    """The scores of the runs that confirm a point, with their intervals."""
-    cell = _confirming(material, seen.study, entry)
-    if cell is None:
-        return Entry("not run", state="empty")
-    means, spreads = [], []
-    for number, objective in enumerate(seen.study.objectives):
-        name = (objective.task, objective.lang, objective.metric, split)
-        if name in cell.values:
-            unit = seen.unit(number)
-            means.append(unit.show(cell.values[name].mean))
-            around = material.judge.interval(cell, name)
-            spreads += [unit.show_interval(*around)] if around is not None else []
-    return Entry(", ".join(means) or f"no {split} values", ", ".join(spreads))
-
-
-def _confirming(material: Material, study: Study, entry: Tried) -> Cell | None:
-    """The cell of the runs that confirm a point. Two studies of one method may choose the same
-    values: their runs share a cell of the grid, and are taken apart here.
-    """
-    plan, keys = material.plan, confirming(material.plan, study, entry)
-    cell = next((cell for cell in material.results.cells if keys & set(cell.trials)), None)
-    if cell is None or keys >= set(cell.trials) or material.ledger is None:
-        return cell
-    own = plan.only(plan.by_key[key] for key in sorted(keys))
-    return next(iter(cells(rows(own, material.ledger), plan.pivot, plan.measured)), None)
-
-
-def _caption(seen: Sequence[Seen], *, two: bool) -> str:
+    two = any(len(entry.study.objectives) == 2 for entry in seen)
+    kept = [place for place, name in enumerate(_COLUMNS) if two or name != "better than"]
+    lines = tuple(
+        replace(line, entries=tuple(line.entries[place] for place in kept))
+        for entry in seen
+        for line in _lines(material, entry)
+    )
     names = dict.fromkeys(
         f"{objective.name}{' (lower is better)' if objective.lower else ''}"
         for entry in seen
@@ -186,8 +195,200 @@ def _caption(seen: Sequence[Seen], *, two: bool) -> str:
         " “Better than”: the trials of the search that are no better by either metric, and worse by"
         " one."
     )
-    return (
+    caption = (
         f"Chosen by {', then '.join(names)} on dev. “dev” is the score that the point was chosen"
         " by: the best of many, and so too high. “dev, fresh seeds” is the mean of its other runs."
         f"{better if two else ''}{saved}"
     )
+    columns = tuple(_COLUMNS[place] for place in kept)
+    title, corner = "Chosen by search", "chosen point"
+    return Table("searches", title, columns, lines, caption, corner=corner)
+
+
+def _lines(material: Material, seen: Seen) -> Iterator[Line]:
+    """Yield a line per chosen point: several where there are two objectives."""
+    study, record = seen.study, seen.record
+    gains = [gain_of(study, entry) for entry in record.done]
+    taken = sum(entry.measured for entry in record.done)
+    failed = sum(entry.state == "failed" for entry in record.tried)
+    count = [f"{len(record.done)}"]
+    count += [f"{taken} of them from earlier grids"] if taken else []
+    count += [f"{failed} more failed"] if failed else []
+    count += [f"{len(record.pruned)} more pruned"] if record.pruned else []
+    count += [] if record.finished else ["not finished"]
+    for entry in record.chosen:
+        beaten = sum(beats(gain_of(study, entry), gain) for gain in gains)
+        shown = (
+            Entry(", ".join(seen.unit(n).show(score) for n, score in enumerate(entry.scores))),
+            _fresh(material, seen, entry, "dev"),
+            _fresh(material, seen, entry, "test"),
+            Entry(f"{beaten} of {len(gains)}"),
+            Entry(", ".join(count)),
+            Entry(duration(record.seconds)),
+        )
+        values = (f"{symbol(name)}={plain(value)}" for name, value in entry.values.items())
+        yield Line(f"{study.method} {' '.join(values)}", shown, seen.group)
+
+
+def _fresh(material: Material, seen: Seen, entry: Tried, split: str) -> Entry:
+    """The scores of the runs that confirm a point, with their intervals."""
+    cell = _confirming(material, seen.study, entry)
+    if cell is None:
+        return Entry("not run", state="empty")
+    means, spreads = [], []
+    for number, objective in enumerate(seen.study.objectives):
+        name = (objective.task, objective.lang, objective.metric, split)
+        if name in cell.values:
+            unit = seen.unit(number)
+            means.append(unit.show(cell.values[name].mean))
+            spreads.append(material.judge.shown(cell, name, unit))
+    return Entry(", ".join(means) or f"no {split} values", ", ".join(filter(None, spreads)))
+
+
+def _confirming(material: Material, study: Study, entry: Tried) -> Cell | None:
+    """The cell of the runs that confirm a point. Two studies of one method may choose the same
+    values: their runs share a cell of the grid, and are taken apart here.
+    """
+    plan, keys = material.plan, confirming(material.plan, study, entry)
+    cell = next((cell for cell in material.results.cells if keys & set(cell.trials)), None)
+    if cell is None or keys >= set(cell.trials) or material.ledger is None:
+        return cell
+    own = plan.only(plan.by_key[key] for key in sorted(keys))
+    return next(iter(cells(rows(own, material.ledger), plan.pivot, plan.measured)), None)
+
+
+def history(seen: Sequence[Seen]) -> list[Panel]:
+    """Return a panel per group of languages: the score of every trial that came to its end, and the
+    best so far of each method from the first of these, over all trials: a pruned one raises
+    nothing.
+    """
+    panels = []
+    for title, group in _groups(seen).items():
+        lines, points = [], []
+        for entry in group:
+            done = {tried.number: entry.shown(tried) for tried in entry.record.done}
+            numbers = [tried.number for tried, _ in entry.spent() if tried.number >= min(done)]
+            known, values = done[min(done)], []
+            for number in numbers:
+                known = done.get(number, known)
+                values.append(known)
+            best = entry.signed(best_so_far(entry.signed(values)))
+            name, colour, xs = entry.study.method, entry.colour, [n + 1 for n in numbers]
+            lines.append(Series(name, xs, best, look="post", colour=colour))
+            xs = [number + 1 for number in done]
+            points.append(Series("", xs, list(done.values()), look="dots", colour=colour))
+        panels.append(Panel(title, "trial", group[0].axis(), [*lines, *points], whole=True))
+    return panels
+
+
+def expectations(seen: Sequence[Seen]) -> list[Panel]:
+    """Return a panel per group of languages: the expected best of n trials of each method, with its
+    interval.
+    """
+    panels = []
+    for title, group in _groups(seen).items():
+        curves = []
+        for entry in group:
+            best, ends = entry.expected()
+            xs = range(1, len(best) + 1)
+            curves.append(Series(entry.study.method, xs, best, colour=entry.colour, band=ends))
+        panels.append(Panel(title, "number of trials", group[0].axis(), curves, whole=True))
+    return panels
+
+
+def equal_effort(seen: Sequence[Seen]) -> list[str]:
+    """Return a sentence per group of languages that several methods search: the expected best of as
+    many trials as each of them has, with its 95 % interval.
+    """
+    told = []
+    for title, group in _groups(seen).items():
+        count = min(len(entry.record.done) for entry in group)
+        found = []
+        for entry in group:
+            best, ends = entry.expected()
+            at, (low, high) = best[count - 1], ends[count - 1]
+            shown = replace(entry.unit(), scale=1.0)  # they are scaled already
+            found.append(f"{entry.study.method} {shown.show(at)} {shown.show_interval(low, high)}")
+        if len(group) > 1:
+            what = f"expected best of {count} trials"
+            told.append(f"{title}: {what} of each, {group[0].axis()}: {', '.join(found)}.")
+    return told
+
+
+def importances(seen: Sequence[Seen]) -> list[Panel]:
+    """Return a panel per method with the share of the scores' variance that each param explains."""
+    panels = []
+    enough = [entry for entry in seen if entry.record.importance]
+    for method, group in _grouped(enough, lambda entry: entry.study.method).items():
+        names = [space.name for space in group[0].study.spaces]
+        dots: list[Series] = []
+        for entry in group:
+            for place, objective in enumerate(entry.study.objectives):
+                if (shares := entry.record.importance.get(objective.name)) is not None:
+                    values = [100 * shares.get(name, math.nan) for name in names]
+                    label = f"{entry.languages}: {entry.named(place)}"
+                    dots.append(Series(label, (), values, look="dots", colour=len(dots)))
+        panels.append(Panel(method, "", "share of variance (%)", dots, list(map(symbol, names))))
+    return panels
+
+
+def slices(seen: Sequence[Seen]) -> list[Panel]:
+    """Return a panel per method and param: the score over the value, in one colour per group of
+    languages.
+    """
+    panels = []
+    for method, group in _grouped(seen, lambda entry: entry.study.method).items():
+        for space in group[0].study.spaces:
+            clouds = []
+            for number, entry in enumerate(group):
+                values = [done.values[space.name] for done in entry.record.done]
+                choice = space.kind == "choice"
+                xs = [space.choices.index(v) if choice else float(v or 0) for v in values]
+                name, colour = ("", entry.colour) if len(group) == 1 else (entry.group, number)
+                clouds.append(Series(name, xs, entry.scores(), look="dots", colour=colour))
+            panels.append(_along(Panel(method, symbol(space.name), group[0].axis(), clouds), space))
+    return panels
+
+
+def _along(panel: Panel, space: Space) -> Panel:
+    """The panel with the x axis of a space."""
+    if space.kind == "choice":
+        names = [json.dumps(c) if isinstance(c, bool) else str(c) for c in space.choices]
+        return replace(panel, ticks=range(len(names)), tick_names=names)
+    return replace(panel, ends=(space.low, space.high), whole=space.kind == "int", log=space.log)
+
+
+def fronts(seen: Sequence[Seen]) -> list[Panel]:
+    """Return a panel per group of languages, of studies with two objectives: all points, and the
+    front of each method.
+    """
+    panels = []
+    two = [entry for entry in seen if len(entry.study.objectives) == 2]
+    for title, group in _groups(two).items():
+        lines, clouds = [], []
+        for entry in group:
+            front = sorted(entry.record.chosen, key=lambda done: done.scores[0])
+            xs, ys = ([entry.shown(done, axis) for done in front] for axis in (0, 1))
+            name, colour = entry.study.method, entry.colour
+            if entry.study.objectives[0].lower:
+                lines.append(Series(name, xs, ys, look="post", colour=colour))
+            else:
+                lines.append(Series(name, xs, ys, look="pre", colour=colour))
+            every = entry.scores(0), entry.scores(1)
+            clouds.append(Series("", *every, look="dots", colour=colour))
+        panels.append(Panel(title, group[0].axis(0), group[0].axis(1), [*lines, *clouds]))
+    return panels
+
+
+def _groups(seen: Sequence[Seen]) -> Mapping[str, list[Seen]]:
+    """Studies that can be compared: of one encoder, languages and number of sentences."""
+    several = len({entry.study.encoder for entry in seen}) > 1
+    enough = [entry for entry in seen if len(entry.record.done) >= _FEW]
+    return _grouped(enough, lambda e: f"{e.group} [{e.study.encoder}]" if several else e.group)
+
+
+def _grouped(seen: Sequence[Seen], by: Callable[[Seen], str]) -> Mapping[str, list[Seen]]:
+    groups: dict[str, list[Seen]] = defaultdict(list)
+    for entry in seen:
+        groups[by(entry)].append(entry)
+    return groups

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, final
+from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.plan.names import ordered
@@ -14,8 +14,8 @@ from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import over_runs_alone
 from raxalign.report.figures.drawing import drawn
-from raxalign.report.figures.panels import Curve, Panel, Points, Sketch
-from raxalign.report.predictions.read import (
+from raxalign.report.figures.panels import Panel, Series, Sketch
+from raxalign.report.predictions import (
     MOST_LANGUAGES,
     MOST_METHODS,
     StoredPredictions,
@@ -39,8 +39,6 @@ _SAID = {
 }
 _COLUMNS = {"kind", "side", "word", "pair", "x", "y"}
 MOST_PANELS = 6
-Row = Mapping[str, Any]
-"""One point of a plane, as stored predictions have it."""
 _DRAWN = (
     ("occurrence", "Linked words in their sentences", "at the highest layer"),
     (
@@ -91,7 +89,7 @@ def _layer_panels(
     """A panel per language pair of what a (task, name) measures: a curve per method over its layers
     on test, where it has several.
     """
-    points: dict[str, dict[str, dict[int, Value]]] = {}  # language -> method -> layer -> value
+    points: dict[tuple[str, str], dict[int, Value]] = {}  # (language, method) -> layer -> value
     langs: dict[str, None] = {}
     for cell in cells:
         for (task, lang, metric, split), value in cell.values.items():
@@ -99,18 +97,16 @@ def _layer_panels(
                 langs[lang] = None
                 found = _LAYER.fullmatch(metric)
                 if found is not None and (found[2], split) == (measure[1], "test"):
-                    methods = points.setdefault(lang, {})
-                    methods.setdefault(cell.method, {})[int(found[1])] = value
+                    points.setdefault((lang, cell.method), {})[int(found[1])] = value
     panels, scale = [], results.unit(*measure).scale
     for lang in ordered(langs, results.plan)[:MOST_LANGUAGES]:
         curves = []
         for colour, cell in enumerate(cells):
-            own = sorted(points.get(lang, {}).get(cell.method, {}).items())
+            own = dict(sorted(points.get((lang, cell.method), {}).items()))
             if len(own) > 1:
-                means = [scale * value.mean for _, value in own]
-                ends = [over_runs_alone(value, scale) for _, value in own]
-                layers = [layer for layer, _ in own]
-                curves.append(Curve(cell.method, layers, means, ends, colour=colour))
+                means = [scale * value.mean for value in own.values()]
+                ends = [over_runs_alone(value, scale) for value in own.values()]
+                curves.append(Series(cell.method, list(own), means, ends, colour=colour))
         if curves:
             ticks = curves[0].x if len(curves[0].x) <= 13 else ()
             panels.append(Panel(lang, "layer", label, curves, ticks=ticks))
@@ -118,34 +114,31 @@ def _layer_panels(
 
 
 def panels_of(results: Results, predictions: StoredPredictions, kind: str) -> list[Panel]:
-    """Return words as points (`occurrence` or `type`): one panel per method, for the first language
+    """Return words as points (`occurrence` or `type`): a panel per method, for the first language
     pair; the original encoder comes first. Methods with the same points share a panel.
     """
     task, cells = shown_cells(results, _TASK)
-    asked = predictions.of_all(cells, task, _COLUMNS)
     panels: dict[str, Panel] = {}
-    for entry in asked:
+    for entry in predictions.of_all(cells, task, _COLUMNS):
         lang, table = next(iter(entry.tables.items()))
         rows = [row for row in table.select(sorted(_COLUMNS)).to_pylist() if row["kind"] == kind]
-        sides = [[row for row in rows if row["side"] == side] for side in ("src", "tgt")]
+        src, tgt = ([row for row in rows if row["side"] == side] for side in ("src", "tgt"))
         codes = (lang.removesuffix(f"-{results.plan.pivot}"), results.plan.pivot)
         clouds = []
-        for colour, (code, side) in enumerate(zip(codes, sides, strict=True)):
+        for colour, (code, side) in enumerate(zip(codes, (src, tgt), strict=True)):
             names = [row["word"] for row in side] if kind == "type" else ()
             xs, ys = ([row[axis] for row in side] for axis in ("x", "y"))
-            clouds += [Points(code, xs, ys, names, colour)] if side else []
+            cloud = Series(code, xs, ys, look="dots", colour=colour, names=names)
+            clouds += [cloud] if side else []
+        others = {row["pair"]: row for row in tgt}
+        links = [
+            (row["x"], row["y"], other["x"], other["y"])
+            for row in (src if kind == "type" else ())
+            if (other := others.get(row["pair"])) is not None
+        ]
         if clouds:
-            links = list(_links(*sides)) if kind == "type" else []
-            made = Panel(entry.cell.method, "", "", points=clouds, links=links)
+            made = Panel(entry.cell.method, "", "", clouds, links=links)
             same = panels.get(repr(clouds))
             joined = f"{same.title}, {made.title}" if same is not None else made.title
             panels[repr(clouds)] = replace(made, title=joined)
     return list(panels.values())[:MOST_PANELS]
-
-
-def _links(src: Sequence[Row], tgt: Sequence[Row]) -> Iterator[tuple[float, float, float, float]]:
-    """A line per pair of words, as in Figure 2 of WEAM."""
-    ends = {row["pair"]: row for row in tgt}
-    for row in src:
-        if (end := ends.get(row["pair"])) is not None:
-            yield row["x"], row["y"], end["x"], end["y"]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from raxalign.plan.trial import Trial
     from raxalign.store.storage import Storage
 
-_MEASURE = "training_pairs"  # as published tables call it
-
 
 @final
 class TrainingPairs(Section):
@@ -33,8 +31,11 @@ class TrainingPairs(Section):
         """Return the table; None where every corpus has as many pairs as were asked for, or where
         the storage does not have the text.
         """
-        storage = self.material.storage
-        kept = _kept(self.material.plan, storage) if storage is not None else {}
+        storage, kept = self.material.storage, defaultdict[int, dict[str, int]](dict)
+        for stage in self.material.plan.stages.values() if storage is not None else ():
+            assert storage is not None
+            if (count := _training_text(stage, storage)) is not None:
+                kept[int(str(stage.params["sentences"]))][str(stage.params["lang"])] = count
         if not any(found < size for size, langs in kept.items() for found in langs.values()):
             return None
         langs = tuple(dict.fromkeys(lang for found in kept.values() for lang in found))
@@ -46,17 +47,15 @@ class TrainingPairs(Section):
         for size, found in sorted(kept.items()):
             cells = [Entry(f"{found[lang]:,}") if lang in found else EMPTY for lang in langs]
             lines.append(Line(f"{size:,}", (*cells, Entry(f"{sum(found.values()):,}"))))
-        table = Table(
-            "", "Training text", (*langs, "total"), tuple(lines), caption, corner="asked for"
-        )
+        columns, corner = (*langs, "total"), "asked for"
+        table = Table("", "Training text", columns, tuple(lines), caption, corner=corner)
         return Part("analyses", "Analyses", tables=(table,)).alone()
 
     def measures(self) -> Mapping[str, Measure]:
-        """Return the pairs that a cell's training used, per language and in all, under
-        `training_pairs`.
-        """
+        """Return the pairs that a cell's training used, per language and in all."""
         plan, storage = self.material.plan, self.material.storage
-        return {} if storage is None else {_MEASURE: lambda cell: _fill(plan, storage, cell)}
+        # as published tables call it
+        return {} if storage is None else {"training_pairs": lambda c: _fill(plan, storage, c)}
 
 
 def _fill(plan: Plan, storage: Storage, cell: Cell) -> Fill | None:
@@ -75,47 +74,24 @@ def _fill(plan: Plan, storage: Storage, cell: Cell) -> Fill | None:
 
 def _used(plan: Plan, storage: Storage, trial: Trial) -> dict[str, int]:
     """Language -> the pairs that a trial's method records to have used, which leaves out those that
-    are too short or too long for it; else the pairs of its training text.
+    are too short or too long for it; else the pairs of the training text that it reads.
     """
-    made = (storage.manifest_of("aligned", key) for key in plan.aligned(trial))
+    aligned = plan.aligned(trial)
+    made = (storage.manifest_of("aligned", key) for key in aligned)
     manifest = next((found for found in made if found is not None), None)
-    if manifest is not None:
-        notes: Mapping[str, Any] = manifest.notes
-        counts = {lang: notes.get(lang) for lang in trial.languages}
-        used = {
-            lang: int(count["sentences"])
-            for lang, count in counts.items()
-            if isinstance(count, Mapping) and "sentences" in count
-        }
-        if len(used) == len(counts):
-            return used
+    notes: Mapping[str, Any] = manifest.notes if manifest is not None else {}
+    counts = {lang: notes.get(lang) for lang in trial.languages}
+    if all(isinstance(count, Mapping) and "sentences" in count for count in counts.values()):
+        return {lang: int(count["sentences"]) for lang, count in counts.items() if count}
+    # not what the encoder itself reads: its own training may have read the same text
+    inputs = [item for key in aligned for item in plan.stages[key].inputs.items()]
+    read = plan.closure([key for name, key in inputs if name != "encoder"])
     return {
         str(stage.params["lang"]): count
-        for stage in _read_by_method(plan, trial)
+        for stage in map(plan.stages.__getitem__, read)
         if stage.params.get("sentences") == trial.sentences
         and (count := _training_text(stage, storage)) is not None
     }
-
-
-def _read_by_method(plan: Plan, trial: Trial) -> list[Stage]:
-    """The stages that a trial's method reads, without those of the encoder itself, whose own
-    training may have read the same text.
-    """
-    aligned = (plan.stages[key].inputs for key in plan.aligned(trial))
-    read = [key for inputs in aligned for name, key in inputs.items() if name != "encoder"]
-    return [plan.stages[key] for key in plan.closure(read)]
-
-
-def _kept(plan: Plan, storage: Storage) -> dict[int, dict[str, int]]:
-    """The size that was asked for -> language -> the pairs that were kept, as far as the storage
-    has the text.
-    """
-    kept: dict[int, dict[str, int]] = defaultdict(dict)
-    for stage in plan.stages.values():
-        count = _training_text(stage, storage)
-        if count is not None:
-            kept[int(str(stage.params["sentences"]))][str(stage.params["lang"])] = count
-    return kept
 
 
 def _training_text(stage: Stage, storage: Storage) -> int | None:

@@ -5,7 +5,6 @@ in the pivot, and how strongly word retrieval goes with it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import final
 
@@ -22,16 +21,15 @@ from raxalign.report.cells.choice import (
     transfer_tasks,
 )
 from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.numbers import FEW, Unit
+from raxalign.report.cells.numbers import FEW, NumberFormat
 from raxalign.report.cells.results import Results
 from raxalign.report.document import EMPTY, Entry, Line, Part, Share, Table
 from raxalign.report.figures.curves import MOST_CURVES, axis_of, counted
 from raxalign.report.figures.drawing import drawn
-from raxalign.report.figures.panels import Ends, Panel, Points, Sketch
+from raxalign.report.figures.panels import Ends, Panel, Series, Sketch
 from raxalign.report.sections.base import Section
 
-_RETRIEVAL = "retrieval"
-_R = Unit(1, 2)
+_R = NumberFormat(1, 2)
 _NAMED = 12  # languages of a cloud whose points are named
 _GAIN = (
     "One point per language; the baseline is the original encoder (as in Kulshreshtha et al. 2020,"
@@ -67,9 +65,9 @@ class Transfer(Section):
         """
         results, judge = self.material.results, self.material.judge
         some = f"{of_encoder(results)}{of_methods(results, MOST_CURVES)}"
-        title = "Gain over the baseline against the baseline"
-        pivot = list(pareto_panels(results, judge))
         transfer = transfer_panels(results, MOST_CURVES, judge)
+        pivot = list(pareto_panels(results, judge))
+        title = "Gain over the baseline against the baseline"
         sketches = (
             Sketch("gain-over-baseline", title, _GAIN + some, gain_panels(results, judge)),
             Sketch("pivot-transfer", "The pivot against transfer", _PIVOT + some, pivot),
@@ -81,36 +79,47 @@ class Transfer(Section):
         return Part("figures", "Figures", tables=tables, figures=figures).alone()
 
 
+def _cloud(
+    results: Results,
+    cell: Cell,
+    values: tuple[Sequence[float], Sequence[float]],
+    langs: Sequence[str],
+    ends: Sequence[Sequence[Ends]],
+) -> Series:
+    """The languages of a cell as points; `ends` are those of y and, if any, of x."""
+    names = langs if len(langs) <= _NAMED else ()
+    colour, x_ends = colour_of(results, cell), ends[1] if len(ends) > 1 else ()
+    return Series(cell.method, *values, ends[0], "dots", colour, names, x_ends)
+
+
 def gain_panels(results: Results, judge: Judge) -> list[Panel]:
-    """Return one panel per transfer task: the gain of each language, one cloud per method."""
+    """Return a panel per transfer task: the gain of each language, a cloud per method."""
     panels = []
     for task, metric in transfer_tasks(results):
         base = baseline(results, task, metric)
+        cells = best_on_dev(results, MOST_CURVES, task, metric) if base is not None else []
         clouds = []
-        for cell in best_on_dev(results, MOST_CURVES, task, metric):
-            if base is not None and cell is not base:
-                cloud = _gains(results, judge, (task, metric), (cell, base))
-                clouds += [cloud] if cloud.x else []
+        for cell in cells:
+            assert base is not None
+            if cell is not base and (cloud := _gains(results, judge, (task, metric), cell, base)):
+                clouds.append(cloud)
         lower = results.plan.measured(task, metric).better == "lower"
         points = " (points)" if results.unit(task, metric).sign else ""
         if clouds:
             n = counted((len(cloud.x) for cloud in clouds), "languages")
             x = f"baseline {axis_of(results, task, metric)}, {n}"
             y = f"difference{', lower is better' if lower else ''}{points}"
-            panels.append(Panel(titled(results, task), x, y, points=clouds, zero=True))
+            panels.append(Panel(titled(results, task), x, y, clouds, zero=True))
     return panels
 
 
 def _gains(
-    results: Results, judge: Judge, measure: tuple[str, str], pair: tuple[Cell, Cell]
-) -> Points:
-    """The cloud of a cell by a (task, metric), over the languages that its baseline has too; `pair`
-    is the cell and its baseline.
-    """
-    (task, metric), (cell, base) = measure, pair
-    scale, split = results.unit(task, metric).scale, results.split(task)
+    results: Results, judge: Judge, measure: tuple[str, str], cell: Cell, base: Cell
+) -> Series | None:
+    """The cloud of a cell by a (task, metric), over the languages that its baseline has too."""
+    (task, metric), scale = measure, results.unit(*measure).scale
     langs = single_languages(results, task, metric, cell)
-    names: list[Name] = [(task, lang, metric, split) for lang in langs]
+    names = [(task, lang, metric, results.split(task)) for lang in langs]
     names = [name for name in names if name in base.values]
     x = [scale * base.values[name].mean for name in names]
     y = [scale * cell.values[name].mean - a for name, a in zip(names, x, strict=True)]
@@ -118,10 +127,9 @@ def _gains(
     for name in names:
         found = judge.of(cell, name)
         test = found.comparison if found is not None else None
-        known = test is not None and test.low is not None and test.high is not None
-        ends.append((scale * test.low, scale * test.high) if known else None)  # type: ignore[operator, union-attr]
-    shown = [name[1] for name in names] if len(names) <= _NAMED else ()
-    return Points(cell.method, x, y, shown, colour_of(results, cell), y_ends=ends)
+        low, high = (test.low, test.high) if test is not None else (None, None)
+        ends.append(None if low is None or high is None else (scale * low, scale * high))
+    return _cloud(results, cell, (x, y), [name[1] for name in names], [ends]) if names else None
 
 
 def pareto_panels(results: Results, judge: Judge) -> Iterator[Panel]:
@@ -129,71 +137,47 @@ def pareto_panels(results: Results, judge: Judge) -> Iterator[Panel]:
     pivot = results.plan.pivot
     for task, metric in transfer_tasks(results):
         split, scale = results.split(task), results.unit(task, metric).scale
-        names: list[Name] = [(task, lang, metric, split) for lang in (pivot, "avg_zero_shot")]
-        cells = best_on_dev(results, MOST_CURVES, task, metric)
+        axes: list[Name] = [(task, lang, metric, split) for lang in (pivot, "avg_zero_shot")]
         points = []
-        for cell in cells:
-            if all(name in cell.values for name in names):
-                x, y = ([scale * cell.values[name].mean] for name in names)
-                ends = ([judge.ends(cell, name, scale)] for name in names)
-                colour = colour_of(results, cell)
-                points.append(Points(cell.method, x, y, [cell.method], colour, *ends))
+        for cell in best_on_dev(results, MOST_CURVES, task, metric):
+            if all(name in cell.values for name in axes):
+                x, y = ([scale * cell.values[name].mean] for name in axes)
+                ends = [[judge.ends(cell, name, scale)] for name in reversed(axes)]
+                points.append(_cloud(results, cell, (x, y), [cell.method], ends))
         if len(points) > 1:
-            yield Panel(
-                titled(results, task),
-                f"{pivot}, the pivot: {axis_of(results, task, metric)}",
-                f"mean over the others: {axis_of(results, task, metric)}",
-                points=points,
-                links=list(_front(points, results.plan.measured(task, metric).sign)),
-            )
+            label, sign = axis_of(results, task, metric), results.plan.measured(task, metric).sign
+            x_label, y_label = f"{pivot}, the pivot: {label}", f"mean over the others: {label}"
+            links = list(_front(points, sign))
+            yield Panel(titled(results, task), x_label, y_label, points, links=links)
 
 
-def _front(points: Sequence[Points], sign: int) -> Iterator[tuple[float, float, float, float]]:
+def _front(points: Sequence[Series], sign: int) -> Iterator[tuple[float, float, float, float]]:
     """Lines between the points that no other one beats in both, from left to right; larger values
     beat where `sign` is 1, smaller ones where it is -1, and none where it is 0.
     """
     spots = sorted({(cloud.x[0], cloud.y[0]) for cloud in points})
-
-    def is_beaten(x: float, y: float) -> bool:
-        others = (spot for spot in spots if spot != (x, y))
-        return any(a * sign >= x * sign and b * sign >= y * sign for a, b in others)
-
-    for (x, y), (a, b) in pairwise(spot for spot in spots if not is_beaten(*spot)):
+    front = [
+        (x, y)
+        for x, y in spots
+        if not any(
+            a * sign >= x * sign and b * sign >= y * sign for a, b in spots if (a, b) != (x, y)
+        )
+    ]
+    for (x, y), (a, b) in pairwise(front):
         yield x, y, a, b
 
 
-@dataclass(frozen=True)
-class _Cloud:
-    """The languages of one cell, by retrieval (x) and by a task (y), as figures show them."""
-
-    cell: Cell
-    langs: Sequence[str]
-    names: tuple[Sequence[Name], Sequence[Name]]
-    x: Sequence[float]
-    y: Sequence[float]
-
-
 def transfer_panels(results: Results, most: int, judge: Judge) -> list[Panel]:
-    """Return one panel per transfer task: its scores against word retrieval, of at most `most`
+    """Return a panel per transfer task: its scores against word retrieval, of at most `most`
     methods.
     """
     panels = []
     for task, metric in transfer_tasks(results):
-        found = list(_clouds(results, task, metric, most))
-        clouds = []
-        for cloud in found:
-            ends = (
-                [judge.ends(cloud.cell, name, _scale(results, name)) for name in names]
-                for names in cloud.names
-            )
-            names = cloud.langs if len(cloud.langs) <= _NAMED else ()
-            colour = colour_of(results, cloud.cell)
-            clouds.append(Points(cloud.cell.method, cloud.x, cloud.y, names, colour, *ends))
+        retrieval, clouds = _clouds(results, judge, (task, metric), most)
         if clouds:
             n = counted((len(cloud.x) for cloud in clouds), "languages")
-            x = f"{axis_of(results, *found[0].names[0][0][::2])}, {n}"
-            y = axis_of(results, task, metric)
-            panels.append(Panel(titled(results, task), x, y, points=clouds))
+            x, y = f"{axis_of(results, *retrieval)}, {n}", axis_of(results, task, metric)
+            panels.append(Panel(titled(results, task), x, y, clouds))
     return panels
 
 
@@ -203,12 +187,11 @@ def transfer_table(results: Results) -> Table | None:
     """
     found: dict[str, dict[str, Correlation]] = {}
     columns = []
-    for task, metric in transfer_tasks(results):
-        clouds = list(_clouds(results, task, metric, len(results.kinds)))
-        columns += [titled(results, task)] if clouds else []
+    for measure in transfer_tasks(results):
+        _, clouds = _clouds(results, Judge(), measure, len(results.kinds))
+        columns += [titled(results, measure[0])] if clouds else []
         for cloud in clouds:
-            row = found.setdefault(cloud.cell.method, {})
-            row[titled(results, task)] = correlate(cloud.x, cloud.y)
+            found.setdefault(cloud.label, {})[columns[-1]] = correlate(cloud.x, cloud.y)
     if not columns:
         return None
     lines = tuple(
@@ -232,38 +215,36 @@ def _correlation(found: Correlation | None) -> Entry:
     return Entry(_R.show(found.pearson), below=f"ρ = {_R.show(found.spearman)}, n = {found.n}")
 
 
-def _clouds(results: Results, task: str, metric: str, most: int) -> Iterator[_Cloud]:
-    """The clouds of at most `most` methods; all of them are of one metric of retrieval."""
-    retrieval = results.of_kind(_RETRIEVAL)
-    cells = best_on_dev(results, most, task, metric) if retrieval is not None else []
-    measured = _retrieval_metric(results, cells, retrieval or "")
-    if retrieval is None or measured is None:
-        return
+def _clouds(
+    results: Results, judge: Judge, measure: tuple[str, str], most: int
+) -> tuple[tuple[str, str], list[Series]]:
+    """The (task, metric) of retrieval, and the languages of at most `most` methods by it and by a
+    (task, metric). It is contextual accuracy over unseen pairs, or over all where these are too
+    few.
+    """
+    task, metric = measure
+    retrieval, clouds = results.of_kind("retrieval") or "", list[Series]()
+    cells = best_on_dev(results, most, task, metric) if retrieval else []
+    values = {n: v for c in cells for n, v in c.values.items() if n[::3] == (retrieval, "test")}
+    for found in ("contextual_accuracy", "contextual_accuracy_all"):
+        count = results.plan.count_of(retrieval, found)
+        counts = [value.mean for name, value in values.items() if name[2] == count]
+        if any(n[2] == found for n in values) and (not counts or min(counts) >= FEW):
+            break
+    else:
+        return (retrieval, ""), []
+    x_scale, y_scale = results.unit(retrieval, found).scale, results.unit(task, metric).scale
     for cell in cells:
         places: dict[str, Name] = {
-            lang: (retrieval, f"{lang}-{results.plan.pivot}", measured, "test")
+            lang: (retrieval, f"{lang}-{results.plan.pivot}", found, "test")
             for lang in single_languages(results, task, metric, cell)
         }
         langs = [lang for lang, place in places.items() if place in cell.values]
+        xs = [places[lang] for lang in langs]
+        ys: list[Name] = [(task, lang, metric, results.split(task)) for lang in langs]
         if len(langs) > 1:
-            ys: list[Name] = [(task, lang, metric, results.split(task)) for lang in langs]
-            names = [places[lang] for lang in langs], ys
-            x, y = ([_scale(results, n) * cell.values[n].mean for n in axis] for axis in names)
-            yield _Cloud(cell, langs, names, x, y)
-
-
-def _scale(results: Results, name: Name) -> float:
-    return results.unit(name[0], name[2]).scale
-
-
-def _retrieval_metric(results: Results, cells: Sequence[Cell], task: str) -> str | None:
-    """Contextual accuracy over unseen pairs, or over all where the unseen are too few."""
-    values = {name: value for cell in cells for name, value in cell.values.items()}
-    names = [name for name in values if name[0] == task and name[3] == "test"]
-    for metric in ("contextual_accuracy", "contextual_accuracy_all"):
-        there = any(name[2] == metric for name in names)
-        counted = results.plan.count_of(task, metric)
-        counts = [values[name].mean for name in names if name[2] == counted]
-        if there and (not counts or min(counts) >= FEW):
-            return metric
-    return None
+            axes = ((ys, y_scale), (xs, x_scale))
+            y, x = ([scale * cell.values[n].mean for n in names] for names, scale in axes)
+            ends = [[judge.ends(cell, name, scale) for name in names] for names, scale in axes]
+            clouds.append(_cloud(results, cell, (x, y), langs, ends))
+    return (retrieval, found), clouds

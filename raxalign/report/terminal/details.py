@@ -1,5 +1,5 @@
-"""Everything that a storage has of one trial, stage or evaluation: as plain data, and as text for
-a terminal.
+"""What a key in a storage is of, a trial, a stage or an evaluation, and everything that the storage
+has of it: as plain data, and as text for a terminal.
 """
 
 from __future__ import annotations
@@ -7,37 +7,103 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from raxalign.analysis.cells import cells
-from raxalign.errors import DamagedArtifact, StorageError
+from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.measured import Measured
 from raxalign.plan.estimates.cost import duration, volume
-from raxalign.plan.names import plain
-from raxalign.plan.trial import Trial
+from raxalign.plan.names import plain, trial_name
+from raxalign.plan.stored import stored_plans
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import read_records, trial_rows
 from raxalign.printing import counted
 from raxalign.report.cells.numbers import heading_of, number, unit_of
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
-from raxalign.report.terminal.lookup import KeyMatch
-from raxalign.store.manifest import Manifest
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
-from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
+    from raxalign.plan.trial import Trial
+    from raxalign.store.manifest import Manifest
+    from raxalign.store.storage import Storage
 
 _HEADED = ("sort", "key", "grid", "state")
 _PARTS = ("params", "inputs", "digests", "locations", "files", "made", "notes", "untouched")
 _OWN = ("scores", "stages", "predictions", "curves", "evaluations", "trials", "mlflow")
+_MOST = 20  # matches that a message lists
 _SOME = 5  # keys of trials that are listed
 _KEY = 12  # characters of a key in a table
 _LEGEND = (
     "In brackets 95 % intervals over the examples, with this training as it is; over several seeds:"
     " `raxalign results --compare`."
 )
+
+
+@dataclass(frozen=True)
+class KeyMatch:
+    """What a key is of; `plan` is a plan that has it (None: no plan that is kept has it), `kind`
+    that of a stage.
+    """
+
+    sort: Literal["trial", "stage", "evaluation"]
+    key: str
+    kind: str
+    plan: Plan | None
+
+    @property
+    def fullness(self) -> tuple[int, int]:
+        """How much its plan has of it: a grid may have been run again with more of it."""
+        if self.plan is None:
+            return -1, -1
+        tasks = len(self.plan.by_key[self.key].evaluations) if self.sort == "trial" else 0
+        return tasks, len(self.plan.trials)
+
+
+def look_up(prefix: str, storage: Storage) -> KeyMatch:
+    """Return what the only key that begins like this is of.
+
+    Raises `RaxalignError` where there is none, and where there are several, which it lists.
+    """
+    found: dict[str, KeyMatch] = {}
+    for match in _matches(storage):
+        if match.key.startswith(prefix.lower()):
+            found[match.key] = max(found.get(match.key, match), match, key=lambda m: m.fullness)
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        raise RaxalignError(
+            f"show {prefix}: no trial, stage or evaluation in {storage} has a key that begins like"
+            " this (`raxalign results FILE --format json` and `raxalign plan FILE --format json`"
+            " print keys)"
+        )
+    lines = []
+    for match in list(found.values())[:_MOST]:
+        kind, name = f" {match.kind}" if match.sort == "stage" else "", ""
+        if match.plan is not None and match.sort == "trial":
+            name = f", {trial_name(match.plan.by_key[match.key], match.plan)}"
+        elif match.plan is not None:
+            name = f", {match.plan.stages[match.key].maker}"
+        lines.append(f"{match.key[:16]}  {match.sort}{kind}{name}")
+    lines += [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
+    told = "\n  ".join(lines)
+    raise RaxalignError(
+        f"show {prefix}: {len(found)} keys begin like this; give more of one:\n  {told}"
+    )
+
+
+def _matches(storage: Storage) -> Iterator[KeyMatch]:
+    """Yield what every key of a storage is of: first what plans have."""
+    for plan in stored_plans(storage):
+        yield from (KeyMatch("trial", trial.key, trial.kind, plan) for trial in plan.trials)
+        for key, stage in plan.stages.items():
+            sort: Any = "evaluation" if stage.kind == "evaluation" else "stage"
+            yield KeyMatch(sort, key, stage.kind, plan)
+    for kind, key in storage.artifacts.keys():  # noqa: SIM118
+        yield KeyMatch("stage", key, kind, None)
+    for key in storage.ledger.keys():  # noqa: SIM118
+        yield KeyMatch("evaluation", key, "evaluation", None)
 
 
 def as_text(facts: Mapping[str, Any], width: int | None) -> str:
@@ -55,25 +121,45 @@ def as_text(facts: Mapping[str, Any], width: int | None) -> str:
     for name in _PARTS:
         if facts.get(name):
             lines += ["", f"{name}:", *_nested(facts[name])]
-    scores = list(_scores(facts.get("scores", ())))
+    scores = list(_score_lines(facts.get("scores", ())))
     columns: tuple[str, ...] = ("language", "value", "interval", "examples")
     lines += _table("scores", columns, scores, width, words=("language",))
     lines += paragraph(_LEGEND, width) if scores else []
     columns = ("key", "state", "size", "time")
-    stages = [_stage_line(stage) for stage in facts.get("stages", ())]
+    stages = [
+        (
+            *(f"{stage['kind']} {stage['maker']}", stage["key"][:_KEY], stage["state"]),
+            "" if stage["bytes"] is None else volume(stage["bytes"]),
+            "" if stage["seconds"] is None else duration(stage["seconds"]),
+        )
+        for stage in facts.get("stages", ())
+    ]
     lines += _table("made from", columns, stages, width, words=columns[:2])
     if found := facts.get("evaluations"):
         lines += ["", "evaluations:", *(f"  {task}: {key}" for task, key in found.items())]
-    columns = ("first", "lowest", "highest", "last", "step")
-    curves = [_curve_line(*curve) for curve in facts.get("curves", {}).items()]
-    lines += _table("training", columns, curves, width)
+    return "\n".join([*lines, *_of_training(facts, width)])
+
+
+def _of_training(facts: Mapping[str, Any], width: int | None) -> Iterator[str]:
+    """Yield the lines on curves, predictions and the MLflow run."""
+    curves = []
+    for name, points in facts.get("curves", {}).items():
+        ys = [value for _, value in points]
+        shown = (ys[0], min(ys), max(ys), ys[-1])
+        curves.append((name, *(f"{value:.4g}" for value in shown), number(points[-1][0], 0)))
+    yield from _table("training", ("first", "lowest", "highest", "last", "step"), curves, width)
     for task, rows in facts.get("predictions", {}).items():
-        lines += ["", f"predictions of {task} (the first of each language and split):"]
-        lines += [f"  {_row(row)}" for row in rows]
+        yield from ("", f"predictions of {task} (the first of each language and split):")
+        for row in rows:
+            values = (
+                f"{name}={value if isinstance(value, str) else json.dumps(value, default=str)}"
+                for name, value in row.items()
+                if value is not None
+            )
+            yield f"  {' '.join(values)}"
     if run := facts.get("mlflow"):
         of = f"of experiment {run['experiment_id']} in {run['uri']}"
-        lines += ["", f"MLflow: run {run['run_id']} ({run['status']}) {of}"]
-    return "\n".join(lines)
+        yield from ("", f"MLflow: run {run['run_id']} ({run['status']}) {of}")
 
 
 def _table(
@@ -107,7 +193,7 @@ def _nested(value: Any, indent: str = "  ") -> Iterator[str]:
             yield f"{indent}{name}: {shown}"
 
 
-def _scores(scores: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+def _score_lines(scores: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     tables: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for score in scores:
         if score.get("role") == "score":
@@ -123,26 +209,6 @@ def _scores(scores: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
             yield name, score["lang"], unit.show(score["value"]), around, over
 
 
-def _stage_line(stage: Mapping[str, Any]) -> tuple[str, ...]:
-    size, took = stage["bytes"], stage["seconds"]
-    shown = ("" if size is None else volume(size), "" if took is None else duration(took))
-    return (f"{stage['kind']} {stage['maker']}", stage["key"][:_KEY], stage["state"], *shown)
-
-
-def _curve_line(name: str, points: Sequence[tuple[int, float]]) -> tuple[str, ...]:
-    values = [value for _, value in points]
-    shown = (values[0], min(values), max(values), values[-1])
-    return (name, *(f"{value:.4g}" for value in shown), number(points[-1][0], 0))
-
-
-def _row(row: Mapping[str, Any]) -> str:
-    values = ((name, value) for name, value in row.items() if value is not None)
-    return " ".join(
-        f"{name}={value if isinstance(value, str) else json.dumps(value, default=str)}"
-        for name, value in values
-    )
-
-
 def details(match: KeyMatch, storage: Storage, examples: int = 3) -> dict[str, Any]:
     """Return everything about what a key is of, as JSON can hold it.
 
@@ -151,16 +217,11 @@ def details(match: KeyMatch, storage: Storage, examples: int = 3) -> dict[str, A
         storage: The storage.
         examples: How many predictions of each task, language and split are shown.
     """
-    if match.plan is None:
-        return _without_plan(match, storage, examples)
-    found = _Details(storage, match.plan, examples)
-    if match.sort == "trial":
-        return found.trial(match.plan.by_key[match.key])
-    return found.evaluation(match.key) if match.sort == "evaluation" else found.stage(match.key)
-
-
-def _without_plan(match: KeyMatch, storage: Storage, examples: int) -> dict[str, Any]:
-    """What the storage has of what no plan has."""
+    if match.plan is not None:
+        found = _Details(storage, match.plan, examples)
+        if match.sort == "trial":
+            return found.trial(match.plan.by_key[match.key])
+        return found.evaluation(match.key) if match.sort == "evaluation" else found.stage(match.key)
     if match.sort == "evaluation":
         record = storage.ledger.read(match.key)
         path = f"{storage}/ledger/{match.key}"
@@ -172,18 +233,17 @@ def _without_plan(match: KeyMatch, storage: Storage, examples: int) -> dict[str,
 
 def _made(storage: Storage, kind: str, key: str) -> dict[str, Any]:
     """What a manifest records of an artifact, also of one that was not kept."""
-    store, path = storage.artifacts, storage.artifacts.folder(kind, key)
+    store, state = storage.artifacts, "stored"
+    path, manifest = store.folder(kind, key), None
     if store.has(kind, key):
-        return {"path": path, "state": "stored", **_of_manifest(store.manifest(kind, key))}
-    entry = storage.tombstones.of(kind, key)
-    if entry is None:
+        manifest = store.manifest(kind, key)
+    elif (entry := storage.tombstones.of(kind, key)) is not None:
+        state, manifest = f"not kept ({entry.why}, {entry.when})", entry.manifest
+    if manifest is None:
         return {"path": path, "state": "not there"}
-    state = f"not kept ({entry.why}, {entry.when})"
-    return {"path": path, "state": state, **_of_manifest(entry.manifest)}
-
-
-def _of_manifest(manifest: Manifest) -> dict[str, Any]:
     return {
+        "path": path,
+        "state": state,
         "bytes": manifest.size,
         "files": {name: entry.size for name, entry in manifest.files.items()},
         "seconds": manifest.seconds,
@@ -231,10 +291,8 @@ class _Details:
         failure = ledger.failure(trial.key)
         done = sum(key in records for key in wanted)
         state = f"{done} of {counted(len(wanted), 'evaluation')} done"
-        if done == len(wanted):
-            state = "done"
-        elif failure is not None:
-            state = "failed"
+        if done == len(wanted) or failure is not None:
+            state = "done" if done == len(wanted) else "failed"
         curves: dict[str, list[tuple[int, float]]] = {}
         for name, value, step, _ in Spool(self.storage, trial.key).read():
             if not name.startswith((SYSTEM, GPU_HOURS)):
@@ -287,7 +345,7 @@ class _Details:
         }
 
     def stage(self, key: str) -> dict[str, Any]:
-        """Return all of a stage, and how many trials need it."""
+        """Return all of a stage, and the trials that need it."""
         stage, plan = self.plan.stages[key], self.plan
         users = [
             trial.key
@@ -315,21 +373,14 @@ class _Details:
         stored = store.manifests((s.kind, s.key) for s in stages if not s.inline)
         found = []
         for stage in stages:
-            known = stored.get(stage.key)
+            known: Manifest | None = stored.get(stage.key)
             state = "loaded" if stage.inline else "stored" if known else "not there"
             if known is None and stage.key in dropped:
                 known, state = dropped[stage.key].manifest, "not kept"
-            found.append(
-                {
-                    "kind": stage.kind,
-                    "maker": stage.maker,
-                    "key": stage.key,
-                    "path": None if stage.inline else store.folder(stage.kind, stage.key),
-                    "state": state,
-                    "bytes": known and known.size,
-                    "seconds": known and known.seconds,
-                }
-            )
+            own = {name: getattr(stage, name) for name in ("kind", "maker", "key")}
+            path = None if stage.inline else store.folder(stage.kind, stage.key)
+            size, took = (known.size, known.seconds) if known else (None, None)
+            found.append({**own, "path": path, "state": state, "bytes": size, "seconds": took})
         return found
 
     def _scores(
@@ -348,14 +399,13 @@ class _Details:
             for name, value in cell.values.items():
                 measured = plan.measured(name[0], name[2])
                 around = interval(runs[name], examples_alone=True) if name in runs else None
+                ends = ("low", "high", "examples")
                 found.append(
                     {
                         **dict(zip(("task", "lang", "metric", "split"), name, strict=True)),
                         **{part: getattr(measured, part) for part in ("better", "role", "unit")},
                         "value": value.mean,
-                        "low": around and around.low,
-                        "high": around and around.high,
-                        "examples": around and around.examples,
+                        **{part: around and getattr(around, part) for part in ends},
                     }
                 )
         return found

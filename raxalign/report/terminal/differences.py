@@ -1,11 +1,11 @@
 """Two sides next to each other, each a storage or a grid file: which trials and values only one
-has, why the keys of equal points differ, and by how much values do; for a person and for programs.
+has, why the keys of equal points differ, and by how much values do.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,12 +39,8 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """What is compared: the trials of some plans by their points, and the values of a ledger.
-
-    Attributes:
-        name: What the user called it.
-        trials: Place -> the trial and its plan.
-        values: Place -> value.
+    """What is compared: the trials of some plans by their points, and the values of a ledger;
+    `name` is what the user called it.
     """
 
     name: str
@@ -64,11 +60,8 @@ class ComparedSide:
 
     def named(self, place: Place) -> str:
         """Return a trial in words; its grid counts where it is named."""
-        found = self.trials.get(place)
-        if found is None:
-            own = place[1:_OF_TRIAL]
-            found = next(f for known, f in self.trials.items() if known[1:_OF_TRIAL] == own)
-        trial, plan = found
+        own = self if place[0] else self.nameless()
+        trial, plan = own.trials[place]
         size = f" sentences {trial.sentences:,}" if trial.sentences is not None else ""
         return trial_name(trial, plan) + size
 
@@ -88,12 +81,12 @@ class Differences:
     """
 
     trials: int
-    only: tuple[list[Place], list[Place]]
+    only: tuple[list[Place], ...]
     causes: Counter[str]
     same: int
     near: int
     apart: list[tuple[Place, float, float]]
-    values_only: tuple[list[Place], list[Place]]
+    values_only: tuple[list[Place], ...]
 
     @property
     def any(self) -> bool:
@@ -125,26 +118,20 @@ def read_side(name: str, storage: str | None = None) -> ComparedSide:
 
 
 def _side(name: str, plans: Iterable[Plan], storage: Storage) -> ComparedSide:
+    def place(grid: str, facts: Mapping[str, Any]) -> Place:
+        params = json.dumps(dict(facts["params"]), sort_keys=True, ensure_ascii=False)
+        rest = (facts["encoder"], "+".join(facts["languages"]))
+        return grid, facts["method"], params, *rest, str(facts["sentences"]), str(facts["seed"])
+
     trials: dict[Place, tuple[Trial, Plan]] = {}
     values: dict[Place, float] = {}
-    by_grid: dict[str, list[Plan]] = defaultdict(list)
-    for plan in plans:
-        by_grid[plan.name].append(plan)
-    of_value = ("task", "lang", "metric", "split")
-    for grid, versions in by_grid.items():
-        # a grid may have run with fewer tasks or trials before; its largest plan comes last
-        for plan in sorted(versions, key=lambda plan: len(plan.stages)):
-            trials |= {_place(grid, vars(trial)): (trial, plan) for trial in plan.trials}
-            for row in rows(plan, storage.ledger):
-                values[(*_place(grid, row), *(row[part] for part in of_value))] = row["value"]
+    # a grid may have run with fewer tasks or trials before; its largest plan comes last
+    for plan in sorted(plans, key=lambda plan: len(plan.stages)):
+        trials |= {place(plan.name, vars(trial)): (trial, plan) for trial in plan.trials}
+        for row in rows(plan, storage.ledger):
+            value = (row[part] for part in ("task", "lang", "metric", "split"))
+            values[(*place(plan.name, row), *value)] = row["value"]
     return ComparedSide(name, trials, values)
-
-
-def _place(grid: str, facts: Mapping[str, Any]) -> Place:
-    params = json.dumps(dict(facts["params"]), sort_keys=True, ensure_ascii=False)
-    rest = (facts["encoder"], "+".join(facts["languages"]))
-    numbers = (str(facts[name]) for name in ("sentences", "seed"))
-    return (grid, facts["method"], params, *rest, *numbers)
 
 
 def differences(first: ComparedSide, second: ComparedSide) -> Differences:
@@ -164,18 +151,14 @@ def differences(first: ComparedSide, second: ComparedSide) -> Differences:
     unequal = [(place, value, other) for place, value, other in shared if value != other]
     apart = [found for found in unequal if not abs(found[1] - found[2]) <= NEAR]
     sides = ((first, second), (second, first))
-    return Differences(
-        len(both),
-        tuple([p for p in one.trials if p not in other.trials] for one, other in sides),  # type: ignore[arg-type]
-        causes,
-        len(shared) - len(unequal),
-        len(unequal) - len(apart),
-        sorted(apart, key=lambda found: -abs(found[1] - found[2])),
-        tuple(  # type: ignore[arg-type]
-            [p for p in one.values if p not in other.values and p[:_OF_TRIAL] in both]
-            for one, other in sides
-        ),
+    only = tuple([p for p in one.trials if p not in other.trials] for one, other in sides)
+    values_only = tuple(
+        [p for p in one.values if p not in other.values and p[:_OF_TRIAL] in both]
+        for one, other in sides
     )
+    apart.sort(key=lambda found: -abs(found[1] - found[2]))
+    same, near = len(shared) - len(unequal), len(unequal) - len(apart)
+    return Differences(len(both), only, causes, same, near, apart, values_only)
 
 
 @dataclass
@@ -194,10 +177,9 @@ class Walk:
         yield from self.own_causes(one, two)
         for name in one.inputs.keys() & two.inputs.keys():
             yield from self.causes(one.inputs[name], two.inputs[name])
-        for name in sorted(one.inputs.keys() - two.inputs.keys()):
-            yield f"{one.kind} {one.maker}: the input {name} is read by the first only"
-        for name in sorted(two.inputs.keys() - one.inputs.keys()):
-            yield f"{one.kind} {two.maker}: the input {name} is read by the second only"
+        for name, side in _in_one_alone(one.inputs, two.inputs):
+            maker = one.maker if side == "first" else two.maker
+            yield f"{one.kind} {maker}: the input {name} is read by the {side} only"
 
     @staticmethod
     def own_causes(first: Stage, second: Stage) -> Iterator[str]:
@@ -209,14 +191,24 @@ class Walk:
         if first.version != second.version:
             yield f"{name}: VERSION {first.version} or {second.version}"
         for path, a, b in _unequal(first.params, second.params):
-            yield f"{name}: {path} {_shown(a)} or {_shown(b)}"
+            shown = (
+                "(not there)" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
+                for value in (a, b)
+            )
+            yield f"{name}: {path} {' or '.join(shown)}"
         if first.precision != second.precision:
             yield f"{name}: precision {first.precision} or {second.precision}"
         for data in sorted(first.digests.keys() | second.digests.keys()):
             a, b = (found.digests.get(data) for found in (first, second))
             if a != b:
-                shown = " or ".join("none" if digest is None else digest[:12] for digest in (a, b))
-                yield f"{name}: the data {data} differs ({shown})"
+                digests = " or ".join("none" if found is None else found[:12] for found in (a, b))
+                yield f"{name}: the data {data} differs ({digests})"
+
+
+def _in_one_alone(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the names that the first or the second mapping alone has, and which it is."""
+    yield from ((name, "first") for name in sorted(one.keys() - two.keys()))
+    yield from ((name, "second") for name in sorted(two.keys() - one.keys()))
 
 
 def _causes(first: tuple[Trial, Plan], second: tuple[Trial, Plan]) -> Iterator[str]:
@@ -227,10 +219,8 @@ def _causes(first: tuple[Trial, Plan], second: tuple[Trial, Plan]) -> Iterator[s
         yield from walk.causes(trial.aligned, other.aligned)
     for task in sorted(trial.evaluations.keys() & other.evaluations.keys()):
         yield from walk.causes(trial.evaluations[task], other.evaluations[task])
-    for task in sorted(trial.evaluations.keys() - other.evaluations.keys()):
-        yield f"the task {task} is in the first only"
-    for task in sorted(other.evaluations.keys() - trial.evaluations.keys()):
-        yield f"the task {task} is in the second only"
+    for task, side in _in_one_alone(trial.evaluations, other.evaluations):
+        yield f"the task {task} is in the {side} only"
 
 
 def _unequal(first: Any, second: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -241,10 +231,6 @@ def _unequal(first: Any, second: Any, path: str = "") -> Iterator[tuple[str, Any
             yield from _unequal(first.get(name, _ABSENT), second.get(name, _ABSENT), inner)
     elif first != second:
         yield path, first, second
-
-
-def _shown(value: Any) -> str:
-    return "(not there)" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
 
 
 def as_json(found: Differences) -> str:
@@ -266,13 +252,8 @@ def as_json(found: Differences) -> str:
 def as_text(
     found: Differences, first: ComparedSide, second: ComparedSide, width: int | None
 ) -> str:
-    """Return the differences in words, with the largest ones of the values.
-
-    Args:
-        found: What `differences` returned for the two sides.
-        first: The first side.
-        second: The second side.
-        width: The columns of the terminal (None: lines are not wrapped).
+    """Return what `differences` found for two sides in words, with the largest differences of the
+    values; `width` are the columns of the terminal (None: lines are not wrapped).
     """
     trials = counted(found.trials, "trial")
     if not found.any and not found.near:

@@ -16,7 +16,7 @@ from torch import nn
 from raxalign.caveats import listener
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.decoders import summary_places
+from raxalign.encoders.models.model_inputs import summary_places
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.running import in_text

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from raxalign.arrays import Bools
-from raxalign.encoders.models.decoders import is_bidirectional, is_decoder
+from raxalign.encoders.models.model_inputs import is_bidirectional, is_decoder
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating

@@ -1,4 +1,4 @@
-"""Stored predictions that analyses are made of: reading them, and groups of them as lines."""
+"""Stored predictions that analyses are made of."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell
-from raxalign.analysis.retrieval_bins import Bin
 from raxalign.report.cells.choice import best_on_dev
-from raxalign.report.cells.names import named
-from raxalign.report.cells.numbers import Unit
 from raxalign.report.cells.results import Results
-from raxalign.report.document import EMPTY, Entry, Line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +17,6 @@ if TYPE_CHECKING:
 
 MOST_METHODS = 6
 MOST_LANGUAGES = 5
-PERCENT = Unit(100, 1, "%")
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,11 @@ class StoredPredictions:
                 keys.setdefault(seeds[min(seeds, key=str)][0], []).append(lang)
         tables: dict[str, pa.Table] = {}
         for key, langs in keys.items():
-            table = self._table(key, keep=keep)
+            table = self._kept.get(key)
+            if table is None and self._ledger is not None:
+                table = self._ledger.predictions(key)
+            if keep:
+                self._kept[key] = table
             if table is not None and columns | {"lang", "split"} <= set(table.column_names):
                 test = pc.equal(table["split"], "test")
                 for lang in langs:
@@ -76,43 +75,7 @@ class StoredPredictions:
 
     def of_all(self, cells: Sequence[Cell], task: str, columns: set[str]) -> list[CellPredictions]:
         """Read the predictions of those cells that have some; what is read is kept, since several
-        sections show the same cells.
+        analyses show the same cells.
         """
         found = [self.of(cell, task, columns, keep=True) for cell in cells]
         return [entry for entry in found if entry.tables]
-
-    def _table(self, key: str, *, keep: bool) -> pa.Table | None:
-        if key in self._kept:
-            return self._kept[key]
-        table = self._ledger.predictions(key) if self._ledger is not None else None
-        if keep:
-            self._kept[key] = table
-        return table
-
-
-def languages(asked: Sequence[CellPredictions]) -> str:
-    """Return the language pairs of the predictions, as captions name them."""
-    return ", ".join(dict.fromkeys(lang for entry in asked for lang in entry.tables))
-
-
-def mean_bins(languages: Sequence[Sequence[Bin]]) -> list[Bin]:
-    """Return each bin's mean over the languages that have queries for it; the averages of groups
-    are means of these too.
-    """
-    bins = []
-    for parts in zip(*languages, strict=True):
-        known = [part.accuracy for part in parts if part.accuracy is not None]
-        mean = sum(known) / len(known) if known else None
-        bins.append(Bin(parts[0].name, mean, sum(part.queries for part in parts)))
-    return bins
-
-
-def bin_line(results: Results, cell: Cell, bins: Sequence[Bin]) -> Line:
-    """Return the line of a cell: the accuracy of each bin in percent, its queries below."""
-    entries = tuple(
-        EMPTY
-        if part.accuracy is None
-        else Entry(PERCENT.show(part.accuracy), below=f"{part.queries:,}")
-        for part in bins
-    )
-    return Line(named(cell, results.plan), entries)

@@ -1,1 +1,0 @@
-"""Stored predictions: reading them, and what they are grouped by."""
