@@ -63,10 +63,12 @@ def run(
         RaxalignError: data, storage or resources are wrong; failures of trials are returned.
     """
     from raxalign.plan.load import choose, resolve
+    from raxalign.plan.values.claims import lock_claims
     from raxalign.sweep.grid import run_whole
 
     opened = _current(grid)
     opened = resolve(opened, opened.storage.local / "downloads")
+    lock_claims(opened)
     plan, studies = choose(opened.plan, only=only, shard=shard, limit=limit)
     if not (plan.trials or studies):
         tell(f"note: shard {shard} of {opened.plan.name} has no trials")

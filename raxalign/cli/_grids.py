@@ -166,13 +166,16 @@ def plan(
         _tell_doubts(part)
     else:
         _print_plan(opened, part)
-    if detect is not None:
+    if format != "json" and (detect is not None or opened.grid.claims):
         from raxalign.analysis.power import Assumed
-        from raxalign.plan.values.power import planned_comparisons, power_lines
+        from raxalign.plan.values.power import claim_power_lines, planned_comparisons, power_lines
 
         given = Assumed(run_sd=(run_sd,))
-        found = planned_comparisons(part, opened.storage, given)
-        print_out("\n".join(power_lines(found, given, detect)))
+        lines = list(claim_power_lines(opened, given))
+        if detect is not None:
+            found = planned_comparisons(part, opened.storage, given)
+            lines += power_lines(found, given, detect)
+        print_out("\n".join(lines))
 
 
 def _print_plan(opened: Opened, plan_: Plan) -> None:
@@ -224,6 +227,7 @@ def report(
     Options:
         out: Folder (default: NAME-report next to the grid file).
     """
+    from raxalign.plan.values.claims import judged_in
     from raxalign.plan.values.results import rows
     from raxalign.report.compose import write_report, writing
 
@@ -246,6 +250,7 @@ def report(
             published=opened.grid.published,
             sources=opened.sources,
             equivalence=equivalence,
+            claims=judged_in(opened),
         )
     print_out("\n".join(map(str, written)))
     if found and not opened.parts:

@@ -12,11 +12,13 @@ metrics in percent, else in the metric's own unit.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from raxalign.config._faults import Faults, Node, suggestion
-from raxalign.config._specs import Grid
+
+if TYPE_CHECKING:
+    from raxalign.config._specs import Grid
 
 _FORM = re.compile(
     r"(?:abs\((?P<one>.+?) - (?P<other>.+?)\) < (?P<margin>[\d.]+)|(?P<more>.+?) > (?P<less>.+?))"
@@ -97,9 +99,3 @@ def read_claims(node: Node, grid: Grid, faults: Faults) -> tuple[Claim, ...]:
             faults.add(item, "is given twice", "keep one")
         found.append(claim)
     return tuple(found)
-
-
-def pinned(claims: tuple[Claim, ...], lock: Mapping[str, str]) -> dict[str, str]:
-    """Return when each claim was first locked, by its text; those that were not are left out."""
-    found = ((claim.text, lock.get(f"claim: {claim.text}")) for claim in claims)
-    return {text: when for text, when in found if when is not None}

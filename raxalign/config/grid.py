@@ -39,6 +39,7 @@ from raxalign.config._specs import (
     TaskSpec,
 )
 from raxalign.config._validate import validate
+from raxalign.config.claims import read_claims
 from raxalign.config.published import read_published
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.config.sources import absolute
@@ -78,6 +79,7 @@ KEYS = (
     "seeds",
     "exclude",
     "search",
+    "claims",
     "published",
     "plugins",
     "run",
@@ -207,7 +209,8 @@ def _read(
         faults.add(top["methods"], f"the grid has {points:,} points", remedy)
     exclude = read_exclude(top["exclude"], grid, top, faults) if "exclude" in top else ()
     chosen = read_search(top["search"], grid, faults) if search else None
-    return None if faults else replace(grid, exclude=exclude, search=chosen)
+    claims = read_claims(top["claims"], grid, faults) if "claims" in top else ()
+    return None if faults else replace(grid, exclude=exclude, search=chosen, claims=claims)
 
 
 def _name(node: Node, faults: Faults) -> str:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog, load_files, visible
 from raxalign.errors import StorageError
+from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
+from raxalign.report.claims import claim_lines
 from raxalign.report.compared import FIELDS as COMPARISON_FIELDS
 from raxalign.report.compared import comparison_rows
-from raxalign.report.document import Document, Part, Table, identifier
+from raxalign.report.document import Document, Headline, Part, Share, Table, identifier
 from raxalign.report.paper.references import references
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.render import as_html, as_latex, as_markdown, short_latex, short_markdown
@@ -76,6 +78,7 @@ def compose(
     published: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
     equivalence: float | None = None,
+    claims: Sequence[JudgedClaim] = (),
 ) -> Composed:
     """Make the report of result rows as a value.
 
@@ -87,6 +90,7 @@ def compose(
         published: the papers whose tables are shown (`config.published`).
         sources: the texts that the grid is made of, by their file names.
         equivalence: the smallest difference that matters, as `comparisons` reads it.
+        claims: what became of the claims of the grid.
     """
     results = Results.of(rows, plan)
     judge = Judge(comparisons(results.cells, plan, ledger, equivalence=equivalence))
@@ -102,12 +106,18 @@ def compose(
         tuple(fact for share in shares for fact in share.facts),
         tuple(_joined(part for share in shares for part in share.parts)),
         LEGEND,
-        next((share.headline for share in shares if share.headline is not None), None),
+        _headline(shares, claims),
         tuple(listing for share in shares for listing in share.listings),
     )
     files = {name: text for share in shares for name, text in share.files.items()}
     short = {key[0]: table for key, table in short_tables(results, judge)}
     return Composed(document, files, judge.compared, short)
+
+
+def _headline(shares: Sequence[Share], claims: Sequence[JudgedClaim]) -> Headline | None:
+    """The first headline of the sections, under the claims."""
+    found = next((share.headline for share in shares if share.headline is not None), None)
+    return found and replace(found, claims=tuple(claim_lines(claims)))
 
 
 def _measure(sections: Sequence[Section], name: str) -> Measure | None:
@@ -158,6 +168,7 @@ def write_report(
     published: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
     equivalence: float | None = None,
+    claims: Sequence[JudgedClaim] = (),
 ) -> list[Path]:
     """Write the report of result rows into a folder, which is made where it is not there; the other
     arguments are those of `compose`. Returns the paths of all files, the page first.
@@ -172,6 +183,7 @@ def write_report(
         published=published,
         sources=sources,
         equivalence=equivalence,
+        claims=claims,
     )
     document, short = composed.document, composed.short.items()
     compared = comparison_rows(composed.compared, plan)

@@ -145,12 +145,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Headline:
-    """What a reader sees first: the answer in one sentence, and matrices of methods and languages
-    whose cells are `Judged`, that of the main task first.
+    """What a reader sees first: what became of the grid's claims, the answer in one sentence, and
+    matrices of methods and languages whose cells are `Judged`, that of the main task first.
     """
 
     sentence: str
     matrices: tuple[Table, ...] = ()
+    claims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -387,16 +387,26 @@ def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, 
 
 
 def _named(cells: Sequence[Cell], plan: Plan, wanted: str) -> list[Cell]:
-    """Return the cells that a name means: the whole name, or a method with one point."""
+    """Return the cells that the name of a baseline means; there has to be one."""
+    found = named_cells(cells, plan, wanted, "--compare")
+    if not found:
+        known = ", ".join(dict.fromkeys(cell_name(cell, plan) for cell in cells))
+        raise RaxalignError(f"--compare: no result is called {wanted!r}; there are: {known}")
+    return found
+
+
+def named_cells(cells: Sequence[Cell], plan: Plan, wanted: str, where: str) -> list[Cell]:
+    """Return the cells that a name means: the whole name, or a method with one point.
+
+    Raises:
+        RaxalignError: several different cells have the name; the message begins with `where`.
+    """
     asked = " ".join(wanted.split()).casefold().replace("λ", "lambda").replace("α", "alpha")
     whole = [cell for cell in cells if cell_name(cell, plan).casefold() == asked]
     found = whole or [cell for cell in cells if cell.method.casefold() == asked]
     names = list(dict.fromkeys(cell_name(cell, plan) for cell in found))
-    if not found:
-        known = ", ".join(dict.fromkeys(cell_name(cell, plan) for cell in cells))
-        raise RaxalignError(f"--compare: no result is called {wanted!r}; there are: {known}")
     if len(names) > 1:
         raise RaxalignError(
-            f"--compare: {wanted!r} may mean any of: {', '.join(names)}; name one of them"
+            f"{where}: {wanted!r} may mean any of: {', '.join(names)}; name one of them"
         )
     return found

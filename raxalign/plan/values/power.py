@@ -15,12 +15,14 @@ from raxalign.analysis.significance import Spread
 from raxalign.catalog import catalog
 from raxalign.plan.estimates.cost import trial_seconds
 from raxalign.plan.names import cell_name
+from raxalign.plan.values.claims import judged_in
 from raxalign.plan.values.comparisons import Compared, comparisons
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
 from raxalign.printing import counted
 
 if TYPE_CHECKING:
+    from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
     from raxalign.plan.trial import Trial
     from raxalign.store.storage import Storage
@@ -73,6 +75,36 @@ def planned_comparisons(plan: Plan, storage: Storage, given: Assumed) -> list[Pl
         for task in group[0].evaluations
         if task in base[0].evaluations and (made := reader.one(text, group, base, task)) is not None
     ]
+
+
+def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
+    """Yield for each claim of a grid the smallest difference that its comparison can see with the
+    planned runs, from what the storage has measured.
+    """
+    plan = opened.plan
+    for found in judged_in(opened):
+        seen = []
+        for test in found.tests:
+            spread = test.entry.comparison.spread if test.entry.comparison else None
+            if spread is None:
+                continue
+            keys = {cell.key for cell in (test.entry.cell, test.entry.baseline) if cell}
+            seeds = len({trial.seed for trial in plan.trials if trial.cell in keys})
+            counts = [max(seeds, 2)] * len(spread.trained)
+            seen.append(design(at(filled(spread, given), counts)).smallest())
+        scale = POINTS if found.tests and found.tests[0].entry.measured.unit == "share" else 1
+        told = f"can see {scale * max(seen):.2g}" if seen else "what it can see shows a first run"
+        yield f"claim: {found.claim.text} ({told}; {found.written})"
+
+
+def filled(spread: Spread, given: Assumed) -> Spread:
+    """Return a spread in which what one run does not show is assumed."""
+    sd = given.run_sd[0] / POINTS
+    sides = [
+        side if side.runs > 1 else replace(side, between=(side.weight * sd) ** 2)
+        for side in spread.trained
+    ]
+    return replace(spread, trained=tuple(sides))
 
 
 def _measured(plan: Plan, storage: Storage) -> dict[tuple[str, str], Compared]:
@@ -142,19 +174,10 @@ class _Reader:
                 continue
             source = MEASURED if all(s.runs > 1 for s in spread.trained) else ONE_RUN
             of = "" if entry is own else f" for {cell_name(entry.cell, self.plan)}"
-            return self._filled(spread), source + of
+            return filled(spread, self.given), source + of
         deviations = [self.given.run_sd[0] if trained else 0.0 for trained in chance]
         sds = tuple(deviations) if len(deviations) == 2 else (*deviations, 0.0)
         return replace(self.given, run_sd=sds).spread(2), ASSUMED
-
-    def _filled(self, spread: Spread) -> Spread:
-        """A spread in which what one run does not show is assumed."""
-        sd = self.given.run_sd[0] / POINTS
-        sides = [
-            side if side.runs > 1 else replace(side, between=(side.weight * sd) ** 2)
-            for side in spread.trained
-        ]
-        return replace(spread, trained=tuple(sides))
 
 
 def power_lines(
