@@ -17,7 +17,7 @@ def claim_lines(judged: Sequence[JudgedClaim]) -> Iterator[str]:
 
 
 def _test(test: ClaimTest, found: JudgedClaim) -> str:
-    """The difference of one test with its interval, and where it is of several."""
+    """Return the difference of one test with its interval, and which of several tests it is."""
     entry = test.entry
     unit = unit_of(entry.measured, [entry.value.mean])
     where = [entry.cell.encoder, f"{entry.cell.sentences:,} pairs" if entry.cell.sentences else ""]
