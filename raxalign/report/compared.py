@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from raxalign.analysis.cells import Cell, mean_name
-from raxalign.analysis.ranks import Rank, ranks
+from raxalign.analysis.ranks import Rank
 from raxalign.plan.names import cell_name
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.results import TableKey, table_of
+from raxalign.report.ranking import rankings
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 
 if TYPE_CHECKING:
@@ -180,46 +180,16 @@ def all_pairs(compared: Sequence[Compared]) -> bool:
 
 
 def rank_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
-    """Yield the ranks of the cells of one table whose pairs were all compared, by their means over
-    languages (or in the only language), each with its interval.
-
-    The intervals are those for languages like these where all pairs are tested so, corrected over
-    all pairs, and else follow from the verdicts.
+    """Yield the ranks of the cells of one table whose pairs were all compared, each with its
+    interval.
     """
-    from raxalign.analysis.significance import LEVEL, holm
-
-    whole = [e for e in entries if e.name == mean_name(e.cell, *table_of(e.name))]
-    together: dict[tuple[str, int | None], list[Compared]] = defaultdict(list)
-    for entry in whole:
-        together[entry.cell.encoder, entry.cell.sentences].append(entry)
-    for (encoder, sentences), group in together.items():
-        values = {id(c): v for e in group for c, v in _valued(e)}
-        cells = {id(c): c for e in group for c, _ in _valued(e)}
-        if len(cells) < 3 or len(group) < len(cells) * (len(cells) - 1) / 2:
-            continue
-        places = {key: place for place, key in enumerate(cells)}
-        samples = [entry.over_languages.p if entry.over_languages else None for entry in group]
-        sampled = [p for p in samples if p is not None]
-        like = len(sampled) == len(group)
-        apart = [p < LEVEL for p in holm(sampled)] if like else [e.is_significant for e in group]
-        differ = {
-            (places[id(e.cell)], places[id(e.baseline)])
-            for e, apart_ in zip(group, apart, strict=True)
-            if apart_
-        }
-        found = ranks(list(values.values()), differ)
-        told = sorted(zip(found, cells.values(), strict=True), key=lambda one: one[0].rank)
+    for found in rankings(entries):
+        told = zip(found.ranks, found.cells, strict=True)
         names = (f"{cell_name(cell, plan)} {_rank(rank)}" for rank, cell in told)
-        size = f", {sentences:,} pairs" if sentences else ""
-        of = "for languages like these" if like else "in these languages"
-        yield f"ranks {of} (95 % over all pairs; {encoder}{size}): {', '.join(names)}"
-
-
-def _valued(entry: Compared) -> Iterator[tuple[Cell, float]]:
-    """The two cells of a comparison with their values, of which larger ones are better."""
-    yield entry.cell, entry.measured.sign * entry.value.mean
-    if entry.baseline is not None and entry.baseline_value is not None:
-        yield entry.baseline, entry.measured.sign * entry.baseline_value.mean
+        first = found.cells[0]
+        size = f", {first.sentences:,} pairs" if first.sentences else ""
+        of = "for languages like these" if found.over_languages else "in these languages"
+        yield f"ranks {of} (95 % over all pairs; {first.encoder}{size}): {', '.join(names)}"
 
 
 def _rank(rank: Rank) -> str:

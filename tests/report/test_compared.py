@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +12,12 @@ from raxalign.analysis.cells import cells
 from raxalign.plan.load import Opened
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
+from raxalign.report.cells.results import Results, table_of
 from raxalign.report.compared import all_pairs, as_text
+from raxalign.report.ranking import rankings
 from raxalign.store.ledger import Ledger
 from tests.ledgers import made_up
+from tests.report.material import leave_undrawn, share
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +64,35 @@ def test_the_column_for_languages_like_these_is_shown_where_it_is_asked_for(
     means = [line for line in shown.splitlines() if re.search(r"rotation \S+ .* avg ", line)]
     assert means
     assert all(re.search(r"\[\S+, \S+\], p [<0-9.]+", line) for line in means)
+
+
+def test_the_report_draws_the_ranks_of_three_methods_and_not_of_two(
+    made: tuple[Opened, Ledger], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_undrawn(monkeypatch)
+    opened, ledger = made
+    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    (part,) = share("ranks", results, ledger=ledger, figures=tmp_path).parts
+    (figure,) = part.figures
+    assert figure.name == "ranks-retrieval"
+    assert "for languages like these" in figure.caption
+    two = replace(results, cells=results.cells[:2])
+    assert not share("ranks", two, ledger=ledger, figures=tmp_path).parts
+
+
+def test_groups_of_a_ranking_are_places_in_its_own_order(made: tuple[Opened, Ledger]) -> None:
+    opened, ledger = made
+    plan = opened.plan
+    found = cells(rows(plan, ledger), plan.pivot, plan.measured)
+    entries = [
+        entry
+        for entry in comparisons(found, plan, ledger, baseline="all")
+        if table_of(entry.name) == ("retrieval", "contextual_accuracy", "test")
+    ]
+    (ranking,) = rankings(entries)
+    assert [rank.rank for rank in ranking.ranks] == sorted(rank.rank for rank in ranking.ranks)
+    name = next(entry.name for entry in entries if entry.name[1] == "avg")
+    values = [cell.values[name].mean for cell in ranking.cells]
+    assert values == sorted(values, reverse=True)
+    for group in ranking.groups:
+        assert group == tuple(range(group[0], group[-1] + 1))
