@@ -25,7 +25,7 @@ from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from raxalign.sweep.collecting import collect_plan
+from raxalign.sweep.grid import collect_plan
 from tests.aws import BUCKET, SETTINGS, Proxy, fake_aws
 
 MOST, BUDGET = 10, 3.0

@@ -47,20 +47,18 @@ class Caveats:
             for lang, count in sorted(self.pieces.items())
             if count
         }
-        found: dict[str, object] = {"unknown": rates} if rates else {}
-        if self.not_lowered:
-            found["loss_not_lowered"] = {
-                name: list(losses) for name, losses in sorted(self.not_lowered.items())
-            }
-        if self.still_falling:
-            found["loss_still_falling"] = {
-                name: list(losses) for name, losses in sorted(self.still_falling.items())
-            }
-        if self.not_as_trained:
-            found["not_as_trained"] = dict(sorted(self.not_as_trained.items()))
-        if self.cut_batches:
-            found["cut_batches"] = sorted(self.cut_batches)
-        return found
+        found: dict[str, object] = {
+            "unknown": rates,
+            "loss_not_lowered": _listed(self.not_lowered),
+            "loss_still_falling": _listed(self.still_falling),
+            "not_as_trained": dict(sorted(self.not_as_trained.items())),
+            "cut_batches": sorted(self.cut_batches),
+        }
+        return {name: note for name, note in found.items() if note}
+
+
+def _listed(losses: Mapping[str, tuple[float, ...]]) -> dict[str, list[float]]:
+    return {name: list(values) for name, values in sorted(losses.items())}
 
 
 _LISTENER: ContextVar[Caveats | None] = ContextVar("caveats", default=None)

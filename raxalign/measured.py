@@ -14,6 +14,9 @@ Better = Literal["higher", "lower", "neither"]
 Role = Literal["score", "part", "count", "error"]
 Unit = Literal["share", "count", "number"]
 
+FEW = 30
+"""Pairs: an accuracy over fewer is an accident of the data."""
+_SPOKEN = {"f1": "F1", "mrr": "MRR", "bleu1": "BLEU-1"}
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _NUMBER = r"-?[0-9.]+(?:e[-+]?[0-9]+)?"
 _ROUNDING = 1e-9  # a mean of ones may be that much above 1
@@ -129,3 +132,12 @@ def undeclared(metric: str) -> Measured:
     smaller values are better.
     """
     return Measured(metric, "", "neither")
+
+
+def spoken(metric: str) -> str:
+    """Return a metric as a reader writes it.
+
+    >>> spoken("contextual_accuracy"), spoken("mrr"), spoken("bleu1_sacrebleu")
+    ('contextual accuracy', 'MRR', 'BLEU-1 sacrebleu')
+    """
+    return " ".join(_SPOKEN.get(part, part) for part in metric.split("_"))

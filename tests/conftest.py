@@ -30,7 +30,7 @@ LONG = (
     "sweep/search/test_search.py",
     "test_paper_grids.py",
     "test_tracking.py",
-    "encoders/test_compiling.py",
+    "encoders/test_packing.py",
     "sweep/test_losses.py",
     "test_stages.py",
 )
@@ -98,6 +98,14 @@ def no_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tracking database without a run; tests copy it, since MLflow takes seconds to make one."""
     folder = once(tmp_path_factory, "no-runs", lambda to: connect(f"sqlite:///{to}/mlflow.db"))
     return folder / "mlflow.db"
+
+
+@pytest.fixture(scope="session")
+def ray_head(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a Ray that all tests share which neither end it nor lose what it runs."""
+    from tests.ray_head import head_address
+
+    return head_address(tmp_path_factory)
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ import tests.fake_bucket  # noqa: F401 registers the file system
 from raxalign.plan.load import open_grid
 from raxalign.plan.stage import Stage
 from raxalign.stages import Workshop, checkpoints, workshop
-from raxalign.stages.bench import Bench
 from raxalign.store import lease
 from raxalign.store.storage import Storage
 from raxalign.train.loop import TrainSettings, fit
@@ -40,7 +39,7 @@ class Waiting(Regression):
         return super().loss(step, positions)
 
 
-def train(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def train(bench: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Train, and keep the weights."""
     problem = Waiting()
     fit(problem, 22, SETTINGS, bench.runtime_for(stage))
@@ -63,7 +62,7 @@ def at(root: str, local: Path) -> Storage:
 
 def main(grid: Path, root: str, local: Path, stop: int) -> None:
     lease.BEAT, lease.EXPIRY, lease.LOOK, checkpoints.SHARE = 0.05, 1.0, 0.02, 1.0
-    workshop._MAKERS = {**workshop._MAKERS, "encoder": train}
+    workshop.MAKERS["encoder"] = train
     Waiting.stop = stop
     torch.set_num_threads(1)
     plan = open_grid(grid, storage=root).plan

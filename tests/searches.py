@@ -5,6 +5,7 @@ contradict them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from raxalign.plan.load import Opened, open_grid
@@ -14,8 +15,8 @@ from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.sweep.search.journal import Journal
-from raxalign.sweep.search.owner import Owner
-from raxalign.sweep.search.source import SearchSource
+from raxalign.sweep.search.run import Owner
+from raxalign.sweep.search.search import SearchSource
 from raxalign.train.runtime import Moment
 from tests.grids import write_grid
 
@@ -130,6 +131,22 @@ def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
             ended[trial.key] = None
             ran.append(trial.key)
     source.owner.leave()
+    return ran
+
+
+def run_both(drivers: Sequence[SearchSource]) -> list[str]:
+    """Answer several drivers, all asked before any trial ends, until all are exhausted; returns the
+    keys of the trials.
+    """
+    ended: list[dict[str, str | None]] = [{} for _ in drivers]
+    ran: list[str] = []
+    while not all(driver.exhausted for driver in drivers):
+        plans = [driver.more(done, 1) for driver, done in zip(drivers, ended, strict=True)]
+        ended = [{trial.key: None for trial in plan.trials} if plan else {} for plan in plans]
+        for driver, plan in zip(drivers, plans, strict=True):
+            for trial in plan.trials if plan is not None else ():
+                measure(driver.opened.storage.ledger, plan, trial)
+                ran.append(trial.key)
     return ran
 
 

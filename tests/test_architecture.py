@@ -64,10 +64,10 @@ KNOWN_CIRCLES: set[tuple[str, str]] = (
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 71_083, 446, 59_134
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 68_983, 428, 57_278
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = """
-    Alignment Objective Part PhrasebookSizes Sentences
+    Alignment Objective
 """
 KNOWN_NAMESAKES = set(NAMESAKES.split())
 PRIVATE_OF_OTHERS: set[tuple[str, str]] = set()
@@ -445,7 +445,7 @@ def test_plugins_load_and_say_what_they_are(folder):
             " raxalign.report.status, raxalign.plan.values.results"
         ),
         (
-            "import raxalign.stages, raxalign.tracking.ui, raxalign.tracking.sync,"
+            "import raxalign.stages, raxalign.tracking.ui, raxalign.tracking.recorder,"
             " raxalign.sweep.grid, raxalign.similarity"
         ),
         ("from raxalign.catalog import FOLDERS, catalog\nfor f in FOLDERS: dict(catalog(f))"),

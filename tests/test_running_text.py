@@ -195,7 +195,8 @@ def test_examples_are_read_as_they_stand(heard, encoder):
     assert heard.texts == {"Das Haus,  rot!", "Ein Hund."}
     heard.texts.clear()
     for part in training_parts({"de": own, "en": pivot}, ["1"], "en", "sentence"):
-        encoder.pieces(part.firsts, part.langs[0], pairs=part.seconds, pair_lang=part.langs[1])
+        first, second = part.texts
+        encoder.pieces(first, part.langs[0], pairs=second, pair_lang=part.langs[1])
     assert heard.texts == {"Das Haus,  rot!", "Ein Hund.", "The house!", "A dog."}
 
 

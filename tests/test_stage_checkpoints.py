@@ -21,7 +21,6 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.stage import Stage
 from raxalign.stages import Workshop, workshop
 from raxalign.stages import checkpoints as module
-from raxalign.stages.bench import Bench
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.store import lease
 from raxalign.store.files import files_of
@@ -78,9 +77,7 @@ def test_a_machine_keeps_what_is_newer_than_its_own_copy(root: str, tmp_path: Pa
     assert {"step-200", "step-400"} <= steps(kept)
 
 
-def test_a_copy_that_another_machine_has_overtaken_is_not_gone_on_from(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_that_another_machine_has_overtaken_is_not_gone_on_from(root, tmp_path, monkeypatch):
     """The owner comes back after another machine took over, and copies what it has."""
     monkeypatch.setattr(module, "SHARE", 1.0)
     owner, heir, third = (Checkpoints(at(root, tmp_path / name), "key") for name in ("a", "b", "c"))
@@ -99,9 +96,7 @@ def test_a_copy_that_another_machine_has_overtaken_is_not_gone_on_from(
     assert "step-400" in steps(third)
 
 
-def test_a_copy_that_is_of_no_use_does_not_stand_before_later_ones(
-    root: str, tmp_path: Path
-) -> None:
+def test_a_copy_that_is_of_no_use_does_not_stand_before_later_ones(root, tmp_path) -> None:
     """As of another version of the training, which begins anew."""
     old, new, third = (Checkpoints(at(root, tmp_path / name), "key") for name in ("a", "b", "c"))
     step(old, 900)
@@ -118,9 +113,7 @@ def copies(root: str) -> set[str]:
     return {name.partition("/")[0] for name in files_of(root).names("checkpoints/key")}
 
 
-def test_copies_leave_most_of_the_time_to_the_training(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_leave_most_of_the_time_to_the_training(root, tmp_path, monkeypatch) -> None:
     pushed = []
     clock = [100.0]
 
@@ -146,22 +139,20 @@ def test_on_a_file_system_they_stay_where_they_are(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["key"]
 
 
-def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(root, tmp_path, monkeypatch):
     path = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="[100]")
     plan = open_grid(path, storage=root).plan
     (key,) = [key for key, stage in plan.stages.items() if stage.kind == "encoder"]
     made, waits = list[Path](), threading.Event()
 
-    def train(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    def train(bench: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
         made.append(bench.storage.local)
         assert waits.wait(60), "the other machine waits meanwhile"
         (folder / "weights").write_text("trained")
         return {}
 
     monkeypatch.setattr(lease, "LOOK", 0.01)
-    monkeypatch.setitem(workshop._MAKERS, "encoder", train)
+    monkeypatch.setitem(workshop.MAKERS, "encoder", train)
 
     def work(local: Path) -> str:
         bench = Workshop(plan, at(root, local), Runtime())
@@ -207,9 +198,7 @@ def tell(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["folder", "bucket"])
-def test_an_owner_that_was_stopped_leaves_the_training_to_who_took_it_over(
-    kind: str, tmp_path: Path
-) -> None:
+def test_an_owner_that_was_stopped_leaves_the_training_to_who_took_it_over(kind, tmp_path) -> None:
     """Two real processes: the first one is stopped for longer than others wait for it."""
     grid = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="[100]")
     place = tmp_path / "root"

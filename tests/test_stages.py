@@ -21,7 +21,6 @@ from raxalign.plan.values.remarks import remarks
 from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
@@ -29,6 +28,11 @@ from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 
 pytestmark = pytest.mark.slow
+
+
+def open_at(path):
+    """A workshop of a grid, whose storage is next to it."""
+    return Workshop(expand(load(path)), Storage(str(path.parent / "storage")), Runtime())
 
 
 def small_grid(folder, run):
@@ -52,14 +56,9 @@ def small_grid(folder, run):
 def finished(tmp_path_factory):
     """A small grid that was run: (workshop, keys of the stages that were made, in order)."""
     folder = tmp_path_factory.mktemp("grid")
-    path = small_grid(folder, "precision: fp32")
-    made = []
-    root = str(folder / "storage")
-    plan = expand(load(path))
-    workshop = Workshop(
-        plan, Storage(root), Runtime(), lambda stage, seconds: made.append(stage.key)
-    )
-    for trial in plan.trials:
+    workshop, made = open_at(small_grid(folder, "precision: fp32")), []
+    workshop.announce = lambda stage, seconds: made.append(stage.key)
+    for trial in workshop.plan.trials:
         run_trial(workshop, trial.key)
     return workshop, made
 
@@ -102,7 +101,7 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
         "mean_shift: {alpha: [0, 1]}",
         f"strong_contrastive: {{{freeze}}}",
     )
-    sizes = "data: phrasebook, phrasebook: {train: 40, dev: 10, test: 20}, epochs: 1, hidden: 8"
+    sizes = "data: phrasebook, phrasebook: {train: 16, dev: 6, test: 12}, epochs: 1, hidden: 8"
     tasks = (
         "retrieval: {}",
         "low: {kind: sentence_retrieval, layers: 1}",
@@ -115,8 +114,8 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
     )
     told = {trial.key: set(trial.untouched) for trial in expand(load(path)).trials}
     monkeypatch.setattr(Meeting, "untouched", lambda *_: {})
-    plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, Storage(root), Runtime())
+    workshop = open_at(path)
+    plan = workshop.plan
     scores = {
         (trial.key, record["task"]): record["scores"]
         for trial in plan.trials
@@ -151,8 +150,8 @@ def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, kind, answer
         sentences="100",
         size=200,
     )
-    plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, Storage(root), Runtime())
+    workshop = open_at(path)
+    plan = workshop.plan
     (trial,) = plan.trials
     kept, again = run_trial(workshop, trial.key)
     stage = plan.stages[again["aligned"]]
@@ -206,8 +205,8 @@ def test_a_training_that_reads_the_pivot_alone_is_the_one_through_the_shifted_en
         sentences="100",
         size=200,
     )
-    plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, Storage(root), Runtime())
+    workshop = open_at(path)
+    plan = workshop.plan
     for trial in plan.trials:
         (record,) = run_trial(workshop, trial.key)
         stage = plan.stages[plan.stages[record["key"]].inputs["trained"]]
@@ -245,8 +244,8 @@ def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path):
         languages="{each: [de]}",
         sentences="100",
     )
-    plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, Storage(root), Runtime())
+    workshop = open_at(path)
+    plan = workshop.plan
     (trial,) = plan.trials
     found = run_trial(workshop, trial.key)[0]
     pairs = workshop.ensure(plan.stages[trial.evaluations["retrieval"]].inputs["heldout/de"])
@@ -320,8 +319,8 @@ def test_held_out_lines_that_were_left_out_are_recorded_and_remarked_on(tmp_path
         "source: moses\n  path: text\n  max_words: 9\n  split: {test: 30, dev: 10}",
     )
     path.write_text(text, encoding="utf-8")
-    plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, Storage(root), Runtime())
+    workshop = open_at(path)
+    plan = workshop.plan
     (record,) = run_trial(workshop, plan.trials[0].key)
     assert record["notes"]["left_out"] == {"de": {"test": [2, 30]}}
     assert "2 of 30 test lines of de have a blank side and are left out" in remarks(
@@ -332,12 +331,11 @@ def test_held_out_lines_that_were_left_out_are_recorded_and_remarked_on(tmp_path
 def test_bf16_has_results_of_its_own_that_order_the_methods_as_float32_does(finished, tmp_path):
     exact, _ = finished
     text = small_grid(tmp_path, "precision: bf16")
-    plan, root = expand(load(text)), str(tmp_path / "storage")
-    rounded = Workshop(plan, Storage(root), Runtime())
-    for trial in plan.trials:
+    rounded = open_at(text)
+    for trial in rounded.plan.trials:
         records = run_trial(rounded, trial.key)
         assert {record["precision"] for record in records} == {"bf16"}
-    assert Ledger(root).keys().isdisjoint(exact.ledger.keys())
+    assert rounded.ledger.keys().isdisjoint(exact.ledger.keys())
     before, after = means(exact), means(rounded)
     assert sorted(before, key=before.get) == sorted(after, key=after.get)
     for method, value in before.items():
@@ -347,13 +345,13 @@ def test_bf16_has_results_of_its_own_that_order_the_methods_as_float32_does(fini
 def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path, monkeypatch):
     used = set()
 
-    def compiled(kind):  # what torch.compile makes is tested in encoders/test_compiling
+    def compiled(kind):  # what torch.compile makes is tested in encoders/test_packing
         used.add(kind.__name__)
         return kind.forward
 
     monkeypatch.setattr(packing, "_compiled", compiled)
-    plan, root = expand(load(small_grid(tmp_path, "compile: true"))), str(tmp_path / "storage")
-    workshop = Workshop(plan, Storage(root), Runtime())
+    workshop = open_at(small_grid(tmp_path, "compile: true"))
+    plan = workshop.plan
     made = {stage.maker for stage in plan.stages.values() if stage.compiled}
     assert {"scratch", "finetune", "rotation", "retrieval"} <= made
     trial = next(trial for trial in plan.trials if trial.method == "finetune")
@@ -381,8 +379,8 @@ def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path):
     path = write_grid(
         tmp_path, methods=methods, languages="{each: [de]}", sentences="100", size=200
     )
-    plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, Storage(root), Runtime())
+    workshop = open_at(path)
+    plan = workshop.plan
     none, finetune = plan.trials
     run_trial(workshop, none.key)
     with pytest.raises(

@@ -98,18 +98,13 @@ def by_rank_difference(
     return [*bins, _bin("no rank", answers, chosen & (gaps < 0))]
 
 
-def frequency_ranks(sentences: Iterable[Sequence[str]]) -> dict[str, int]:
+def ranks_of(counts: Mapping[str, int]) -> dict[str, int]:
     """Return the rank of every word form by its count, from 1; equally frequent ones share the
     smallest rank.
 
-    >>> frequency_ranks([["a", "b", "a"], ["c"]])
+    >>> ranks_of({"a": 2, "b": 1, "c": 1})
     {'a': 1, 'b': 2, 'c': 2}
     """
-    return ranks_of(Counter(word for sentence in sentences for word in sentence))
-
-
-def ranks_of(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the ranks of word forms with their counts, as `frequency_ranks` has them."""
     above, first = 0, {}
     for size, many in sorted(Counter(counts.values()).items(), reverse=True):
         first[size] = above + 1

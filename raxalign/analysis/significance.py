@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -75,13 +75,14 @@ class Comparison:
     examples: int
     paired: bool = False
     untested: str = ""
-    spread: Spread | None = None
+    spread: Spread | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class ContrastTest:
     """A weighted sum of values with its 95 % interval and two-sided p-value against 0; these are
-    None where `untested` says why. `runs` went in per value; `examples` are independent clusters.
+    None where `untested` says why. `runs` went in per value; `examples` are independent clusters,
+    and `spread` has the variances behind the test.
     """
 
     value: float
@@ -91,6 +92,7 @@ class ContrastTest:
     runs: tuple[int, ...]
     examples: int
     untested: str = ""
+    spread: Spread | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -192,18 +194,16 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
     have equal numbers.
     """
     sides = [differences(baseline, system)] if paired else [system, baseline]
-    difference = sides[0].mean() - (0.0 if paired else sides[1].mean())
-    counts = (len(sides[0].seeds), len(sides[-1].seeds))
-    spread, testable = spread_of(sides), all(side.testable for side in sides)
-    if spread is None or not testable:
-        clusters = aligned(sides)[0].shape[1]
-        why = ONE_EXAMPLE if testable else ONE_RUN
-        return Comparison(difference, None, None, None, *counts, clusters, paired, why, spread)
-    noise = noise_of(spread)
-    low, high, p = _tested(difference, noise)
-    if system.share and baseline.share:
+    found = contrast(list(zip((1.0, -1.0), sides, strict=False)))
+    low, high = found.low, found.high
+    if low is not None and high is not None and system.share and baseline.share:
         low, high = max(low, -1.0), min(high, 1.0)
-    return Comparison(difference, low, high, p, *counts, noise.examples, paired, spread=spread)
+    runs, baseline_runs = found.runs[0], found.runs[-1]
+    return Comparison(
+        *(found.value, low, high, found.p, runs, baseline_runs, found.examples, paired),
+        untested=found.untested,
+        spread=found.spread,
+    )
 
 
 def contrast(weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:
@@ -218,12 +218,12 @@ def contrast(weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:
     weights, sides = [weight for weight, _ in weighted], [runs for _, runs in weighted]
     value = math.fsum(weight * runs.mean() for weight, runs in weighted)
     counts = tuple(len(runs.seeds) for runs in sides)
-    testable = all(runs.testable for runs in sides)
-    noise = _noise(sides, weights) if testable else None
-    if noise is None:
+    spread, testable = spread_of(sides, weights), all(runs.testable for runs in sides)
+    clusters = aligned(sides)[0].shape[1]
+    if spread is None or not testable:
         why = ONE_EXAMPLE if testable else ONE_RUN
-        return ContrastTest(value, None, None, None, counts, aligned(sides)[0].shape[1], why)
-    return ContrastTest(value, *_tested(value, noise), counts, noise.examples)
+        return ContrastTest(value, None, None, None, counts, clusters, why, spread)
+    return ContrastTest(value, *_tested(value, noise_of(spread)), counts, clusters, spread=spread)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

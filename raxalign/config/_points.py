@@ -98,7 +98,6 @@ def read_points(
         Its points, and the searched method where an option is a space: the points are then the
         corners of the space, every choice with the lower ends of the ranges.
     """
-    start = len(faults)
     known = known_keys(params, values, faults, also=("kind",))
     before, spaces = len(faults), list(_spaces_in(known))
     _refuse_misspelt(params, known, faults)
@@ -109,6 +108,14 @@ def read_points(
         return (), None
     if spaces:
         return _searched(params, node, known, spaces, faults)
+    return _product(params, node, known, faults), None
+
+
+def _product(
+    params: type[BaseParams], node: Node, known: Mapping[str, Node], faults: Faults
+) -> tuple[BaseParams, ...]:
+    """Return the points of options whose lists are axes; none after a fault."""
+    start = len(faults)
     axes = {name: _axis(entry, faults) for name, entry in known.items()}
     points = math.prod(len(axis) for axis in axes.values())
     if points > MOST_POINTS:
@@ -119,10 +126,10 @@ def read_points(
         for item in axis:
             validate(params, node, faults, values={**first, name: item})
     if len(faults) > start:
-        return (), None
+        return ()
     every = (dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
     built = (validate(params, node, faults, values=values) for values in every)
-    return tuple(point for point in built if point is not None), None
+    return tuple(point for point in built if point is not None)
 
 
 def _axis(node: Node, faults: Faults) -> list[Node]:

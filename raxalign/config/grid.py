@@ -159,23 +159,12 @@ def _sections(root: Node, faults: Faults) -> dict[str, Node]:
 def _read(
     path: Path, text: str, root: Node, faults: Faults, plugins: tuple[PluginFile, ...]
 ) -> Grid | None:
-    """Read all sections; None where faults leave no grid. A section that is missing or has faults
-    is empty for those that refer to it.
-    """
+    """Read all sections; None where faults leave no grid."""
     top = _sections(root, faults)
-    name, before = _name(top["name"], faults) if "name" in top else "", len(faults)
-    pivot = (check_language(top["pivot"], faults) or "") if "pivot" in top else "en"
-    together, languages = False, tuple[str, ...]()
-    if "languages" in top:
-        together, languages = read_languages(top["languages"], pivot, faults)
-    if len(faults) > before:  # what refers to them is not checked
-        languages = ()
-    search, numbers = "search" in top, dict[str, tuple[int, ...]]()
-    for axis, least in (("sentences", 1), ("seeds", 0)):
-        numbers[axis] = read_numbers(top[axis], faults, least=least) if axis in top else ()
+    axes = _axes(top, faults)
     corpora, settings = dict[str, CorpusSpec](), CorpusSettings()
     if "corpus" in top:
-        corpora, settings = read_corpora(top["corpus"], languages, faults)
+        corpora, settings = read_corpora(top["corpus"], axes["languages"], faults)
     run = (validate(RunConfig, top["run"], faults) if "run" in top else None) or RunConfig()
     if run.storage:
         storage = storage_root(run.storage, path.parent.resolve())
@@ -183,34 +172,59 @@ def _read(
     grid = Grid(
         path=path,
         text_of_file=text,
-        name=name,
-        pivot=pivot,
-        encoders=read_encoders(top["encoder"], faults) if "encoder" in top else (),
-        together=together,
-        languages=languages,
+        name=_name(top["name"], faults) if "name" in top else "",
+        **axes,
         corpora=corpora,
         corpus=settings,
         text=read_text(top.get("text"), faults),
         pairs=read_pairs(top.get("pairs", Node(None, root.line, "pairs")), faults),
-        sentences=numbers["sentences"],
-        seeds=numbers["seeds"] or (0,),
-        methods=read_methods(top["methods"], faults, search=search) if "methods" in top else (),
-        tasks=read_tasks(top["tasks"], languages, faults) if "tasks" in top else (),
         published=read_published(top["published"], faults) if "published" in top else (),
         plugins=plugins,
         run=run,
         lines={key: node.line for key, node in top.items()},
     )
+    _refuse_many(grid, top, faults)
+    exclude = read_exclude(top["exclude"], grid, top, faults) if "exclude" in top else ()
+    search = read_search(top["search"], grid, faults) if "search" in top else None
+    claims = read_claims(top["claims"], grid, faults) if "claims" in top else ()
+    return None if faults else replace(grid, exclude=exclude, search=search, claims=claims)
+
+
+def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:
+    """Read what the points of a grid are the product of, and its tasks, by the names in `Grid`. A
+    section that is missing or has faults is empty for those that refer to it.
+    """
+    before, search = len(faults), "search" in top
+    pivot = (check_language(top["pivot"], faults) or "") if "pivot" in top else "en"
+    together, languages = False, tuple[str, ...]()
+    if "languages" in top:
+        together, languages = read_languages(top["languages"], pivot, faults)
+    if len(faults) > before:  # what refers to them is not checked
+        languages = ()
+    numbers = {
+        name: read_numbers(top[name], faults, least=least) if name in top else ()
+        for name, least in (("sentences", 1), ("seeds", 0))
+    }
+    return {
+        "pivot": pivot,
+        "together": together,
+        "languages": languages,
+        "encoders": read_encoders(top["encoder"], faults) if "encoder" in top else (),
+        "sentences": numbers["sentences"],
+        "seeds": numbers["seeds"] or (0,),
+        "methods": read_methods(top["methods"], faults, search=search) if "methods" in top else (),
+        "tasks": read_tasks(top["tasks"], languages, faults) if "tasks" in top else (),
+    }
+
+
+def _refuse_many(grid: Grid, top: Mapping[str, Node], faults: Faults) -> None:
+    """Add a fault where a grid has more points than can be planned."""
     axes: list[Sized] = [grid.encoders, grid.sentences, grid.seeds]
-    axes += [] if together else [languages]
+    axes += [] if grid.together else [grid.languages]
     points = math.prod(map(len, axes)) * sum(len(spec.points) for spec in grid.methods)
     if points > MOST_POINTS:
         remedy = f"a grid may have {MOST_POINTS:,}; shorten its lists, or let `search` choose"
         faults.add(top["methods"], f"the grid has {points:,} points", remedy)
-    exclude = read_exclude(top["exclude"], grid, top, faults) if "exclude" in top else ()
-    chosen = read_search(top["search"], grid, faults) if search else None
-    claims = read_claims(top["claims"], grid, faults) if "claims" in top else ()
-    return None if faults else replace(grid, exclude=exclude, search=chosen, claims=claims)
 
 
 def _name(node: Node, faults: Faults) -> str:

@@ -75,20 +75,7 @@ class Opus(Corpus):
             return url
 
         @model_validator(mode="after")
-        def _names_stay_in_their_folder(self) -> Opus.Params:
-            """Names become parts of URLs and of places in the storage."""
-            for what, given in (
-                ("corpus", self.names),
-                ("version", self.versions.values()),
-                ("codes", self.codes.values()),
-            ):
-                for name in given:
-                    if not _NAME.fullmatch(name):
-                        raise ValueError(f"`{what}` {name!r} is not a name that OPUS can have")
-            return self
-
-        @model_validator(mode="after")
-        def _versions_are_known(self) -> Opus.Params:
+        def _names_and_versions_are_known(self) -> Opus.Params:
             if missing := [name for name in self.names if name not in self.versions]:
                 known = ", ".join(_VERSIONS)
                 raise ValueError(
@@ -106,6 +93,11 @@ class Opus(Corpus):
                     raise ValueError(
                         f"`{field}` has {', '.join(sorted(strange))}, which `corpus` does not name"
                     )
+            named = {"corpus": self.names, "version": self.versions.values()}
+            for what, given in {**named, "codes": self.codes.values()}.items():
+                for name in given:  # names become parts of URLs and of places in the storage
+                    if not _NAME.fullmatch(name):
+                        raise ValueError(f"`{what}` {name!r} is not a name that OPUS can have")
             return self
 
         @property

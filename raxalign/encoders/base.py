@@ -14,14 +14,13 @@ from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.folder import Footprint
-    from raxalign.encoders.models.vectors import Pooling, WordVectors
+    from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors
     from raxalign.train.runtime import Runtime
 
 
 class Encoder(ABC):
     """Something that turns words in their sentences into vectors. `family` is what methods and
-    tasks `accept`. `precision` is that of its products, which static vectors have none of, and
-    `compiled` says whether the blocks of a transformer are.
+    tasks `accept`; `compiled` says whether the blocks of a transformer are.
     """
 
     family: ClassVar[str]
@@ -33,24 +32,12 @@ class Encoder(ABC):
 
     @abstractmethod
     def iter_words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: tuple[int, ...],
-        pooling: Pooling,
+        self, sentences: WordLists, lang: str, *, layers: tuple[int, ...], pooling: Pooling
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
-        """Word vectors batch by batch, longest sentences first: (indices of the batch's sentences
-        in the input, their vectors).
-        """
+        """Word vectors batch by batch, longest sentences first: (indices of sentences, vectors)."""
 
     def words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: tuple[int, ...],
-        pooling: Pooling,
+        self, sentences: WordLists, lang: str, *, layers: tuple[int, ...], pooling: Pooling
     ) -> WordVectors:
         """Vectors of all words, in input order (assembled from `iter_words`)."""
         from raxalign.encoders.models.vectors import assemble
@@ -65,9 +52,8 @@ class Encoder(ABC):
 
 @dataclass(frozen=True)
 class EncoderInputs:
-    """What building or loading may read: `text`, one folder of text per language (empty unless
-    `needs_text`), `locations` of the `sources` and their `revisions` (digests, as in the key), and
-    `folder`, where a built encoder lies.
+    """What building or loading may read: `text`, a folder per language where `needs_text`; the
+    `locations` of the `sources` and their `revisions`, as in the key; the `folder` that was built.
     """
 
     text: Mapping[str, Path] = field(default_factory=dict)
@@ -77,9 +63,7 @@ class EncoderInputs:
 
 
 class EncoderKind(ABC):
-    """A kind of encoder: its sources, how it is built (once, as a stage) and how it is loaded. One
-    final subclass per file.
-    """
+    """A kind of encoder: its sources, how it is built (once) and loaded. One final class each."""
 
     VERSION: ClassVar[int]
     papers: ClassVar[tuple[str, ...]] = ()
@@ -109,16 +93,12 @@ class EncoderKind(ABC):
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
         """The number of the encoder's blocks, where it is known without opening it (None: not yet).
-
-        `known` gives what was looked up before, by name: revisions (`fetch`) and depths
-        (`fetch_depth`).
+        `known` gives by name what was looked up: revisions (`fetch`), depths (`fetch_depth`).
         """
         return None
 
     def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """Look up the `depth` of outside data: name -> number of blocks. Raises `TransientError`
-        where that cannot be reached.
-        """
+        """Look up the `depth` of outside data, as `fetch`: name -> number of blocks."""
         return {}
 
     def has_head(self, known: Callable[[str], str | None]) -> bool | None:

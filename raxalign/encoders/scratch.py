@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
-from raxalign.encoders.models.folder import Footprint, Shape
+from raxalign.encoders.models.folder import Footprint, footprint_of
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.errors import RaxalignError
 
@@ -44,8 +44,8 @@ class Scratch(EncoderKind):
     def footprint(self, known: Callable[[str], str | None]) -> Footprint:  # noqa: ARG002
         """By its options; a vocabulary that is trained counts as full."""
         own = self.params
-        shape = Shape(own.layers, own.hidden_size, own.intermediate, own.vocab_size, own.positions)
-        return Footprint(shape.parameters, own.hidden_size, shape.blocks)
+        sizes = (own.layers, own.hidden_size, own.intermediate, own.vocab_size, own.positions)
+        return footprint_of(*sizes)
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Train the model, and its vocabulary unless one is given, and write a Hugging Face

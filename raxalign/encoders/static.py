@@ -1,6 +1,4 @@
-"""Static word vectors: fastText, Word2Vec or GloVe, trained on the grid's own text or read from
-files.
-"""
+"""Static word vectors: fastText, Word2Vec or GloVe, trained on a grid's text or read from files."""
 
 from __future__ import annotations
 
@@ -51,11 +49,8 @@ class Static(EncoderKind):
         """The files of vectors, by language, or the vocabulary."""
         if self.params.vectors is not None:
             return {f"vectors/{lang}": LocalFile(path) for lang, path in self._files().items()}
-        return (
-            {}
-            if self.params.vocabulary is None
-            else {"vocabulary": LocalFile(Path(self.params.vocabulary))}
-        )
+        given = self.params.vocabulary
+        return {} if given is None else {"vocabulary": LocalFile(Path(given))}
 
     def depth(self, known: Callable[[str], str | None]) -> int:  # noqa: ARG002
         """None but the embeddings."""
@@ -90,16 +85,12 @@ class Static(EncoderKind):
         """The vectors that `build` left in ``inputs.folder``, or those of the files."""
         from raxalign.encoders.models.static import Lookup, StaticEncoder
 
+        for fault in self.check():
+            raise RaxalignError(fault)
         if self.params.vectors is not None:
-            files = self._files()
-            if not files:
-                raise RaxalignError(f"vectors: there is no file {self.params.vectors}")
-            return StaticEncoder.from_files(
-                files,
-                Lookup(self.params.casing, self.params.normalization),
-                device,
-                self.params.max_vectors,
-            )
+            reading = Lookup(self.params.casing, self.params.normalization)
+            limit = self.params.max_vectors
+            return StaticEncoder.from_files(self._files(), reading, device, limit)
         if inputs.folder is None:
             raise RaxalignError("static vectors have to be built before they are loaded")
         return StaticEncoder.from_folder(inputs.folder, device)
@@ -109,11 +100,5 @@ class Static(EncoderKind):
         template = Path(str(self.params.vectors))
         before, after = template.name.split(LANG, 1)
         pattern = re.compile(f"{re.escape(before)}([A-Za-z_-]+){re.escape(after)}")
-        names = (
-            sorted(path.name for path in template.parent.iterdir())
-            if template.parent.is_dir()
-            else []
-        )
-        return {
-            match[1]: template.parent / name for name in names if (match := pattern.fullmatch(name))
-        }
+        found = {path: pattern.fullmatch(path.name) for path in sorted(template.parent.glob("*"))}
+        return {match[1]: path for path, match in found.items() if match}

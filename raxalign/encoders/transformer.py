@@ -24,13 +24,7 @@ from raxalign.encoders.models.folder import (
     looks_like_path,
     read_config,
 )
-from raxalign.encoders.models.hub import (
-    NAMES,
-    NO_NAME,
-    cached_config,
-    fetched_config,
-    hub_revision,
-)
+from raxalign.encoders.models.hub import NAMES, NO_NAME, cached_config, fetched_config, hub_revision
 from raxalign.encoders.models.pieces import TextForm, set_text_form
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
 from raxalign.errors import DataError
@@ -65,9 +59,7 @@ class Transformer(EncoderKind):
     by_name: ClassVar[bool] = True
 
     class Params(EncoderKind.Params):
-        """A `name` that begins with ``/``, ``./``, ``../`` or ``~``, or that exists as a folder, is
-        a folder.
-        """
+        """A `name` that begins with ``/``, ``./``, ``../`` or ``~`` or that exists is a folder."""
 
         name: str = Field(
             description="Folder of the encoder in Hugging Face's form, or its name on the hub."
@@ -109,20 +101,14 @@ class Transformer(EncoderKind):
     params: Params
 
     def sources(self) -> Mapping[str, Source]:
-        """The folder's files that matter, or the hub name. Raises `DataError` where the folder is
-        missing or does not hold an encoder.
-        """
+        """The folder's files that matter, or the hub name. Raises `DataError` for a bad folder."""
         if not self._is_folder():
             return {_HUB: RemoteData(f"hub:{self.params.name}", pin=self.params.revision)}
         folder = self._folder()
         check_folder(folder)
-        found = {
-            path
-            for pattern in (*_FILES, *SENTENCE_FILES)
-            for path in folder.glob(pattern)
-            if path.is_file()
-        }
-        return {str(path.relative_to(folder)): LocalFile(path) for path in sorted(found)}
+        found = {path for pattern in (*_FILES, *SENTENCE_FILES) for path in folder.glob(pattern)}
+        files = sorted(path for path in found if path.is_file())
+        return {str(path.relative_to(folder)): LocalFile(path) for path in files}
 
     def fetch(self) -> Mapping[str, str]:
         """The commit that the hub name stands for now; nothing where that is given."""
@@ -204,9 +190,8 @@ class Transformer(EncoderKind):
         return machine_problems() if self.params.attention == PACKAGE else []
 
     def check(self) -> list[str]:
-        """Return a fault for a name that cannot be a hub name, for a folder that is not there or is
-        not an encoder's, and for an exported encoder with transforms: a grid starts from its
-        weights alone.
+        """Return a fault for what is neither a hub name nor an encoder's folder, and for an
+        exported encoder with transforms: a grid starts from its weights alone.
         """
         if not self._is_folder():
             known = is_hub_name(self.params.name)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from raxalign.corpora.text.cleaning import OWN_WORDS, WORDS
+from raxalign.corpora.text.bitext import OWN_WORDS, WORDS
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.corpora.text.sentences import text_columns
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner

@@ -23,9 +23,7 @@ those that have one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -49,150 +47,68 @@ Link = tuple[int, int]
 def symmetrize(
     forward: Iterable[Link], reverse: Iterable[Link], heuristic: str
 ) -> set[tuple[int, int]]:
-    """The links of one sentence pair, from the links of both directions, all as (source position,
-    target position).
+    """Return the links of one sentence pair, from the links of both directions, all as (source
+    position, target position).
 
     Raises `RaxalignError` for a heuristic that is not one of `HEURISTICS`.
 
     >>> sorted(symmetrize({(0, 0), (1, 1), (1, 2)}, {(0, 0), (1, 1), (2, 2)}, "grow-diag"))
     [(0, 0), (1, 1), (1, 2), (2, 2)]
     """
-    _require_known(heuristic)
-    ahead, back = set(forward), set(reverse)
-    if heuristic == "forward":
-        return ahead
-    if heuristic == "reverse":
-        return back
-    if heuristic == "intersection":
-        return ahead & back
-    if heuristic == "union":
-        return ahead | back
-    links = _grow_diagonal(ahead, back, by_added=heuristic.startswith(_ATOOLS))
-    if "-final" in heuristic:
-        for direction in (ahead, back):
-            _add_with_free_words(links, direction, both=heuristic.endswith("-and"))
-    return links
+    return symmetrize_links(Links.of([forward]), Links.of([reverse]), heuristic).pair(0)
 
 
 def symmetrize_links(forward: Links, reverse: Links, heuristic: str) -> Links:
-    """`symmetrize` for many sentence pairs: each pair's links sorted by source, then target,
-    without repetitions.
+    """Return the links of many sentence pairs: each pair's sorted by source, then target, without
+    repetitions.
 
-    Raises `ValueError` where the directions have different numbers of sentence pairs.
+    Raises `RaxalignError` for an unknown heuristic, and `ValueError` where the directions have
+    different numbers of sentence pairs.
     """
-    _require_known(heuristic)
+    if heuristic not in HEURISTICS:
+        raise RaxalignError(f"unknown symmetrization {heuristic!r}; one of {', '.join(HEURISTICS)}")
     if len(forward) != len(reverse):
         raise ValueError(
             f"forward links of {len(forward)} sentence pairs, reverse links of {len(reverse)}"
         )
+    return Links.from_codes(
+        _symmetrized(_unique(forward.codes()), _unique(reverse.codes()), heuristic), len(forward)
+    )
+
+
+def _symmetrized(ahead: Ints, back: Ints, heuristic: str) -> Ints:
+    """The sorted codes of the links, by those of both directions, which are sorted too."""
     if heuristic in {"forward", "reverse"}:
-        return Links.from_codes(
-            _unique((forward if heuristic == "forward" else reverse).codes()), len(forward)
-        )
-    ahead, back = _unique(forward.codes()), _unique(reverse.codes())
+        return ahead if heuristic == "forward" else back
     both = np.concatenate([ahead, back])
     both.sort()
     repeated = both[1:] == both[:-1]
-    intersection = both[1:][repeated]
+    intersection: Ints = both[1:][repeated]
     if heuristic == "intersection":
-        return Links.from_codes(intersection, len(forward))
+        return intersection
     union = both[np.concatenate([[True], ~repeated])] if len(both) else both
     if heuristic == "union":
-        return Links.from_codes(union, len(forward))
+        return union
     growth = Growth(intersection, union)
     growth.grow_diagonal(by_added=heuristic.startswith(_ATOOLS))
     if "-final" in heuristic:
         for direction in (ahead, back):
             growth.add_with_free_words(direction, both=heuristic.endswith("-and"))
-    return Links.from_codes(growth.links(), len(forward))
+    return growth.links()
 
 
 def _unique(codes: Ints) -> Ints:
     """Sorted, without repetitions; skips the sort that aligners in order do not need."""
-    if len(codes) and not (codes[1:] > codes[:-1]).all():
-        codes = np.sort(codes)
-        codes = codes[np.concatenate([[True], codes[1:] != codes[:-1]])]
-    return codes
+    return codes if (codes[1:] > codes[:-1]).all() else np.unique(codes)
 
 
-def _grow_diagonal(ahead: set[Link], back: set[Link], *, by_added: bool) -> set[Link]:
-    links, union = ahead & back, ahead | back
-    free_src = {s for s, _ in union} - {s for s, _ in links}
-    free_tgt = {t for _, t in union} - {t for _, t in links}
-    # Only links of the union are ever added, so these steps are all that a scan over the whole
-    # matrix could take.
-    steps = [
-        ((s, t), (s + ds, t + dt))
-        for s, t in sorted(union)
-        for ds, dt in NEIGHBOURS
-        if (s + ds, t + dt) in union
-    ]
-    if by_added:
-        steps.sort(key=lambda step: step[1])
-    grown = True
-    while grown:
-        grown = False
-        for origin, near in steps:
-            if (
-                origin in links
-                and near not in links
-                and (near[0] in free_src or near[1] in free_tgt)
-            ):
-                links.add(near)
-                free_src.discard(near[0])
-                free_tgt.discard(near[1])
-                grown = True
-    return links
-
-
-def _add_with_free_words(links: set[Link], direction: set[Link], *, both: bool) -> None:
-    used_src, used_tgt = {s for s, _ in links}, {t for _, t in links}
-    for s, t in sorted(direction):
-        free = (s not in used_src, t not in used_tgt)
-        if all(free) if both else any(free):
-            links.add((s, t))
-            used_src.add(s)
-            used_tgt.add(t)
-
-
-def _require_known(heuristic: str) -> None:
-    if heuristic not in HEURISTICS:
-        raise RaxalignError(f"unknown symmetrization {heuristic!r}; one of {', '.join(HEURISTICS)}")
-
-
-@dataclass(frozen=True)
-class _Steps:
-    """Possible additions, by round: link `added` of the union, if link `origin` of the union is
-    there, in sentence pair `pair`.
+def _rounds(pair: Ints) -> list[Ints]:
+    """The numbers of additions that are decided together: the k-th of every sentence pair are
+    round k. `pair` has the sentence pair of each, in ascending order.
     """
-
-    round: Ints
-    origin: Ints
-    added: Ints
-    pair: Ints
-
-    @classmethod
-    def in_order(cls, origin: Ints, added: Ints, pair: Ints) -> _Steps:
-        """From steps in the order of the scan, sentence pair after sentence pair."""
-        first = (
-            np.flatnonzero(np.concatenate([[True], pair[1:] != pair[:-1]])) if len(pair) else pair
-        )
-        rounds = np.arange(len(pair)) - np.repeat(first, np.diff(np.append(first, len(pair))))
-        by_round = np.argsort(rounds, kind="stable")
-        return cls(rounds[by_round], origin[by_round], added[by_round], pair[by_round])
-
-    def where(self, keep: Bools) -> _Steps:
-        return _Steps(self.round[keep], self.origin[keep], self.added[keep], self.pair[keep])
-
-    def rounds(self) -> Iterator[slice]:
-        bounds = (
-            np.flatnonzero(
-                np.concatenate([[True], self.round[1:] != self.round[:-1], [True]])
-            ).tolist()
-            if len(self.round)
-            else []
-        )
-        return (slice(a, b) for a, b in pairwise(bounds))
+    rounds = np.arange(len(pair)) - np.searchsorted(pair, pair)
+    bounds = np.cumsum(np.bincount(rounds))[:-1]
+    return list(np.split(np.argsort(rounds, kind="stable"), bounds))
 
 
 class Growth:
@@ -200,9 +116,8 @@ class Growth:
     `Links.codes`.
 
     The scan of one sentence pair has an order, and scans of different sentence pairs are
-    independent. So the steps that may add a link are numbered within their sentence pair, and step
-    k of all sentence pairs is taken at once: as many rounds as the longest sentence pair has such
-    steps.
+    independent. So the possible additions are numbered within their sentence pair, and number k of
+    all sentence pairs is decided at once: as many rounds as one sentence pair has additions.
     """
 
     def __init__(self, intersection: Ints, union: Ints) -> None:
@@ -210,7 +125,7 @@ class Growth:
         pair, src, tgt = union >> (2 * _BITS), (union >> _BITS) & _MASK, union & _MASK
         self._pair = pair
         # A word of the bitext is (sentence pair, position): dense numbers, so that "is it free" is
-        # one array of flags a side.
+        # one array of flags per side.
         self._words = tuple(pair * (int(side.max(initial=0)) + 1) + side for side in (src, tgt))
         self._linked = np.zeros(len(union), np.bool_)
         self._free = tuple(
@@ -219,45 +134,41 @@ class Growth:
         self._add(np.searchsorted(union, intersection))
 
     def links(self) -> Ints:
-        """The codes of all links so far, sorted."""
+        """Return the codes of all links so far, sorted."""
         return self.union[self._linked]
 
     def grow_diagonal(self, *, by_added: bool) -> None:
-        """Adds neighbours of links that have a free word, passing over all sentence pairs until no
+        """Add neighbours of links that have a free word, passing over all sentence pairs until no
         pass adds any.
 
         A pass goes over the links that are there, or, `by_added`, over those that may be added.
         """
-        steps = self._neighbour_steps(by_added=by_added)
-        while len(steps.round):
-            grown = []
-            for part in steps.rounds():
-                added = steps.added[part]
-                may = (
-                    self._linked[steps.origin[part]]
-                    & ~self._linked[added]
-                    & self._has_free(added, both=False)
-                )
-                self._add(added[may])
-                grown.append(steps.pair[part][may])
+        origin, added = self._neighbours(by_added=by_added)
+        while len(added):
             has_grown = np.zeros(int(self._pair[-1]) + 1, np.bool_)
-            has_grown[np.concatenate(grown)] = True
-            steps = steps.where(has_grown[steps.pair] & ~self._linked[steps.added])
+            for part in _rounds(self._pair[added]):
+                at = added[part]
+                new = at[
+                    self._linked[origin[part]] & ~self._linked[at] & self._has_free(at, both=False)
+                ]
+                self._add(new)
+                has_grown[self._pair[new]] = True
+            again = has_grown[self._pair[added]] & ~self._linked[added]
+            origin, added = origin[again], added[again]
 
     def add_with_free_words(self, direction: Ints, *, both: bool) -> None:
-        """Adds those links of one direction, in order, that have a free word, or `both` of whose
+        """Add those links of one direction, in order, that have a free word, or `both` of whose
         words are free.
         """
         added = np.searchsorted(self.union, direction)
         added = added[self._has_free(added, both=both)]
-        steps = _Steps.in_order(added, added, self._pair[added])
-        for part in steps.rounds():
-            at = steps.added[part]
+        for part in _rounds(self._pair[added]):
+            at = added[part]
             self._add(at[self._has_free(at, both=both)])
 
-    def _neighbour_steps(self, *, by_added: bool) -> _Steps:
-        """All (link, neighbour) of the union in which the neighbour may be added: words that are
-        taken already never become free.
+    def _neighbours(self, *, by_added: bool) -> tuple[Ints, Ints]:
+        """All (link, neighbour) of the union in which the neighbour may be added, in the order of
+        the scan: words that are taken already never become free.
         """
         everything = np.arange(len(self.union))
         candidates = everything[~self._linked & self._has_free(everything, both=False)]
@@ -265,11 +176,11 @@ class Growth:
         for number, (ds, dt) in enumerate(NEIGHBOURS):
             code = self.union[candidates] - (ds << _BITS) - dt
             origin = np.minimum(np.searchsorted(self.union, code), len(self.union) - 1)
-            there = self.union[origin] == code if len(candidates) else np.zeros(0, np.bool_)
-            found.append((origin[there], np.full(int(there.sum()), number), candidates[there]))
+            there = np.flatnonzero(self.union[origin] == code)
+            found.append((origin[there], np.full(len(there), number), candidates[there]))
         origin, which, added = (np.concatenate(part) for part in zip(*found, strict=True))
         order = np.lexsort((which, added) if by_added else (which, origin))
-        return _Steps.in_order(origin[order], added[order], self._pair[added[order]])
+        return origin[order], added[order]
 
     def _has_free(self, links: Ints, *, both: bool) -> Bools:
         """Whether each link has a free word, or `both` of its words are free."""

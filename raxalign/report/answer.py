@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, mean_name
-from raxalign.analysis.metrics import spoken
+from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import Compared, baseline_cells, comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.choice import dev_of

@@ -17,12 +17,11 @@ from raxalign.plan.load import Opened, open_grid, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at, stored_texts
 from raxalign.store.alive import discard, process_of
-from raxalign.store.drivers import Sign, remove_sign, signs
+from raxalign.store.drivers import Sign, clock_lead, is_alive, remove_sign, signs
 from raxalign.store.lease import locks, remove_lock
 from raxalign.store.leftovers import SCRATCH, below, bytes_of, left_by_dead, remove_entry
 from raxalign.store.storage import Storage
 from raxalign.store.studies import SIGNS
-from raxalign.tracking.drivers import this_driver
 
 _WHY = {
     "artifacts": "no given grid needs them",
@@ -156,12 +155,12 @@ def _of_drivers(needed: Needed) -> Iterator[Waste]:
     """Signs of dead drivers, and the folders of Ray that they left, in the storage and on this
     machine.
     """
-    storage, this = needed.storage, this_driver(needed.storage)
+    storage, lead = needed.storage, clock_lead(needed.storage)
     for sign in needed.signs:
         if not sign.lives:
             yield Waste("drivers", sign.name, 0, partial(remove_sign, storage, sign.name))
     for entry, files in below(storage, SIGNS).items():
-        if not this.finds_alive(_text(storage, files)):
+        if not is_alive(_text(storage, files), lead):
             yield Waste("drivers", entry, 0, partial(remove_entry, storage, SIGNS, entry, files))
     alive = {sign.name for sign in needed.signs if sign.lives}
     for entry, files in below(storage, "ray").items():

@@ -4,12 +4,15 @@ from raxalign.similarity.measures import (
     MEASURES,
     NEIGHBORS_ABOUT,
     Measure,
+    hubness,
     measure_about,
+    mutual_nearest,
+    scaled,
+    scored,
     uses_neighbors,
 )
 from raxalign.similarity.neighbors import nearest_neighbors
 from raxalign.similarity.scaled_vectors import Tiling
-from raxalign.similarity.scores import hubness, mutual_nearest, scaled, scored
 
 __all__ = [
     "MEASURES",

@@ -23,13 +23,10 @@ _READ = 4096
 
 @dataclass(frozen=True)
 class Nearest:
-    """What one product says of the similarities between one side's vectors and the other's.
-
-    Attributes:
-        values: the similarities of every vector to its k nearest of the other side (n, k).
-        places: the places of these k vectors in their order (n, k).
-        peaks: the largest similarity of every vector to each group of the other side (groups, n).
-        group: the neighbouring vectors of the other side in a group; the last may have fewer.
+    """What one product says of the similarities between one side's n vectors and the other's: the
+    `values` and the `places` of the k nearest of the other side in its order (n, k), and the
+    `peaks`, the largest similarity to each `group` of so many neighbouring vectors of the other
+    side (groups, n).
     """
 
     values: torch.Tensor
@@ -38,13 +35,9 @@ class Nearest:
     group: int
 
     def add(self, grouped: torch.Tensor, peaks: torch.Tensor, first: int, other: int) -> None:
-        """Take in the similarities of some neighbouring vectors.
-
-        Args:
-            grouped: their similarities (vectors, groups, group).
-            peaks: the maxima of the groups (vectors, groups).
-            first: the place of the first vector.
-            other: the place of the first vector of the other side.
+        """Take in the similarities `grouped` of some neighbouring vectors (vectors, groups, group)
+        and the `peaks` of the groups (vectors, groups); `first` is the place of the first vector,
+        and `other` that of the first vector of the other side.
         """
         narrow = grouped.shape[2]
         wide = peaks.view(len(peaks), -1, self.group // narrow).amax(2)
@@ -132,20 +125,15 @@ def _padded_product(
 
 
 def _scores(
-    block: torch.Tensor,
-    penalties: tuple[torch.Tensor, torch.Tensor] | None,
-    top: int,
-    left: int,
+    block: torch.Tensor, penalties: tuple[torch.Tensor, torch.Tensor] | None, top: int, left: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return a block's scores of the columns for each row, and of the rows for each column."""
     if penalties is None:
         return block, block
     (height, width), (of_rows, of_columns) = block.shape, penalties
     block.mul_(2)
-    return (
-        block - _padded(of_columns[left : left + width], width),
-        block - _padded(of_rows[top : top + height], height)[:, None],
-    )
+    for_rows = block - _padded(of_columns[left : left + width], width)
+    return for_rows, block - _padded(of_rows[top : top + height], height)[:, None]
 
 
 def _padded(values: torch.Tensor, size: int) -> torch.Tensor:
@@ -155,10 +143,8 @@ def _padded(values: torch.Tensor, size: int) -> torch.Tensor:
 def _maxima(
     in_rows: torch.Tensor, in_columns: torch.Tensor, g: int, h: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the maxima of groups of g neighbouring columns in every row (rows, groups), and of h
-    neighbouring rows in every column (groups, columns).
-
-    A CPU takes both of a few rows at a time, so that the second reads them from its cache.
+    """Return the maxima of groups of g neighbouring columns (rows, groups) and of h neighbouring
+    rows (groups, columns); a CPU reads a few rows at a time, the second from its cache.
     """
     rows, width = in_rows.shape
     row_peaks = in_rows.new_empty(rows, width // g)

@@ -1,10 +1,14 @@
-"""The measures of similarity: their names in YAML, what each computes, and where it comes from."""
+"""The measures of similarity: their names in YAML, what each computes, and where it comes from; and
+scores of every candidate by them, for what needs more than the nearest one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from raxalign.lazy import torch
 
 Measure = Literal["csls", "cosine", "dot", "euclidean", "released_cao"]
 """The names of the measures, as `measure:` of a task takes them."""
@@ -18,15 +22,12 @@ class Definition:
     """What one measure computes.
 
     The score of a candidate y for a query x is s(x, y) without a penalty and 2 s(x, y) - p(y) with
-    one, where s is the dot product of the scaled vectors.
+    one, where s is the dot product of the scaled vectors. `about` is a phrase with its source.
 
-    Attributes:
-        about: what it computes, as a phrase that names its source.
-        scaling: what is multiplied. `unit` divides each vector by its norm, `centered` takes the
-            candidates' mean off both sides (which moves no distance and keeps rounding small), and
-            `released_cao` divides queries by their norms and each whole side by its own.
-        penalty: p(y). `hubness` is the mean s of y and its k nearest vectors of the other side,
-            `square` is y's squared norm.
+    Of scalings `unit` divides each vector by its norm, `centered` takes the candidates' mean off
+    both sides (which moves no distance and keeps rounding small), and `released_cao` divides
+    queries by their norms and each whole side by its own. Of penalties p(y) `hubness` is the mean s
+    of y and its k nearest vectors of the other side, `square` is y's squared norm.
     """
 
     about: str
@@ -69,8 +70,91 @@ NEIGHBORS_ABOUT = (
 
 
 def measure_about(purpose: str) -> str:
-    """Return one sentence on an option `measure`: its purpose, and every measure with what it
-    computes.
-    """
+    """Return one sentence on an option `measure`: its purpose, and what every measure computes."""
     named = "; ".join(f"`{name}`, {entry.about}" for name, entry in MEASURES.items())
     return f"{purpose}: {named}."
+
+
+_ROWS = 1024
+"""Vectors whose similarities are in memory together."""
+
+
+def hubness(vectors: torch.Tensor, others: torch.Tensor, k: int) -> torch.Tensor:
+    """Return the mean similarity of every vector (N, d) to the k most similar of the others (M, d),
+    (N,): r of CSLS (Conneau et al. 2018, eq. 3).
+
+    The similarity is the dot product, so that unit vectors give cosines; a k above M means all of
+    them.
+    """
+    blocks = torch.split(vectors, _ROWS)
+    return torch.cat(
+        [(block @ others.T).topk(min(k, len(others)), dim=1).values.mean(1) for block in blocks]
+    )
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The two sides as a measure multiplies them, `queries` (Q, H) and `candidates` (C, H), and the
+    queries as they are multiplied in hubness terms, `crowd` (Q, H).
+    """
+
+    definition: Definition
+    queries: torch.Tensor
+    candidates: torch.Tensor
+    crowd: torch.Tensor
+
+    def penalties(self, candidates: torch.Tensor, k: int) -> torch.Tensor | None:
+        """Return what is subtracted for each of some scaled candidates (N,), if anything is."""
+        if self.definition.penalty == "hubness":
+            return hubness(candidates, self.crowd, k)
+        return candidates.square().sum(1) if self.definition.penalty == "square" else None
+
+
+def scaled(queries_QH: torch.Tensor, candidates_CH: torch.Tensor, measure: Measure) -> Scaled:
+    """Scale both sides as the measure asks."""
+    definition = MEASURES[measure]
+    queries, candidates = queries_QH, candidates_CH
+    if definition.scaling == "centered" and len(candidates):
+        center = candidates.mean(0)
+        queries, candidates = queries - center, candidates - center
+    crowd = queries
+    if definition.scaling in ("unit", "released_cao"):
+        queries = torch.nn.functional.normalize(queries, dim=-1)
+    if definition.scaling == "unit":
+        crowd, candidates = queries, torch.nn.functional.normalize(candidates, dim=-1)
+    elif definition.scaling == "released_cao":
+        tiny = torch.finfo(crowd.dtype).tiny
+        crowd, candidates = (
+            side / torch.linalg.matrix_norm(side).clamp_min(tiny) for side in (crowd, candidates)
+        )
+    return Scaled(definition, queries, candidates, crowd)
+
+
+def scored(
+    queries_QH: torch.Tensor, candidates_CH: torch.Tensor, penalties_C: torch.Tensor | None
+) -> torch.Tensor:
+    """Return the scores (Q, C) of scaled vectors, larger for more similar ones and comparable
+    within a row: terms of the query alone are left out.
+    """
+    products = queries_QH @ candidates_CH.T
+    return products if penalties_C is None else 2 * products - penalties_C
+
+
+def mutual_nearest(
+    src_SH: torch.Tensor, tgt_TH: torch.Tensor, *, measure: Measure, k: int
+) -> list[tuple[int, int]]:
+    """Return the pairs (row of one side, row of the other) of a few vectors that are each other's
+    nearest, the first of equals, in the order of the first side. All similarities are in memory at
+    once; `k` is the number of nearest vectors in a hubness term.
+    """
+    if not len(src_SH) or not len(tgt_TH):
+        return []
+    there = scaled(src_SH, tgt_TH, measure)
+    ahead_ST = scored(there.queries, there.candidates, there.penalties(there.candidates, k))
+    if there.definition.penalty == "none":
+        back_TS = ahead_ST.T
+    else:
+        here = scaled(tgt_TH, src_SH, measure)
+        back_TS = scored(here.queries, here.candidates, here.penalties(here.candidates, k))
+    ahead, back = ahead_ST.argmax(1).tolist(), back_TS.argmax(1).tolist()
+    return [(i, j) for i, j in enumerate(ahead) if back[j] == i]

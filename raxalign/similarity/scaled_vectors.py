@@ -17,16 +17,10 @@ _HASHED = 2048
 
 @dataclass(frozen=True)
 class Tiling:
-    """How the work is cut, which changes no result beyond rounding.
-
-    Attributes:
-        block_bytes: bytes of similarities that are in memory at once.
-        row_group: neighbouring columns of which a row's largest similarity shows where its nearest
-            are.
-        column_group: neighbouring rows of which a column's does; values of a column lie far apart.
-        wide_group: the least number of neighbouring candidates whose largest similarity to each
-            query is kept for the second pass.
-        peak_bytes: bytes of what is kept; the wide groups are larger where it would be more.
+    """How the work is cut, which changes no result beyond rounding: `block_bytes` of similarities
+    are in memory at once; the largest of a `row_group` of neighbouring columns, and of a
+    `column_group` of rows, shows where the nearest of a row or a column are; of at least a
+    `wide_group` of candidates it is kept for the second pass, in at most `peak_bytes`.
     """
 
     block_bytes: int = 128 * 2**20
@@ -53,9 +47,7 @@ class Tiling:
 
 
 def _largest_part(size: int, most: int, unit: int = 1) -> int:
-    """Return the size of the largest part where `size` is cut into the fewest equal parts, a
-    multiple of `unit`.
-    """
+    """Return the largest part of `size` cut into the fewest equal parts, a multiple of `unit`."""
     return -(-size // _rounded_up(-(-size // max(1, most)), unit))
 
 
@@ -65,14 +57,9 @@ def _rounded_up(size: int, unit: int) -> int:
 
 @dataclass(frozen=True)
 class ScaledVectors:
-    """One set of vectors in some order, with the factors by which they are multiplied a few at a
-    time.
-
-    Attributes:
-        vectors: the vectors (n, d).
-        scale: their factors (n,).
-        order: the numbers of the vectors in their order (n,).
-        query_scale: their factors as queries (n,) where these differ (None: they are the same).
+    """One set of `vectors` (n, d), the factors by which they are multiplied a few at a time,
+    `scale` (n,), and as queries where these differ, `query_scale`, and their numbers in some
+    `order` (n,).
     """
 
     vectors: torch.Tensor
@@ -123,10 +110,8 @@ class ScaledVectors:
 
 
 def first_twin(vectors: torch.Tensor) -> torch.Tensor:
-    """Return for every row (n,) the lowest index of a row identical to it, because a product may
-    round identical rows differently.
-
-    Whole rows are compared only where their first values are alike.
+    """Return for every row (n,) the lowest index of an identical row, since a product may round
+    them differently. Whole rows are compared only where their first values are alike.
     """
     index = torch.arange(len(vectors), device=vectors.device)
     _, inverse, counts = torch.unique(

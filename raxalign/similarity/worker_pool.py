@@ -1,7 +1,5 @@
-"""Lanes: threads that work beside each other, each with its share of PyTorch's threads.
-
-Where all threads share every operation, each waits for the slowest at the end of it, and operations
-of NumPy run on one. Lanes run whole parts of the work and seldom wait.
+"""Lanes: threads that run whole parts of the work, each with its share of PyTorch's threads. Where
+all share every operation, each waits for the slowest at its end, and NumPy's run on one.
 """
 
 from __future__ import annotations
@@ -22,9 +20,7 @@ _WORK = 2**30
 """Multiplications below which one lane is as fast."""
 
 _OPENING = Lock()
-"""Held while the default number of threads is another: who opens lanes would take it for the right
-one.
-"""
+"""Held while the default number of threads is another, which others would take for theirs."""
 
 
 def lanes_for(x: torch.Tensor, y: torch.Tensor) -> int:
@@ -72,18 +68,10 @@ def opened(lanes: int) -> Iterator[Callable[[Sequence[Callable[[], Any]]], list[
 def walk(
     rows: Sequence[int], columns: Sequence[int], visit: Callable[[int, int, int], None], lanes: int
 ) -> None:
-    """Visit every cell of a grid of rows and columns, some cells at a time, none of them in one row
-    or one column. The order of the visits to each row and each column is the same in every run.
-
-    Args:
-        rows: the rows in the order in which they are visited, each by one lane.
-        columns: the columns in the order in which the first lane visits them; each further lane
-            begins one column later.
-        visit: what is called with the number of a lane, a row, and a column.
-        lanes: the number of lanes; there are no more than columns.
-
-    Raises:
-        Exception: the error of a visit, after which no other one begins.
+    """Visit every cell of a grid, some cells at a time, none of them in one row or one column:
+    `visit` is called with the number of a lane, a row, and a column. Each row is of one lane, each
+    further lane begins one column later, and the order of the visits to each row and column is the
+    same in every run. Raises the error of a visit, after which no other one begins.
     """
     lanes = min(lanes, len(columns))
     with opened(lanes) as run:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from raxalign.corpora.text.cleaning import OWN_WORDS, WORDS
+from raxalign.corpora.text.bitext import OWN_WORDS, WORDS
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import Links

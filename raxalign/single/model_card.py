@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
-from raxalign.analysis.metrics import spoken
 from raxalign.catalog import catalog
 from raxalign.config.run import Precision
 from raxalign.languages import language, spellings
+from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows

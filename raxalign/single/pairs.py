@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from raxalign.catalog import catalog
 from raxalign.config.grid import CorpusSettings, CorpusSpec, Grid, PairsSpec, Split
 from raxalign.config.options import read_options
-from raxalign.corpora.text.cleaning import TooShort
+from raxalign.corpora.text.bitext import TooShort
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language, same_language, spelled
 from raxalign.pairing.build import export_pharaoh

@@ -14,7 +14,6 @@ import shutil
 import time
 import uuid
 import warnings
-from pathlib import Path
 
 from raxalign.errors import StorageError
 from raxalign.store.mirror import Mirror
@@ -56,10 +55,11 @@ class Checkpoints:
         start = time.monotonic()
         if self._own is None or start < self._next:
             return
+        paths = {path.relative_to(self.folder): path for path in sorted(self.folder.rglob("*"))}
         files = {
-            path.relative_to(self.folder).as_posix(): path
-            for path in sorted(self.folder.rglob("*"))
-            if path.is_file() and not _hidden(path.relative_to(self.folder))
+            name.as_posix(): path
+            for name, path in paths.items()
+            if path.is_file() and not any(part.startswith(".") for part in name.parts)
         }
         try:
             self._own.push(files)
@@ -96,10 +96,8 @@ class Checkpoints:
         names = self._storage.files.names(self._path)
         owners = {name.partition("/")[0] for name in names if name.endswith("/index.json")}
         copies = [Mirror(self._storage, f"{self._path}/{owner}") for owner in sorted(owners)]
-        return sorted(
-            ((newest_steps(copy.names()), copy.place, copy) for copy in copies),
-            key=lambda found: found[:2],
-        )
+        found = [(newest_steps(copy.names()), copy.place, copy) for copy in copies]
+        return sorted(found, key=lambda entry: entry[:2])
 
     def _remove_others(self, own: str) -> None:
         """Remove the copies that the own one has overtaken, and those that were of no use."""
@@ -110,7 +108,3 @@ class Checkpoints:
             if place in behind or (place in self._before and place != own):
                 copy.remove()
         self._alone = True
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import PluginFault, name_of, outside, returned
@@ -16,16 +16,11 @@ from raxalign.caveats import collecting, thin_support
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.provenance import machine, versions
-from raxalign.stages.inputs import languages_of, task_inputs
 from raxalign.stages.watching import Watched
-from raxalign.stages.workshop import FITTED, TRAINED, Workshop
+from raxalign.stages.workshop import FITTED, TRAINED, Workshop, languages_of
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
-from raxalign.tasks.base import Outcome, TaskInputs
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.train.runtime import Runtime
+from raxalign.tasks.base import Outcome
 
 
 def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
@@ -96,9 +91,11 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     stage = workshop.plan.stages[key]
     trained = _ensure_inputs(workshop, stage)
     start = time.monotonic()
-    aligned, inputs = workshop.aligned(stage.inputs["aligned"]), task_inputs(workshop, stage)
+    aligned, inputs = workshop.aligned(stage.inputs["aligned"]), workshop.task_inputs(stage)
+    plugin, runtime = stage.plugin(), workshop.runtime_for(stage)
     with collecting() as found:
-        outcome = _outcome(stage, aligned, inputs, workshop.runtime_for(stage), trained)
+        result = plugin.evaluate(aligned, languages_of(stage), inputs, runtime, trained)
+    outcome = returned(plugin, "evaluate", result, Outcome)
     _refuse_impossible(stage, outcome)
     record = {
         **_identity(stage, task, encoder),
@@ -120,21 +117,6 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         "created": time.time(),
     }
     workshop.ledger.write(key, record, outcome.predictions)
-
-
-def _outcome(
-    stage: Stage,
-    aligned: AlignedEncoder,
-    inputs: TaskInputs,
-    runtime: Runtime,
-    trained: Path | None,
-) -> Outcome:
-    """Return what the task of an evaluation finds. Raises `PluginFault` for a task from outside
-    that returns something else.
-    """
-    task = stage.plugin()
-    found = task.evaluate(aligned, languages_of(stage), inputs, runtime, trained)
-    return returned(task, "evaluate", found, Outcome)
 
 
 def _refuse_impossible(stage: Stage, outcome: Outcome) -> None:
@@ -203,12 +185,8 @@ def _training_caveats(
     -> language -> what a map over pairs rests on), and `thin_support`, with what the evaluation
     itself found thin.
     """
-    thin: dict[str, str] = {**evaluated_on}
-    fitted: dict[str, Any] = {}
-    unknown: dict[str, Any] = {}
-    flat: dict[str, Any] = {}
-    falling: dict[str, Any] = {}
-    cut: set[str] = set()
+    thin, cut = dict(evaluated_on), set[str]()
+    fitted, unknown, flat, falling = (dict[str, Any]() for _ in range(4))
     for entry, notes in _behind(workshop, stage, FITTED):
         unknown |= {entry.maker: notes["unknown"]} if "unknown" in notes else {}
         flat |= notes.get("loss_not_lowered", {})
@@ -217,7 +195,11 @@ def _training_caveats(
         if entry.kind in TRAINED:
             thin |= thin_support(entry.maker, notes)
         if entry.kind == "aligned":
-            rests = {lang: facts for lang, facts in notes.items() if _is_support(facts)}
+            rests = {
+                lang: facts
+                for lang, facts in notes.items()
+                if isinstance(facts, Mapping) and "rank" in facts
+            }
             fitted |= {entry.maker: rests} if rests else {}
     found = {
         "unknown_in_training": unknown,
@@ -240,8 +222,3 @@ def _left_out(workshop: Workshop, stage: Stage) -> dict[str, Any]:
             if lost := counts["lines"] - counts["kept"]:
                 found.setdefault(str(entry.params["lang"]), {})[part] = [lost, counts["lines"]]
     return {"left_out": found} if found else {}
-
-
-def _is_support(facts: object) -> bool:
-    """Whether a note is what a map of one language rests on."""
-    return isinstance(facts, Mapping) and "rank" in facts

@@ -18,7 +18,7 @@ from raxalign.train.runtime import Moment
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
-    from raxalign.plan.study import Objective, Study
+    from raxalign.plan.study import Study
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,25 @@ class Watched:
 
     @classmethod
     def of(cls, plan: Plan, trial: str) -> Watched | None:
-        """Return what is watched of a trial; None where it is to be run whole."""
-        studies = _pruning_studies(plan, trial)
-        if not studies:
+        """Return what is watched of a trial: what its studies judge by. None where it is to be run
+        whole: for the grid itself, for a study that does not prune, or to confirm.
+        """
+        asked = [entry for entry in plan.asked if entry.trial == trial]
+        names = {entry.study for entry in asked}
+        studies = [study for study in plan.studies if study.name in names]
+        confirms = any(entry.confirmed for entry in asked)
+        prunable = all(study.prunes for study in studies) and not confirms
+        if plan.by_key[trial].searched is None or not studies or not prunable:
             return None
         objective = studies[0].objectives[0]
         if any(study.objectives[0] != objective for study in studies):
             return None
         evaluation = plan.stages[plan.by_key[trial].evaluations[objective.task]]
-        languages = _languages(evaluation, objective)
+        languages = tuple(str(lang) for lang in evaluation.params["languages"])  # type: ignore[union-attr]
+        if objective.lang == "avg_zero_shot":
+            languages = tuple(lang for lang in languages if lang != evaluation.params["pivot"])
+        elif objective.lang != "avg":
+            languages = (objective.lang,)
         return cls(trial, evaluation, languages, objective.metric, tuple(studies))
 
     @property
@@ -100,26 +110,3 @@ def pruned_at(plan: Plan, trial: str, storage: Storage) -> DevCurve | None:
         return None
     curve = DevCurves(storage, watched.studies[0].name).read(trial)
     return curve if curve is not None and curve.pruned else None
-
-
-def _pruning_studies(plan: Plan, trial: str) -> list[Study]:
-    """Return the studies that may prune a trial: those that suggested it. There are none where the
-    trial has to be run whole: for the grid itself, for a study that does not prune, or to confirm.
-    """
-    if plan.by_key[trial].searched is None:
-        return []
-    asked = [entry for entry in plan.asked if entry.trial == trial]
-    names = {entry.study for entry in asked}
-    found = [study for study in plan.studies if study.name in names]
-    whole = any(entry.confirmed for entry in asked) or not all(study.prunes for study in found)
-    return [] if whole else found
-
-
-def _languages(stage: Stage, objective: Objective) -> tuple[str, ...]:
-    """Return the languages whose mean score an objective is, of those of its evaluation."""
-    languages = tuple(str(lang) for lang in stage.params["languages"])  # type: ignore[union-attr]
-    if objective.lang == "avg":
-        return languages
-    if objective.lang == "avg_zero_shot":
-        return tuple(lang for lang in languages if lang != stage.params["pivot"])
-    return (objective.lang,)

@@ -1,5 +1,5 @@
 """The workshop: makes the stages of a plan that are not in the storage, alone or in a group of
-workers.
+workers. The functions that make them work with it: other stages, encoders, and the runtime.
 """
 
 from __future__ import annotations
@@ -8,43 +8,82 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raxalign.caveats import collecting
+from raxalign.config.run import Precision
+from raxalign.encoders.base import EncoderInputs
 from raxalign.errors import LeaseLost, StorageError
+from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.stages.bench import Bench
-from raxalign.stages.data import make_bitext, make_pairs, make_pieces, make_seen, make_text
-from raxalign.stages.models import make_aligned, make_encoder, make_tuned
-from raxalign.store.lease import Lease, lease
+from raxalign.printing import to_stderr
+from raxalign.stages.checkpoints import Checkpoints
+from raxalign.stages.watching import StudyWatch, Watched
+from raxalign.store.lease import Holder, Lease, lease, patient
+from raxalign.store.storage import Storage
+from raxalign.tasks.base import TaskInputs
 from raxalign.train.devices import peak_memory
+from raxalign.train.precision import check_compiler, check_precision
+from raxalign.train.runtime import Runtime
+
+if TYPE_CHECKING:
+    from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.store.artifacts import ArtifactStore
+    from raxalign.store.ledger import Ledger
 
 TRAINED = frozenset({"aligned", "tuned"})
 """Kinds of stages that are trained for one trial. What several trials need is made before them."""
 FITTED = TRAINED | {"encoder"}
 """Kinds of stages with checkpoints. Every worker of a trial takes part in making them."""
-
 GPU_BYTES = "gpu_bytes"
 """The note with the memory of a card that making a stage took."""
 
-_MAKERS: Mapping[str, Callable[[Bench, Stage, Path], Mapping[str, Any]]] = {
-    "bitext": make_bitext,
-    "text": make_text,
-    "pairs": make_pairs,
-    "seen": make_seen,
-    "pieces": make_pieces,
-    "encoder": make_encoder,
-    "aligned": make_aligned,
-    "tuned": make_tuned,
-}
+MAKERS: dict[str, Callable[[Workshop, Stage, Path], Mapping[str, Any]]] = {}
+"""Stage kind -> what writes its artifact into a folder and returns its notes."""
 
 
 @dataclass
-class Workshop(Bench):
-    """Makes stages, each by the function for its kind."""
+class Workshop:
+    """A plan, a storage, and the process that makes stages.
+
+    Attributes:
+        plan: The plan whose stages are made.
+        storage: Where artifacts and results are.
+        runtime: Device, threads and workers of this process.
+        announce: Called with a stage and seconds when a stage was made, not when it was there.
+        watched: The training that may end early (None: none does).
+        patience: Returns how long the silent holder of a stage's lock is waited for (see `lease`).
+        tell: Receives a line for the user on what is waited for.
+    """
+
+    plan: Plan
+    storage: Storage
+    runtime: Runtime
+    announce: Callable[[Stage, float], None] = lambda stage, seconds: None  # noqa: ARG005
+    watched: Watched | None = None
+    patience: Callable[[Holder], float] = patient
+    tell: Callable[[str], None] = to_stderr
+    _aligned: dict[str, AlignedEncoder] = field(default_factory=dict)
+    _held: dict[str, Lease] = field(default_factory=dict)
+    _checkpoints: dict[str, Checkpoints] = field(default_factory=dict)
+
+    @property
+    def downloads(self) -> Path:
+        """Where fetched data is."""
+        return self.storage.local / "downloads"
+
+    @property
+    def store(self) -> ArtifactStore:
+        """Where artifacts are."""
+        return self.storage.artifacts
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where results are."""
+        return self.storage.ledger
 
     def ensure(self, key: str) -> Path:
         """Return the folder of a stage's artifact. It is made first, with its inputs, where it is
@@ -61,6 +100,96 @@ class Workshop(Bench):
                     raise
                 self.tell(f"{stage.kind} {key[:12]}: {lost}")
 
+    def inputs(self, stage: Stage, name: str) -> dict[str, Path]:
+        """Return the artifacts of the inputs called ``name/lang``, by language."""
+        prefix = f"{name}/"
+        return {
+            entry.removeprefix(prefix): self.ensure(key)
+            for entry, key in stage.inputs.items()
+            if entry.startswith(prefix)
+        }
+
+    def datasets(self, stage: Stage, name: str) -> dict[str, Path]:
+        """Return the data sets in the artifacts of the inputs called ``name/lang``, by language."""
+        return {lang: path / "data" for lang, path in self.inputs(stage, name).items()}
+
+    def task_inputs(self, stage: Stage) -> TaskInputs:
+        """Return what the training or the evaluation of a task reads; it is made first."""
+        return TaskInputs(
+            pivot=str(stage.params["pivot"]),
+            heldout=self.inputs(stage, "heldout"),
+            seen=self.inputs(stage, "seen"),
+            text=self.datasets(stage, "text"),
+            bitext=self.inputs(stage, "bitext"),
+            files=files_of(stage),
+            digests=stage.digests,
+            downloads=self.downloads,
+        )
+
+    def checkpoints(self, key: str) -> Checkpoints:
+        """Return the checkpoints of a stage's training."""
+        if key not in self._checkpoints:
+            self._checkpoints[key] = Checkpoints(self.storage, key)
+        return self._checkpoints[key]
+
+    def runtime_for(self, stage: Stage) -> Runtime:
+        """Return the runtime with the stage's seed, checkpoints and watch, where it is watched."""
+        kept, held = self.checkpoints(stage.key), self._held.get(stage.key)
+
+        def saved() -> None:
+            self.runtime.saved()
+            kept.saved()
+
+        check_precision(stage.precision, self.runtime.device)
+        if stage.compiled:
+            check_compiler(self.runtime.device)
+        runtime = replace(
+            self.runtime,
+            seed=int(str(stage.params.get("seed", 0))),
+            checkpoints=kept.folder,
+            saved=saved,
+            owned=held.check if held is not None else self.runtime.owned,
+            precision=stage.precision,
+            compiled=stage.compiled,
+            shares=stage.shares,
+        )
+        if self.watched is None or self.watched.training != stage.key:
+            return runtime
+        return replace(runtime, watch=StudyWatch(self.watched, self.storage))
+
+    def encoder(
+        self, key: str, precision: Precision = "fp32", *, compiled: bool = False
+    ) -> Encoder:
+        """Load the encoder of a stage, fresh and on the device of this process, to compute in a
+        precision, and compiled or not. The encoder of a task's training has the weights that the
+        training left.
+        """
+        stage = self.plan.stages[key]
+        folder = None if stage.inline else self.ensure(key)
+        if stage.kind == "tuned":
+            start = self.encoder(stage.inputs["encoder"], precision, compiled=compiled)
+            trained: Encoder = stage.plugin().trained_encoder(start, folder)
+            return trained
+        inputs = EncoderInputs(locations=stage.locations, folder=folder, revisions=stage.digests)
+        encoder: Encoder = stage.plugin().load(inputs, self.runtime.device)
+        encoder.precision, encoder.compiled = precision, compiled
+        return encoder
+
+    def aligned(self, key: str) -> AlignedEncoder:
+        """Load the aligned encoder of a stage. The last one stays in memory for the trial's next
+        task.
+        """
+        from raxalign.encoders.models.aligned import AlignedEncoder
+
+        if key not in self._aligned:
+            folder, stage = self.ensure(key), self.plan.stages[key]
+            start = stage.inputs["encoder"]
+            self._aligned.clear()
+            found = AlignedEncoder.load(folder, lambda: self.encoder(start), self.runtime.device)
+            found.encoder.precision, found.encoder.compiled = stage.precision, stage.compiled
+            self._aligned[key] = found
+        return self._aligned[key]
+
     def _ensure(self, stage: Stage) -> Path:
         """Do what `ensure` does, or raise `LeaseLost`."""
         key, start, made = stage.key, time.monotonic(), list[Stage]()
@@ -68,15 +197,14 @@ class Workshop(Bench):
         def build(folder: Path) -> Mapping[str, Any]:
             made.append(stage)
             with collecting() as found, peak_memory(self.runtime.device) as peak:
-                notes = _MAKERS[stage.kind](self, stage, folder)
+                notes = MAKERS[stage.kind](self, stage, folder)
             took = {GPU_BYTES: peak.bytes} if stage.kind in FITTED and peak.bytes else {}
             return {**notes, **found.notes(), **took}
 
-        alone = self.runtime.world_size == 1
         with self._turn(stage) as held:
             folder: Path = (
                 self.store.make(stage.kind, key, build)
-                if alone
+                if self.runtime.world_size == 1
                 else self._ensure_together(stage, build)
             )
             if made and self.runtime.rank == 0 and stage.kind in FITTED and _keeps(held):
@@ -92,25 +220,25 @@ class Workshop(Bench):
         one process: they are fetched first, and removed when the artifact is there. Yields the
         lock, where this process needs one.
         """
-        key, kept = stage.key, self.checkpoints(stage.key)
-        if self.runtime.rank != 0 or self.store.has(stage.kind, stage.key):
+        key = stage.key
+        if self.runtime.rank != 0 or self.store.has(stage.kind, key):
             yield None
             return
-        told = partial(self._report_wait, stage)
+
+        def told(holder: str) -> None:
+            self.tell(
+                f"waits for {holder}, which holds the lock of the same {stage.kind} {key[:12]},"
+                " until it is done or shows no sign of life for a minute or more"
+            )
+
         with lease(self.storage, f"making/{key}", told, self.patience) as held:
             if stage.kind in FITTED and not self.store.has(stage.kind, key):
-                kept.restore()
+                self.checkpoints(key).restore()
             self._held[key] = held
             try:
                 yield held
             finally:
                 del self._held[key]
-
-    def _report_wait(self, stage: Stage, holder: str) -> None:
-        self.tell(
-            f"waits for {holder}, which holds the lock of the same {stage.kind} {stage.key[:12]},"
-            " until it is done or shows no sign of life for a minute or more"
-        )
 
     def _ensure_together(self, stage: Stage, build: Callable[[Path], Mapping[str, Any]]) -> Path:
         """Do what `ensure` does in a group of workers: all take part in training, and the first one
@@ -131,6 +259,21 @@ class Workshop(Bench):
                     build(Path(discarded))
             barrier()
         return self.store.open(stage.kind, stage.key)
+
+
+def languages_of(stage: Stage) -> tuple[str, ...]:
+    """Return the languages of a stage."""
+    return tuple(str(lang) for lang in stage.params["languages"])  # type: ignore[union-attr]
+
+
+def files_of(stage: Stage) -> dict[str, dict[str, Path]]:
+    """Return the local files of a stage: name -> language -> path."""
+    files: dict[str, dict[str, Path]] = {}
+    for entry, place in stage.locations.items():
+        name, _, lang = entry.rpartition("/")
+        if Path(place).is_absolute():
+            files.setdefault(name, {})[lang] = Path(place)
+    return files
 
 
 def _keeps(held: Lease | None) -> bool:

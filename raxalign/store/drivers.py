@@ -27,6 +27,7 @@ from raxalign.store.sealed import parse
 from raxalign.store.storage import Storage
 
 _TOP, _MARKER = "drivers", "driver.json"
+SILENCE = 300.0  # seconds after which a search's driver on another machine counts as dead
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,30 @@ def clock_lead(storage: Storage) -> float:
         files.delete(path)
         return lead
     return 0.0
+
+
+def dated_sign(name: str, lead: float) -> dict[str, object]:
+    """Return the sign of a driver that searches, dated by the clock of the storage, which is so
+    many seconds ahead.
+    """
+    return {
+        "name": name,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "at": time.time() + lead,
+    }
+
+
+def is_alive(sign: str, lead: float) -> bool:
+    """Return whether the driver that left a dated sign lives: on this machine its process is asked,
+    on another one the age of the sign decides. What cannot be read counts as none.
+    """
+    try:
+        left = json.loads(sign)
+        name, age = str(left.get("name")), time.time() + lead - float(left["at"])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return False
+    return lives(name, age, SILENCE)
 
 
 def remove_sign(storage: Storage, name: str) -> None:

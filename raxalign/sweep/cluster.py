@@ -1,8 +1,4 @@
-"""The cluster: starting or joining it, and leaving it.
-
-Where Ray keeps its own files while a grid runs. None of them is a result, and no other run
-reads them.
-"""
+"""The cluster: starting, joining and leaving it, and the folder of Ray's own files meanwhile."""
 
 from __future__ import annotations
 
@@ -48,9 +44,7 @@ def remove_scratch(place: str) -> None:
 _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # with verbose=0 the older output prints nothing
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": (
-        "1800"
-    ),  # groups fit, so that one which waits only waits for a node to boot
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1800",  # groups fit: one waits for a node to boot
     "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # what is printed is passed on by `said`
     "RAY_USAGE_STATS_ENABLED": "0",
     "TUNE_FUNCTION_THREAD_TIMEOUT_S": "600",  # a slow end of a trial must not lose its actor
@@ -98,10 +92,8 @@ def disconnect() -> None:
 def _join(address: str, job: Job) -> None:
     """Join a cluster. Raises `ResourceError` where none answers."""
     _require_listener(address)
-    environment = {
-        **thread_limits(job.threads),
-        **{name: os.environ[name] for name in _ENVIRONMENT},
-    }
+    limits = thread_limits(job.threads)
+    environment = {**limits, **{name: os.environ[name] for name in _ENVIRONMENT}}
     try:
         ray.init(
             address=address,
@@ -127,10 +119,12 @@ def _start(job: Job) -> None:
             logging_level=logging.ERROR,
         )
     except Exception as error:
-        if not _is_start(error):
+        # where its processes do not answer in time, Ray raises a bare Exception
+        if type(error) is not Exception and not isinstance(error, RuntimeError | OSError):
             raise
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ResourceError(
-            f"Ray did not start on this machine ({_first_line(error)}). The machine may be too"
+            f"Ray did not start on this machine ({line}). The machine may be too"
             " busy, or short of memory or of space in /tmp: end other work and run the same command"
             " again; what is done is kept. Ray's own logs are in /tmp/ray/session_latest/logs"
         ) from error
@@ -160,17 +154,6 @@ def _no_cluster(address: str, error: Exception) -> ResourceError:
         f"no Ray cluster answers at {address}: {error}. Start one (ray up, ray start --head), or"
         " leave out --address"
     )
-
-
-def _is_start(error: Exception) -> bool:
-    """Whether an error is Ray's about a start that failed: it raises a bare Exception where its
-    processes do not answer in time.
-    """
-    return type(error) is Exception or isinstance(error, RuntimeError | TimeoutError | OSError)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def require_token() -> None:

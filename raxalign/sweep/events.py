@@ -22,6 +22,8 @@ class Planned:
         cached: The number of trials whose results are all there.
         stages: The number of shared stages to make.
         first: Whether the sweep begins with it.
+        jobs: What its stages and trials are expected to take.
+        workers: The number of workers that there is room for.
     """
 
     plan: Plan
@@ -29,16 +31,8 @@ class Planned:
     cached: int
     stages: int
     first: bool = True
-
-
-@dataclass(frozen=True)
-class JobsExpected:
-    """What the stages and trials that were just planned are expected to take, and the number of
-    workers that there is room for.
-    """
-
-    jobs: Sequence[Expected]
-    workers: int
+    jobs: Sequence[Expected] = ()
+    workers: int = 1
 
 
 @dataclass(frozen=True)
@@ -69,28 +63,14 @@ class JobEnded:
 
 
 @dataclass(frozen=True)
-class HeldUp:
-    """Something holds up a trial or a stage that has begun: its worker was lost, or another process
-    makes the same.
+class Said:
+    """A line for the user: what holds up a trial or a stage, what a plug-in `printed` while it
+    worked on one, or, of none, what was found, and mended or chosen, that a person should know.
     """
 
-    what: Trial | Stage
     message: str
-
-
-@dataclass(frozen=True)
-class Printed:
-    """A plug-in printed or logged lines while it worked on a trial or a stage."""
-
-    what: Trial | Stage
-    text: str
-
-
-@dataclass(frozen=True)
-class Noticed:
-    """Something was found, and mended or chosen, that a person should know."""
-
-    message: str
+    what: Trial | Stage | None = None
+    printed: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,19 +113,7 @@ class Over:
     failed: int
 
 
-Event = (
-    Planned
-    | JobsExpected
-    | Began
-    | Advanced
-    | JobEnded
-    | HeldUp
-    | Printed
-    | Noticed
-    | Waiting
-    | GroupsWaiting
-    | Over
-)
+Event = Planned | Began | Advanced | JobEnded | Said | Waiting | GroupsWaiting | Over
 Hear = Callable[[Event], None]
 
 

@@ -6,14 +6,12 @@ fraction where several trials have room on one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
 from raxalign.stages import FITTED, GPU_BYTES
 from raxalign.store.storage import Storage
-from raxalign.sweep.events import Hear, Noticed
+from raxalign.sweep.events import Hear, Said
 from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.machines import smallest_card
 from raxalign.sweep.room import Nodes, wait_for_named
@@ -49,7 +47,7 @@ def settle(job: Job, nodes: Nodes, hear: Hear) -> tuple[Job, Nodes]:
     wanted = wanted_bytes(read_plan(job.plan), job.storage) if job.plan else None
     share = 1.0 if job.workers > 1 else share_of_a_card(wanted, smallest_card())
     held = "a card" if share == 1.0 else f"1/{round(1 / share)} of a card"
-    hear(Noticed(f"each worker gets {held} (run.gpus_per_worker: auto)"))
+    hear(Said(f"each worker gets {held} (run.gpus_per_worker: auto)"))
     return replace(job, gpus=share), nodes
 
 
@@ -74,26 +72,18 @@ def wanted_bytes(plan: Plan, storage: Storage) -> float | None:
     neither is known for one of them.
     """
     fitted = [stage for stage in plan.stages.values() if stage.kind in FITTED and not stage.inline]
-    measured = _measured(fitted, storage)
-    found: list[float] = []
-    for stage in {(s.kind, s.maker): s for s in fitted}.values():
-        known = measured.get((stage.kind, stage.maker)) or _estimated(plan)
-        if known is None:
-            return None
-        found.append(known)
-    return max(found, default=_estimated(plan))
-
-
-def _measured(stages: list[Stage], storage: Storage) -> Mapping[tuple[str, str], float]:
-    """Return the most that trainings of one kind and maker took, with headroom."""
-    manifests = storage.artifacts.manifests([(stage.kind, stage.key) for stage in stages])
-    found: dict[tuple[str, str], float] = {}
-    for stage in stages:
-        manifest = manifests.get(stage.key)
-        if manifest is not None and isinstance(took := manifest.notes.get(GPU_BYTES), int):
-            name = (stage.kind, stage.maker)
-            found[name] = max(found.get(name, 0.0), took * _HEADROOM + _CONTEXT)
-    return found
+    manifests = storage.artifacts.manifests([(stage.kind, stage.key) for stage in fitted])
+    measured: dict[tuple[str, str], float] = {}
+    for stage in fitted:
+        name, manifest = (stage.kind, stage.maker), manifests.get(stage.key)
+        took = manifest.notes.get(GPU_BYTES) if manifest is not None else None
+        if isinstance(took, int):
+            measured[name] = max(measured.get(name, 0.0), took * _HEADROOM + _CONTEXT)
+    estimated = _estimated(plan)
+    names = {(stage.kind, stage.maker) for stage in fitted}
+    found = [measured.get(name, estimated) for name in names] or [estimated]
+    known = [size for size in found if size is not None]
+    return max(known) if len(known) == len(found) else None
 
 
 def _estimated(plan: Plan) -> float | None:

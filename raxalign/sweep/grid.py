@@ -8,14 +8,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from raxalign.catalog import refuse_changed
-from raxalign.errors import RaxalignError
+from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.checks.bitexts import shortages
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.load import Opened, reopened
@@ -24,8 +24,8 @@ from raxalign.plan.tried import is_over
 from raxalign.printing import to_stderr
 from raxalign.stages import TRAINED
 from raxalign.store.drivers import signed_on
-from raxalign.sweep.collecting import Collector, collect_plan
-from raxalign.sweep.events import all_of
+from raxalign.store.storage import Storage
+from raxalign.sweep.events import Hear, all_of
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.removal import Keeper
 from raxalign.sweep.tracked import finish_tracking, mark_copied, target_of, with_database
@@ -34,6 +34,8 @@ from raxalign.sweep.tracker import Tracker
 if TYPE_CHECKING:
     from raxalign.plan.study import Study
     from raxalign.sweep.job import Job
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
@@ -73,43 +75,23 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
 
 def _run_named(opened: Opened, plan: Plan) -> Ended:
     """Run the trials that a grid names; where all are done, do what the grid may lack."""
+    keeper = Keeper(opened.plan, opened.storage, opened.run.keep)
     cached = plan.cached(opened.storage.ledger.keys())
-    if cached < len(plan.trials):
-        return _run(opened, plan)
-    messages = finish_tracking(opened, plan)
-    dropped = drop_weights(opened)
-    collect_plan(opened.plan, opened.storage)
-    return Ended(plan, 0, cached, {}, [*messages, dropped] if dropped else messages)
-
-
-def _run(opened: Opened, plan: Plan) -> Ended:
+    if cached == len(plan.trials):
+        messages = finish_tracking(opened, plan)
+        dropped = keeper.finish()
+        collect_plan(opened.plan, opened.storage)
+        return Ended(plan, 0, cached, {}, [*messages, dropped] if dropped else messages)
     job = _checked(opened, plan)
     from raxalign.sweep.tuner import run_grid
 
-    storage, target = opened.storage, target_of(opened)
-    # a part of a grid copies the whole grid's results: a cell's mean is over all its runs
-    whole = opened.plan
-    with with_database(whole, target):
-        progress, tracker = Progress(storage.ledger), Tracker(whole, target)
-        keeper = Keeper(whole, storage, opened.run.keep)
-        hear = all_of(keeper.hear, progress.hear, tracker.hear, Collector(storage).hear)
-        with _interrupt_twice(), signed_on(storage, job.plan):
-            try:
-                found = run_grid(plan, job, hear, address=opened.run.address)
-            except BaseException:
-                progress.stop()
-                tracker.abandon()
-                raise
-        message = tracker.close()
-    collect_plan(whole, storage)
+    found, message = _followed(
+        opened, job, lambda hear: run_grid(plan, job, all_of(keeper.hear, hear), opened.run.address)
+    )
+    collect_plan(opened.plan, opened.storage)
     if message is None:
-        mark_copied(plan, target)
+        mark_copied(plan, target_of(opened))
     return Ended(plan, found.done, found.cached, found.failed, [message] if message else [])
-
-
-def drop_weights(opened: Opened) -> str | None:
-    """Remove the weights of a finished grid that it does not keep; returns a line on them."""
-    return Keeper(opened.plan, opened.storage, opened.run.keep).finish()
 
 
 def _run_searches(opened: Opened, studies: Sequence[Study]) -> Ended:
@@ -118,17 +100,42 @@ def _run_searches(opened: Opened, studies: Sequence[Study]) -> Ended:
     job = _checked(opened, plan)
     from raxalign.sweep.search.search import search
 
-    target = target_of(opened)
-    with (
-        with_database(opened.plan, target),
-        _interrupt_twice(),
-        signed_on(opened.storage, job.plan),
-    ):
-        found = search(opened, studies, job, target)
-    whole = found.opened.plan
-    collect_plan(whole, opened.storage)
-    messages = [*found.messages, *finish_tracking(found.opened, whole)]
-    return Ended(whole, found.ran, 0, found.failed, messages)
+    (later, found), message = _followed(
+        opened, job, lambda hear: search(opened, studies, job, hear)
+    )
+    collect_plan(later.plan, opened.storage)
+    messages = [*([message] if message else []), *finish_tracking(later, later.plan)]
+    return Ended(later.plan, found.done, 0, found.failed, messages)
+
+
+def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[_Found, str | None]:
+    """Run something whose events are shown and tracked, and that an interruption ends cleanly;
+    returns what it returns, and what is left for `raxalign sync`. A part of a grid copies the whole
+    grid's results: a cell's mean is over all its runs.
+    """
+    storage, target = opened.storage, target_of(opened)
+    with with_database(opened.plan, target):
+        progress, tracker = Progress(storage.ledger), Tracker(opened.plan, target)
+        hear = all_of(progress.hear, tracker.hear)
+        with _interrupt_twice(), signed_on(storage, job.plan):
+            try:
+                found = run(hear)
+            except BaseException:
+                progress.stop()
+                tracker.abandon()
+                raise
+        return found, tracker.close()
+
+
+def collect_plan(plan: Plan, storage: Storage) -> None:
+    """Collect what an object store has of a plan. A storage that refuses stops nothing: commands on
+    another machine then read more objects.
+    """
+    there = [stage for stage in plan.stages.values() if not stage.inline]
+    artifacts = ((stage.kind, stage.key) for stage in there if stage.kind != "evaluation")
+    evaluations = (stage.key for stage in there if stage.kind == "evaluation")
+    with suppress(StorageError):
+        storage.collect(artifacts, evaluations)
 
 
 def _checked(opened: Opened, plan: Plan) -> Job:

@@ -26,6 +26,7 @@ from raxalign.store.files import split_place
 from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.losses import Losses, describe_loss, describe_retry, progress_of
 from raxalign.sweep.mailbox import Outbox
+from raxalign.sweep.room import demand
 from raxalign.sweep.work import TRAINED_ONLY, attempt, given_up, keep_failure, where_pruned
 
 PATIENCE = 6 * 3600
@@ -72,23 +73,12 @@ def _run_groups(job: Job, key: str) -> str | None:
     return None
 
 
-def _room_place(job: Job, key: str) -> str:
-    return f"{job.scratch}/rooms/{key}"
-
-
-def keep_room(job: Job, key: str) -> None:
-    """Leave for the next group of a trial which placement group this worker is in."""
-    storage, name = split_place(_room_place(job, key))
-    group = get_current_placement_group()
-    storage.write(name, (group.id.hex() if group else "").encode())
-
-
 def clear_room(job: Job, key: str) -> None:
     """Free the room on the cluster that an earlier group of a trial holds. Where its controller was
     lost, Ray Train frees it only on a cluster with a dashboard, and the next group would wait for
     it.
     """
-    storage, name = split_place(_room_place(job, key))
+    storage, name = split_place(f"{job.scratch}/rooms/{key}")
     with suppress(FileNotFoundError):
         number = bytes.fromhex(storage.read(name).decode())
         if number:
@@ -110,13 +100,12 @@ class _Loss:
 
 def _fit_group(job: Job, key: str, number: int) -> _Loss | None:
     """Run one Ray Train group; returns None when it ended well, else what stopped it."""
-    resources = {"CPU": float(job.threads), **({"GPU": job.gpus} if job.gpus else {})}
     trainer = ray.train.torch.TorchTrainer(
         _run_worker,
         train_loop_config={"trial": key, "job": job},
         torch_config=ray.train.torch.TorchConfig(timeout_s=PATIENCE),
         scaling_config=ray.train.ScalingConfig(
-            num_workers=job.workers, use_gpu=bool(job.gpus), resources_per_worker=resources
+            num_workers=job.workers, use_gpu=bool(job.gpus), resources_per_worker=demand(job)
         ),
         run_config=ray.train.RunConfig(
             name=f"train-{key[:16]}-{number}",
@@ -138,10 +127,8 @@ def _loss(error: Exception) -> _Loss:
     it was gone.
     """
     # a health check that failed holds the reason
-    failures = [
-        getattr(found, "health_check_failure", found)
-        for found in getattr(error, "worker_failures", {}).values()
-    ]
+    found = getattr(error, "worker_failures", {}).values()
+    failures = [getattr(failure, "health_check_failure", failure) for failure in found]
     dead = [found for found in failures if isinstance(found, ray.exceptions.RayActorError)]
     cause = str((dead or failures or [error])[0]).strip()
     # the types of errors are lost on their way here, but their names are not (see `_run_worker`)
@@ -153,8 +140,10 @@ def _run_worker(config: dict[str, Any]) -> None:
     """Run the part of one worker of a group."""
     context, job, key = ray.train.get_context(), config["job"], config["trial"]
     rank = context.get_world_rank()
-    if rank == 0:
-        keep_room(job, key)
+    if rank == 0:  # for the next group of the trial (`clear_room`)
+        storage, name = split_place(f"{job.scratch}/rooms/{key}")
+        group = get_current_placement_group()
+        storage.write(name, (group.id.hex() if group else "").encode())
     try:
         attempt(job, key, rank=rank, world_size=context.get_world_size())
     # not every exception survives the way to the controller

@@ -14,7 +14,6 @@ from raxalign.catalog import load_files
 from raxalign.config.run import Checkpointing
 from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
 from raxalign.plan.stored import plan_at, plan_path
 from raxalign.stages import Workshop
 from raxalign.store.files import CACHE_GIB, split_place
@@ -76,30 +75,13 @@ def sees(place: str) -> bool:
     return storage.exists(name)
 
 
-def require_storage(job: Job) -> None:
-    """Raise `StorageError`, which names this machine, where it does not have the driver's storage:
-    it may have joined the cluster after the others were asked.
-    """
-    if job.sign and not sees(job.sign):
-        raise StorageError(
-            f"{job.storage}: {socket.gethostname()} does not see what the driver wrote there. Mount"
-            " one shared file system at that path on all machines, or give an object store"
-            " (--storage s3://...)"
-        )
-
-
 def thread_limits(threads: int) -> dict[str, str]:
     """Return the environment that holds a worker to its share of the cores: several processes with
     a full set of threads each slow one another tenfold. The numeric libraries read it when they are
     loaded, so a worker must begin with it.
     """
-    names = (
-        "OMP_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "NUMEXPR_NUM_THREADS",
-        "RAYON_NUM_THREADS",
-    )
+    libraries = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "RAYON")
+    names = (f"{library}_NUM_THREADS" for library in libraries)
     return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
 
 
@@ -107,7 +89,6 @@ def open_workshop(
     job: Job,
     *,
     report: Callable[[Mapping[str, float], int], None] | None = None,
-    announce: Callable[[Stage, float], None] | None = None,
     trains: bool = True,
     rank: int = 0,
     world_size: int = 1,
@@ -117,25 +98,32 @@ def open_workshop(
     Args:
         job: What workers need to know.
         report: Receives points of curves: values by name, and their step.
-        announce: Receives each stage that was made, and the seconds that it took.
         trains: Whether torch is needed.
         rank: The number of this worker.
         world_size: The number of workers.
 
     Raises:
-        StorageError: This machine does not have the driver's storage.
+        StorageError: This machine does not have the driver's storage: it may have joined the
+            cluster after the others were asked.
     """
-    require_storage(job)
+    if job.sign and not sees(job.sign):
+        raise StorageError(
+            f"{job.storage}: {socket.gethostname()} does not see what the driver wrote there. Mount"
+            " one shared file system at that path on all machines, or give an object store"
+            " (--storage s3://...)"
+        )
     os.environ.update({**thread_limits(job.threads), CACHE_GIB: str(job.cache_gib)})
-    device, pause = _take_share(job) if trains else "cpu", 60 * job.checkpoint_minutes
-    runtime = Runtime(device, 0, rank, world_size, job.threads, checkpoint_seconds=pause)
-    runtime = replace(runtime, checkpointing=job.activation_checkpointing)
+    runtime = Runtime(
+        _take_share(job) if trains else "cpu",
+        rank=rank,
+        world_size=world_size,
+        threads=job.threads,
+        checkpoint_seconds=60 * job.checkpoint_minutes,
+        checkpointing=job.activation_checkpointing,
+    )
     if report is not None:
         runtime = replace(runtime, report=report)
-    workshop = Workshop(read_plan(job.plan), job.storage, runtime)
-    if announce is not None:
-        workshop.announce = announce
-    return workshop
+    return Workshop(read_plan(job.plan), job.storage, runtime)
 
 
 def _take_share(job: Job) -> str:

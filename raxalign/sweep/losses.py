@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,12 @@ def progress_of(job: Job, plan: Plan, key: str) -> Mark:
     done, and the steps that the checkpoints of the others keep. What got further has a greater
     mark.
     """
-    ledger, store = job.storage.ledger, job.storage.artifacts
-    evaluations = list(plan.by_key[key].evaluations.values()) if key in plan.by_key else []
-    trained = [
-        stage
-        for stage in (plan.stages[entry] for entry in plan.closure(evaluations))
-        if stage.kind in TRAINED and not stage.inline
-    ] or [plan.stages[key] for _ in range(key in plan.stages)]
+    ledger, store, evaluations = job.storage.ledger, job.storage.artifacts, list[str]()
+    trained = [plan.stages[key]] if key in plan.stages else []
+    if key in plan.by_key:
+        evaluations = list(plan.by_key[key].evaluations.values())
+        behind = (plan.stages[entry] for entry in plan.closure(evaluations))
+        trained = [stage for stage in behind if stage.kind in TRAINED and not stage.inline]
     going = [stage for stage in trained if not store.has(stage.kind, stage.key)]
     return (
         sum(ledger.has(evaluation) for evaluation in evaluations),
@@ -61,41 +59,6 @@ class Losses:
         else:
             self.count += 1
         return self.count <= self.allowed
-
-
-class Recoveries:
-    """The losses of all trials and shared stages, which Tune itself would start again without an
-    end.
-
-    Args:
-        plan_of: Returns the plan of a trial or a shared stage by its key.
-        job: What workers need to know.
-        tell: Receives the key of what lost its worker and is tried again, and a line for the
-            screen.
-    """
-
-    def __init__(
-        self, plan_of: Callable[[str], Plan], job: Job, tell: Callable[[str, str], None]
-    ) -> None:
-        self._plan_of, self._job, self._tell = plan_of, job, tell
-        self._losses: dict[str, Losses] = {}
-
-    def lost(self, trial: Any) -> None:
-        """Count a loss of one of Tune's trials. Where it was one too many, the trial's next worker
-        finds the reason in its configuration and only reports it, and Tune replaces none after
-        that.
-        """
-        key: str = trial.config.get("trial") or trial.config["stage"]
-        plan = self._plan_of(key)
-        if key not in self._losses:
-            progress = partial(progress_of, self._job, plan, key)
-            self._losses[key] = Losses(self._job.max_failures, progress)
-        losses = self._losses[key]
-        if losses.another():
-            self._tell(key, describe_retry(cause_of(trial)))
-        else:
-            trial.config[GIVEN_UP] = describe_loss(cause_of(trial), losses.count)
-            trial.max_failures = trial.num_failures
 
 
 def cause_of(trial: Any) -> object:

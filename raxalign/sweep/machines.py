@@ -7,7 +7,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
 
 import ray
@@ -91,20 +90,14 @@ def _card() -> int:
 
 
 def signed(job: Job) -> Job:
-    """Return the job with its sign in the storage, which every machine of the cluster sees. Raises
-    `StorageError` where one does not.
+    """Return the job with its sign, a file with a random name in the scratch folder, which every
+    machine of the cluster sees. Raises `StorageError` where one does not.
     """
-    job = replace(job, sign=leave_sign(job))
+    job = replace(job, sign=f"{job.scratch}/shared-{secrets.token_hex(8)}")
+    storage, name = split_place(job.sign)
+    storage.write(name, b"raxalign")
     check_shared(job)
     return job
-
-
-def leave_sign(job: Job) -> str:
-    """Write a file with a random name into the scratch folder of a grid; returns its place."""
-    place = f"{job.scratch}/shared-{secrets.token_hex(8)}"
-    storage, name = split_place(place)
-    storage.write(name, b"raxalign")
-    return place
 
 
 def check_shared(job: Job) -> None:
@@ -115,26 +108,17 @@ def check_shared(job: Job) -> None:
     answers = ask(_look, nodes, job.sign)
     found = {node: _fault(answers, job, node) for node in nodes}
     living = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-    faults = {node: text for node, text in found.items() if text is not None and node in living}
+    faults = []
+    for node, text in found.items():
+        if text is not None and node in living:
+            name, address = (nodes[node][f"NodeManager{what}"] for what in ("Hostname", "Address"))
+            faults.append(f"{name} ({address}) {text}" if name != address else f"{name} {text}")
     if faults:
-        hosts = {node: _host(nodes[node]) for node in faults}
-        raise StorageError(describe_faults(str(job.storage), hosts, faults))
-
-
-def describe_faults(root: str, hosts: Mapping[str, str], faults: Mapping[str, str]) -> str:
-    """Return the message for machines (id -> name) that do not share the storage."""
-    said = "; ".join(
-        f"{host} {faults[node]}" for node, host in sorted(hosts.items(), key=itemgetter(1))
-    )
-    return (
-        f"{root}: not every machine of the cluster has this storage: {said}. Mount one shared file"
-        " system at that path on all of them, or give an object store (--storage s3://...)"
-    )
-
-
-def _host(node: Mapping[str, Any]) -> str:
-    name, address = node["NodeManagerHostname"], node["NodeManagerAddress"]
-    return f"{name} ({address})" if name != address else address
+        raise StorageError(
+            f"{job.storage}: not every machine of the cluster has this storage:"
+            f" {'; '.join(sorted(faults))}. Mount one shared file system at that path on all of"
+            " them, or give an object store (--storage s3://...)"
+        )
 
 
 def _fault(answers: Mapping[str, Any], job: Job, node: str) -> str | None:

@@ -1,7 +1,5 @@
 """What a person sees while a grid runs: a live display on a terminal, plain lines elsewhere; always
 on stderr.
-
-How fast the trainings that run are.
 """
 
 from __future__ import annotations
@@ -27,13 +25,10 @@ from raxalign.sweep.events import (
     Began,
     Event,
     GroupsWaiting,
-    HeldUp,
     JobEnded,
-    JobsExpected,
-    Noticed,
     Over,
     Planned,
-    Printed,
+    Said,
     Waiting,
 )
 from raxalign.sweep.mailbox import Advance
@@ -45,52 +40,17 @@ if TYPE_CHECKING:
     from raxalign.store.ledger import Ledger
 
 
-class Speeds:
-    """Describes the speed of each training from its last two notes."""
-
-    def __init__(self) -> None:
-        self._last: dict[str, tuple[Advance, str]] = {}
-
-    def of(self, key: str, advance: Advance) -> str:
-        """Describe the speed of a stage or trial, ending in a comma: its tokens per second, or
-        steps where it has none. Empty while it is not known.
-        """
-        before, rate = self._last.get(key, (Advance(0.0), ""))
-        if advance.step > before.step and advance.seconds > before.seconds:
-            speed = (advance.step - before.step) / (advance.seconds - before.seconds)
-            tokens = [v for name, v in advance.values.items() if name.endswith(TOKENS)]
-            steps = f"{speed:.3g} steps/s, " if before.step else ""
-            rate = f"{tokens[0]:,.0f} tokens/s, " if tokens else steps
-        if advance.step != before.step or key not in self._last:
-            self._last[key] = (advance, rate)
-        return rate
-
-    def drop(self, key: str) -> None:
-        """Forget a stage or trial that ended."""
-        self._last.pop(key, None)
-
-
-_STEPPING, _SILENT = (
-    10.0,
-    30.0,
-)  # least seconds between two lines on a stage: with new steps, without
+_STEPPING, _SILENT = 10.0, 30.0  # seconds between lines on a stage: with new steps, without
 _SHOWN = 8  # running stages and trials of a live display
 _WAITED, _WAITING = 10.0, 60.0  # seconds until the first line on a wait, and between two of them
 
 
 def describe(trial: Trial, axes: tuple[str, ...] = ()) -> str:
     """Describe a trial in a few words: method, its axes, languages, sentences, seed."""
-    words = [
-        trial.method,
-        *(f"{name}={trial.params[name]}" for name in axes if name in trial.params),
-        "+".join(trial.languages),
-    ]
-    words += [
-        f"{name} {value:,}"
-        for name, value in (("sentences", trial.sentences), ("seed", trial.seed))
-        if value is not None
-    ]
-    return " ".join(words)
+    values = (f"{name}={trial.params[name]}" for name in axes if name in trial.params)
+    numbers = (("sentences", trial.sentences), ("seed", trial.seed))
+    rest = (f"{name} {value:,}" for name, value in numbers if value is not None)
+    return " ".join([trial.method, *values, "+".join(trial.languages), *rest])
 
 
 def describe_stage(stage: Stage) -> str:
@@ -111,15 +71,13 @@ class Progress:
         self._live: Live | None = None
         self._plans: dict[str, Plan] = {}  # those that have the trials
         self._running: dict[str, float] = {}
-        self._total = self._done = self._failed = self._cached = self._stages = (
-            self._stages_done
-        ) = self._pruned = 0
+        self._total = self._done = self._failed = self._cached = self._pruned = 0
+        self._stages = self._stages_done = 0
         self._started = time.monotonic()
         self._left = Remaining()
-        self._best: tuple[DevMean, str] | None = None  # on dev
         self._remarked: set[str] = set()
         self._advances: dict[str, str] = {}  # of the stages and trials that run
-        self._speeds = Speeds()
+        self._noted: dict[str, tuple[Advance, str]] = {}  # their last notes, and speeds
         self._waits = Waiting()
         self._said: dict[str, tuple[int, float]] = {}  # stage -> step and seconds of its last line
         self._groups_waiting: dict[str, str] = {}  # trial -> what its group waits for
@@ -130,8 +88,6 @@ class Progress:
         match event:
             case Planned():
                 self._planned(event)
-            case JobsExpected():
-                self._expect(event)
             case Began(what=what):
                 self._begin(what)
             case Advanced(what=Trial() as trial):
@@ -142,13 +98,13 @@ class Progress:
                 self._trial_finished(trial, event)
             case JobEnded(what=Stage() as stage):
                 self._stage_finished(stage, event)
-            case HeldUp():
-                self._say(f"{self._describe(event.what)}: {event.message}")
-            case Printed():
-                for line in event.text.splitlines():
-                    self._say(f"{self._describe(event.what)} | {line}")
-            case Noticed():
+            case Said(what=None):
                 self._say(f"note: {event.message}")
+            case Said(what=Trial() | Stage() as what, printed=True):
+                for line in event.message.splitlines():
+                    self._say(f"{self._describe(what)} | {line}")
+            case Said(what=Trial() | Stage() as what):
+                self._say(f"{self._describe(what)}: {event.message}")
             case Waiting():
                 self._wait(event)
             case GroupsWaiting():
@@ -161,13 +117,17 @@ class Progress:
         self._total += event.pending
         self._cached += event.cached
         self._stages += event.stages
-        if not event.first:
-            return
-        self._say(
-            f"{event.plan.name}: {counted(event.pending, 'trial')} to run, {event.cached} cached,"
-            f" {counted(event.stages, 'shared stage')} to make"
-        )
-        if self._console.is_terminal:
+        if event.first:
+            self._say(
+                f"{event.plan.name}: {counted(event.pending, 'trial')} to run, {event.cached}"
+                f" cached, {counted(event.stages, 'shared stage')} to make"
+            )
+        self._left.workers = max(event.workers, 1)
+        self._left.add(event.jobs)
+        left = self._left.all(time.monotonic())
+        if left is not None and not self._done + self._failed + self._stages_done:
+            self._say(first_estimate(left))
+        if event.first and self._console.is_terminal:
             self._live = Live(
                 get_renderable=self._render,
                 console=self._console,
@@ -175,13 +135,6 @@ class Progress:
                 transient=True,
             )
             self._live.start()
-
-    def _expect(self, event: JobsExpected) -> None:
-        self._left.workers = max(event.workers, 1)
-        self._left.add(event.jobs)
-        left = self._left.all(time.monotonic())
-        if left is not None and not self._done + self._failed + self._stages_done:
-            self._say(first_estimate(left))
 
     def _wait(self, waits: Waiting) -> None:
         """Show what waits; a line is printed where all that could run begins to wait for nodes."""
@@ -248,8 +201,6 @@ class Progress:
         self._say(f"{self._ended}/{self._total} {described}: {outcome}{seconds}{left}")
         if plan is not None and not event.pruned:
             self._remark(plan, trial, records)
-        if score and score.measured.sign and (self._best is None or _beats(score, self._best[0])):
-            self._best = (score, f"{described} ({score.name})")
 
     def _end(self, event: Over) -> None:
         """End the display with a line that stays."""
@@ -289,7 +240,7 @@ class Progress:
     def _forget(self, key: str, seconds: float | None) -> None:
         """End a job that was shown as running."""
         self._advances.pop(key, None)
-        self._speeds.drop(key)
+        self._noted.pop(key, None)
         self._left.ended(key, time.monotonic(), seconds)
 
     def _time_left(self) -> str:
@@ -300,7 +251,6 @@ class Progress:
         """Describe how far a job is: its training step, speed and loss where it trains, its time,
         and the time that it has left.
         """
-        rate = self._speeds.of(key, advance)
         losses = [value for name, value in advance.values.items() if name.endswith("loss")]
         training = ""
         if key in self._running:  # a trial has several trainings
@@ -309,7 +259,21 @@ class Progress:
         loss = f"loss {losses[0]:.3f}, " if losses else ""
         left = self._left.of(key, time.monotonic())
         rest = "" if left is None else f", about {roughly(left)} left"
-        return f"{step}{rate}{loss}{advance.seconds:.0f} s so far{rest}"
+        return f"{step}{self._speed(key, advance)}{loss}{advance.seconds:.0f} s so far{rest}"
+
+    def _speed(self, key: str, advance: Advance) -> str:
+        """Describe the speed of a training, ending in a comma: its tokens per second, or steps
+        where it has none. Empty while it is not known.
+        """
+        before, rate = self._noted.get(key, (Advance(0.0), ""))
+        if advance.step > before.step and advance.seconds > before.seconds:
+            speed = (advance.step - before.step) / (advance.seconds - before.seconds)
+            tokens = [v for name, v in advance.values.items() if name.endswith(TOKENS)]
+            steps = f"{speed:.3g} steps/s, " if before.step else ""
+            rate = f"{tokens[0]:,.0f} tokens/s, " if tokens else steps
+        if advance.step != before.step or key not in self._noted:
+            self._noted[key] = (advance, rate)
+        return rate
 
     def _say(self, line: str) -> None:
         self._console.print(Text(printable(line)), soft_wrap=True)
@@ -332,8 +296,6 @@ class Progress:
             table.add_row("waiting", self._waits.described)
         for text in self._groups_waiting.values():
             table.add_row("waiting", text)
-        if self._best:
-            table.add_row(f"best on dev: {_number(self._best[0])}", self._best[1])
         return table
 
 
@@ -341,8 +303,3 @@ def _number(score: DevMean) -> str:
     """Write a score in its unit."""
     share = score.measured.unit == "share"
     return f"{100 * score.value:.1f} %" if share else f"{score.value:.4g}"
-
-
-def _beats(score: DevMean, best: DevMean) -> bool:
-    same = score.name == best.name
-    return same and (score.value - best.value) * score.measured.sign > 0

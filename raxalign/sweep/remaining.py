@@ -1,7 +1,5 @@
 """The time left of a sweep: the cost that its plan expects, corrected by what jobs took so far.
 It knows neither Ray nor the storage, and no clock: times are given to it.
-
-What the jobs of a sweep are expected to take, before they run.
 """
 
 from __future__ import annotations
@@ -46,9 +44,9 @@ class Expected:
 
 
 @dataclass
-class _Group:
-    """Sums over the jobs of a group: how long those that ended took and should have taken, and
-    what the others should take.
+class _Sums:
+    """How long the jobs of a group or family that ended took and should have taken, and what the
+    others should take.
     """
 
     took: float = 0.0
@@ -66,18 +64,15 @@ class Remaining:
         self.workers = workers
         self._jobs: dict[str, Expected] = {}  # that have not ended
         self._since: dict[str, float] = {}
-        self._groups: dict[str, _Group] = defaultdict(_Group)
-        self._families: dict[str, str] = {}  # of each group
-        self._whole: dict[str, _Group] = defaultdict(_Group)  # of each family
+        self._groups: dict[tuple[str, str], _Sums] = defaultdict(_Sums)  # by family and group
+        self._families: dict[str, _Sums] = defaultdict(_Sums)
 
     def add(self, jobs: Iterable[Expected]) -> None:
         """Add jobs, inputs before what reads them."""
         for entry in jobs:
             if entry.key not in self._jobs:
                 self._jobs[entry.key] = entry
-                group = self._groups[entry.group]
-                group.left += entry.seconds
-                self._families[entry.group] = entry.family
+                self._groups[entry.family, entry.group].left += entry.seconds
 
     def started(self, key: str, now: float) -> None:
         """Note that a job has begun; one that begins again counts from then."""
@@ -96,11 +91,12 @@ class Remaining:
         entry, since = self._jobs.pop(key, None), self._since.pop(key, None)
         if entry is None:
             return
-        group = self._groups[entry.group]
+        group = self._groups[entry.family, entry.group]
         group.left -= entry.seconds
-        took = seconds if seconds is not None else None if since is None else now - since
-        for sums in (group, self._whole[entry.family]) if took is not None else ():
-            sums.took += took or 0.0
+        if seconds is None and since is None:
+            return
+        for sums in (group, self._families[entry.family]):
+            sums.took += now - since if seconds is None and since is not None else seconds or 0.0
             sums.expected += entry.seconds
             sums.ended += 1
 
@@ -117,42 +113,36 @@ class Remaining:
             return None
         if len(self._jobs) <= _MANY:
             return self._simulated(now)
-        left = sum(self._factor(name, now) * group.left for name, group in self._groups.items())
+        left = sum(self._factor(*name, now) * group.left for name, group in self._groups.items())
         gone = sum(
             min(now - since, self._expectation(self._jobs[key], now))
             for key, since in self._since.items()
         )
         return max(0.0, left - gone) / self.workers
 
-    def _factor(self, name: str, now: float) -> float:
+    def _factor(self, family: str, name: str, now: float) -> float:
         """Return how much longer than expected the jobs of a group take.
 
         The factor of its family counts as much as half a job: the first jobs of a kind, which
         load libraries, are not the measure of the others.
         """
-        whole = self._factor_of_family(self._families[name], now)
-        group = self._groups[name]
-        if not group.ended or not group.expected:
-            return whole
-        usual = group.expected / group.ended / 2
-        return (group.took + whole * usual) / (group.expected + usual)
-
-    def _factor_of_family(self, family: str, now: float) -> float:
-        """Return how much longer than expected the jobs of a family take; running ones count where
-        they are late already.
-        """
-        took, expected = self._whole[family].took, self._whole[family].expected
-        for key, since in self._since.items():
+        group, whole = self._groups[family, name], self._families[family]
+        took, expected = whole.took, whole.expected
+        for key, since in self._since.items():  # running ones count where they are late already
             entry = self._jobs[key]
             if entry.family == family and now - since > entry.seconds:
                 took, expected = took + now - since, expected + entry.seconds
-        return took / expected if expected > 0 else 1.0
+        factor = took / expected if expected > 0 else 1.0
+        if not group.ended or not group.expected:
+            return factor
+        usual = group.expected / group.ended / 2
+        return (group.took + factor * usual) / (group.expected + usual)
 
     def _expectation(self, entry: Expected, now: float) -> float:
         """Return the whole time of a job; one that runs longer than expected is late by a tenth of
         the time that it has run.
         """
-        found = self._factor(entry.group, now) * entry.seconds
+        found = self._factor(entry.family, entry.group, now) * entry.seconds
         since = self._since.get(entry.key)
         return found if since is None else max(found, 1.1 * (now - since))
 
@@ -166,13 +156,13 @@ class Remaining:
         for place, (left, key) in enumerate(running):
             ends[key] = free[place] = left
         heapq.heapify(free)
-        factors = {name: self._factor(name, now) for name in self._groups}
+        factors = {name: self._factor(*name, now) for name in self._groups}
         for key, entry in self._jobs.items():
             if key in ends:
                 continue
             ready = max((ends.get(name, 0.0) for name in entry.inputs), default=0.0)
             start = max(ready, heapq.heappop(free))
-            ends[key] = start + factors[entry.group] * entry.seconds
+            ends[key] = start + factors[entry.family, entry.group] * entry.seconds
             heapq.heappush(free, ends[key])
         return max(ends.values(), default=0.0)
 
@@ -193,10 +183,16 @@ def expected_jobs(
     speed = worker_speed(job.threads * job.workers, gpu=job.gpus > 0)
     found = forecast(plan, took, left, speed)
     usual = found.total / len(found.seconds) if found.seconds else 1.0
+
+    def group_of(entry: SweepJob) -> str:
+        if entry.is_trial:
+            return plan.by_key[entry.key].method
+        return f"{plan.stages[entry.key].kind} {plan.stages[entry.key].maker}"
+
     return [
         Expected(
             entry.key,
-            _group(plan, entry),
+            group_of(entry),
             sum(found.seconds.get(key, usual) for key in parts[entry.key]),
             entry.inputs,
             "model" if entry.is_trial else family(plan, entry.key),
@@ -210,10 +206,3 @@ def first_estimate(seconds: float) -> str:
     workers on.
     """
     return f"about {roughly(seconds + WORKERS_SECONDS)} from now, by the size of the work"
-
-
-def _group(plan: Plan, entry: SweepJob) -> str:
-    if entry.is_trial:
-        return plan.by_key[entry.key].method
-    stage = plan.stages[entry.key]
-    return f"{stage.kind} {stage.maker}"

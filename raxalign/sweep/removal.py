@@ -33,17 +33,26 @@ class Keeper:
         self._keeping: Keeping | None = None
 
     def hear(self, event: Event) -> None:
-        """Hold on to the weights that a trial may read, and remove those that it was the last to
-        need, and what it has beaten.
+        """Report at the start the weights that were not kept and that an evaluation needs. Hold on
+        to those that a trial may read, and remove those that it was the last to need, and what it
+        has beaten.
         """
         match event:
             case Planned(first=True):
-                self._report_made_again(event.plan)
+                stored = {key for _, key in self._store.keys()}  # noqa: SIM118
+                gone = self._storage.tombstones.all()
+                if message := made_again(event.plan, self._ledger.keys(), stored, gone):
+                    to_stderr(f"note: {message}")
             case Began(what=Trial() as trial) if self._keep != "all":
                 with suppress(StorageError):  # a trial that ends tells as much
                     self._known().start(trial)
             case JobEnded(what=Trial() as trial, pruned="") if self._keep != "all":
-                self._remove_after(trial)
+                try:
+                    records = self._ledger.read_many(trial.evaluations.values())
+                    for key, why in self._known().finish(trial, records):
+                        self._drop(key, why)
+                except StorageError as error:
+                    self._error = error
             case Over():
                 try:
                     message = self.finish()
@@ -51,21 +60,6 @@ class Keeper:
                     message = f"run.keep: {self._keep}: some weights could not be removed: {error}"
                 if message:
                     to_stderr(f"note: {message}")
-
-    def _report_made_again(self, plan: Plan) -> None:
-        """Report the weights that were not kept and that a pending evaluation needs."""
-        stored = {key for _, key in self._store.keys()}  # noqa: SIM118
-        records = self._storage.tombstones.all()
-        if message := made_again(plan, self._ledger.keys(), stored, records):
-            to_stderr(f"note: {message}")
-
-    def _remove_after(self, trial: Trial) -> None:
-        try:
-            records = self._ledger.read_many(trial.evaluations.values())
-            for key, why in self._known().finish(trial, records):
-                self._drop(key, why)
-        except StorageError as error:
-            self._error = error
 
     def finish(self) -> str | None:
         """Remove what may go in the end, by all results of the ledger; return a line on what was
@@ -98,23 +92,21 @@ class Keeper:
         return self._keeping
 
     def _drop(self, key: str, why: str) -> None:
+        """Remove weights, unless an evaluation that is not done needs them in the plan of another
+        living driver. A plan that cannot be read is taken to need them.
+        """
         kind = self._plan.stages[key].kind
         try:
-            if self._store.has(kind, key) and not self._needed_elsewhere(key):
-                self.freed += self._storage.drop(kind, key, why)
-                self.dropped += 1
+            if not self._store.has(kind, key):
+                return
+            others = [sign.plan for sign in signs(self._storage) if sign.lives and not sign.own]
+            for needs in map(_needs, others):
+                if needs is None or not all(map(self._ledger.has, needs.get(key, ()))):
+                    return
+            self.freed += self._storage.drop(kind, key, why)
+            self.dropped += 1
         except StorageError as error:
             self._error = error
-
-    def _needed_elsewhere(self, key: str) -> bool:
-        """Whether an evaluation that is not done needs a stage in the plan of another living
-        driver. A plan that cannot be read is taken to need it.
-        """
-        others = [sign.plan for sign in signs(self._storage) if sign.lives and not sign.own]
-        return any(
-            needs is None or any(not self._ledger.has(entry) for entry in needs.get(key, ()))
-            for needs in map(_needs, others)
-        )
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 
 from raxalign.errors import ResourceError
-from raxalign.sweep.events import Hear, Noticed
+from raxalign.sweep.events import Hear, Said
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Holds
 
@@ -51,10 +51,9 @@ class Room:
 
     def free(self, needs: Holds, held: Mapping[Holds, int]) -> int:
         """Count the workers for which there is room beside the jobs that run."""
-        grouped = self.job.workers * held.get(Holds.GROUP, 0)
-        whole = held.get(Holds.WORKER, 0) + grouped
-        taken = whole + held.get(Holds.CPUS, 0)
-        cores = sum(slots(node, {"CPU": float(self.job.threads)}) for node in self.nodes) - taken
+        whole = held.get(Holds.WORKER, 0) + self.job.workers * held.get(Holds.GROUP, 0)
+        cores = sum(slots(node, {"CPU": float(self.job.threads)}) for node in self.nodes)
+        cores -= whole + held.get(Holds.CPUS, 0)
         if needs is Holds.CPUS:
             return cores
         return min(cores, sum(slots(node, demand(self.job)) for node in self.nodes) - whole)
@@ -126,11 +125,9 @@ def _alive() -> tuple[Node, ...]:
 
 def _bootstrap() -> dict[str, Any]:
     """Return what `ray up` left on the head; empty where this is not such a head."""
-    try:
-        found: dict[str, Any] = json.loads(BOOTSTRAP.expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found
+    with suppress(OSError, ValueError):
+        return dict(json.loads(BOOTSTRAP.expanduser().read_text(encoding="utf-8")))
+    return {}
 
 
 def wait_for_named(job: Job, nodes: Nodes, hear: Hear, *, training: bool) -> Nodes:
@@ -146,7 +143,7 @@ def wait_for_named(job: Job, nodes: Nodes, hear: Hear, *, training: bool) -> Nod
             break
         if not told:
             there = f"the cluster file names {named} machines, and {len(nodes.alive)} joined so far"
-            hear(Noticed(f"{there}: waiting for the others"))
+            hear(Said(f"{there}: waiting for the others"))
         told = True
         time.sleep(_LOOK)
         nodes = nodes.now()
@@ -165,7 +162,7 @@ def refuse_impossible(job: Job, nodes: Nodes, hear: Hear, *, training: bool) -> 
             check_driver(nodes.alive)
         if not nodes.may_grow:
             raise
-        hear(Noticed(f"{error}. Waiting for nodes that the cluster may start"))
+        hear(Said(f"{error}. Waiting for nodes that the cluster may start"))
         return str(error)
     return None
 
@@ -188,16 +185,13 @@ def check_fits(job: Job, nodes: Sequence[Node], *, training: bool) -> None:
     for resource, amount in wanted.items():
         most = max((node.get(resource, 0.0) for node in nodes), default=0.0)
         if amount > most:
+            gpus = "lower run.gpus_per_worker, or join a cluster that has them with --address"
+            remedy = "lower run.threads" if resource == "CPU" else gpus
             raise ResourceError(
-                f"a worker asks for {amount:g} {resource}, and no node has more than {most:g}: "
-                + (
-                    "lower run.threads"
-                    if resource == "CPU"
-                    else "lower run.gpus_per_worker, or join a cluster that has them with --address"
-                )
+                f"a worker asks for {amount:g} {resource}, and no node has more than {most:g}:"
+                f" {remedy}"
             )
-    each = describe(wanted)
-    total = sum(slots(node, wanted) for node in nodes)
+    each, total = describe(wanted), sum(slots(node, wanted) for node in nodes)
     if not total:
         raise ResourceError(f"a worker asks for {each}, and no node has both")
     if training and job.workers > total:

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from raxalign.errors import DISK_FULL, UNSTARTED, StorageError
 from raxalign.plan.estimates.cost import sampled_seconds
@@ -22,12 +22,9 @@ from raxalign.sweep.events import (
     Began,
     GroupsWaiting,
     Hear,
-    HeldUp,
     JobEnded,
-    JobsExpected,
-    Noticed,
     Planned,
-    Printed,
+    Said,
     Waiting,
 )
 from raxalign.sweep.job import Job, write_plan
@@ -35,10 +32,49 @@ from raxalign.sweep.mailbox import EVERY, PRINTED, Inbox
 from raxalign.sweep.order import Holds, Order, SweepJob
 from raxalign.sweep.remaining import expected_jobs
 from raxalign.sweep.room import Room, demand, describe
-from raxalign.sweep.source import Source
 from raxalign.sweep.work import TRAINED_ONLY, keep_failure
 
 SLOW = 20.0  # seconds after which a job that no worker has begun is one that waits for a node
+
+
+class Source(Protocol):
+    """What a running sweep asks for trials.
+
+    It is asked in the driver's loop, between two events, so it must answer at once. A trial whose
+    evaluations are all in the ledger counts as cached and is not run; it is in `ended` of the next
+    question like the others.
+    """
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no trial will come any more. The sweep ends when this holds and nothing runs."""
+
+    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
+        """Return trials to add to the sweep, as a plan that has their stages too, or None where
+        there are none at the moment. The question is repeated after each end of a trial, and at
+        least once per second while workers are idle.
+
+        Args:
+            ended: The trials that ended since the last question, by key: None where their results
+                are in the ledger, or else why they failed.
+            idle: The number of trials for which there are workers that have nothing to do. It is a
+                hint: what is added beyond it waits.
+        """
+
+
+@dataclass
+class Whole:
+    """All trials of one plan, at the first question."""
+
+    plan: Plan
+    exhausted: bool = field(default=False, init=False)
+
+    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:  # noqa: ARG002
+        """Return the plan once, and then nothing."""
+        if self.exhausted:
+            return None
+        self.exhausted = True
+        return self.plan
 
 
 def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, hear: Hear) -> list[str]:
@@ -65,7 +101,7 @@ def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, hear: H
             )
         for damage in damages:
             if damage.category is UserWarning:  # those of libraries are others
-                hear(Noticed(f"{damage.message} It is made again."))
+                hear(Said(f"{damage.message} It is made again."))
         if not present:
             wanted.append(key)
     return wanted
@@ -237,7 +273,7 @@ class Sweep:
     def delayed(self, key: str, text: str) -> None:
         """Report what holds up a job, unless it has ended."""
         if key in self._plans:
-            self._hear(HeldUp(self._all[key], text))
+            self._hear(Said(text, self._all[key]))
 
     def look(self) -> None:
         """Every few seconds: count the nodes, and report how far jobs are and what waits."""
@@ -250,8 +286,13 @@ class Sweep:
         for key, advance in advances.items():
             if key not in waits:
                 self._hear(Advanced(self._all[key], advance))
-        if waits or self._groups_waited:
-            self._hear(GroupsWaiting(waits, self._wait_of_groups() if waits else ""))
+        if waits:
+            each, free = demand(self._job), self._find_free()
+            there = describe({name: free.get(name, 0.0) for name in each})
+            text = f"waits for {self._job.workers} workers with {describe(each)} each"
+            self._hear(GroupsWaiting(waits, f"{text}; the cluster has {there} free"))
+        elif self._groups_waited:
+            self._hear(GroupsWaiting({}))
         self._groups_waited = bool(waits)
         self.pass_on()
         waiting = Waiting(
@@ -272,15 +313,7 @@ class Sweep:
             if kind != PRINTED:
                 self.delayed(key, text)
             elif key in self._all:
-                self._hear(Printed(self._all[key], text))
-
-    def _wait_of_groups(self) -> str:
-        each, free = demand(self._job), self._find_free()
-        there = describe({name: free.get(name, 0.0) for name in each})
-        return (
-            f"waits for {self._job.workers} workers with {describe(each)} each; the cluster has"
-            f" {there} free"
-        )
+                self._hear(Said(text, self._all[key], printed=True))
 
     def _next(self) -> SweepJob | None:
         """Return the next job. A group goes before what others left to be evaluated, since that
@@ -316,7 +349,7 @@ class Sweep:
         self._stopped = True
         self._abandon()
         self._hear(
-            Noticed(
+            Said(
                 f"nothing more is started, since results could not be kept: {error}. Run the same"
                 " command again afterwards: what is there is not repeated"
             )
@@ -372,8 +405,8 @@ class Sweep:
         self._order.add(
             replace(entry, cost=times.seconds) for entry, times in zip(jobs, expected, strict=True)
         )
-        self._hear(Planned(plan, len(pending), cached, len(stages), first))
-        self._hear(JobsExpected(expected, self._room.free(Holds.WORKER, {})))
+        workers = self._room.free(Holds.WORKER, {})
+        self._hear(Planned(plan, len(pending), cached, len(stages), first, expected, workers))
         return len(pending)
 
 

@@ -14,10 +14,10 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.tried import read_record
 from raxalign.store.key import digest
-from raxalign.tracking import sync
+from raxalign.tracking import recorder
 from raxalign.tracking.client import SQLITE, Target, TrackingError, default_uri
 from raxalign.tracking.database_sync import carried
-from raxalign.tracking.recorder import Event
+from raxalign.tracking.recorder import Event, Recorder
 
 
 def target_of(opened: Opened) -> Target:
@@ -28,7 +28,7 @@ def target_of(opened: Opened) -> Target:
 
 def with_database(plan: Plan, target: Target) -> AbstractContextManager[None]:
     """Have the newest database of an object store within a block, and copy it back after it."""
-    return carried(target, lambda: sync.sync(plan, target))
+    return carried(target, lambda: recorder.sync(plan, target))
 
 
 def copy_all(opened: Opened, target: Target) -> int:
@@ -36,8 +36,8 @@ def copy_all(opened: Opened, target: Target) -> int:
     the storage.
     """
     plan, pruned = opened.plan, pruned_events(opened)
-    with carried(target, lambda: sync.sync(plan, target, pruned)):
-        return sync.sync(plan, target, pruned)
+    with carried(target, lambda: recorder.sync(plan, target, pruned)):
+        return recorder.sync(plan, target, pruned)
 
 
 def finish_tracking(opened: Opened, plan: Plan) -> list[str]:
@@ -59,7 +59,7 @@ def keep_report(opened: Opened, folder: Path) -> str | None:
     """Put a report with the grid's run, where the grid was tracked; returns a message where
     that could not be done.
     """
-    return _where_tracked(opened, lambda target: sync.keep_report(opened.plan, target, folder))
+    return _where_tracked(opened, lambda runs: runs.keep(folder))
 
 
 def describe(opened: Opened, answer: str) -> str | None:
@@ -70,8 +70,8 @@ def describe(opened: Opened, answer: str) -> str | None:
     marker = opened.storage.local / "tracked" / f"{digest([uri, name])[:32]}.answer"
     wanted = json.dumps({"grid": name, "uri": uri, "answer": answer})
 
-    def write(target: Target) -> None:
-        sync.describe(opened.plan, target, answer)
+    def write(runs: Recorder) -> None:
+        runs.describe(answer)
         _mark(marker, wanted)
 
     if marker.exists() and marker.read_text(encoding="utf-8") == wanted:
@@ -79,14 +79,14 @@ def describe(opened: Opened, answer: str) -> str | None:
     return _where_tracked(opened, write)
 
 
-def _where_tracked(opened: Opened, what: Callable[[Target], object]) -> str | None:
+def _where_tracked(opened: Opened, what: Callable[[Recorder], object]) -> str | None:
     target = target_of(opened)
     database = target.uri.removeprefix(SQLITE)
     if database != target.uri and not Path(database).exists():
         return None
     try:
-        with with_database(opened.plan, target):
-            what(target)
+        with with_database(opened.plan, target), recorder.reported(target):
+            what(Recorder(opened.plan, target))
     except TrackingError as error:
         return str(error)
     return None
@@ -116,31 +116,25 @@ def pruned_events(opened: Opened) -> list[Event]:
     """Return the end of each pruned trial of a grid, for the tracking store. Trials that were made
     whole elsewhere, for the grid itself or to confirm a point, are not among them.
     """
-    found = {
-        study.name: read_record(opened.storage, study).pruned
+    pruned = {
+        (study.name, entry.number): entry
         for study in opened.plan.studies
         if study.prunes
+        for entry in read_record(opened.storage, study).pruned
     }
-    if not any(found.values()):
+    if not pruned:
         return []
 
     def suggested(study: Study) -> list[Suggestion]:
-        return [Suggestion(entry.number, entry.values) for entry in found.get(study.name, ())]
+        return [
+            Suggestion(n, entry.values) for (name, n), entry in pruned.items() if name == study.name
+        ]
 
     plan, there = reopened(opened, suggested).plan, opened.storage.ledger.keys()
-    places = {
-        (name, entry.number): entry.stopped.words
-        for name, entries in found.items()
-        for entry in entries
-        if entry.stopped is not None
-    }
-    events = {
-        entry.trial: Event(
-            plan.by_key[entry.trial], ended=True, pruned=places[entry.study, entry.number]
-        )
-        for entry in plan.asked
-        if (entry.study, entry.number) in places
-        and entry.trial not in opened.plan.by_key
-        and not there.issuperset(plan.by_key[entry.trial].evaluations.values())
-    }
+    events: dict[str, Event] = {}
+    for asked in plan.asked:
+        entry, trial = pruned.get((asked.study, asked.number)), plan.by_key[asked.trial]
+        whole = there.issuperset(trial.evaluations.values()) or trial.key in opened.plan.by_key
+        if entry is not None and entry.stopped is not None and not whole:
+            events[trial.key] = Event(trial, ended=True, pruned=entry.stopped.words)
     return list(events.values())

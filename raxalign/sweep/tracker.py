@@ -60,7 +60,11 @@ class Tracker:
         """
         self._events.put("close")
         before = None
-        while self._thread.is_alive() and (now := self._progress()) != before:
+        while self._thread.is_alive():
+            # what changes when the store accepts something
+            now = self._recorder.copied if self._recorder else 0, self._unbrought
+            if now == before:
+                break
             if before is not None:
                 self._tell(f"{self._left()} still to be copied to {self._target.uri}")
             before = now
@@ -68,14 +72,14 @@ class Tracker:
         if isinstance(self._error, TrackingHeld):
             return str(self._error)
         if self._thread.is_alive() and self._error is None:
-            return self._slow(wait)
+            return (
+                f"the tracking store at {self._target.uri} answers, but is busy: after {wait:.0f} s"
+                f" {self._left()} still to be copied; every result is in the ledger: run"
+                " `raxalign sync` to copy the rest"
+            )
         if self._thread.is_alive() or self._missed:
             return not_copied(self._target.uri, self._error)
         return None
-
-    def _progress(self) -> tuple[int, int]:
-        """What changes when the store accepts something."""
-        return self._recorder.copied if self._recorder else 0, self._unbrought
 
     def abandon(self) -> None:
         """End at once after an interruption: what still runs is marked as killed."""
@@ -86,13 +90,6 @@ class Tracker:
         known = self._recorder.left if self._recorder else None
         left = self._unbrought if known is None else known
         return f"{counted(left, 'trial')} {are(left)}" if left else "some runs of cells are"
-
-    def _slow(self, waited: float) -> str:
-        return (
-            f"the tracking store at {self._target.uri} answers, but is busy: after {waited:.0f} s"
-            f" {self._left()} still to be copied; every result is in the ledger: run"
-            " `raxalign sync` to copy the rest"
-        )
 
     def _work(self) -> None:
         try:
@@ -164,23 +161,19 @@ class Tracker:
             self._recorder = recorder
         return self._recorder
 
-    def _open_last(self) -> Recorder:
-        """Open at the end: another driver of the same grid may be about to end, too."""
-        end = time.monotonic() + LAST
-        while True:
-            try:
-                return self._open()
-            except TrackingHeld:
-                if time.monotonic() >= end:
-                    raise
-                time.sleep(0.5)
-
     def _finish_up(self) -> None:
         """Bring the rest; what was missed is found by comparing the ledger with the runs, apart
         from trials that a search pruned.
         """
         try:
-            recorder = self._open_last()
+            end, recorder = time.monotonic() + LAST, None
+            while recorder is None:
+                try:
+                    recorder = self._open()
+                except TrackingHeld:  # by another driver of the grid, which may be about to end too
+                    if time.monotonic() >= end:
+                        raise
+                    time.sleep(0.5)
             self._error = None
             if self._again:
                 recorder.take(self._again)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import ray
@@ -22,7 +23,14 @@ from raxalign.sweep.cluster import connect, disconnect, remove_scratch, scratch_
 from raxalign.sweep.events import Hear, Over
 from raxalign.sweep.gpu_shares import settle
 from raxalign.sweep.job import Job
-from raxalign.sweep.losses import GIVEN_UP, Recoveries, cause_of
+from raxalign.sweep.losses import (
+    GIVEN_UP,
+    Losses,
+    cause_of,
+    describe_loss,
+    describe_retry,
+    progress_of,
+)
 from raxalign.sweep.machines import signed
 from raxalign.sweep.order import Holds
 from raxalign.sweep.room import (
@@ -33,14 +41,13 @@ from raxalign.sweep.room import (
     refuse_impossible,
     wait_for_named,
 )
-from raxalign.sweep.running import Summary, Sweep
-from raxalign.sweep.source import Source, Whole
+from raxalign.sweep.running import Source, Summary, Sweep, Whole, key_of
 from raxalign.sweep.work import TRAINED_ONLY, keep_failure, run_inline, run_stage
 
 COMING = 1800.0  # seconds for a node that a cluster may start, where none that is there is enough
 
 
-def run_grid(plan: Plan, job: Job, hear: Hear, *, address: str | None = None) -> Summary:
+def run_grid(plan: Plan, job: Job, hear: Hear, address: str | None = None) -> Summary:
     """Run what the ledger lacks of a plan. Raises `ResourceError` before anything starts where the
     cluster can never give what a trial asks for.
     """
@@ -88,7 +95,10 @@ def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
     """Let Tune run the jobs of a sweep. Its actors are used again for one job after another, but
     not beside groups: an idle actor holds what their workers wait for.
     """
-    logging.getLogger("ray.tune.tune").addFilter(_is_not_about_failures)
+    # the screen has shown why something did not complete, and a job that Tune dropped was run again
+    logging.getLogger("ray.tune.tune").addFilter(
+        lambda record: not record.getMessage().startswith("Trials did not complete")
+    )
     work = tune.with_resources(
         tune.with_parameters(_work, job=job), lambda config: _resources(config, job)
     )
@@ -105,7 +115,7 @@ def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
         run_config=tune.RunConfig(
             name=f"{name}-{time.time_ns()}",
             storage_path=job.scratch,
-            failure_config=tune.FailureConfig(max_failures=-1),  # see Recoveries
+            failure_config=tune.FailureConfig(max_failures=-1),  # see `_Watch`
             callbacks=[_Watch(sweep, job, lacking)],
             verbose=0,
         ),
@@ -123,13 +133,6 @@ def _work(config: dict[str, Any], job: Job) -> None:
         run_group(config, job)
     else:
         run_inline(config, job)
-
-
-def _is_not_about_failures(record: logging.LogRecord) -> bool:
-    """Drop Tune's list of what did not complete: the screen has shown why, and a job that Tune
-    dropped was run again.
-    """
-    return not record.getMessage().startswith("Trials did not complete")
 
 
 def _resources(config: Mapping[str, Any], job: Job) -> tune.PlacementGroupFactory:
@@ -195,7 +198,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
     def __init__(self, sweep: Sweep, job: Job, lacking: str | None = None) -> None:
         self._sweep, self._ledger, self._lacking = sweep, job.storage.ledger, lacking
         self._begun = time.monotonic()
-        self._recoveries = Recoveries(sweep.plan_of, job, sweep.delayed)
+        self._job, self._losses = job, dict[str, Losses]()
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: Tune pickles its callbacks for a restore that is never made, and a display
@@ -225,7 +228,20 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         self._sweep.ended(trial.config, result)
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
-        self._recoveries.lost(trial)
+        """Count a loss, which Tune itself would mend without an end. Where it was one too many, the
+        trial's next worker finds the reason in its configuration and only reports it, and Tune
+        replaces none after that.
+        """
+        key, cause = key_of(trial.config), cause_of(trial)
+        if key not in self._losses:
+            progress = partial(progress_of, self._job, self._sweep.plan_of(key), key)
+            self._losses[key] = Losses(self._job.max_failures, progress)
+        losses = self._losses[key]
+        if losses.another():
+            self._sweep.delayed(key, describe_retry(cause))
+        else:
+            trial.config[GIVEN_UP] = describe_loss(cause, losses.count)
+            trial.max_failures = trial.num_failures
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         message = trial.config.get(GIVEN_UP)

@@ -18,24 +18,18 @@ from raxalign.errors import RaxalignError, ResourceError, StorageError, Transien
 from raxalign.stages import Workshop, run_trial, train_trial
 from raxalign.stages.watching import pruned_at
 from raxalign.store.ledger import Ledger
-from raxalign.store.spool import Spool
+from raxalign.store.spool import GPU_HOURS, Spool
 from raxalign.sweep.job import Job, open_workshop, read_plan
 from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.machines import patience
-from raxalign.sweep.mailbox import Outbox
-from raxalign.sweep.printed import passed_on
-from raxalign.sweep.usage import used
+from raxalign.sweep.mailbox import Outbox, passed_on
 from raxalign.train.group import lost_peer
 from raxalign.train.runtime import TOKENS, Pruned
 
-BETWEEN = 2.0  # seconds between two reports of scores to Tune
 TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it
+
 Report = Callable[[Mapping[str, float], int], None]
 """Receives values by name, and their step."""
-
-
-def _ignored(metrics: Mapping[str, float], step: int) -> None:
-    """Scores that nobody asks for."""
 
 
 @contextmanager
@@ -61,44 +55,25 @@ def run_stage(config: dict[str, Any], job: Job) -> None:
             workshop.ensure(key)
     except TransientError:
         raise
-    except RaxalignError as known:
-        error = str(known)
     # a bug in one stage fails the trials that need it, not the grid
-    except Exception as unknown:  # noqa: BLE001
-        error, trace = message_of(unknown), traceback.format_exc()
+    except Exception as found:  # noqa: BLE001
+        error = message_of(found)
+        trace = "" if isinstance(found, RaxalignError) else traceback.format_exc()
     seconds = time.monotonic() - start
     tune.report({"error": error, "trace": trace, "seconds": seconds, "done": True})
 
 
 def run_inline(config: dict[str, Any], job: Job) -> None:
-    """Run one trial in this actor; Tune calls this. Its scores on development sets go to Tune at
-    most every `BETWEEN` seconds, since a report waits for the driver.
-    """
+    """Run one trial in this actor; Tune calls this."""
     key = config["trial"]
     error = given_up(config, job)
     if error is None:
         job.storage.ledger.clear_failure(key)
-        error = attempt(job, key, scored=TuneScores().take)
+        error = attempt(job, key)
     tune.report({"trial": key, "error": error or "", **where_pruned(job, key), "done": True})
 
 
-class TuneScores:
-    """Reports the scores on development sets to Tune while a training runs."""
-
-    def __init__(self) -> None:
-        self._told, self._latest = time.monotonic(), dict[str, float]()
-
-    def take(self, metrics: Mapping[str, float], step: int) -> None:
-        """Take the scores of a step, and report the latest ones where it is time."""
-        self._latest |= metrics
-        if time.monotonic() - self._told >= BETWEEN:
-            tune.report({**self._latest, "step": step})
-            self._told = time.monotonic()
-
-
-def attempt(
-    job: Job, key: str, *, rank: int = 0, world_size: int = 1, scored: Report = _ignored
-) -> str | None:
+def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | None:
     """Run a trial on this worker, or train it where this is one of several workers.
 
     Args:
@@ -106,7 +81,6 @@ def attempt(
         key: The trial.
         rank: The number of this worker.
         world_size: The number of workers.
-        scored: Receives the scores on development sets that trainings measure.
 
     Returns:
         None, or the message of a failure that no retry would mend, which the storage then keeps. A
@@ -116,13 +90,15 @@ def attempt(
         Exception: Transient errors, so that Tune tries again; in a group every error, since the
             others wait for this worker. What follows the loss of another worker is `PeerLost`.
     """
-    spool, outbox = Spool(job.storage, key), Outbox(job.scratch, key)
-    report = _reporter(spool, outbox if rank == 0 else None)
+    outbox = Outbox(job.scratch, key)
+    if rank == 0:
+        outbox.begin()
     try:
-        workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
-        workshop.runtime = replace(workshop.runtime, saved=spool.flush, scored=scored)
-        with used(spool, job, rank), _told(workshop, outbox):
-            (train_trial if world_size > 1 else run_trial)(workshop, key)
+        with _curves(job, key, rank, outbox) as (spool, report):
+            workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
+            workshop.runtime = replace(workshop.runtime, saved=spool.flush)
+            with _told(workshop, outbox):
+                (train_trial if world_size > 1 else run_trial)(workshop, key)
     except TransientError:
         raise
     except Pruned:
@@ -132,24 +108,28 @@ def attempt(
         if world_size > 1:
             raise
         return message
-    finally:
-        spool.flush()
     return None
 
 
-def _reporter(spool: Spool, outbox: Outbox | None) -> Report:
-    """Begin to report how far a training is; return what receives its metrics, of which curves are
-    kept. Its speed is shown only, since it is not a result.
+@contextmanager
+def _curves(job: Job, key: str, rank: int, outbox: Outbox) -> Iterator[tuple[Spool, Report]]:
+    """Keep the curves of a trial, and in the end the hours for which this worker held cards. Yields
+    what receives metrics too. The speed of a training is shown only, since it is not a result.
     """
+    spool, begun = Spool(job.storage, key), time.monotonic()
 
     def report(metrics: Mapping[str, float], step: int) -> None:
         spool.report({n: v for n, v in metrics.items() if not n.endswith(TOKENS)}, step)
-        if outbox is not None:
+        if rank == 0:
             outbox.report(metrics, step)
 
-    if outbox is not None:
-        outbox.begin()
-    return report
+    try:
+        yield spool, report
+    finally:
+        if job.gpus:
+            hours = job.gpus * (time.monotonic() - begun) / 3600
+            spool.report({f"{GPU_HOURS}/{rank}": hours}, int(time.time()))
+        spool.flush()
 
 
 def _kept(ledger: Ledger, key: str, error: Exception, world_size: int) -> str:

@@ -11,7 +11,6 @@ from raxalign.sample import Sample, of_column
 from raxalign.tasks.base import SharedRows
 from raxalign.tasks.spans.metrics import MEASURED, METRICS
 from raxalign.tasks.spans.params import SpanParams
-from raxalign.tasks.transfer.outcome import kept
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.transfer.task import TransferTask
 
@@ -52,6 +51,7 @@ class Mlqa(TransferTask):
     metrics = MEASURED
     main_metric = "f1"
     row_options = (*TransferTask.row_options, "hub")
+    not_of_training = TransferTask.not_of_training | {"rules"}
     predicts = frozenset({"answer", "context", "exact_match", "f1", "id", "prediction"})
 
     class Params(SpanParams):
@@ -65,25 +65,15 @@ class Mlqa(TransferTask):
 
     params: Params
 
-    def canonical(self) -> dict[str, object]:
-        """Return the options without what other data would need, and without the mixing that other
-        settings do not have.
-        """
-        idle = {name for name in ("hub", "phrasebook") if name != self.params.data}
-        idle |= {"code_switching"} if self.params.setting != "translate-train" else set()
-        return {name: value for name, value in self.params.identity().items() if name not in idle}
+    def idle(self) -> set[str]:
+        """Return the data sets of the hub too, and mixing, where nothing reads them."""
+        mixing = {"code_switching"} if self.params.setting != "translate-train" else set()
+        return super().idle() | mixing | (set() if self.params.data == "hub" else {"hub"})
 
     def training(self) -> Mapping[str, object]:
-        """Return all options but what is done with the epochs afterwards: XLT and G-XLT share a
-        training, and so do all rules.
-        """
-        setting = "translate-train" if self.params.setting == "translate-train" else "zero-shot"
-        options = {
-            name: value
-            for name, value in self.canonical().items()
-            if name not in ("selection", "readout", "rules")
-        }
-        return {**options, "setting": setting, "kept": kept(self.params.selection)}
+        """Return what XLT and G-XLT share, and all rules."""
+        crossed = {"setting": "zero-shot"} if self.params.setting == "g-xlt" else {}
+        return {**super().training(), **crossed}
 
     def watches(self, metric: str) -> bool:
         """Return whether it is a score of answers in the language of the question, and the dev
@@ -104,14 +94,8 @@ class Mlqa(TransferTask):
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """Return the set that is evaluated, and the training set."""
-        hub, splits = self.params.hub, {"hub": "test"}
-        splits |= {"train": "train"} if self.trains_on(lang, pivot) else {}
-        return {
-            name: HubSet(
-                *hub.place(split, lang, pivot, self.names)[:2], hub.revision_of(split, lang, pivot)
-            )
-            for name, split in splits.items()
-        }
+        names = ("hub", "train") if self.trains_on(lang, pivot) else ("hub",)
+        return {name: self.params.hub.at(name, lang, pivot, self.names) for name in names}
 
     def head(self, inputs: TaskInputs) -> SpanHead:
         """Return the reader of the questions, and the maker and judge of models."""

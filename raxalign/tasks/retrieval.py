@@ -15,7 +15,7 @@ from raxalign.lazy import np, pa, torch
 from raxalign.sample import Sample
 from raxalign.similarity import Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
-from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.directions import DIRECTIONS
 from raxalign.tasks.vectors.pairs import (

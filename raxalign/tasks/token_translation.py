@@ -4,9 +4,10 @@ language's states are moved to where another's are.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, final
+from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 
 import pyarrow as pa
 from pydantic import Field, field_validator
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.token_means import TokenMeans
-    from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.tasks.translation.sweep import ShiftSweep
     from raxalign.train.runtime import Runtime
 
@@ -121,14 +121,10 @@ class TokenTranslation(Task):
         @field_validator("alpha")
         @classmethod
         def _are_different_numbers(cls, alpha: tuple[float, ...]) -> tuple[float, ...]:
-            names = [f"{weight:g}" for weight in alpha]
-            if len(set(names)) < len(names) or not all(
-                abs(weight) < float("inf") for weight in alpha
-            ):
-                raise ValueError(
-                    "alpha: the weights must be finite and differ in their first six digits, but"
-                    f" they are {list(alpha)}"
-                )
+            finite = all(abs(weight) < float("inf") for weight in alpha)
+            if not finite or len({f"{weight:g}" for weight in alpha}) < len(alpha):
+                told = "the weights must be finite and differ in their first six digits"
+                raise ValueError(f"alpha: {told}, but they are {list(alpha)}")
             return alpha
 
         @field_validator("layers")
@@ -136,9 +132,8 @@ class TokenTranslation(Task):
         def _above_the_embeddings(cls, layers: str) -> str:
             ends = layer_ends(layers)
             if ends is not None and ends[0] == 0:
-                raise ValueError(
-                    f"layers {layers!r}: the shift is after a block, so layers begin at 1"
-                )
+                told = "the shift is after a block, so layers begin at 1"
+                raise ValueError(f"layers {layers!r}: {told}")
             return layers
 
     params: Params
@@ -202,24 +197,24 @@ class TokenTranslation(Task):
         """Translate every split both ways by every shift; dev compares those of a direction."""
         from raxalign.tasks.translation.shifts import stream_of
 
-        scores: list[Score] = []
-        tables: list[pa.Table] = []
+        scores, tables = list[Score](), list[pa.Table]()
         notes: dict[str, object] = {}
-        vocabularies: dict[tuple[str, str], frozenset[int]] = {}  # by language and split
+        vocabularies = defaultdict[tuple[str, str], set[int]](set)  # by language and split
         for lang in languages:
-            for sweep, language_means in self._sweeps(
-                stream_of(aligned.toward(lang)), inputs, lang
-            ):
+            stream = stream_of(aligned.toward(lang))
+            for sweep, language_means in self._sweeps(stream, inputs, lang):
                 scores += sweep.scores()
                 tables += sweep.tables(self.params.samples)
                 notes[sweep.label] = sweep.notes(language_means)
                 special = frozenset(sweep.encoder.tokenizer.all_special_ids)
                 for split, way in sweep.ways.items():
                     for side in way:
-                        known = vocabularies.get((side.lang, split), frozenset())
-                        vocabularies[side.lang, split] = known | (side.vocabulary - special)
-        if self.params.data != "corpus":
-            scores += _vocabulary_scores(vocabularies, inputs.pivot)
+                        vocabularies[side.lang, split] |= side.vocabulary - special
+        for (lang, split), pieces in vocabularies.items() if self.params.data != "corpus" else ():
+            # Those that the pivot has in its sentences of all pairs too (Liu et al. 2020, Table 3).
+            shared = len(pieces & vocabularies[inputs.pivot, split])
+            scores.append(Score(lang, "vocabulary_count", split, float(len(pieces))))
+            scores.append(Score(lang, "shared_count", split, float(shared)))
         scores += means(scores, metrics=("convert_rate", "bleu1", "bleu1_sacrebleu"))
         return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
 
@@ -230,7 +225,7 @@ class TokenTranslation(Task):
         from raxalign.tasks.translation.shifts import Shift
         from raxalign.tasks.translation.sweep import ShiftSweep, read_sides
 
-        encoder = _transformer(stream)
+        encoder: Any = stream.encoder
         layers = parse_blocks(self.params.layers, stream.n_layers)
         limits = {"dev": self.params.dev_sentences, "test": self.params.max_sentences}
         sides = {
@@ -261,36 +256,18 @@ class TokenTranslation(Task):
         self, stream: AlignedEncoder, inputs: TaskInputs, lang: str, layers: tuple[int, ...]
     ) -> TokenMeans:
         from raxalign.encoders.models.token_means import Reading, token_means
+        from raxalign.encoders.models.transformer import TransformerEncoder
         from raxalign.tasks.vectors.dictionary_words import sentences_of
 
-        params = self.params
+        params, encoder = self.params, stream.encoder
+        assert isinstance(encoder, TransformerEncoder)
         reading = Reading(
             params.rows, params.block_size, params.max_blocks, params.weighting, params.specials
         )
         text, edits = sentences_of(inputs.text[lang]), stream.edits()
-        found = token_means(_transformer(stream), text, lang, layers, reading, edits)
+        found = token_means(encoder, text, lang, layers, reading, edits)
         if found is None:
-            raise RaxalignError(
-                f"token_translation: the text of {lang} has no word that the encoder reads: look at"
-                f" `text` or `corpus` of {lang}"
-            )
+            told = f"the text of {lang} has no word that the encoder reads"
+            remedy = f"look at `text` or `corpus` of {lang}"
+            raise RaxalignError(f"token_translation: {told}: {remedy}")
         return found
-
-
-def _transformer(stream: AlignedEncoder) -> TransformerEncoder:
-    from raxalign.encoders.models.transformer import TransformerEncoder
-
-    assert isinstance(stream.encoder, TransformerEncoder)
-    return stream.encoder
-
-
-def _vocabulary_scores(
-    vocabularies: Mapping[tuple[str, str], frozenset[int]], pivot: str
-) -> Iterator[Score]:
-    """Yield the number of pieces of each language, and of those that the pivot has in its sentences
-    of all language pairs too (Liu et al. 2020, Table 3).
-    """
-    for (lang, split), pieces in vocabularies.items():
-        yield Score(lang, "vocabulary_count", split, float(len(pieces)))
-        shared = pieces & vocabularies[pivot, split]
-        yield Score(lang, "shared_count", split, float(len(shared)))

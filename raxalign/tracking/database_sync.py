@@ -74,7 +74,8 @@ class Copy:
         stays. A damaged copy is passed over.
         """
         version = self._mirror.version()
-        if version is None or (self._database.exists() and self._marked() == version):
+        seen = self._mark.read_text() if self._mark.exists() and self._database.exists() else None
+        if version is None or seen == version:
             return False
         self._local.mkdir(parents=True, exist_ok=True)
         with self._users.open("w") as users:
@@ -152,12 +153,6 @@ class Copy:
             f" now; this machine's is kept as {aside}. Runs of other grids that are in it alone:"
             " `raxalign sync` copies them from the ledger"
         )
-
-    def _marked(self) -> str | None:
-        try:
-            return self._mark.read_text()
-        except OSError:
-            return None
 
 
 def _copy_database(source: Path, target: Path) -> None:

@@ -16,13 +16,7 @@ from raxalign.provenance import versions
 from raxalign.store.spool import GPU_HOURS, SYSTEM
 from raxalign.store.storage import Storage
 from raxalign.tracking import served
-from raxalign.tracking.client import (
-    TrackingError,
-    connect,
-    default_uri,
-    is_of_store,
-    not_copied,
-)
+from raxalign.tracking.client import TrackingError, connect, default_uri, is_of_store, not_copied
 from raxalign.tracking.registry import BATCH, search
 
 _TRIAL, _VERSIONS = "raxalign.trial_key", "mlflow.modelVersions"
@@ -79,9 +73,11 @@ def register(
                 " storage is an object store"
             )
     try:
-        client = connect(uri)
-        run = _run_of(client, exported.trial)
-        found = _next_version(client, exported, name, run) if run is not None else None
+        client, condition = connect(uri), f"tags.`{_TRIAL}` = '{exported.trial}'"
+        experiments = client.search_experiments()
+        runs = [run for e in experiments for run in search(client, e.experiment_id, condition)]
+        latest = max(runs, key=lambda run: run.info.start_time, default=None)
+        found = _next_version(client, exported, name, latest) if latest is not None else None
     except Exception as error:
         if not is_of_store(error):
             raise
@@ -92,14 +88,6 @@ def register(
             " its grid; then export it again"
         )
     return found
-
-
-def _run_of(client: Any, trial: str) -> Any | None:
-    """Return the latest run of a trial in any experiment."""
-    condition = f"tags.`{_TRIAL}` = '{trial}'"
-    experiments = client.search_experiments()
-    found = [run for e in experiments for run in search(client, e.experiment_id, condition)]
-    return max(found, key=lambda run: run.info.start_time, default=None)
 
 
 def _next_version(client: Any, exported: Exported, name: str, run: Any) -> Registered:
@@ -190,12 +178,9 @@ def _link_metrics(client: Any, run: Any, model: str) -> None:
     from mlflow.entities import Metric
 
     others = ("train/", SYSTEM, GPU_HOURS)
-    names = [name for name in run.data.metrics if not name.startswith(others)]
-    linked = []
-    for name in names:
-        last = max(client.get_metric_history(run.info.run_id, name), key=lambda m: m.timestamp)
-        linked.append(
-            Metric(name, last.value, last.timestamp, last.step, model, run_id=run.info.run_id)
-        )
+    number, linked = run.info.run_id, []
+    for name in (name for name in run.data.metrics if not name.startswith(others)):
+        last = max(client.get_metric_history(number, name), key=lambda m: m.timestamp)
+        linked.append(Metric(name, last.value, last.timestamp, last.step, model, run_id=number))
     for first in range(0, len(linked), BATCH):
         client.log_batch(run.info.run_id, metrics=linked[first : first + BATCH])

@@ -48,7 +48,8 @@ class Page:
         if metrics:
             first = _leading(plan, names)[0]
             lower = plan.measured(first[0], first[2]).better == "lower"
-            axes, best = _axes(plan), _better_first(metrics)
+            best = [name for metric in metrics for name in (metric, f"{metric}_difference")]
+            axes = _axes(plan)
             apart = [Axis.LANGUAGES.value, Axis.SEED.value]
             tags |= {
                 _MAIN: metrics[0],
@@ -115,16 +116,9 @@ def _leading(plan: Plan, names: Collection[Name]) -> list[Name]:
 def _axes(plan: Plan) -> list[str]:
     """The params that a reader compares."""
     axes = dict.fromkeys(axis for axes in plan.axes.values() for axis in axes)
-    several = [
-        *([Axis.ENCODER.value] if len(plan.encoders) > 1 else []),
-        *([Axis.SENTENCES.value] if len(plan.sizes) > 1 else []),
-    ]
+    several = [Axis.ENCODER.value] if len(plan.encoders) > 1 else []
+    several += [Axis.SENTENCES.value] if len(plan.sizes) > 1 else []
     return [Axis.METHOD.value, *axes, *several, *(n for n in ALWAYS if n not in axes)]
-
-
-def _better_first(metrics: list[str]) -> list[str]:
-    """Metrics, each with its difference to the baseline."""
-    return [name for metric in metrics for name in (metric, f"{metric}_difference")]
 
 
 def _view(

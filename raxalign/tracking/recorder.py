@@ -3,15 +3,18 @@ one for each of its trials.
 
 Trials write curves to a spool in the storage; the ledger holds their results. One driver copies
 both to MLflow while a grid runs. What it could not copy (a server that is down), and what another
-driver of the same grid has made, it copies at its end, or `sync` later.
+driver of the same grid has made, it copies at its end, or `sync` later. What a run already has is
+read from the run itself, so writing it twice changes nothing.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +23,25 @@ from raxalign.errors import DamagedArtifact
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared, comparisons
-from raxalign.plan.values.results import rows
+from raxalign.plan.values.results import rows, with_added
 from raxalign.store.lease import Lease
+from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.tracking import runs
-from raxalign.tracking.client import Target, connect, find_experiment, is_of_store, only_writer
+from raxalign.tracking.client import (
+    Target,
+    TrackingError,
+    connect,
+    find_experiment,
+    is_of_store,
+    not_copied,
+    only_writer,
+)
 from raxalign.tracking.page import Page
-from raxalign.tracking.registry import KIND, Change, Registry, RunState
-from raxalign.tracking.run_writer import EndedTrial, RunWriter
+from raxalign.tracking.registry import KIND, PARENT, Change, Registry, RunState
+
+_ATTEMPT, _ERROR, _PRUNED = "raxalign.attempt", "raxalign.error", "raxalign.pruned"
+_RESULTS, _CURVES = "raxalign.results", "raxalign.curves"
+_LONGEST_ERROR = 5000  # characters; MLflow takes 8,000
 
 
 @dataclass(frozen=True)
@@ -54,7 +69,6 @@ class Recorder:
         experiment = find_experiment(self._client, target.uri, plan.name)
         self._page = Page(self._client, experiment)
         self._runs = Registry(self._client, experiment)
-        self._writer = RunWriter(plan, target.storage, self._runs, self._grid)
         self._held = ExitStack()
         self._lease: Lease | None = None
         self._mine: dict[str, Trial] = {}
@@ -78,14 +92,16 @@ class Recorder:
             self._client.log_text(self._grid().id, self._target.grid_text, "grid.yaml")
             self._client.log_text(self._grid().id, self._plan.to_json(), "plan.json")
         except BaseException:
-            self._held.close()
+            self.release()
             raise
 
     def beat(self) -> None:
         """Copy the curves of the trials that run."""
         self._check()
         for trial in self._mine.values():
-            self._writer.write_curves(trial)
+            run = self._run(trial)
+            points, marks = self._curves(trial, run)
+            self._runs.save(run, Change(points=points, tags=marks))
 
     def keep(self, folder: Path) -> None:
         """Put a report's files with the run of the grid."""
@@ -101,15 +117,17 @@ class Recorder:
         self._check()
         begun = Counter(event.trial.key for event in events if not event.ended)
         for key, event in {event.trial.key: event for event in events}.items():
-            trial = event.trial
+            trial, attempts = event.trial, begun[key]
             if event.ended:
                 there = {k for k in trial.evaluations.values() if self._ledger.has(k)}
-                ended = EndedTrial(trial, there, event.error, event.pruned, begun[key])
-                self._writer.end(ended)
+                self._end(event, there, self._run(trial), attempts)
                 self._mine.pop(key, None)
                 self._runs.drop(runs.trial_key(trial))
             else:
-                self._writer.begin(trial, begun[key])
+                run = self._run(trial)
+                tags = {_ATTEMPT: str(attempts + int(run.tags.get(_ATTEMPT, 0)))}
+                params = runs.trial_run(self._plan, trial).params
+                self._runs.save(run, Change(params=params, tags=tags, status="RUNNING"))
                 self._mine[key] = trial
 
     def close(self) -> int:
@@ -133,11 +151,11 @@ class Recorder:
             found = cells(rows(self._plan, self._ledger), self._plan.pivot, self._plan.measured)
             compared = self._compared(found)
             for cell in found:
-                self._writer.write_cell(cell, compared)
+                self._write_cell(cell, compared)
         self._page.show(self._plan, dict.fromkeys(name for cell in found for name in cell.values))
         self._end_running(known)
         self._runs.save(self._grid(), Change(status="FAILED" if failed else "FINISHED"))
-        self._held.close()
+        self.release()
         return brought
 
     def abandon(self) -> None:
@@ -145,7 +163,7 @@ class Recorder:
         self._check()
         self._end_running(self._runs.load())
         self._runs.save(self._grid(), Change(status="KILLED"))
-        self._held.close()
+        self.release()
 
     def release(self) -> None:
         """Be the only writer no more."""
@@ -165,6 +183,25 @@ class Recorder:
             self._runs.save(found, Change(status=status))
         return found
 
+    def _run(self, trial: Trial) -> RunState:
+        """Return the run of a trial, which is made where there is none."""
+        wanted = runs.trial_run(self._plan, trial)
+        found = self._runs.find(wanted.key)
+        return found or self._runs.make(wanted, {PARENT: self._above(trial)})
+
+    def _above(self, trial: Trial) -> str:
+        """Return the id of the run that a trial's is folded below: that of its cell, which is made
+        where there is none, or that of the grid.
+        """
+        if not runs.has_cell(trial):
+            return self._grid().id
+        wanted = runs.cell_run(self._plan, trial)
+        cell = self._runs.find(wanted.key)
+        if cell is None:
+            cell = self._runs.make(wanted)
+            self._runs.save(cell, Change(params=wanted.params))
+        return cell.id
+
     def _end_running(self, known: Mapping[str, RunState]) -> None:
         for run in known.values():
             if run.status == "RUNNING" and run.tags[KIND] != "grid":
@@ -176,22 +213,87 @@ class Recorder:
         """
         brought = failed = 0
         failures = self._ledger.failures(trial.key for trial in self._plan.trials)
-        behind: list[EndedTrial] = []
+        behind: list[tuple[Event, set[str]]] = []
         for trial in self._plan.trials:
             keys = set(trial.evaluations.values())
             failure = None if there.issuperset(keys) else failures.get(trial.key)
             brought, failed = brought + bool(there & keys), failed + bool(failure)
-            whole = self._writer.is_whole(known.get(runs.trial_key(trial)), keys)
+            run, mark = known.get(runs.trial_key(trial)), runs.results_mark(self._plan, keys)
+            whole = run and run.status == "FINISHED" and run.tags.get(_RESULTS) == mark
             if failure or (there & keys and not whole):
                 message = failure["message"] if failure else None
-                behind.append(EndedTrial(trial, there & keys, message))
+                behind.append((Event(trial, ended=True, error=message), there & keys))
         self.left = len(behind)
-        for ended in behind:
-            key = runs.trial_key(ended.trial)
-            self._writer.end(ended, known.get(key))
+        for event, done in behind:
+            key = runs.trial_key(event.trial)
+            self._end(event, done, known.get(key) or self._run(event.trial))
             self._runs.drop(key)
             self.left -= 1
         return brought, failed
+
+    def _end(self, event: Event, there: Set[str], run: RunState, attempts: int = 0) -> None:
+        """Write results, curves and the end of a trial. One that lacks results without an error was
+        killed.
+
+        Args:
+            event: How it ended.
+            there: The keys of its evaluations that the ledger has.
+            run: Its run.
+            attempts: How many times it was begun since its run was last written.
+        """
+        trial, error = event.trial, event.error
+        records = with_added(self._plan, self._ledger, self._ledger.read_many(sorted(there)))
+        metrics, tags, mark = dict[str, float](), dict[str, str](), ""
+        if records and run.tags.get(_RESULTS) != (mark := runs.results_mark(self._plan, records)):
+            metrics = runs.trial_metrics(trial, records)
+            tags = {_RESULTS: mark, **runs.provenance_tags(records.values())}
+        points, marks = self._curves(trial, run)
+        if error:
+            tags[_ERROR] = error[:_LONGEST_ERROR]
+        if attempts:
+            tags[_ATTEMPT] = str(attempts + int(run.tags.get(_ATTEMPT, 0)))
+        if event.pruned:
+            tags[_PRUNED] = event.pruned
+        complete = len(records) == len(set(trial.evaluations.values()))
+        change = Change(
+            metrics=metrics,
+            points=points,
+            params=runs.trial_run(self._plan, trial).params,
+            tags={**tags, PARENT: self._above(trial), **marks},
+            without=() if error else (_ERROR, _PRUNED) if complete else (_ERROR,),
+            status="FAILED" if error else "FINISHED" if complete or event.pruned else "KILLED",
+        )
+        self._runs.save(run, change)
+
+    def _curves(
+        self, trial: Trial, run: RunState
+    ) -> tuple[list[tuple[str, float, int, int]], dict[str, str]]:
+        """Return the points beyond the last step that was copied of each curve, and the tag that
+        marks them: a stretch that a resumed training repeats is copied once. The hours of cards are
+        one point, the sum over all attempts and workers. MLflow lists samples of the machine on a
+        page of their own, by their names.
+        """
+        brought: dict[str, int] = json.loads(run.tags.get(_CURVES, "{}"))
+        found = Spool(self._target.storage, trial.key).read()
+        points = [point for point in found if point[2] > brought.get(point[0], -1)]
+        last = brought | {name: step for name, _, step, _ in points}
+        shown = [
+            (name if name.startswith(SYSTEM) else f"train/{name}", value, step, moment)
+            for name, value, step, moment in points
+            if not name.startswith(GPU_HOURS)
+        ]
+        if len(shown) < len(points):
+            hours = [point for point in found if point[0].startswith(GPU_HOURS)]
+            total, latest = math.fsum(value for _, value, *_ in hours), max(h[3] for h in hours)
+            shown.append((GPU_HOURS, total, 0, latest))
+        return shown, {_CURVES: json.dumps(last)} if points else {}
+
+    def _write_cell(self, cell: Cell, compared: Sequence[Compared]) -> None:
+        """Write the means of a cell."""
+        wanted = runs.cell_run(self._plan, cell)
+        run = self._runs.find(wanted.key) or self._runs.make(wanted)
+        metrics = runs.cell_metrics(self._plan, cell, compared)
+        self._runs.save(run, Change(metrics=metrics, params=wanted.params, status="FINISHED"))
 
     def _compared(self, found: Sequence[Cell]) -> Sequence[Compared]:
         """Test the cells; returns nothing where predictions are damaged, which a warning names:
@@ -202,3 +304,30 @@ class Recorder:
         except DamagedArtifact as error:
             warnings.warn(str(error), stacklevel=2)
             return []
+
+
+def sync(plan: Plan, target: Target, pruned: Sequence[Event] = ()) -> int:
+    """Copy everything that the ledger has, and the ends of trials that a search `pruned`, of which
+    the ledger has nothing; returns how many trials have results. Raises `TrackingError` where that
+    failed.
+    """
+    with reported(target):
+        recorder = Recorder(plan, target)
+        recorder.open()
+        try:
+            if pruned:
+                recorder.take(pruned)
+            return recorder.close()
+        finally:
+            recorder.release()
+
+
+@contextmanager
+def reported(target: Target) -> Iterator[None]:
+    """Raise what fails in the block as a `TrackingError` that says whose error it is."""
+    try:
+        yield
+    except TrackingError:
+        raise
+    except Exception as error:
+        raise TrackingError(not_copied(target.uri, error)) from error

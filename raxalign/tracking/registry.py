@@ -13,7 +13,6 @@ from typing import Any
 
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import SQLITE, connect, default_uri
-from raxalign.tracking.data import Dataset
 from raxalign.tracking.runs import Run
 
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
@@ -45,8 +44,7 @@ class Change:
     """What a run is to have; what it has already is not written again.
 
     `points` are those of curves: (name, value, step, milliseconds). `tags` are written last, so
-    that they can mark what is there. `without` names tags to delete. `datasets` are those that a
-    run does not have yet.
+    that they can mark what is there. `without` names tags to delete.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -55,7 +53,6 @@ class Change:
     tags: Mapping[str, str] = field(default_factory=dict)
     without: Sequence[str] = ()
     status: str | None = None
-    datasets: Sequence[Dataset] = ()
 
 
 class Registry:
@@ -107,8 +104,6 @@ class Registry:
         tags = {n: v for n, v in change.tags.items() if run.tags.get(n) != v}
         values = [Metric(name, value, now, 0) for name, value in metrics.items()]
         values += [Metric(name, value, moment, step) for name, value, step, moment in change.points]
-        if change.datasets:
-            self._client.log_inputs(run.id, [data.entity() for data in change.datasets])
         while len(values) > BATCH:
             self._client.log_batch(run.id, metrics=values[:BATCH])
             values = values[BATCH:]

@@ -54,13 +54,11 @@ def trial_run(plan: Plan, trial: Trial) -> Run:
     params = _axes(plan, trial.method, trial.params, trial.encoder)
     name = _name(params)
     params[Axis.LANGUAGES] = " ".join(trial.languages)
-    params |= {
-        axis: str(value)
-        for axis, value in ((Axis.SENTENCES, trial.sentences), (Axis.SEED, trial.seed))
-        if value is not None
-    }
-    if len(plan.sizes) > 1 and trial.sentences is not None:
-        name += f" sentences={trial.sentences}"
+    if trial.sentences is not None:
+        params[Axis.SENTENCES] = str(trial.sentences)
+        name += f" sentences={trial.sentences}" if len(plan.sizes) > 1 else ""
+    if trial.seed is not None:
+        params[Axis.SEED] = str(trial.seed)
     each = len(trial.languages) < len(plan.languages) - 1
     seed = [] if trial.seed is None else [f"seed {trial.seed}"]
     name = " ".join([name, *(trial.languages if each else ()), *seed])[:_LONGEST_NAME]
@@ -176,12 +174,12 @@ def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     for record in records:
         tags["raxalign.device"] = str(record.get("device", ""))
         tags["raxalign.precision"] = str(record.get("precision", "fp32"))
-        tags["raxalign.versions"] = json.dumps(record.get("versions", {}), sort_keys=True)[
-            :_LONGEST_TAG
-        ]
-        tags["raxalign.links"] = json.dumps(
-            record.get("notes", {}).get("links", {}), sort_keys=True
-        )[:_LONGEST_TAG]
+        texts = {
+            "versions": record.get("versions", {}),
+            "links": record.get("notes", {}).get("links", {}),
+        }
+        for name, value in texts.items():
+            tags[f"raxalign.{name}"] = json.dumps(value, sort_keys=True)[:_LONGEST_TAG]
     return tags
 
 

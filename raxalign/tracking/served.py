@@ -63,27 +63,21 @@ class SentenceVectors:
         """
         import numpy as np
 
+        from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
+
         given = {name: str(value) for name, value in (params or {}).items() if value}
         layers = given.get(LAYERS) or default_layers(self._aligned.transforms)
-        pooling = given.get(POOLING, "mean")
+        pooling: Any = given.get(POOLING, "mean")
         self._refuse_params(layers, pooling)
+        reading = SentenceReading(layers, pooling, specials=True)
         spoken = {str(lang): self._known(str(lang)) for lang in set(model_input[LANGUAGE])}
         vectors = np.zeros((len(model_input), self._aligned.hidden_size), np.float32)
         for written, lang in spoken.items():
             rows = np.flatnonzero(np.asarray(model_input[LANGUAGE] == written))
             texts = [Sentence.of_text(str(model_input[TEXT].iloc[row])) for row in rows]
-            vectors[rows] = self._vectors(texts, lang, layers, pooling, given.get(TOWARD))
+            view = self._aligned.toward(self._other(lang, given.get(TOWARD)))
+            vectors[rows] = sentence_vectors(view, texts, lang, reading)[0].cpu().numpy()
         return vectors
-
-    def _vectors(
-        self, texts: Sequence[Sentence], lang: str, layers: str, pooling: Any, toward: str | None
-    ) -> np.ndarray:
-        from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
-
-        view = self._aligned.toward(self._other(lang, toward))
-        found, _ = sentence_vectors(view, texts, lang, SentenceReading(layers, pooling, True))
-        read: np.ndarray = found.cpu().numpy()
-        return read
 
     def _known(self, lang: str) -> str:
         """Return how the encoder spells a language. Raises where its vectors would not be

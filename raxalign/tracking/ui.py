@@ -87,7 +87,13 @@ def serve(storage: Storage, host: str, port: int, uri: str | None = None) -> int
     Raises:
         RaxalignError: the storage has no runs yet, a server has them, or the port is taken.
     """
-    _refuse_taken(host, port)
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as error:
+        raise RaxalignError(
+            f"{host}:{port}: {error.strerror or error}; choose another port, for example `raxalign"
+            f" ui --port {port + 1}`"
+        ) from error
     uri = _store(storage, uri)
     plain, named = f"http://{host}:{port}", dict[str, str]()
     if host in _LOOPBACK and not _named(port).keys() & os.environ.keys():
@@ -123,18 +129,6 @@ def _store(storage: Storage, uri: str | None) -> str:
             )
         end_dead_runs(uri, storage)
     return uri
-
-
-def _refuse_taken(host: str, port: int) -> None:
-    """Raise `RaxalignError` where a server cannot listen at an address."""
-    try:
-        with socket.create_server((host, port)):
-            pass
-    except OSError as error:
-        raise RaxalignError(
-            f"{host}:{port}: {error.strerror or error}; choose another port, for example `raxalign"
-            f" ui --port {port + 1}`"
-        ) from error
 
 
 def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -259,7 +259,6 @@ class _Loop:
         progress.scores.append((step, score))
         curve = {f"{self.name}/{keep.curve}": score}
         self.runtime.report(curve, step)
-        self.runtime.scored(curve, step)
         if progress.selected is None or sign * score > sign * best[progress.selected]:
             progress.selected, progress.best = step, copied(module_state(self.module))
 
@@ -283,7 +282,6 @@ class _Loop:
         if self.runtime.rank == 0:
             curve = {f"{self.name}/dev_{lang}_{watch.metric}": s for lang, s in scores.items()}
             self.runtime.report(curve, at.step)
-            self.runtime.scored(curve, at.step)
             ends = watch.ends(scores, at) and not at.is_last
         if self.runtime.world_size > 1:
             ends = agree(ends)

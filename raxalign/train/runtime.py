@@ -77,14 +77,13 @@ class Runtime:
     checkpoint, by the thread that wrote it. `threads` is the process's share of the cores.
     `owned` is called before each step; on rank 0 it raises `LeaseLost` where another process has
     taken over the training.
-    `scored(metrics, step)` takes the scores of dev selections, on rank 0, after `report` took them.
-    `watch` hears them too and may end the training early (None: nothing does). `precision` is that
-    of the encoder's products, and `compiled` says whether its blocks are. `shares` are the parts of
-    a global batch that each draw dropout of their own, whichever worker computes them (0: as many
-    as there are workers). Besides the seed, only these three change a result. `checkpointing` says
-    when the backward pass computes the activations of blocks again instead of keeping them
-    (``auto``: once memory has run out). With `prefetch` a thread prepares the next step (None:
-    where the device is a card).
+    `watch` hears the scores of dev selections and may end the training early (None: nothing does).
+    `precision` is that of the encoder's products, and `compiled` says whether its blocks are.
+    `shares` are the parts of a global batch that each draw dropout of their own, whichever worker
+    computes them (0: as many as there are workers). Besides the seed, only these three change a
+    result. `checkpointing` says when the backward pass computes the activations of blocks again
+    instead of keeping them (``auto``: once memory has run out). With `prefetch` a thread prepares
+    the next step (None: where the device is a card).
     """
 
     device: str = "cpu"
@@ -98,7 +97,6 @@ class Runtime:
     checkpoint_every: int | None = None
     saved: Callable[[], None] = field(default=_nothing)
     owned: Callable[[], None] = field(default=_nothing)
-    scored: Callable[[Mapping[str, float], int], None] = field(default=_ignore)
     watch: Watch | None = None
     precision: Precision = "fp32"
     compiled: bool = False

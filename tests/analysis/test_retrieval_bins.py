@@ -9,8 +9,8 @@ from raxalign.analysis.retrieval_bins import (
     Bin,
     by_part_of_speech,
     by_rank_difference,
-    frequency_ranks,
     majority_tags,
+    ranks_of,
     tags_of_places,
     tags_of_types,
 )
@@ -115,7 +115,7 @@ def test_rank_differences_fall_into_half_open_bins() -> None:
 
 
 def test_equally_frequent_words_share_a_rank() -> None:
-    ranks = frequency_ranks([["x", "y"], ["y", "z", "z"], ["y", "w"]])
+    ranks = ranks_of({"x": 1, "y": 3, "z": 2, "w": 1})
     assert ranks == {"y": 1, "z": 2, "x": 3, "w": 3}
 
 

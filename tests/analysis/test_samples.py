@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from raxalign.analysis.runs import Runs, mean_of
 from raxalign.analysis.significance import compare, interval
 from raxalign.pairing.gold import LinkCounts
-from raxalign.tasks.classification.metrics import macro_f1
+from raxalign.tasks.classification.scheme import macro_f1
 from raxalign.tasks.classification.task import ClassificationTask
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 from raxalign.tasks.mlqa import Mlqa

@@ -9,12 +9,14 @@ import pytest
 
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.moses import Moses
-from raxalign.corpora.text.bitext import write_heldout, write_text, write_training
-from raxalign.corpora.text.cleaning import (
+from raxalign.corpora.text.bitext import (
     BitextOptions,
     PieceFilter,
     SplitCorpus,
     basic_tokens,
+    write_heldout,
+    write_text,
+    write_training,
 )
 from raxalign.corpora.text.dataset import read_metadata, read_table
 from raxalign.corpora.text.overlap import normalize

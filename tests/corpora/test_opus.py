@@ -12,8 +12,7 @@ from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.opus import Opus
 from raxalign.corpora.readers import lines
-from raxalign.corpora.text.bitext import write_training
-from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
+from raxalign.corpora.text.bitext import BitextOptions, SplitCorpus, write_training
 from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError, TransientError
 

@@ -10,9 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
-from raxalign.corpora.text import cleaning
-from raxalign.corpora.text.bitext import write_heldout, write_text, write_training
-from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
+from raxalign.corpora.text import bitext as bitexts
+from raxalign.corpora.text.bitext import (
+    BitextOptions,
+    SplitCorpus,
+    write_heldout,
+    write_text,
+    write_training,
+)
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.corpora.text.words import clean, tokenize
@@ -126,7 +131,7 @@ def test_words_that_the_corpus_gives_have_no_text(tmp_path):
 
 def test_words_that_are_not_in_the_text_are_counted_and_have_no_text(tmp_path, monkeypatch):
     divide = {"de": lambda text: text.split(), "en": lambda text: text.replace("’", "'").split()}
-    monkeypatch.setattr(cleaning, "tokenize", lambda lang, _: divide[lang])
+    monkeypatch.setattr(bitexts, "tokenize", lambda lang, _: divide[lang])
     data, notes = bitext(tmp_path, [("So ist ’s .", "It ’s so ."), ("Nein .", "No .")], "de")
     assert [texts(pair) for pair in both_sides(read_table(data))] == [
         ["Ja.", "Yes."],

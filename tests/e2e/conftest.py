@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import pytest
@@ -38,7 +38,7 @@ class Finished(Site):
         no_runs: The empty tracking database that copies begin with.
     """
 
-    no_runs: Path
+    no_runs: Path = Path()
 
     def copy(self, folder: Path, *, tracking: bool = True) -> Site:
         """Copy the storage, and give the copy an empty tracking database unless `tracking` is off:
@@ -56,14 +56,14 @@ class Finished(Site):
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory, no_runs: Path) -> Finished:
+def finished(tmp_path_factory: pytest.TempPathFactory, no_runs: Path, ray_head: str) -> Finished:
     """The finished grid that all tests share."""
-    folder = once(tmp_path_factory, "finished", _run)
-    return Finished(folder / "grid.yaml", folder / "storage", no_runs)
+    folder = once(tmp_path_factory, "finished", partial(_run, address=ray_head))
+    return Finished(folder / "grid.yaml", folder / "storage", ray_head, no_runs)
 
 
-def _run(folder: Path) -> None:
+def _run(folder: Path, address: str) -> None:
     grid = write_grid(folder, size=300, sentences="[100]", methods=METHODS)
-    done = Site(grid, folder / "storage").run()
+    done = Site(grid, folder / "storage", address).run()
     assert done.stdout == ""
     (folder / "stderr").write_text(done.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -14,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
+from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from raxalign.tracking.client import connect
 
@@ -29,10 +29,13 @@ LIMIT = 600.0  # seconds after which a run hangs: on two busy cores some take fo
 
 @dataclass(frozen=True)
 class Site:
-    """A grid file and its storage."""
+    """A grid file and its storage. `run` joins the Ray at an address, where one is given; `running`
+    is of grids that are disturbed, and have a Ray of their own.
+    """
 
     grid: Path
     storage: Path
+    address: str = ""
 
     @property
     def plan(self) -> Plan:
@@ -53,9 +56,11 @@ class Site:
         """A command, to its end. Its exit code is `code`, unless that is None; an error is
         reported without a traceback.
         """
+        joined = ("--address", self.address) if self.address and command == "grid" else ()
+        token = {"RAY_AUTH_MODE": "token"} if joined else {}
         done = subprocess.run(
-            self.command(command, *arguments),
-            env=self.environment(environment),
+            self.command(command, *arguments, *joined),
+            env=self.environment({**token, **environment}),
             capture_output=True,
             text=True,
             timeout=LIMIT,
@@ -93,10 +98,15 @@ class Site:
         kept = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
         return {**kept, "RAXALIGN_STORAGE": str(self.storage), **more}
 
-    def results(self, **environment: str) -> list[dict[str, object]]:
-        done = self.run("--format", "json", command="results", **environment)
-        rows: list[dict[str, object]] = json.loads(done.stdout)
-        return rows
+    @property
+    def root(self) -> str:
+        """Where its results are."""
+        return str(self.storage)
+
+    def results(self) -> list[dict[str, Any]]:
+        """The rows of `raxalign results --format json`."""
+        opened = open_grid(self.grid, storage=self.root)
+        return rows(opened.plan, opened.storage.ledger)
 
     def report(self, file: str) -> str:
         """A file of the report, which is written next to the grid."""
@@ -125,7 +135,7 @@ class Site:
             folder / "storage",
             ignore=shutil.ignore_patterns("mlflow.db*", "mlartifacts", "tracked"),
         )
-        return Site(self.grid, folder / "storage")
+        return Site(self.grid, folder / "storage", self.address)
 
     def with_run(self, settings: str, path: Path) -> Path:
         """Write the same grid with more in its `run` section."""

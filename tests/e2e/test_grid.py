@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -15,6 +16,8 @@ pytestmark = pytest.mark.slow
 def test_every_evaluation_is_in_the_ledger_and_in_mlflow_with_the_curves_of_trainings(finished):
     assert set(finished.entries()) == finished.keys()
     finished.check_tracking()
+    printed = finished.run("--format", "json", command="results").stdout
+    assert json.loads(printed) == json.loads(json.dumps(finished.expected))
     runs = [
         run
         for run in finished.tracked()
@@ -64,7 +67,7 @@ print(sorted({*heavy, "datasets.arrow_dataset"} & set(sys.modules)))
 def test_a_task_added_to_a_grid_evaluates_the_aligned_encoders_that_are_there(finished, tmp_path):
     added = "tasks:\n  plain: {kind: retrieval, measure: cosine}\n"
     (tmp_path / "grid.yaml").write_text(finished.grid.read_text().replace("tasks:\n", added))
-    larger = Site(tmp_path / "grid.yaml", finished.copy(tmp_path).storage)
+    larger = Site(tmp_path / "grid.yaml", finished.copy(tmp_path).storage, finished.address)
 
     def artifacts():
         found = larger.storage.glob("artifacts/*/*/*/manifest.json")

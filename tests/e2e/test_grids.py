@@ -18,9 +18,9 @@ from tests.toys.pages import write_page
 pytestmark = pytest.mark.slow
 
 
-def test_additions_of_every_kind_run_under_ray_and_are_tracked(tmp_path: Path) -> None:
+def test_additions_of_every_kind_run_under_ray_and_are_tracked(tmp_path, ray_head) -> None:
     """The grid of docs/how-to/plugins.md."""
-    site = Site(write_page(tmp_path), tmp_path / "storage")
+    site = Site(write_page(tmp_path), tmp_path / "storage", ray_head)
     done = site.run()
     for strength in (0.5, 1.0):
         label = f"my_method strength={strength} de sentences 20"
@@ -61,7 +61,7 @@ TASKS = (
 )
 
 
-def test_encoders_of_four_families_run_with_all_that_suits_them(tmp_path: Path) -> None:
+def test_encoders_of_four_families_run_with_all_that_suits_them(tmp_path, ray_head) -> None:
     for name, family in ENCODERS.items():
         build(FAMILIES[family], tmp_path / name)
     grid = write_grid(
@@ -73,7 +73,7 @@ def test_encoders_of_four_families_run_with_all_that_suits_them(tmp_path: Path) 
         methods=("none: {}", "rotation: {}", "tlm: {steps: 2, batch_size: 8}"),
         tasks=TASKS,
     )
-    site = Site(grid, tmp_path / "storage")
+    site = Site(grid, tmp_path / "storage", ray_head)
     site.run()
     made = {(str(row["encoder"]), str(row["method"]), str(row["task"])) for row in site.results()}
     found = Counter((Path(encoder).name, method) for encoder, method, _ in made)
@@ -139,10 +139,10 @@ def write_text(folder: Path) -> None:
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def test_a_grid_over_five_scripts_with_codes_of_every_form_runs(tmp_path: Path) -> None:
+def test_a_grid_over_five_scripts_with_codes_of_every_form_runs(tmp_path, ray_head) -> None:
     write_text(tmp_path / "text")
     (tmp_path / "grid.yaml").write_text(SCRIPTS, encoding="utf-8")
-    site = Site(tmp_path / "grid.yaml", tmp_path / "storage")
+    site = Site(tmp_path / "grid.yaml", tmp_path / "storage", ray_head)
     unknown = "nothing is known about the language qaa"
     assert unknown in site.run(command="plan").stdout
     site.run()

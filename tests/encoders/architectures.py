@@ -12,50 +12,19 @@ from typing import Any
 from tests.tiny import tiny_bert
 
 _WORDS = [f"w{i}" for i in range(38)]  # with their characters and the specials 65 pieces
-_SIZE = {
-    "vocab_size": 80,
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 2,
-    "intermediate_size": 64,
-    "max_position_embeddings": 40,
-    "initializer_range": 0.2,
-    "pad_token_id": 0,
-}
+_SIZE: dict[str, Any] = {"vocab_size": 80, "hidden_size": 32, "num_hidden_layers": 3}
+_SIZE |= {"num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 40}
+_SIZE |= {"initializer_range": 0.2, "pad_token_id": 0}
 _T5 = {"vocab_size": 80, "d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 3, "num_heads": 2}
 _SMALL = {"embedding_size": 16}
-_MODERN = {
-    "bos_token_id": 2,
-    "cls_token_id": 2,
-    "eos_token_id": 3,
-    "sep_token_id": 3,
-    "local_attention": 8,
-    "global_attn_every_n_layers": 2,
-}
-_DEBERTA = {
-    "relative_attention": True,
-    "position_buckets": 8,
-    "norm_rel_ebd": "layer_norm",
-    "share_att_key": True,
-    "pos_att_type": ["p2c", "c2p"],
-    "position_biased_input": False,
-    "type_vocab_size": 0,
-    "legacy": False,
-}
-_XLM = {
-    "vocab_size": 80,
-    "emb_dim": 32,
-    "n_layers": 3,
-    "n_heads": 2,
-    "max_position_embeddings": 40,
-    "embed_init_std": 0.2,
-    "init_std": 0.2,
-    "pad_index": 0,
-    "pad_token_id": 0,
-    "n_langs": 2,
-    "use_lang_emb": True,
-    "lang2id": {"en": 0, "de": 1},
-}
+_MODERN = {"bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3}
+_MODERN |= {"local_attention": 8, "global_attn_every_n_layers": 2}
+_DEBERTA: dict[str, Any] = {"relative_attention": True, "position_buckets": 8, "legacy": False}
+_DEBERTA |= {"norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": ["p2c", "c2p"]}
+_DEBERTA |= {"position_biased_input": False, "type_vocab_size": 0}
+_XLM: dict[str, Any] = {"vocab_size": 80, "emb_dim": 32, "n_layers": 3, "n_heads": 2}
+_XLM |= {"max_position_embeddings": 40, "embed_init_std": 0.2, "init_std": 0.2, "pad_index": 0}
+_XLM |= {"pad_token_id": 0, "n_langs": 2, "use_lang_emb": True, "lang2id": {"en": 0, "de": 1}}
 _DISTIL = {"vocab_size": 80, "dim": 32, "n_layers": 3, "n_heads": 2, "hidden_dim": 64}
 CONFIGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "bert": ("BertConfig", _SIZE),

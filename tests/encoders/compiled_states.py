@@ -1,5 +1,5 @@
 """States and gradients of packed rows, plain and compiled, for several shapes. Prints one JSON
-object; `test_compiling` runs it in a process of its own.
+object; `test_packing` runs it in a process of its own.
 """
 
 from __future__ import annotations

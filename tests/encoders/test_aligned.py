@@ -1,15 +1,21 @@
+"""An encoder and its transforms, which are used only with finite numbers in its shapes."""
+
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from raxalign.catalog import open_file, visible
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
+from raxalign.encoders.models.soundness import refuse_unsound
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.errors import DataError
+from raxalign.errors import DataError, RaxalignError
+from raxalign.single.align import AlignRequest, make_aligned
+from raxalign.single.pairs import PairsRequest, make_pairs
+from raxalign.store.storage import Storage
+from tests.tiny import tiny_bert
 
 H = 32
 SENTENCES = [["the", "playing", "dogs"], ["a", "\u00ad", "cat"], ["der"]]
@@ -23,18 +29,12 @@ def affine(seed: int) -> Affine:
 
 
 def test_affine_subtracts_then_turns_then_shifts() -> None:
-    step = Affine(
-        torch.tensor([1.0, 0]), torch.tensor([[0.0, 2], [1, 0]]), torch.tensor([10.0, 20])
-    )
-    assert step(torch.tensor([[3.0, 5]])).tolist() == [[15.0, 24]]
-    assert Affine(shift=torch.tensor([1.0, 1]))(torch.tensor([[3.0, 5]])).tolist() == [[4.0, 6]]
-    assert Affine()(torch.tensor([[3.0, 5]])).tolist() == [[3.0, 5]]
-
-
-def test_unit_gives_length_one_and_leaves_zero_alone() -> None:
-    assert torch.allclose(
-        Unit()(torch.tensor([[3.0, 4], [0, 0]])), torch.tensor([[0.6, 0.8], [0, 0]])
-    )
+    x, turn = torch.tensor([[3.0, 5]]), torch.tensor([[0.0, 2], [1, 0]])
+    assert Affine(torch.tensor([1.0, 0]), turn, torch.tensor([10.0, 20]))(x).tolist() == [[15, 24]]
+    assert Affine(shift=torch.tensor([1.0, 1]))(x).tolist() == [[4.0, 6]]
+    assert Affine()(x).tolist() == x.tolist()
+    lengths = Unit()(torch.tensor([[3.0, 4], [0, 0]]))
+    assert torch.allclose(lengths, torch.tensor([[0.6, 0.8], [0, 0]]))
 
 
 def test_steps_apply_in_their_order_to_their_language_and_layer_only(encoder):
@@ -44,29 +44,14 @@ def test_steps_apply_in_their_order_to_their_language_and_layer_only(encoder):
     after = aligned.words(SENTENCES, "en", layers="1-3")
     expected = Unit()(step(before.vectors_NLH[:, 1])) * before.present_N[:, None]
     assert torch.allclose(after.vectors_NLH[:, 1], expected, atol=1e-6)
+    assert not after.vectors_NLH[4].any()  # an absent word
+    assert after.present_N.tolist() == [True] * 4 + [False, True, True]
+    apart = tuple(Transform("en", 2, steps=(one,)) for one in (step, Unit()))
+    both = AlignedEncoder(encoder, apart).words(SENTENCES, "en", layers="1-3")
+    assert torch.equal(both.vectors_NLH, after.vectors_NLH)
     assert torch.equal(after.vectors_NLH[:, [0, 2]], before.vectors_NLH[:, [0, 2]])
-    assert torch.equal(
-        aligned.words(SENTENCES, "de", layers="2").vectors_NLH, before.vectors_NLH[:, 1:2]
-    )
-
-
-def test_several_transforms_of_a_layer_compose(encoder: TransformerEncoder) -> None:
-    first, second = affine(0), affine(1)
-    apart = AlignedEncoder(
-        encoder, (Transform("en", 3, steps=(first,)), Transform("en", 3, steps=(second,)))
-    )
-    together = AlignedEncoder(encoder, (Transform("en", 3, steps=(first, second)),))
-    assert torch.equal(
-        apart.words(SENTENCES, "en").vectors_NLH, together.words(SENTENCES, "en").vectors_NLH
-    )
-
-
-def test_absent_words_stay_zero_under_a_readout(encoder: TransformerEncoder) -> None:
-    found = AlignedEncoder(encoder, (Transform("en", 3, steps=(affine(0),)),)).words(
-        SENTENCES, "en"
-    )
-    assert not found.vectors_NLH[4].any()
-    assert found.present_N.tolist() == [True] * 4 + [False, True, True]
+    german = aligned.words(SENTENCES, "de", layers="2").vectors_NLH
+    assert torch.equal(german, before.vectors_NLH[:, 1:2])
 
 
 def test_a_readout_changes_nothing_above_and_an_inside_transform_does(encoder):
@@ -75,13 +60,11 @@ def test_a_readout_changes_nothing_above_and_an_inside_transform_does(encoder):
     for sort, above_moves in (("readout", False), ("inside", True)):
         states = AlignedEncoder(encoder, (Transform("en", 1, sort, (affine(0),)),)).hidden(batch)
         assert torch.equal(states[0], plain[0])
-        assert torch.allclose(
-            states[1][batch.mask_BT == 1], affine(0)(plain[1])[batch.mask_BT == 1], atol=1e-6
-        )
-        assert all(
-            torch.allclose(after, before) != above_moves
-            for after, before in zip(states[2:], plain[2:], strict=True)
-        )
+        real = batch.mask_BT == 1
+        assert torch.allclose(states[1][real], affine(0)(plain[1])[real], atol=1e-6)
+        assert [torch.allclose(*pair) for pair in zip(states[2:], plain[2:], strict=True)] == [
+            not above_moves
+        ] * 2
 
 
 def test_inside_the_last_layer_is_the_same_as_a_readout_there(encoder: TransformerEncoder) -> None:
@@ -92,11 +75,8 @@ def test_inside_the_last_layer_is_the_same_as_a_readout_there(encoder: Transform
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     for one, other in zip(read.hidden(batch), inside.hidden(batch), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
-    assert torch.allclose(
-        read.words(SENTENCES, "en").vectors_NLH,
-        inside.words(SENTENCES, "en").vectors_NLH,
-        atol=1e-5,
-    )
+    one, other = (way.words(SENTENCES, "en").vectors_NLH for way in (read, inside))
+    assert torch.allclose(one, other, atol=1e-5)
 
 
 def test_an_inside_transform_of_the_embeddings_reaches_every_layer(encoder):
@@ -110,9 +90,8 @@ def test_an_inside_transform_of_the_embeddings_reaches_every_layer(encoder):
 def test_what_was_hooked_for_an_inside_transform_is_unhooked_even_after_an_error(encoder):
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     plain = encoder.hidden(batch)[-1]
-    broken = AlignedEncoder(
-        encoder, (Transform("en", 1, "inside", (Affine(shift=torch.ones(7)),)),)
-    )
+    narrow = (Affine(shift=torch.ones(7)),)
+    broken = AlignedEncoder(encoder, (Transform("en", 1, "inside", narrow),))
     with pytest.raises(RuntimeError):
         broken.hidden(batch)
     assert torch.equal(encoder.hidden(batch)[-1], plain)
@@ -123,19 +102,15 @@ def test_in_a_mixed_pair_transforms_follow_the_language_of_the_piece(encoder, so
     batch = encoder.collate(encoder.pieces([["der", "Hund"]], "de", [["the", "dogs"]], "en"))
     plain = encoder.hidden(batch)[3]
     shifts = {"de": torch.full((H,), 1.0), "en": torch.full((H,), 5.0)}
-    aligned = AlignedEncoder(
-        encoder,
-        tuple(Transform(lang, 3, sort, (Affine(shift=shift),)) for lang, shift in shifts.items()),
-    )
+    moves = (Transform(lang, 3, sort, (Affine(shift=by),)) for lang, by in shifts.items())
+    aligned = AlignedEncoder(encoder, tuple(moves))
     moved = (aligned.hidden(batch)[3] - plain)[0].mean(1)
     assert torch.allclose(moved, torch.tensor([1.0, 1, 1, 1, 5, 5, 5]), atol=1e-5)
 
 
 def test_gradient_flows_through_transforms(encoder: TransformerEncoder) -> None:
-    aligned = AlignedEncoder(
-        encoder,
-        (Transform("en", 1, "inside", (affine(0),)), Transform("en", 3, steps=(affine(1), Unit()))),
-    )
+    inside, read = Transform("en", 1, "inside", (affine(0),)), Transform("en", 3, steps=(Unit(),))
+    aligned = AlignedEncoder(encoder, (inside, read))
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     aligned.hidden(batch)[3][..., 0].sum().backward()
     grad = encoder.model.get_input_embeddings().weight.grad
@@ -145,30 +120,21 @@ def test_gradient_flows_through_transforms(encoder: TransformerEncoder) -> None:
 
 def test_toward_chooses_the_transforms_of_one_direction(encoder: TransformerEncoder) -> None:
     always, for_de, for_fr = affine(0), affine(1), affine(2)
-    aligned = AlignedEncoder(
-        encoder,
-        (
-            Transform("en", 3, steps=(always,)),
-            Transform("en", 3, steps=(for_de,), toward="de"),
-            Transform("en", 3, steps=(for_fr,), toward="fr"),
-        ),
-    )
+    steps = ((always, None), (for_de, "de"), (for_fr, "fr"))
+    transforms = (Transform("en", 3, steps=(step,), toward=lang) for step, lang in steps)
+    aligned = AlignedEncoder(encoder, tuple(transforms))
     vectors = AlignedEncoder(encoder).words([["the"]], "en").vectors_NLH
-    assert torch.allclose(aligned.words([["the"]], "en").vectors_NLH, always(vectors), atol=1e-5)
-    assert torch.allclose(
-        aligned.toward("fr").words([["the"]], "en").vectors_NLH, for_fr(always(vectors)), atol=1e-5
-    )
+    for view, wanted in (
+        (aligned, always(vectors)),
+        (aligned.toward("fr"), for_fr(always(vectors))),
+    ):
+        assert torch.allclose(view.words([["the"]], "en").vectors_NLH, wanted, atol=1e-5)
 
 
 def test_inside_depth_is_the_highest_layer_inside(encoder: TransformerEncoder) -> None:
-    assert AlignedEncoder(encoder, (Transform("en", 3),)).inside_depth() == 0
-    assert (
-        AlignedEncoder(
-            encoder,
-            (Transform("en", 3), Transform("en", 1, "inside"), Transform("de", 2, "inside")),
-        ).inside_depth()
-        == 2
-    )
+    read, one, two = Transform("en", 3), Transform("en", 1, "inside"), Transform("de", 2, "inside")
+    assert AlignedEncoder(encoder, (read,)).inside_depth() == 0
+    assert AlignedEncoder(encoder, (read, one, two)).inside_depth() == 2
 
 
 def test_a_layer_that_the_encoder_has_not_is_refused(encoder: TransformerEncoder) -> None:
@@ -187,10 +153,8 @@ def make(encoder: TransformerEncoder, *, weights_changed: bool) -> AlignedEncode
 def test_saving_writes_weights_only_where_they_changed(encoder, tmp_path):
     make(encoder, weights_changed=False).save(tmp_path / "same")
     make(encoder, weights_changed=True).save(tmp_path / "changed")
-    assert sorted(p.name for p in (tmp_path / "same").iterdir()) == [
-        "transforms.json",
-        "transforms.safetensors",
-    ]
+    names = sorted(path.name for path in (tmp_path / "same").iterdir())
+    assert names == ["transforms.json", "transforms.safetensors"]
     assert (tmp_path / "changed" / "encoder" / "model.safetensors").is_file()
     expected = make(encoder, weights_changed=False).words(SENTENCES, "en", layers="1-3").vectors_NLH
 
@@ -201,30 +165,9 @@ def test_saving_writes_weights_only_where_they_changed(encoder, tmp_path):
         AlignedEncoder.load(tmp_path / "same", lambda: encoder),
         AlignedEncoder.load(tmp_path / "changed", never),
     ):
-        assert torch.equal(
-            loaded.toward("de").words(SENTENCES, "en", layers="1-3").vectors_NLH, expected
-        )
+        found = loaded.toward("de").words(SENTENCES, "en", layers="1-3").vectors_NLH
+        assert torch.equal(found, expected)
         assert loaded.notes == {"pairs": 3}
-
-
-@pytest.mark.slow
-def test_saved_and_loaded_in_another_process_gives_the_same_vectors(encoder, tmp_path):
-    aligned = make(encoder, weights_changed=True)
-    aligned.save(tmp_path)
-    program = (
-        "import sys, torch; torch.set_num_threads(1)\n"
-        "from raxalign.encoders.models.aligned import AlignedEncoder\n"
-        "aligned = AlignedEncoder.load(sys.argv[1], None).toward('de')\n"
-        "vectors = aligned.words([['the', 'playing', 'dogs']], 'en').vectors_NLH\n"
-        "print(vectors.numpy().tobytes().hex())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    assert (
-        done.stdout.strip()
-        == aligned.words(SENTENCES[:1], "en").vectors_NLH.numpy().tobytes().hex()
-    )
 
 
 def test_an_export_opens_with_transformers_and_comes_back_with_its_transforms(encoder, tmp_path):
@@ -236,9 +179,8 @@ def test_an_export_opens_with_transformers_and_comes_back_with_its_transforms(en
     assert model.config.hidden_size == H
     assert len(tokenizer) == len(encoder.tokenizer)
     again = AlignedEncoder.from_export(tmp_path).toward("de")
-    assert torch.equal(
-        again.words(SENTENCES, "en").vectors_NLH, aligned.words(SENTENCES, "en").vectors_NLH
-    )
+    found, wanted = (one.words(SENTENCES, "en").vectors_NLH for one in (again, aligned))
+    assert torch.equal(found, wanted)
 
 
 def test_a_plain_folder_is_an_encoder_without_transforms(tiny_folder: Path) -> None:
@@ -250,3 +192,68 @@ def test_a_damaged_record_is_named(encoder: TransformerEncoder, tmp_path: Path) 
     (tmp_path / "transforms.json").write_text("{")
     with pytest.raises(DataError, match=r"transforms\.json"):
         AlignedEncoder.load(tmp_path, lambda: encoder)
+
+
+OUTSIDE = """
+import raxalign as rx
+
+
+class Shift(rx.Method):
+    VERSION = 1
+    reference = "mine"
+
+    class Params(rx.Params):
+        value: float = 0.0
+
+    def needs(self):
+        return rx.Needs(links=True)
+
+    def align(self, encoder, inputs, runtime):
+        import torch
+
+        from raxalign.encoders.models.transforms import Affine, Transform
+
+        shift = torch.full((32,), self.params.value)
+        return rx.AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=shift),)),))
+"""
+
+
+def refused(encoder: TransformerEncoder, step: Affine) -> str:
+    aligned = AlignedEncoder(encoder, (Transform("de", 1, steps=(step,)),))
+    with pytest.raises(RaxalignError) as caught:
+        refuse_unsound(object(), "shifting", aligned)
+    return str(caught.value)
+
+
+def test_a_transform_with_other_shapes_or_without_numbers_is_named(encoder):
+    assert "a shift of shape (33,), not (32,)" in refused(encoder, Affine(shift=torch.zeros(33)))
+    assert "a weight of shape (32, 8)" in refused(encoder, Affine(weight=torch.zeros(32, 8)))
+    found = refused(encoder, Affine(center=torch.full((32,), torch.nan)))
+    assert found.startswith("method shifting: align returned the transform of de at layer 1 with a")
+    assert "center that has NaN or infinite values. Look for a division by zero" in found
+    fine = Affine(torch.zeros(1, 32), torch.eye(32), torch.tensor(0.5))
+    refuse_unsound(object(), "x", AlignedEncoder(encoder, (Transform("de", 1, steps=(fine,)),)))
+
+
+def test_weights_that_are_not_numbers_are_named(encoder: TransformerEncoder) -> None:
+    refuse_unsound(object(), "trained", AlignedEncoder(encoder, weights_changed=True))
+    with torch.no_grad():
+        encoder.model.get_input_embeddings().weight[0, 0] = torch.inf
+    with pytest.raises(RaxalignError, match=r"whose weights bert\.embeddings\.word_embeddings"):
+        refuse_unsound(object(), "trained", AlignedEncoder(encoder, weights_changed=True))
+
+
+def test_align_writes_nothing_and_names_the_file_of_a_plug_in(tmp_path):
+    (tmp_path / "shifting.py").write_text(OUTSIDE)
+    encoder = tiny_bert(tmp_path / "tiny", ["ein", "Haus"])
+    pairs = PairsRequest(
+        "phrasebook", (), "de", "en", 20, 0, "fast_align", (), "intersection", True
+    )
+    make_pairs(pairs, tmp_path / "pairs", storage=Storage(str(tmp_path / "storage")))
+    request = AlignRequest(
+        "shifting", ("value=nan",), str(encoder), {"de": tmp_path / "pairs"}, "en", 0, "cpu"
+    )
+    wanted = r"shifting\.py:15: method shifting: align returned the transform of de .* a shift that"
+    with visible([open_file(tmp_path / "shifting.py")]), pytest.raises(RaxalignError, match=wanted):
+        make_aligned(request, tmp_path / "out", storage=Storage(str(tmp_path / "storage")))
+    assert not (tmp_path / "out").exists()

@@ -1,6 +1,4 @@
-"""Packed rows that attend by the places where sentences begin, run by run on the CPU, against the
-mask and against sentences alone.
-"""
+"""Packed rows that attend by the places where sentences begin, against sentences alone."""
 
 from __future__ import annotations
 
@@ -10,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from raxalign.encoders.models import flash, packing
 from raxalign.encoders.models.flash import (
@@ -20,11 +17,8 @@ from raxalign.encoders.models.flash import (
     SentenceRuns,
     attend,
     check_flash,
-    find_edges,
     has_kernels,
     implementation,
-    inputs_of,
-    install,
 )
 from raxalign.encoders.models.loading import load_model
 from raxalign.encoders.models.packing import attends_by_runs, can_pack, flat_states, pack
@@ -35,10 +29,24 @@ from tests.encoders.architectures import encoder_of, folder_of, model_of
 LENGTHS = np.array([3, 20, 1, 11, 6])
 
 
+def plain_attend(query, key, value, runs, scoring):
+    """What the kernel of a card computes, under a mask."""
+    owners = torch.repeat_interleave(torch.arange(len(runs.edges_N) - 1), runs.edges_N.diff())
+    place = torch.arange(len(owners))
+    sees = owners[:, None] == owners
+    if scoring.window is not None:
+        sees &= (place[:, None] - place).abs() <= scoring.window
+    parts = (part.transpose(0, 1)[None] for part in (query, key, value))
+    how = {"dropout_p": scoring.dropout, "scale": scoring.scale, "enable_gqa": True}
+    found = torch.nn.functional.scaled_dot_product_attention(*parts, sees, **how)
+    return found[0].transpose(0, 1)
+
+
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CPU that passes for a card: in place of its kernels, attention is computed run by run."""
+    """A CPU that passes for a card: in place of its kernels, attention is computed plainly."""
     monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
+    monkeypatch.setattr(flash, "attend", plain_attend)
 
 
 def sentences() -> list[np.ndarray]:
@@ -61,25 +69,8 @@ def test_a_run_ends_with_its_sentence_and_with_its_row() -> None:
     runs = SentenceRuns.of(rows, "cpu")
     assert runs.edges_N.tolist() == [0, 3, 4, 6, 8, 9, 11, 12]
     assert (runs.edges_N.dtype, runs.longest) == (torch.int32, 3)
-    assert find_edges(np.array([[0, 0, -1], [1, 1, 1]])).tolist() == [0, 2, 3, 6]
-
-
-@pytest.mark.parametrize("window", [None, 2])
-@pytest.mark.parametrize("heads", [4, 2])
-def test_runs_attend_as_under_a_mask(window: int | None, heads: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    owners = np.array([[0] * 5 + [1] * 2, [2] * 6 + [-1]])
-    query, key, value = (torch.randn(14, n, 8, generator=generator) for n in (4, heads, heads))
-    found = attend(query, key, value, SentenceRuns.of(owners, "cpu"), Scoring(0.0, 0.3, window))
-    row = np.repeat([0, 1], 7)
-    flat, place = owners.reshape(-1), np.arange(14)
-    sees = (flat[:, None] == flat) & (row[:, None] == row)
-    if window is not None:
-        sees &= np.abs(place[:, None] - place) <= window
-    key, value = (part.repeat_interleave(4 // heads, dim=1) for part in (key, value))
-    scores = 0.3 * torch.einsum("iad,jad->aij", query, key)
-    weights = scores.masked_fill(~torch.from_numpy(sees), -torch.inf).softmax(-1)
-    assert torch.allclose(found, torch.einsum("aij,jad->iad", weights, value), atol=1e-6)
+    padded = SentenceRuns.of(np.array([[0, 0, -1], [1, 1, 1]]), "cpu")
+    assert padded.edges_N.tolist() == [0, 2, 3, 6]
 
 
 def test_the_kernel_of_a_card_takes_what_it_is_given() -> None:
@@ -93,40 +84,6 @@ def test_the_kernel_of_a_card_takes_what_it_is_given() -> None:
     assert (found.shape, found.dtype) == (query.shape, torch.bfloat16)
     for gradient in torch.autograd.grad(found.sum(), (query, key, value)):
         assert gradient.shape == query.shape
-
-
-class Calls(TorchDispatchMode):
-    """The operations of flash attention that are called, each with its window."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[tuple[str, object]] = []
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = func.overloadpacket.__name__
-        if name.startswith("_flash_attention"):
-            self.seen.append((name, kwargs.get("window_size_left")))
-        return func(*args, **kwargs)
-
-
-@pytest.mark.parametrize(("name", "windows"), [("bert", [-1, -1, -1]), ("modernbert", [-1, 4, -1])])
-def test_a_model_calls_the_kernel_once_per_block_and_reads_nothing(name, windows):
-    """On the device of tensors without values, where whatever reads a value fails."""
-    model = model_of(name, head=False).to("meta", torch.bfloat16)
-    install(model)
-    ids = torch.zeros(2, 16, dtype=torch.int64, device="meta")
-    runs = SentenceRuns(torch.zeros(5, dtype=torch.int32, device="meta"), 9)
-    with Calls() as calls:
-        found = model(input_ids=ids, position_ids=ids, **inputs_of(runs)).last_hidden_state
-        found.sum().backward()
-    assert found.shape == (2, 16, 32)
-    forward = [window for name, window in calls.seen if name == "_flash_attention_forward"]
-    backward = [window for name, window in calls.seen if name == "_flash_attention_backward"]
-    assert forward == windows
-    assert backward == windows[::-1]
 
 
 @pytest.mark.usefixtures("kernels")
@@ -144,17 +101,17 @@ def test_packed_sentences_have_the_states_that_they_have_alone(name: str) -> Non
                 assert torch.allclose(found, expected[layer], atol=1e-5)
 
 
-def test_sentences_longer_than_the_window_share_rows_by_runs_alone(monkeypatch):
+def test_sentences_longer_than_the_window_share_rows_by_runs_alone(request):
     encoder = encoder_of("modernbert")
     assert not can_pack(encoder)
-    monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
+    request.getfixturevalue("kernels")
     assert can_pack(encoder)
 
 
-def test_the_probe_compares_with_float32_within_a_block_of_autocast_too(monkeypatch):
+@pytest.mark.usefixtures("kernels")
+def test_the_probe_compares_with_float32_within_a_block_of_autocast_too():
     encoder, seen = encoder_of("bert"), []
     encoder.precision = "bf16"
-    monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     block = encoder.model.base_model.encoder.layer[0].attention.self.query
     block.register_forward_hook(lambda *made: seen.append(made[-1].dtype))
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -162,28 +119,22 @@ def test_the_probe_compares_with_float32_within_a_block_of_autocast_too(monkeypa
     assert seen == [torch.float32, torch.bfloat16, torch.bfloat16]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_states_and_gradients_are_those_under_the_mask(monkeypatch, precision):
+def test_gradients_are_those_under_the_mask(request):
     found = []
-    for by_runs in (False, True):
+    for way in ("mask", "runs"):
+        if way == "runs":
+            request.getfixturevalue("kernels")
         encoder = encoder_of("bert")
-        encoder.precision = precision
-        monkeypatch.setattr(packing, "has_kernels", lambda *_, chosen=by_runs: chosen)
-        assert attends_by_runs(encoder) is by_runs
+        assert attends_by_runs(encoder) is (way == "runs")
         packed = pack(np.concatenate(sentences()), LENGTHS, 0, 21)
-        there = torch.from_numpy(packed.sentences_BT.reshape(-1) >= 0)
         (states,) = flat_states(encoder, packed, (3,))
-        states[there].sin().sum().backward()
-        gradients = [
-            weight.grad
-            for name, weight in encoder.model.named_parameters()
-            if weight.grad is not None and not name.endswith("key.bias")  # it changes no weight
-        ]
-        found.append([states[there].detach(), *gradients])
+        states[torch.from_numpy(packed.sentences_BT.reshape(-1) >= 0)].sin().sum().backward()
+        # biases of keys change no weight
+        weights = [w for n, w in encoder.model.named_parameters() if not n.endswith("key.bias")]
+        found.append([weight.grad for weight in weights if weight.grad is not None])
     assert len(found[0]) == len(found[1]) > 40
-    for masked, by_length in zip(*found, strict=True):
-        gap, norm = float((masked - by_length).norm()), float(masked.norm())
-        assert gap <= (1e-5 if precision == "fp32" else 0.03) * norm + 1e-5
+    for masked, by_runs in zip(*found, strict=True):
+        assert (masked - by_runs).norm() <= 1e-5 * masked.norm() + 1e-5
 
 
 @pytest.mark.usefixtures("kernels")
@@ -207,7 +158,7 @@ def test_attention_has_its_dropout_in_training_alone(monkeypatch):
 
     def watched(*given: Any) -> torch.Tensor:
         seen.append(given[-1].dropout)
-        return attend(*given)
+        return plain_attend(*given)
 
     monkeypatch.setattr(flash, "attend", watched)
     states_of(encoder, 21)
@@ -218,28 +169,16 @@ def test_attention_has_its_dropout_in_training_alone(monkeypatch):
 
 def one_run(query: Any, key: Any, value: Any, runs: SentenceRuns, scoring: Scoring) -> torch.Tensor:
     """A kernel in which sentences see each other."""
-    return attend(query, key, value, SentenceRuns(runs.edges_N[[0, -1]], len(query)), scoring)
+    return plain_attend(query, key, value, SentenceRuns(runs.edges_N[[0, -1]], len(query)), scoring)
 
 
 def broken(*_: Any) -> torch.Tensor:
     raise RuntimeError("no kernel image is available")
 
 
-def wrong_backward(
-    query: Any, key: Any, value: Any, runs: SentenceRuns, scoring: Scoring
-) -> torch.Tensor:
-    found = attend(query, key, value, runs, scoring)
-    return found.detach() + found - found.detach() - 0.5 * (query - query.detach())
-
-
 @pytest.mark.usefixtures("kernels")
-@pytest.mark.parametrize(
-    ("kernel", "said"),
-    [(one_run, "not those"), (broken, "no kernel image"), (wrong_backward, "not those")],
-)
-def test_a_kernel_that_differs_or_fails_is_not_used_and_a_warning_says_so(
-    monkeypatch, kernel, said
-) -> None:
+@pytest.mark.parametrize(("kernel", "said"), [(one_run, "not those"), (broken, "no kernel image")])
+def test_a_kernel_that_differs_or_fails_is_not_used_with_a_warning(monkeypatch, kernel, said):
     encoder = encoder_of("bert")
     expected, _ = states_of(encoder_of("bert"), 21)
     monkeypatch.setattr(flash, "attend", kernel)
@@ -285,9 +224,9 @@ def test_on_a_cpu_the_mask_stays() -> None:
     assert implementation(encoder.model) == "sdpa"
 
 
-def test_the_saved_folder_does_not_record_the_attention(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("kernels")
+def test_the_saved_folder_does_not_record_the_attention(tmp_path):
     encoder = encoder_of("bert")
-    monkeypatch.setattr(packing, "has_kernels", lambda *_: True)
     assert attends_by_runs(encoder)
     encoder.save(tmp_path / "saved")
     assert NAME not in (tmp_path / "saved" / "config.json").read_text("utf-8")

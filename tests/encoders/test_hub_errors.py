@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.hub import explain
+from raxalign.encoders.models.hub import hub_call
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, TransientError
 
@@ -41,11 +41,8 @@ class _Hub(BaseHTTPRequestHandler):
             if revision != COMMIT:
                 code, error = 404, "RevisionNotFound"
             elif file == "config.json":
-                config = {
-                    "model_type": "bert",
-                    "num_hidden_layers": 7,
-                    "architectures": ["BertModel"],
-                }
+                config = {"num_hidden_layers": 7, "architectures": ["BertModel"]}
+                config |= {"model_type": "bert"}
                 return self._answer(200, json.dumps(config))
             else:
                 code, error = 404, "EntryNotFound"
@@ -55,15 +52,10 @@ class _Hub(BaseHTTPRequestHandler):
 
     def _answer(self, code: int, text: str, error: str = "") -> None:
         self.send_response(code)
-        for key, value in {
-            "Content-Type": "application/json",
-            "Content-Length": str(len(text)),
-            "ETag": '"1"',
-            "X-Repo-Commit": COMMIT,
-            "X-Error-Code": error,
-        }.items():
-            if value:
-                self.send_header(key, value)
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(text))}
+        headers |= {"ETag": '"1"', "X-Repo-Commit": COMMIT}
+        for key, value in (headers | ({"X-Error-Code": error} if error else {})).items():
+            self.send_header(key, value)
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(text.encode())
@@ -166,12 +158,11 @@ def test_a_hub_out_of_reach_is_worth_a_retry_whatever_is_asked_of_it() -> None:
         (lambda: encoder.fetch_head(of_lock), "look up whether it has a masked-LM head"),
         (lambda: encoder.load(EncoderInputs(), "cpu"), "load it"),
     ):
-        with pytest.raises(
-            TransientError,
-            match=rf"^some/encoder: the hub cannot be reached to {purpose} \(.*\)\. Go online, .*",
-        ):
+        said = rf"^some/encoder: the hub cannot be reached to {purpose} \(.*\)\. Go online, .*"
+        with pytest.raises(TransientError, match=said):
             call()
 
 
 def test_another_error_is_not_taken_for_the_hubs() -> None:
-    assert explain("some/encoder", "load it", ValueError("a bug")) is None
+    with pytest.raises(ValueError, match="a bug"), hub_call("some/encoder", "load it"):
+        raise ValueError("a bug")

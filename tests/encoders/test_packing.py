@@ -1,18 +1,27 @@
+"""Packed rows, and blocks that torch.compile has made."""
+
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.packing import can_pack, flat_states, pack
+from raxalign.encoders.models import packing
+from raxalign.encoders.models.packing import can_pack, compiled_blocks, flat_states, pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.errors import RaxalignError
 from raxalign.methods.rows.linked_words import tokenise
-from tests.encoders.architectures import encoder_of as in_memory
-from tests.encoders.architectures import model_of
+from raxalign.train.recompute import recomputed
+from tests.encoders.architectures import encoder_of, model_of
 from tests.methods.toy import WORDS, toy_encoder
 
 
@@ -76,11 +85,11 @@ def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> 
     assert torch.equal(with_types, without)
 
 
-def encoder_of(name: str, **config: object) -> TransformerEncoder:
+def with_config(name: str, **config: object) -> TransformerEncoder:
     model = model_of(name, head=False)
     for key, value in config.items():
         setattr(model.config, key, value)
-    return TransformerEncoder(model, in_memory("bert").tokenizer)
+    return TransformerEncoder(model, encoder_of("bert").tokenizer)
 
 
 def batch_of(*languages: str) -> Batch:
@@ -102,7 +111,7 @@ def test_items_of_several_parts_keep_their_languages() -> None:
 
 @pytest.mark.parametrize("name", ["xmod", "xlm"])
 def test_rows_of_a_training_have_the_states_of_their_languages(name: str) -> None:
-    encoder = encoder_of(name)
+    encoder = with_config(name)
     ids, lengths = np.array([7, 8, 9, 10, 7, 8, 9]), np.array([3, 1, 3])
     spoken = Spoken(("de", "en"), np.array([0, 1, 0])).repeat(lengths)
     assert not can_pack(encoder)
@@ -126,32 +135,86 @@ def _alone(encoder: TransformerEncoder, ids: list[int], lang: str) -> torch.Tens
 
 
 def test_rows_whose_language_is_not_known_are_refused() -> None:
-    encoder = encoder_of("xmod")
+    encoder = with_config("xmod")
     with pytest.raises(RaxalignError, match="the language of its rows is not known"):
         flat_states(encoder, pack(np.array([7, 8]), np.array([2]), pad=0, width=0), (1,))
 
 
-@pytest.mark.parametrize(
-    ("lang", "number"),
-    [
-        ("en", 0),
-        ("eng_Latn", 0),
-        ("de", 1),
-        ("zh", 2),
-        ("zho_Hans", 2),
-        ("zh-Hant", 3),
-        ("zh_TW", 3),
-        ("iw", 4),
-        ("sr-Latn", 5),
-    ],
-)
-def test_an_adapter_is_found_by_its_language_in_every_form_of_its_code(lang, number):
-    names = ["en_XX", "de_DE", "zh_CN", "zh_TW", "he_IL", "sr_RS"]
-    encoder = encoder_of("xmod", languages=names)
-    assert encoder.inputs.of(batch_of(lang))["lang_ids"].tolist() == [number]
+def test_an_adapter_is_found_by_its_language_in_every_form_of_its_code():
+    encoder = with_config("xmod", languages=["en_XX", "de_DE", "zh_CN", "zh_TW", "he_IL", "sr_RS"])
+    langs = ("en", "eng_Latn", "de", "zh", "zho_Hans", "zh-Hant", "zh_TW", "iw", "sr-Latn")
+    found = [encoder.inputs.of(batch_of(lang))["lang_ids"].tolist() for lang in langs]
+    assert found == [[0], [0], [1], [2], [2], [3], [3], [4], [5]]
 
 
 def test_a_language_embedding_is_found_by_its_code_even_if_it_is_not_a_tag() -> None:
-    encoder = encoder_of("xlm", lang2id={"simple": 3, "zh_classical": 4, "en": 5})
+    encoder = with_config("xlm", lang2id={"simple": 3, "zh_classical": 4, "en": 5})
     found = encoder.inputs.of(batch_of("eng", "simple"))["langs"]
     assert found.tolist() == [[5] * 3, [3] * 3]
+
+
+_SECONDS = 300
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_blocks_have_the_same_states_and_gradients_with_few_graphs(tmp_path: Path) -> None:
+    """In a process of its own, without inductor's processes, ended after some minutes."""
+    made = subprocess.run(
+        [sys.executable, "-m", "tests.encoders.compiled_states", str(tmp_path / "encoder")],
+        env={
+            **os.environ,
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        },
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    found = json.loads(made.stdout.splitlines()[-1])
+    assert found["values"] > 100
+    assert found["gap"] <= 1e-5
+    assert found["graphs"] <= 2
+    assert found["breaks"] == 0
+    assert found["left"] == []
+
+
+def test_what_is_not_compiled_is_left_as_it_is() -> None:
+    encoder = encoder_of("bert")
+    with compiled_blocks(encoder):
+        assert not any("forward" in vars(part) for part in encoder.model.modules())
+
+
+def test_blocks_are_compiled_for_a_while_also_where_they_run_again(monkeypatch):
+    encoder = encoder_of("bert")
+    encoder.compiled, calls = True, []
+
+    def compiled(kind: Any) -> Any:
+        return lambda block, *given, **named: (
+            calls.append(block) or kind.forward(block, *given, **named)
+        )
+
+    monkeypatch.setattr(packing, "_compiled", compiled)
+    blocks = list(encoder.model.encoder.layer)
+    packed = pack(np.arange(5, 12), np.array([3, 4]), 0, 7)
+    flat_states(encoder, packed, (1, 3))
+    assert calls == blocks
+    assert not any("forward" in vars(block) for block in blocks)
+    encoder.hidden(encoder.collate(encoder.pieces([["w1"]], "de")))
+    assert len(calls) == 3
+    calls.clear()
+    with recomputed(blocks):
+        wrappers = [block.forward for block in blocks]
+        (states,) = flat_states(encoder, packed, (3,))
+        assert [block.forward for block in blocks] == wrappers
+        states.sum().backward()
+    assert calls == [*blocks, *reversed(blocks)]
+
+
+def test_a_frozen_copy_is_compiled_too() -> None:
+    encoder = encoder_of("bert")
+    encoder.compiled = True
+    assert encoder.with_model(encoder.model).compiled

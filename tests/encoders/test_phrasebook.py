@@ -8,8 +8,6 @@ import hashlib
 import json
 from pathlib import Path
 
-import pytest
-
 from raxalign.config.grid import load
 from raxalign.corpora.phrases.rows import LANGS, read, sentences
 from raxalign.encoders.base import EncoderInputs
@@ -47,9 +45,7 @@ def test_its_depth_and_its_size_are_those_of_its_config() -> None:
     assert footprint.width == encoder.hidden_size
 
 
-def test_a_grid_names_it_by_one_word_and_its_stages_are_keyed_by_the_content_of_its_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grid_names_it_by_a_word_and_keys_have_the_content_of_its_files(tmp_path, monkeypatch):
     def keys(folder: Path) -> set[str]:
         monkeypatch.setattr("raxalign.encoders.phrasebook.FOLDER", folder)
         file = tmp_path / "grid.yaml"

@@ -1,9 +1,8 @@
-"""A scratch encoder: what it is trained on, how, and what comes of it."""
+"""A scratch encoder: what it is trained on, how, what comes of it, and what comes between."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -34,29 +33,19 @@ from raxalign.encoders.training.text import SPECIALS, read_words, train_wordpiec
 from raxalign.errors import DataError, RaxalignError
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.encoders.texts import write_words
+from tests.methods.planted import write_text as write_words
+from tests.train.workers import run_workers
 
-NOUNS = {
-    "en": ["dog", "cat", "house", "river"],
-    "de": ["Hund", "Katze", "Haus", "Fluß"],
-    "bg": ["куче", "котка", "къща", "река"],
-}
-VERBS = {
-    "en": ["sees", "loves", "has"],
-    "de": ["sieht", "liebt", "hat"],
-    "bg": ["вижда", "обича", "има"],
-}
+NOUNS = {"en": "dog cat house river", "de": "Hund Katze Haus Fluß", "bg": "куче котка къща река"}
+VERBS = {"en": "sees loves has", "de": "sieht liebt hat", "bg": "вижда обича има"}
 SIZE = {"layers": 1, "hidden_size": 32, "heads": 2, "intermediate": 32, "positions": 32}
 PARAMS = {**SIZE, "window": 16, "vocab_size": 150, "batch_size": 16, "steps": 60}
 SMALL = ScratchParams.model_validate(PARAMS)
 
 
 def sentences(lang: str, count: int = 300) -> list[list[str]]:
-    rng = random.Random(lang)
-    return [
-        [rng.choice(NOUNS[lang]), rng.choice(VERBS[lang]), rng.choice(NOUNS[lang]), "."]
-        for _ in range(count)
-    ]
+    rng, nouns, verbs = random.Random(lang), NOUNS[lang].split(), VERBS[lang].split()
+    return [[rng.choice(nouns), rng.choice(verbs), rng.choice(nouns), "."] for _ in range(count)]
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +54,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {lang: write_words(root / lang, sentences(lang)) for lang in NOUNS}
 
 
-def build(
-    text: dict[str, Path],
-    folder: Path,
-    runtime: Runtime | None = None,
-    locations: dict[str, str] | None = None,
-    **options: object,
-) -> dict[str, object]:
+def build(text, folder, runtime=None, locations=None, **options):
     folder.mkdir()
     kind = Scratch(Scratch.Params.model_validate({**PARAMS, "learning_rate": 0.01, **options}))
     inputs = EncoderInputs(text=text, locations=locations or {})
@@ -80,11 +63,8 @@ def build(
 
 def test_the_loss_falls_and_is_reported_and_the_folder_is_an_encoder(text, tmp_path):
     curve: list[tuple[int, float]] = []
-    notes = build(
-        text,
-        tmp_path / "a",
-        Runtime(report=lambda metrics, step: curve.append((step, metrics["scratch/loss"]))),
-    )
+    watching = Runtime(report=lambda found, step: curve.append((step, found["scratch/loss"])))
+    notes = build(text, tmp_path / "a", watching)
     assert [step for step, _ in curve] == list(range(1, 61))
     assert curve[-1][1] < 0.75 * float(str(notes["first_loss"]))
     assert notes["sentences"] == {"bg": 300, "de": 300, "en": 300}
@@ -100,19 +80,16 @@ def test_one_seed_gives_one_encoder_and_another_seed_another(text, tmp_path):
         build(text, tmp_path / name, steps=5, seed=seed)
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in "abc"]
     assert weights[0] == weights[1] != weights[2]
-    assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (
-        tmp_path / "c" / "tokenizer.json"
-    ).read_bytes()
+    tokenizers = [(tmp_path / name / "tokenizer.json").read_bytes() for name in "ac"]
+    assert tokenizers[0] == tokenizers[1]
 
 
-def test_training_leaves_random_state_and_threads_as_they_were(text, tmp_path):
+def test_training_leaves_random_state_as_it_was(text, tmp_path):
     torch.manual_seed(7)
     expected = torch.rand(1)
     torch.manual_seed(7)
-    before = torch.get_num_threads()
-    build(text, tmp_path / "a", Runtime(threads=2), steps=2)
+    build(text, tmp_path / "a", steps=2)
     assert torch.equal(torch.rand(1), expected)
-    assert torch.get_num_threads() == before
 
 
 def test_the_vocabulary_covers_all_scripts_cased_and_with_accents() -> None:
@@ -121,13 +98,7 @@ def test_the_vocabulary_covers_all_scripts_cased_and_with_accents() -> None:
     ids = tokenizer(everything, is_split_into_words=True, add_special_tokens=False)["input_ids"]
     assert not any(tokenizer.unk_token_id in row for row in ids)
     assert len(tokenizer) <= 200
-    assert tokenizer.convert_ids_to_tokens(range(5)) == [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-    ]
+    assert tokenizer.convert_ids_to_tokens(range(5)) == list(SPECIALS)
     assert tokenizer.tokenize("Fluß река") == ["Fluß", "река"]
     assert train_wordpiece(everything, 200, lowercase=True).tokenize("FLUß") == ["fluß"]
 
@@ -175,9 +146,8 @@ def test_a_step_has_its_windows_of_pieces_on_average_whatever_the_rows() -> None
 
 def test_the_rate_rises_over_the_warm_up_and_falls_linearly(text, tmp_path):
     rates: list[float] = []
-    runtime = Runtime(
-        report=lambda metrics, _: rates.append(metrics["scratch/learning_rate"] / 0.01)
-    )
+    name = "scratch/learning_rate"
+    runtime = Runtime(report=lambda metrics, _: rates.append(metrics[name] / 0.01))
     build(text, tmp_path / "a", runtime, steps=4, warmup=0.5)
     assert rates == pytest.approx([0.5, 1, 1, 0.5])
 
@@ -209,16 +179,10 @@ def test_the_loss_is_that_of_each_row_alone_over_the_masks_of_the_global_batch()
                 for values in (changed, rows.segments, labels)
             )
             logits = model(input_ids=ids, token_type_ids=types).logits[0]
-            total += float(
-                torch.nn.functional.cross_entropy(
-                    logits, wanted[0], ignore_index=-100, reduction="sum"
-                )
-            )
+            entropy = torch.nn.functional.cross_entropy
+            total += float(entropy(logits, wanted[0], ignore_index=-100, reduction="sum"))
         whole = float(training.loss(step, step.micro_batches()[0]))
-        parts = sum(
-            float(training.loss(step, positions))
-            for positions in (np.array([0, 2]), np.array([1]), np.array([3]))
-        )
+        parts = sum(float(training.loss(step, np.array(part))) for part in ([0, 2], [1], [3]))
     assert rows.segments.any()
     assert whole == pytest.approx(total / training.host.masks.total, rel=1e-5)
     assert parts == pytest.approx(whole, rel=1e-5)
@@ -253,22 +217,23 @@ def text_in(folder: Path, sentences: list[list[str]]) -> dict[str, Path]:
     return {"en": write_words(folder, sentences)}
 
 
-def sliced(
-    text: dict[str, Path], folder: Path, vocabulary: Path | None = None, **options: object
-) -> dict[str, object]:
+def sliced(text, folder, vocabulary=None, **options):
     named = {} if vocabulary is None else {"vocabulary": str(vocabulary)}
     return build(text, folder, locations=named, **{**SHAPE, **named, **options})
+
+
+def numbered(lengths: np.ndarray) -> list[np.ndarray]:
+    """Sentences of these lengths, whose pieces count from 100 on."""
+    return np.split(np.arange(100, 100 + lengths.sum()), np.cumsum(lengths)[:-1])
 
 
 @pytest.mark.parametrize("window", [20, 128])
 def test_every_piece_of_the_text_is_in_one_row_in_its_order(window: int) -> None:
     rng = np.random.default_rng(0)
-    lengths = rng.integers(1, 90, 200)
-    text = np.arange(100, 100 + lengths.sum())
-    sentences = np.split(text, np.cumsum(lengths)[:-1])
+    sentences = numbered(rng.integers(1, 90, 200))
     rows = slice_rows(sentences, window, (CLS, SEP), rng)
     kept = [row.ids[(row.ids != CLS) & (row.ids != SEP)] for row in rows]
-    assert np.array_equal(np.concatenate(kept), text)
+    assert np.array_equal(np.concatenate(kept), np.concatenate(sentences))
     assert {len(row) for row in rows[:-1]} == {window}
     assert len(rows[-1]) <= window
     assert all(row.ids[0] == CLS and row.ids[-1] == SEP for row in rows)
@@ -276,9 +241,7 @@ def test_every_piece_of_the_text_is_in_one_row_in_its_order(window: int) -> None
 
 def test_second_segments_begin_where_sentences_do() -> None:
     rng = np.random.default_rng(1)
-    lengths = rng.integers(2, 30, 300)
-    text = np.arange(100, 100 + lengths.sum())
-    sentences = np.split(text, np.cumsum(lengths)[:-1])
+    sentences = numbered(rng.integers(2, 30, 300))
     rows = slice_rows(sentences, 40, (CLS, SEP), rng)
     pairs = [row for row in rows if row.first < len(row)]
     assert 0.35 * len(rows) < len(pairs) < 0.65 * len(rows)
@@ -290,6 +253,7 @@ def test_second_segments_begin_where_sentences_do() -> None:
 
 def test_rows_by_hand() -> None:
     """Eight pieces per row without specials but one of two segments, which has seven."""
+    assert slice_rows([], 20, (CLS, SEP), np.random.default_rng(0)) == []
     sentences = [np.arange(10, 14), np.arange(20, 33)]
     none = slice_rows(sentences, 10, (CLS, SEP), np.random.default_rng(0))
     rows = [row.ids.tolist() for row in none]
@@ -310,10 +274,6 @@ def test_sliced_text_reads_as_its_file_does_whose_last_line_comes_first_in_the_d
     rows, _ = training_rows(encoder, text, params)
     ids = [i for i in rows.ids.tolist() if i >= len(SPECIALS)]
     assert tokenizer.convert_ids_to_tokens(ids) == ["dog", "cat", "cat", "house", "sees", "loves"]
-
-
-def test_no_text_makes_no_rows() -> None:
-    assert slice_rows([], 20, (CLS, SEP), np.random.default_rng(0)) == []
 
 
 def test_short_windows_lose_the_ends_of_sentences_unless_the_text_is_sliced(tmp_path: Path) -> None:
@@ -366,16 +326,87 @@ def test_the_options_enter_keys_only_where_they_are_set() -> None:
     assert given.params.identity() == {**identity, "slicing": True}
 
 
-def test_multilingual_berts_vocabulary_reads_real_text_without_unknown_pieces(tmp_path):
-    data = os.environ.get("RAXALIGN_TEST_DATA")
-    if data is None:
-        pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
-    vocabulary = Path(data) / "mbert-vocab" / "vocab.txt"
-    lines = (Path(data) / "ntrex" / "ntrex.tr").read_text(encoding="utf-8").splitlines()[:40]
-    text = text_in(tmp_path / "text", [line.split() for line in lines])
-    notes = sliced(text, tmp_path / "a", vocabulary, slicing=True)
-    assert notes["vocabulary"] == 119_547
-    encoder = Scratch(Scratch.Params()).load(EncoderInputs(folder=tmp_path / "a"), "cpu")
-    rows = encoder.pieces([line.split() for line in lines], "tr")
-    assert not any((row.ids == encoder.tokenizer.unk_token_id).any() for row in rows)
-    assert encoder.tokenizer.convert_tokens_to_ids("[CLS]") == 101
+SMALLEST = {"layers": 1, "hidden_size": 32, "heads": 2, "intermediate": 32, "positions": 32}
+FEW_STEPS = {"window": 16, "batch_size": 4, "steps": 18, "learning_rate": 0.01, "seed": 5}
+SHORT = Scratch.Params.model_validate({**SMALLEST, **FEW_STEPS, "vocab_size": 100})
+DRAWN = ["dog", "cat", "house", "river", "sees", "loves", "has", "old", "red", "."]
+
+
+def write_text(root: Path) -> None:
+    """The text of one language in ``root/en``: 40 sentences of 3 to 9 words."""
+    chance = random.Random(0)
+    write_words(root / "en", [chance.choices(DRAWN, k=chance.randint(3, 9)) for _ in range(40)])
+
+
+def pretrained(root: Path, name: str, runtime: Runtime, **options: float) -> dict[str, object]:
+    """Pre-train into the folder ``root/name``; returns the notes."""
+    (root / name).mkdir()
+    kind, inputs = (
+        Scratch(SHORT.model_copy(update=options)),
+        EncoderInputs(text={"en": root / "en"}),
+    )
+    return dict(kind.build(inputs, runtime, root / name))
+
+
+def test_an_interrupted_pretraining_goes_on_from_its_checkpoint_bit_for_bit(tmp_path: Path) -> None:
+    steps: list[int] = []
+
+    def report(_: object, step: int) -> None:
+        steps.append(step)
+        if steps == list(range(1, 12)):
+            raise KeyboardInterrupt
+
+    write_text(tmp_path)
+    options = {"checkpoints": tmp_path / "checkpoints", "checkpoint_every": 4}
+    with pytest.raises(KeyboardInterrupt):
+        pretrained(tmp_path, "killed", Runtime(**options, report=report))
+    (kept,) = (tmp_path / "checkpoints" / "scratch").glob("step-*")
+    assert kept.name == "step-00000008"
+    resumed = pretrained(tmp_path, "resumed", Runtime(**options, report=report))
+    assert steps == [*range(1, 12), *range(9, 19)]
+    assert resumed == pretrained(tmp_path, "whole", Runtime())
+    files = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
+    assert "model.safetensors" in files
+    assert all((tmp_path / "resumed" / n).read_bytes() == held for n, held in files.items())
+
+
+def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(tmp_path, monkeypatch):
+    def small(self: Pretraining, step: Step, positions: np.ndarray) -> torch.Tensor:
+        if len(positions) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole_loss(self, step, positions)
+
+    write_text(tmp_path)
+    expected = pretrained(tmp_path, "whole", Runtime(), dropout=0.0)
+    whole_loss = Pretraining.loss
+    monkeypatch.setattr(Pretraining, "loss", small)
+    found = pretrained(tmp_path, "halved", Runtime(), dropout=0.0)
+    assert int(str(expected["rows_per_step"])) > 2
+    assert [found[name] for name in ("first_loss", "last_loss")] == pytest.approx(
+        [expected[name] for name in ("first_loss", "last_loss")], rel=1e-4
+    )
+
+
+def work(rank: int, folder: Path) -> None:
+    """One of two workers that pre-train together."""
+    notes = pretrained(folder, f"worker-{rank}", Runtime(rank=rank, world_size=2), dropout=0.0)
+    (folder / f"{rank}.json").write_text(json.dumps(notes))
+
+
+@pytest.mark.slow
+def test_two_workers_give_the_encoder_of_one(tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    write_text(tmp_path)
+    run_workers(work, 2, tmp_path)
+    expected = pretrained(tmp_path, "whole", Runtime(), dropout=0.0)
+    for rank in (0, 1):
+        notes = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert notes.pop("last_loss") == pytest.approx(expected["last_loss"], rel=1e-4)
+        assert notes.pop("first_loss") == pytest.approx(expected["first_loss"], rel=1e-5)
+        assert notes.items() <= expected.items()
+    found, weights = (
+        load_file(tmp_path / name / "model.safetensors") for name in ("worker-0", "whole")
+    )
+    assert max(float((found[name] - tensor).abs().max()) for name, tensor in weights.items()) < 2e-3
+    assert not list((tmp_path / "worker-1").iterdir()), "the first worker saves what all have"

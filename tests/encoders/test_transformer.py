@@ -1,3 +1,5 @@
+"""Encoders of the Hugging Face kind: what a folder or a name is, and how many layers it has."""
+
 from __future__ import annotations
 
 import json
@@ -9,14 +11,19 @@ from pathlib import Path
 import pytest
 import torch
 
+from raxalign.config.grid import load
+from raxalign.config.lock import Lock
 from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.hub import cached_config
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.scratch import Scratch
+from raxalign.encoders.static import Static
 from raxalign.encoders.transformer import Transformer
-from raxalign.errors import DataError, RaxalignError, TransientError
+from raxalign.errors import DataError, TransientError
+from raxalign.plan.load import Opened, open_grid, resolve
+from tests.grids import write_grid
 from tests.tiny import tiny_bert
-
-NOWHERE = "someone/encoder"
 
 
 def kind(name: str | Path, revision: str | None = None) -> Transformer:
@@ -27,22 +34,15 @@ def test_a_folder_is_known_by_the_files_that_matter(tiny_folder: Path, tmp_path:
     folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
     (folder / "README.md").write_text("nothing that matters")
     sources = kind(folder).sources()
-    assert sorted(sources) == [
-        "config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    ]
+    tokenizer = ["tokenizer.json", "tokenizer_config.json"]
+    assert sorted(sources) == ["config.json", "model.safetensors", *tokenizer]
     assert sources["config.json"] == LocalFile(folder / "config.json")
 
 
 def test_a_hub_name_is_known_by_its_revision() -> None:
-    assert kind("bert-base-multilingual-cased", "abc").sources() == {
-        "encoder": RemoteData("hub:bert-base-multilingual-cased", pin="abc")
-    }
-    assert kind("someone/encoder").sources() == {
-        "encoder": RemoteData("hub:someone/encoder", pin=None)
-    }
+    for pin in ("abc", None):
+        found = kind("someone/encoder", pin).sources()
+        assert found == {"encoder": RemoteData("hub:someone/encoder", pin=pin)}
     assert kind("someone/encoder").label() == "encoder"
 
 
@@ -80,8 +80,14 @@ def put_nan(folder: Path) -> None:
     encoder.save(folder)
 
 
+def remove_tokenizer(folder: Path) -> None:
+    """transformers would make one of five special pieces, to which every word is unknown."""
+    (folder / "tokenizer.json").unlink()
+
+
 BROKEN = [
     (shutil.rmtree, "encoder: no such encoder folder"),
+    (remove_tokenizer, r"no tokenizer \(none of tokenizer\.json, vocab\.txt.*save_pretrained"),
     (pickle, r"no \*\.safetensors \(pytorch_model\.bin\).*save_pretrained"),
     (truncate, "encoder"),
     (change_architecture, "is not a whole encoder"),
@@ -97,44 +103,17 @@ def test_a_folder_that_is_not_a_whole_encoder_is_refused(tiny_folder, tmp_path, 
     damage(folder)
     with pytest.raises(DataError, match=message):
         kind(folder).load(EncoderInputs(), "cpu")
-    if not folder.exists():
+    if damage in (shutil.rmtree, remove_tokenizer):
         with pytest.raises(DataError, match=message):
             kind(folder).sources()
-
-
-def test_a_model_without_masked_lm_head_is_opened_without_one(tiny_folder, tmp_path):
-    folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
-    TransformerEncoder.from_folder(tiny_folder).model.base_model.save_pretrained(folder)
-    assert not kind(folder).load(EncoderInputs(), "cpu").has_head
-    assert kind(folder).has_head(lambda _: None) is False
-
-
-def test_a_folder_without_a_tokenizer_is_refused_by_its_file_names_alone(tiny_folder, tmp_path):
-    """transformers would make a tokenizer of five special pieces, to which every word is
-    unknown.
-    """
-    folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
-    (folder / "tokenizer.json").unlink()
-    for call in (kind(folder).sources, lambda: kind(folder).load(EncoderInputs(), "cpu")):
-        with pytest.raises(
-            DataError,
-            match=(
-                r"encoder: has no tokenizer \(none of tokenizer\.json,"
-                r" vocab\.txt.*tokenizer\.save_pretrained"
-            ),
-        ):
-            call()
-    (folder / "sentencepiece.bpe.model").write_bytes(b"")
-    assert "sentencepiece.bpe.model" in kind(folder).sources()
 
 
 def test_embeddings_that_are_padded_are_no_fault(tiny_folder: Path, tmp_path: Path) -> None:
     encoder = TransformerEncoder.from_folder(tiny_folder)
     encoder.model.resize_token_embeddings(128)
     encoder.save(tmp_path)
-    assert (
-        TransformerEncoder.from_folder(tmp_path).model.get_input_embeddings().num_embeddings == 128
-    )
+    again = TransformerEncoder.from_folder(tmp_path)
+    assert again.model.get_input_embeddings().num_embeddings == 128
 
 
 @pytest.mark.parametrize("name", ["a b//c", "one/two/three", "/".join(["x"] * 5), "-x", "a--b"])
@@ -155,10 +134,8 @@ def test_a_hub_name_is_no_fault(name: str) -> None:
 def test_a_hub_out_of_reach_is_worth_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     # what the environment variable of the same name sets as a process starts
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    for call in (kind(NOWHERE).fetch, lambda: kind(NOWHERE).load(EncoderInputs(), "cpu")):
-        with pytest.raises(TransientError, match=f"^{NOWHERE}: the hub cannot be reached"):
-            call()
-    assert issubclass(TransientError, RaxalignError)
+    with pytest.raises(TransientError, match=r"^someone/encoder: the hub cannot be reached"):
+        kind("someone/encoder").fetch()
 
 
 def test_planning_an_encoder_imports_nothing_heavy() -> None:
@@ -167,9 +144,97 @@ def test_planning_an_encoder_imports_nothing_heavy() -> None:
         " catalog('encoders')]\nprint(sorted({'torch', 'transformers', 'datasets', 'tokenizers'} &"
         " set(sys.modules)))"
     )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+COMMIT = "d" * 40
+
+
+def nothing(name: str) -> None:
+    """A lock without entries."""
+
+
+@pytest.mark.parametrize("key", ["num_hidden_layers", "n_layers", "num_layers", "n_layer"])
+def test_a_config_says_it_by_any_of_its_names(key: str, tmp_path: Path) -> None:
+    encoder, config = Transformer(Transformer.Params(name=str(tmp_path))), tmp_path / "config.json"
+    for text, depth in ((json.dumps({"hidden_size": 8, key: 5}), 5), ("{}", None)):
+        config.write_text(text, encoding="utf-8")
+        assert encoder.depth(nothing) == depth
+    config.write_text("{", encoding="utf-8")
+    with pytest.raises(DataError, match=r"config\.json: cannot be read"):
+        encoder.depth(nothing)
+
+
+def test_own_encoders_know_it_from_their_options() -> None:
+    assert Scratch(Scratch.Params(layers=4)).depth(nothing) == 4
+    assert Static(Static.Params()).depth(nothing) == 0
+
+
+def test_a_hub_name_has_the_depth_of_its_revision_in_the_lock(monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    lock = {"hub:some/bert": COMMIT, f"depth:some/bert@{COMMIT}": "6"}
+    assert Transformer(Transformer.Params(name="some/bert")).depth(lock.get) == 6
+    assert Transformer(Transformer.Params(name="some/bert", revision=COMMIT)).depth(lock.get) == 6
     assert (
-        subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "[]"
+        Transformer(Transformer.Params(name="some/bert", revision="e" * 40)).depth(lock.get) is None
     )
+
+
+def test_a_hub_name_that_lies_in_the_local_cache_needs_no_lock(monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    snapshot = tmp_path / "models--some--bert" / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text('{"n_layers": 6}', encoding="utf-8")
+    assert cached_config("some/bert", COMMIT) == {"n_layers": 6}
+    assert (cached_config("some/bert", None), cached_config("some/bert", "e" * 40)) == (None, None)
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text(COMMIT, encoding="utf-8")
+    assert Transformer(Transformer.Params(name="some/bert")).depth(nothing) == 6
+
+
+def opened(folder: Path) -> Opened:
+    """A grid of a hub name whose revision the lock has."""
+    path = write_grid(
+        folder,
+        methods=("none: {}", "rotation: {}"),
+        tasks=("low: {kind: retrieval, layers: 3}",),
+        sentences="50",
+    )
+    text = path.read_text(encoding="utf-8")
+    encoder = next(line for line in text.splitlines() if line.startswith("encoder:"))
+    path.write_text(text.replace(encoder, "encoder: some/bert"), encoding="utf-8")
+    Lock.load(path).with_("hub:some/bert", COMMIT).save()
+    return open_grid(path, storage=str(folder / "storage"))
+
+
+def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    asked: list[tuple[str, ...]] = []
+    config = {"architectures": ["BertForMaskedLM"], "num_hidden_layers": 12}
+    monkeypatch.setattr(
+        "raxalign.encoders.transformer.fetched_config", lambda *name: asked.append(name) or config
+    )
+    first = opened(tmp_path)
+    assert (first.plan.unresolved, first.plan.unknown_depths) == ((), ("bert",))
+    found = resolve(first, tmp_path)
+    assert {task for trial in found.plan.trials for task in trial.untouched} == {"low"}
+    again = open_grid(first.grid.path, storage=first.root)
+    assert again.plan == found.plan == resolve(again, tmp_path).plan
+    assert [name[:2] for name in asked] == [("some/bert", COMMIT)] * 2  # its depth and its head
+    assert Lock.load(first.grid.path).get(f"depth:some/bert@{COMMIT}") == "12"
+    assert Lock.load(first.grid.path).get(f"head:some/bert@{COMMIT}") == "masked-lm"
+    assert load(first.grid.path) == first.grid
+
+
+def test_a_hub_out_of_reach_leaves_the_depth_open_and_the_plan_says_so(monkeypatch, tmp_path):
+    def unreachable(name: str, revision: str, *_: str) -> int:
+        raise TransientError(f"{name} at {revision}: no answer")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("raxalign.encoders.transformer.fetched_config", unreachable)
+    plan = resolve(opened(tmp_path), tmp_path).plan
+    assert plan.unknown_depths == ("bert",)
+    assert any("the number of layers of bert is not known" in remark for remark in plan.remarks())
+    assert all(trial.evaluations for trial in plan.trials), "no result is missing for it"

@@ -42,14 +42,9 @@ def _wrapped(tokenizer: Tokenizer) -> Any:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> $B </s>", special_tokens=ends
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        unk_token="<unk>",
-        cls_token="<s>",
-        sep_token="</s>",
-        pad_token="<pad>",
-        mask_token="<mask>",
-    )
+    kinds = ("unk", "cls", "sep", "pad", "mask")
+    names = {f"{kind}_token": name for kind, name in zip(kinds, _SPECIALS, strict=True)}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
 
 def _unigram() -> Any:

@@ -4,16 +4,13 @@
 
 Needs what ``tests/hosts/namespaces.py`` needs; where that is missing, it says so and ends well.
 `ray up` makes the cluster. Each scenario runs a grid that lacks a training, with groups of two
-workers or, as `-inline`, with one; strikes once it has a checkpoint; and notes the seconds until it
-goes on, whether the results equal those of an undisturbed run exactly, and what is left behind.
-With `--folder`, a later call compares with the same undisturbed runs, and its table has all
-scenarios; `table` prints it without playing any. `head+host` has two losses after one another.
+workers or, as `-inline`, with one; strikes once it has a checkpoint; and compares what is left with
+an undisturbed run. `head+host` has two losses after one another.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import signal
 import sys
 import tempfile
@@ -30,10 +27,9 @@ from raxalign.sweep.job import Job, open_workshop, write_plan
 from tests.e2e.runs import Site
 from tests.grids import write_grid
 from tests.hosts.cluster import Cluster
-from tests.hosts.lab import LOG, Lab, reference_of, spread, trained
 from tests.hosts.namespaces import hosts_up, missing
 from tests.hosts.run import LOSSES, Run
-from tests.soak.verdict import watched
+from tests.soak import verdict
 
 METHODS = (
     "none: {}",
@@ -45,87 +41,101 @@ SCENARIOS = (
     *(f"{name}{kind}" for kind in ("", "-inline") for name in ("undisturbed", *LOSSES)),
     "unshared",
 )
+LOG = "begun.jsonl"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Player:
-    """What plays scenarios of a lab on a cluster."""
+    """What plays scenarios of a grid on a cluster.
 
-    lab: Lab
+    Attributes:
+        folder: Holds a folder per scenario, and a log with a line per evaluation that began on any
+            host (see ``tests/soak/watch``).
+        grid: The grid file.
+        cluster: Where it runs.
+    """
+
+    folder: Path
+    grid: Path
     cluster: Cluster
 
+    @property
+    def base(self) -> Site:
+        """The grid as one process made it, without Ray."""
+        return Site(self.grid, self.folder / "alone")
+
     def play_all(self, names: Iterable[str]) -> list[str]:
-        """Start the cluster and play scenarios; returns those that never ended."""
-        if not self.lab.base.keys() <= self.lab.base.ledger.keys():
-            plan, storage = self.lab.base.plan, Storage(str(self.lab.base.storage))
-            workshop = open_workshop(Job(storage, write_plan(plan, storage)))
-            for trial in plan.trials:
-                run_trial(workshop, trial.key)
-        begun, failed = time.monotonic(), []
+        """Start the cluster and play scenarios; returns those that never ended or lost anything."""
+        storage, plan = Storage(str(self.base.storage)), self.base.plan
+        workshop = open_workshop(Job(storage, write_plan(plan, storage)))
+        for trial in plan.trials:
+            run_trial(workshop, trial.key)
         self.cluster.up()
-        print(f"ray up: {time.monotonic() - begun:.0f} s", flush=True)
         self.cluster.wait()
-        print(f"three hosts: {time.monotonic() - begun:.0f} s", flush=True)
+        failed = []
         for name in names:
             try:
-                self.unshared() if name == "unshared" else self.play(name)
+                faults = self.unshared() if name == "unshared" else self.play(name)
             except Exception:  # noqa: BLE001 - the others can still be played
-                failed.append(name)
+                faults = ["never ended"]
                 traceback.print_exc()
                 self.cluster.repair()
+            print(f"-- {name}: {'; '.join(faults) or 'nothing lost'}", flush=True)
+            failed += [name] if faults else []
         self.cluster.down()
         return failed
 
-    def play(self, name: str) -> None:
-        """Play a scenario and note what it showed."""
+    def play(self, name: str) -> list[str]:
+        """Play a scenario; returns what was lost."""
         print(f"-- {name}", flush=True)
-        reference, inline = reference_of(name), name.endswith("-inline")
+        inline, place = name.endswith("-inline"), self.folder / name
         losses = [loss for loss in name.removesuffix("-inline").split("+") if loss in LOSSES]
-        if losses and reference not in self.lab.played():
-            self.play(reference)
-        place, site = self.lab.folder / name, self.lab.site(name)
-        shutil.rmtree(place, ignore_errors=True)
+        peer = self.base if inline else Site(self.grid, self.folder / "undisturbed" / "storage")
+        if losses and not peer.storage.exists():
+            self.play("undisturbed")
+        site = Site(self.grid, place / "storage")
         if name != "whole":
-            self.lab.base.copy(place)
-            site.forget_trials([trained(site)[-1 if len(losses) > 2 else 0]])
+            self.base.copy(place)
+            trained = [trial for trial in site.plan.trials if trial.method == "finetune"]
+            trained.sort(key=lambda trial: int(str(trial.params["epochs"])))
+            site.forget_trials([trained[-1 if len(losses) > 2 else 0]])
         self.cluster.wait()
-        workers, clock = 1 if inline or name == "whole" else 2, time.time()
-        run = Run(self.cluster, site, workers, crowded=inline and bool(losses))
+        workers = 1 if inline or name == "whole" else 2
+        since, run = time.time(), Run(self.cluster, site, workers, crowded=inline and bool(losses))
         run.start()
         try:
             for loss in losses:
                 run.suffer(loss)
-            self.note(name, run, run.finish(), clock)
+            print(f"   {run.finish():.0f} s\n{run.text}", flush=True)
+            return self.judge(site, peer if losses else site, since)
         finally:
             if run.process.poll() is None:
                 print(run.text, flush=True)
             run.release()
 
-    def note(self, name: str, run: Run, seconds: float, clock: float) -> None:
-        """Note what a scenario showed that began at `clock`, and print the screen."""
+    def judge(self, site: Site, peer: Site, since: float) -> list[str]:
+        """Return what is wrong with a grid that began at a time and has ended, and what it left."""
         end = time.monotonic() + 20
         while (left := self.cluster.actors()) and time.monotonic() < end:
             time.sleep(0.5)
-        _, groups = self.cluster.state()
-        back = " ".join(f"{loss} {seconds:.0f}" for loss, seconds in run.backs.items())
-        entry = {"s": round(seconds), "back": back, "actors": len(left), "groups": groups}
-        span = {"scenario": name, "workers": run.workers, "began": clock, "ended": time.time()}
-        self.lab.keep({**span, **entry})
-        print(f"   exit {run.process.returncode}, {seconds:.0f} s; left: {left or 'no actors'}")
-        for host, trials in spread(run.site, self.lab.begun(clock, time.time())).items():
-            print(f"   on {host}: {', '.join(trials)}")
-        again = sorted(step for step, times in run.steps.items() if len(times) > 1)
-        print(f"   checkpoints: {', '.join(sorted(run.steps))}; written again: {again or 'none'}")
-        for at, line in run.said:
-            print(f"   {at:6.1f} | {line}")
-        sys.stdout.flush()
+        log = [line for line in verdict.begun(self.folder / LOG) if line["begun"] >= since]
+        repeated = verdict.repeated(log, site.ledger.read_many(site.keys()))
+        return [
+            *(f"wrong: {row}" for row in verdict.wrong(site.results(), peer.results())),
+            *(f"twice: {key}" for key in repeated),
+            *(f"left: {actor}" for actor in left.values()),
+            *(["runs are left running"] if "RUNNING" in site.statuses() else []),
+            *(["groups hold room"] if self.cluster.state()[1] else []),
+        ]
 
-    def unshared(self) -> None:
-        """Run with a storage that each host has for itself."""
+    def unshared(self) -> list[str]:
+        """Run with a storage that each host has for itself, which is refused."""
         (own,) = self.cluster.hosts.private
-        run = Run(self.cluster, Site(self.lab.grid, own / "storage"), 1)
+        run = Run(self.cluster, Site(self.grid, own / "storage"), 1)
         run.start()
-        print(f"-- unshared\n   {run.finish():.0f} s, exit {run.process.returncode}\n{run.text}")
+        run.finish()
+        print(run.text, flush=True)
+        return [] if "not every machine of the cluster has this storage" in run.text else ["ran"]
 
 
 def _end(number: int, frame: object) -> NoReturn:
@@ -141,17 +151,15 @@ def main() -> int:
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
     asked = parser.parse_args()
     parts = {part for name in asked.scenarios for part in name.removesuffix("-inline").split("+")}
-    if unknown := parts - {"whole", "undisturbed", "unshared", "table", *LOSSES}:
+    if unknown := parts - {"whole", "undisturbed", "unshared", *LOSSES}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(SCENARIOS)}")
     if lacking := missing():
         print(f"skipped: {lacking}")
         return 0
     signal.signal(signal.SIGTERM, _end)
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="raxalign-hosts-"))
-    for part in (folder / "hosts", folder / "own"):
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-    (folder / "site").mkdir(exist_ok=True)
+    for part in ("hosts", "own", "site"):
+        (folder / part).mkdir(parents=True)
     grid = write_grid(
         folder / "site",
         languages="{each: [de]}",
@@ -160,14 +168,10 @@ def main() -> int:
         methods=METHODS,
         run="workers: 2, checkpoint_minutes: 0.01",
     )
-    lab, failed = Lab(folder, grid), list[str]()
-    if asked.scenarios != ["table"]:
-        with hosts_up(
-            folder / "hosts", private=[folder / "own"], variables=watched(folder / LOG)
-        ) as hosts:
-            cluster = Cluster(hosts, folder, folder / "site", folder / "storage")
-            failed = Player(lab, cluster).play_all(asked.scenarios or SCENARIOS)
-    print(lab.table(), *(f"never ended: {name}" for name in failed), sep="\n")
+    variables = verdict.watched(folder / LOG)
+    with hosts_up(folder / "hosts", private=[folder / "own"], variables=variables) as hosts:
+        cluster = Cluster(hosts, folder, folder / "site", folder / "storage")
+        failed = Player(folder, grid, cluster).play_all(asked.scenarios or SCENARIOS)
     return 1 if failed else 0
 
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,19 +29,17 @@ class Run:
         cluster: Where it runs.
         site: The grid and its storage.
         workers: Workers of each training.
-        said: What the drivers wrote on the screen, with the seconds since the start.
-        steps: The checkpoints that were seen: stage and step -> when they were written.
-        backs: Loss -> the seconds from it to the next checkpoint, or to the end.
         crowded: Whether another job uses the head's CPU, so that trials run on other hosts.
+        said: What the drivers wrote on the screen, with the seconds since the start.
+        written: When each checkpoint was written that was seen.
     """
 
     cluster: Cluster
     site: Site
     workers: int
-    said: list[tuple[float, str]] = field(default_factory=list)
-    steps: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    backs: dict[str, float] = field(default_factory=dict)
     crowded: bool = False
+    said: list[str] = field(default_factory=list)
+    written: set[float] = field(default_factory=set)
     other: subprocess.Popen[str] | None = None
 
     def __post_init__(self) -> None:
@@ -58,43 +55,33 @@ class Run:
         )
         for stream in (self.process.stdout, self.process.stderr):
             threading.Thread(target=self._listen, args=(stream,), daemon=True).start()
-        self.watcher = threading.Thread(target=self._look, args=(self.process,), daemon=True)
-        self.watcher.start()
+        threading.Thread(target=self._look, args=(self.process,), daemon=True).start()
 
     def _listen(self, stream: IO[str]) -> None:
         for line in stream:
-            self.said.append((time.monotonic() - self.begun, line.rstrip()))
+            self.note(line.rstrip())
 
     def _look(self, process: subprocess.Popen[str]) -> None:
         while process.poll() is None:
             with suppress(FileNotFoundError):  # a checkpoint that was removed meanwhile
-                for state in self.site.checkpoints():
-                    stage, _, step, _ = state.parts[-4:]
-                    self.steps[f"{stage[:8]} {step}"].add(state.stat().st_mtime_ns)
+                self.written |= {state.stat().st_mtime for state in self.site.checkpoints()}
             time.sleep(0.2)
-        self.ended = time.monotonic()
 
     def suffer(self, name: str) -> None:
         """Suffer a loss once there is a checkpoint since the last one, and wait until the run goes
         on.
         """
         struck = self.struck
-        eventually(lambda: self._after(struck) or self.ended_well(), "a checkpoint")
+        eventually(lambda: max(self.written, default=0) > struck or self.ended_well(), "checkpoint")
         assert not self.ended_well(), self.text
         self.struck = time.time()
-        self.note(f"struck: {name}")
+        self.note(f"-- struck: {name}")
         # what an orphan writes meanwhile does not count
         repair, since = LOSSES[name](self), time.time()
-        eventually(lambda: self._after(since) or self.ended_well(), "that it goes on")
-        self.backs[name] = min([*self._after(since), time.time()]) - self.struck
-        self.note(f"back {self.backs[name]:.0f} s after the loss: {name}")
+        eventually(lambda: max(self.written) > since or self.ended_well(), "that it goes on")
+        self.note(f"-- back {time.time() - self.struck:.0f} s after the loss: {name}")
         if repair is not None:
             repair()
-
-    def _after(self, start: float) -> list[float]:
-        """Return when checkpoints were written after a time."""
-        times = [when / 1e9 for seen in list(self.steps.values()) for when in list(seen)]
-        return [when for when in times if when > start]
 
     def ended_well(self) -> bool:
         """Return whether the driver ended by itself; fails where it did so with an error."""
@@ -103,15 +90,13 @@ class Run:
         return code == 0
 
     def note(self, text: str) -> None:
-        """Put a line of this program's between those on the screen."""
-        self.said.append((time.monotonic() - self.begun, f"-- {text}"))
-        print(f"   {self.said[-1][0]:6.1f} -- {text}", flush=True)
+        """Keep a line of the screen, or of this program's."""
+        self.said.append(f"   {time.monotonic() - self.begun:6.1f} {text}")
 
     def finish(self) -> float:
         """Wait for the end; returns the seconds from the first start to it."""
         self.process.wait(LIMIT + 120)
-        self.watcher.join()
-        return self.ended - self.begun
+        return time.monotonic() - self.begun
 
     def kill(self) -> None:
         """Kill the driver."""
@@ -126,7 +111,7 @@ class Run:
     @property
     def text(self) -> str:
         """What is on the screen."""
-        return "\n".join(line for _, line in self.said)
+        return "\n".join(self.said)
 
     def training(self) -> tuple[int, int]:
         """Return the process of an actor that trains, and its host."""
@@ -173,7 +158,7 @@ def _head(run: Run) -> None:
     run.process.wait()
     run.cluster.hosts.boot(HEAD)
     run.cluster.up()
-    run.note("the head is up again")
+    run.note("-- the head is up again")
     run.start()
 
 
@@ -183,7 +168,7 @@ def _network(run: Run) -> None:
     run.cluster.hosts.cut(number)
     time.sleep(CUT)
     run.cluster.hosts.mend(number)
-    run.note("the network is mended")
+    run.note("-- the network is mended")
 
 
 LOSSES: Mapping[str, Callable[[Run], Repair | None]] = {

@@ -10,7 +10,7 @@ import torch
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.tasks.transfer.row_states import lay_out, states_of
+from raxalign.tasks.transfer.model import lay_out, states_of
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import asked_for, make, trained
 from tests.methods.toy import WORDS, toy_encoder, toy_inputs, toy_rows
@@ -56,12 +56,14 @@ def test_packed_rows_in_bf16_have_the_states_that_padded_ones_have(tmp_path):
     rows = encoder.pieces([list(WORDS)[:n] for n in (2, 5, 3)], "de")
     assert can_pack(encoder)
     with torch.no_grad():
-        together = states_of(aligned, lay_out(aligned, rows))
+        packed = lay_out(aligned, rows)
+        together = states_of(aligned, packed)
         encoder.packs = False
-        apart = states_of(aligned, lay_out(aligned, rows))
-    for s, length in enumerate(together.lengths_S):
+        padded = lay_out(aligned, rows)
+        apart = states_of(aligned, padded)
+    for s, length in enumerate(packed.lengths_S):
         one, other = (
-            found.states_FH[found.starts_S[s] : found.starts_S[s] + length]
-            for found in (together, apart)
+            found[layout.starts_S[s] :][:length]
+            for found, layout in ((together, packed), (apart, padded))
         )
         assert torch.allclose(one, other, atol=0.05, rtol=0.05)

@@ -3,7 +3,12 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from raxalign.encoders.models.freezing import FrozenParts, frozen, frozen_parts, lowest_trained
+from raxalign.encoders.models.trained_weights import (
+    FrozenParts,
+    frozen,
+    frozen_parts,
+    lowest_trained,
+)
 from raxalign.errors import RaxalignError
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.methods.weak_contrastive import WeakContrastive

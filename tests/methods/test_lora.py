@@ -10,8 +10,13 @@ import torch
 from pydantic import ValidationError
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.freezing import FrozenParts
-from raxalign.encoders.models.lora import Lora, adapted, target_layers, weight_changes
+from raxalign.encoders.models.trained_weights import (
+    FrozenParts,
+    Lora,
+    adapted,
+    target_layers,
+    weight_changes,
+)
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DependencyError, RaxalignError
 from raxalign.methods.finetune import Finetune

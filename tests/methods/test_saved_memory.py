@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from raxalign.encoders.models.lora import Lora
+from raxalign.encoders.models.trained_weights import Lora
 from raxalign.train import prefetch
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import asked_for, make, trained

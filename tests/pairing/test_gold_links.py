@@ -13,8 +13,7 @@ import pytest
 
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.text.bitext import write_training
-from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
+from raxalign.corpora.text.bitext import BitextOptions, SplitCorpus, write_training
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.links import GivenLinks

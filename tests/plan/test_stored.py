@@ -20,7 +20,7 @@ from raxalign.stages import Workshop, run_trial
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import read_plan, write_plan
-from raxalign.sweep.search.source import planned_trials
+from raxalign.sweep.search.search import planned_trials
 from raxalign.train.runtime import Runtime
 from tests.aws import BUCKET
 from tests.test_cli import Done, run  # noqa: F401 - a fixture

@@ -24,8 +24,7 @@ from raxalign.store.files import files_of
 from raxalign.store.lease import lease
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
-from raxalign.sweep.search.source import SearchSource
-from raxalign.tracking.drivers import Driver
+from raxalign.sweep.search.search import SearchSource
 from tests.grids import write_grid
 from tests.searches import measure, open_search, run, search_grid, source_of
 
@@ -306,7 +305,7 @@ def test_a_point_that_is_suggested_while_gc_looks_loses_nothing(
 
 def test_signs_of_dead_drivers_of_searches_go(searched: Opened, other: Path) -> None:
     alive, dead = source_of(searched).owner, source_of(searched).owner
-    dead.driver = Driver("0badcafe-1-1")
+    dead.name = "0badcafe-1-1"
     dead.beat()
     sign = Path(searched.root) / "studies" / "drivers" / f"{dead.token}.json"
     sign.write_text(json.dumps({**json.loads(sign.read_text()), "at": 0.0}))

@@ -70,7 +70,7 @@ def _undisturbed(folder: Path) -> list[dict[str, Any]]:
     (place.folder / "tmp").mkdir(parents=True)
     place.site.run(**place.variables)
     _write(f"undisturbed: {time.monotonic() - begun:.0f} s")
-    return place.site.results(**place.variables)
+    return place.results()
 
 
 def _place(folder: Path, number: int, endpoint: str | None) -> Place:

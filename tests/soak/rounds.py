@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from raxalign.plan.load import open_grid
+from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
 from tests.e2e.runs import Site, kill_all, session, tracked
 from tests.soak import verdict
@@ -67,6 +69,11 @@ class Place:
     def root(self) -> str:
         """The storage root."""
         return self.bucket or str(self.site.storage)
+
+    def results(self) -> list[dict[str, Any]]:
+        """Return the rows of its results."""
+        opened = open_grid(self.site.grid, storage=self.root)
+        return rows(opened.plan, opened.storage.ledger)
 
     @property
     def tracking(self) -> str:
@@ -192,7 +199,7 @@ def judge(place: Place, found: Round, expected: list[dict[str, Any]]) -> None:
     plan = place.site.plan
     log = verdict.begun(place.folder / "begun.jsonl")
     found.repeated = verdict.repeated(log, Ledger(place.root).read_many(place.site.keys()))
-    found.wrong = verdict.wrong(place.site.results(**place.variables), expected)
+    found.wrong = verdict.wrong(place.results(), expected)
     found.runs = verdict.untidy_runs(tracked(place.tracking, plan.name), plan.by_key)
     found.leftovers = verdict.leftovers(
         place.folder / "cache" if place.bucket else place.site.storage, place.folder / "tmp"

@@ -13,7 +13,7 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.cluster import connect, disconnect
-from raxalign.sweep.events import Event, GroupsWaiting, HeldUp, JobEnded, Noticed
+from raxalign.sweep.events import Event, GroupsWaiting, JobEnded, Said
 from raxalign.sweep.job import Job, write_plan
 from tests.grids import write_grid
 
@@ -32,6 +32,10 @@ class Heard:
         return [event for event in ends if isinstance(event.what, kind) and not event.pruned]
 
     @property
+    def _said(self) -> list[Said]:
+        return [event for event in self.events if isinstance(event, Said)]
+
+    @property
     def trials(self) -> list[tuple[str, str | None]]:
         return [(event.what.key, event.error) for event in self._ends(Trial)]
 
@@ -46,11 +50,11 @@ class Heard:
 
     @property
     def notices(self) -> list[str]:
-        return [event.message for event in self.events if isinstance(event, Noticed)]
+        return [event.message for event in self._said if event.what is None]
 
     @property
     def delays(self) -> list[tuple[object, str]]:
-        return [(event.what, event.message) for event in self.events if isinstance(event, HeldUp)]
+        return [(event.what, event.message) for event in self._said if event.what is not None]
 
     @property
     def waits(self) -> list[GroupsWaiting]:
@@ -86,9 +90,16 @@ def job(plan: Plan, tmp_path: Path) -> Job:
     )
 
 
-@pytest.fixture(scope="module")
-def local_ray() -> Iterator[None]:
-    """Ray on this machine, for one module: `run_grid` of other tests starts and ends its own."""
-    connect(None, Job(Storage(""), "", threads=1))
+@pytest.fixture
+def address(ray_head: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The Ray of this test run, which this process may join."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    return ray_head
+
+
+@pytest.fixture
+def joined_ray(address: str) -> Iterator[None]:
+    """The same, joined."""
+    connect(address, Job(Storage(""), "", threads=1))
     yield
     disconnect()

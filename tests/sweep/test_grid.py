@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from raxalign.errors import StorageError
 from raxalign.plan.load import open_grid
 from raxalign.store.alive import maker_name
+from raxalign.store.storage import Storage
 from raxalign.sweep import grid
-from raxalign.sweep.grid import run_whole
+from raxalign.sweep.grid import collect_plan, run_whole
+from raxalign.sweep.job import open_workshop
 from raxalign.sweep.tracked import finish_tracking, keep_report, target_of
-from raxalign.tracking import sync
+from raxalign.tracking import recorder
 from raxalign.tracking.client import TrackingError
 from tests.grids import write_grid
 
@@ -31,9 +34,7 @@ def fill(opened) -> None:
             ledger.write(key, {"scores": [], "notes": {}}, None)
 
 
-def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(
-    opened, tmp_path, monkeypatch
-) -> None:
+def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(opened, tmp_path, monkeypatch):
     assert target_of(opened).uri == f"sqlite:///{tmp_path}/storage/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server")
     again = open_grid(opened.grid.path, storage=opened.root)
@@ -44,7 +45,7 @@ def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(
 
 def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeypatch) -> None:
     brought = []
-    monkeypatch.setattr(sync, "sync", lambda plan, target, pruned: brought.append(target.uri))
+    monkeypatch.setattr(recorder, "sync", lambda plan, target, pruned: brought.append(target.uri))
     assert finish_tracking(opened, opened.plan) == []
     assert finish_tracking(opened, opened.plan) == []
     assert len(brought) == 2
@@ -59,14 +60,14 @@ def test_a_store_that_is_down_is_a_message_and_is_tried_again(opened, monkeypatc
         raise TrackingError("it is down")
 
     fill(opened)
-    monkeypatch.setattr(sync, "sync", down)
+    monkeypatch.setattr(recorder, "sync", down)
     for _ in range(2):
         assert finish_tracking(opened, opened.plan) == ["it is down"]
 
 
 def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, monkeypatch) -> None:
     fill(opened)
-    monkeypatch.setattr(sync, "sync", lambda plan, target, pruned: 0)
+    monkeypatch.setattr(recorder, "sync", lambda plan, target, pruned: 0)
     dead = maker_name().rpartition("-")[0] + "-1"  # a process with this id began at another time
     folder = Path(opened.root) / "drivers" / dead
     folder.mkdir(parents=True)
@@ -84,7 +85,8 @@ def test_a_report_of_a_grid_that_was_never_tracked_makes_no_database(opened, tmp
 def test_workers_hear_how_the_grid_saves_memory(tmp_path) -> None:
     path = write_grid(tmp_path, run="activation_checkpointing: always")
     opened = open_grid(path, storage=str(tmp_path / "storage"))
-    assert grid._checked(opened, opened.plan).activation_checkpointing == "always"
+    job = grid._checked(opened, opened.plan)
+    assert open_workshop(job, trains=False).runtime.checkpointing == "always"
 
 
 def test_outside_the_main_thread_signals_are_left_alone() -> None:
@@ -98,3 +100,21 @@ def test_outside_the_main_thread_signals_are_left_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+@pytest.mark.parametrize("fault", [None, StorageError("refused")])
+def test_all_stages_and_results_of_a_plan_are_collected_and_a_store_that_refuses_stops_nothing(
+    opened, monkeypatch, fault
+) -> None:
+    found: dict[str, str] = {}
+
+    def collect(storage, artifacts, evaluations) -> None:
+        found.update({key: kind for kind, key in artifacts})
+        found.update(dict.fromkeys(evaluations, "evaluation"))
+        if fault is not None:
+            raise fault
+
+    monkeypatch.setattr(Storage, "collect", collect)
+    collect_plan(opened.plan, opened.storage)
+    stages = opened.plan.stages.values()
+    assert found == {stage.key: stage.kind for stage in stages if not stage.inline}

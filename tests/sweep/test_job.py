@@ -29,12 +29,8 @@ def test_a_storage_that_takes_no_plan_is_an_error_that_says_what_to_do(plan, tmp
 
 def test_the_local_folder_is_the_storage_or_a_cache_for_each_object_store(monkeypatch) -> None:
     monkeypatch.setenv("RAXALIGN_CACHE", "/cache")
-    assert Storage("/data").local == Path("/data")
-    one, other = (
-        Job(Storage("s3://one"), "").storage.local,
-        Job(Storage("s3://other"), "").storage.local,
-    )
-    assert one.parent == other.parent == Path("/cache")
+    data, one, other = (Storage(root).local for root in ("/data", "s3://one", "s3://other"))
+    assert (data, one.parent, other.parent) == (Path("/data"), Path("/cache"), Path("/cache"))
     assert one != other
 
 
@@ -55,12 +51,6 @@ def test_a_worker_is_held_to_its_threads(plan, job, monkeypatch) -> None:
     runtime.report({"loss": 1.0}, 7)
     assert reports == [({"loss": 1.0}, 7)]
     assert workshop.plan.to_json() == plan.to_json()
-
-
-def test_a_worker_saves_memory_as_the_grid_says(job) -> None:
-    assert open_workshop(job, trains=False).runtime.checkpointing == "auto"
-    never = replace(job, activation_checkpointing="never")
-    assert open_workshop(never, trains=False).runtime.checkpointing == "never"
 
 
 def test_a_machine_that_joins_without_the_storage_is_named_and_does_nothing(job, tmp_path) -> None:

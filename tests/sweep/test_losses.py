@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ray import cloudpickle, tune
@@ -15,33 +16,30 @@ from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.losses import (
     GIVEN_UP,
     Losses,
-    Recoveries,
     cause_of,
     describe_loss,
     describe_retry,
     progress_of,
 )
-from raxalign.sweep.tuner import run_grid
+from raxalign.sweep.tuner import _Watch, run_grid
 from raxalign.sweep.work import run_stage
 
 
-def test_losses_without_progress_are_allowed_as_often_as_said() -> None:
-    losses = Losses(2, lambda: (0, 0, 0))
-    assert [losses.another() for _ in range(3)] == [True, True, False]
-    assert losses.count == 3
-
-
-def test_a_loss_after_progress_does_not_count_and_the_count_begins_anew() -> None:
-    marks = iter([(0, 0, 200), (0, 0, 200), (0, 0, 400), (0, 0, 400), (0, 1, 0), (0, 1, 0)])
-    losses = Losses(1, lambda: next(marks))
-    assert [losses.another() for _ in range(6)] == [True] * 6
-    assert losses.count == 1
-
-
-def test_what_goes_back_is_no_progress() -> None:
-    marks = iter([(0, 0, 400), (0, 0, 200), (0, 0, 300)])
-    losses = Losses(1, lambda: next(marks))
-    assert [losses.another() for _ in range(3)] == [True, True, False]
+@pytest.mark.parametrize(
+    ("allowed", "steps", "tried", "count"),
+    [
+        pytest.param(2, [0, 0, 0], [True, True, False], 3, id="without progress"),
+        pytest.param(1, [200, 200, 400, 400, 600, 600], [True] * 6, 1, id="with progress anew"),
+        pytest.param(1, [400, 200, 300], [True, True, False], 2, id="what goes back is none"),
+    ],
+)
+def test_losses_without_progress_in_between_are_allowed_as_often_as_said(
+    allowed, steps, tried, count
+) -> None:
+    marks = iter(steps)
+    losses = Losses(allowed, lambda: (0, 0, next(marks)))
+    assert [losses.another() for _ in steps] == tried
+    assert losses.count == count
 
 
 def test_progress_is_evaluations_then_trainings_then_steps_that_checkpoints_keep(plan, job):
@@ -69,6 +67,13 @@ class TuneTrial:
         return self._error
 
 
+def watch_of(plan, job, told=None) -> _Watch:
+    """What hears of losses, of which one is allowed; what it says goes to `told`."""
+    delayed = lambda key, text: (told if told is not None else []).append((key, text))  # noqa: E731
+    sweep = SimpleNamespace(plan_of=lambda key: plan, delayed=delayed)
+    return _Watch(sweep, replace(job, max_failures=1))
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -81,12 +86,12 @@ class TuneTrial:
 )
 def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error, message) -> None:
     trial = TuneTrial(plan.trials[1].key, error)
-    recoveries = Recoveries(lambda key: plan, replace(job, max_failures=1), lambda key, text: None)
+    watch = watch_of(plan, job)
     for number in (1, 2):
         assert GIVEN_UP not in trial.config
         assert trial.max_failures == -1
         trial.num_failures = number
-        recoveries.lost(trial)
+        watch.on_trial_recover(1, [], trial)
     assert trial.config[GIVEN_UP] == message
     assert trial.max_failures == 2
 
@@ -94,10 +99,9 @@ def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error,
 def test_each_new_try_is_reported_and_giving_up_is_not(plan, job) -> None:
     told: list[tuple[str, str]] = []
     trial = TuneTrial(plan.trials[1].key, RuntimeError("killed\nat work"))
-    job = replace(job, max_failures=1)
-    recoveries = Recoveries(lambda key: plan, job, lambda key, text: told.append((key, text)))
-    recoveries.lost(trial)
-    recoveries.lost(trial)
+    watch = watch_of(plan, job, told)
+    watch.on_trial_recover(1, [], trial)
+    watch.on_trial_recover(1, [], trial)
     line = (
         "its worker was lost (killed); it is tried again, from its last checkpoint where it has one"
     )
@@ -113,53 +117,42 @@ def test_the_cause_is_known_before_it_is_in_the_storage(plan, job, tmp_path) -> 
 
 
 def die(config: dict[str, object], job: Job) -> None:
-    """A step: stages are made, and the worker of a trial is killed each time."""
-    if "stage" in config:
-        return run_stage(config, replace(job, plan=config["plan"]))
-    if GIVEN_UP not in config:
-        with Path(job.storage.root, "tries").open("a") as file:
-            file.write("x")
-        os._exit(1)
-    return tune.report({"trial": config["trial"], "error": config[GIVEN_UP], "done": True})
-
-
-def get_further(config: dict[str, object], job: Job) -> None:
-    """A step: stages are made, and the worker of a trial is killed three times, each time after a
-    later checkpoint.
+    """A job: stages are made, and the worker of a trial is killed each time; that of `rotation`
+    three times, each time after a later checkpoint.
     """
     if "stage" in config:
         return run_stage(config, replace(job, plan=config["plan"]))
-    tries = len(list(Path(job.storage.root, "checkpoints").rglob("step-*")))
-    if tries < 3:
-        aligned = read_plan(config["plan"]).by_key[str(config["trial"])].aligned
-        Path(job.storage.root, "checkpoints", aligned, "train", f"step-{tries + 1:08d}").mkdir(
-            parents=True
-        )
+    trial = read_plan(str(config["plan"])).by_key[str(config["trial"])]
+    folder = Path(job.storage.root, "checkpoints", trial.aligned, "train")
+    tries = len(list(folder.glob("step-*")))
+    if trial.method == "rotation" and tries < 3:
+        (folder / f"step-{tries + 1:08d}").mkdir(parents=True)
         os._exit(1)
-    return tune.report({"trial": config["trial"], "error": "", "done": True})
+    if trial.method == "none" and GIVEN_UP not in config:
+        with Path(job.storage.root, "tries").open("a") as file:
+            file.write("x")
+        os._exit(1)
+    error = config.get(GIVEN_UP, "")
+    return tune.report({"trial": config["trial"], "error": error, "done": True})
 
 
 @pytest.mark.slow
 def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
-    plan, job, heard, monkeypatch
+    plan, job, heard, monkeypatch, address
 ) -> None:
-    job = replace(job, max_failures=1)
-    trial = next(trial for trial in plan.trials if trial.method == "rotation")
-    plan = plan.only(iter([trial]))
+    dies, goes_on = sorted(plan.trials, key=lambda trial: trial.method)
     monkeypatch.setattr(tuner, "_work", die)
-    failed = run_grid(plan, job, heard).failed
-    assert failed[trial.key].startswith("its worker was lost 2 times without progress in between (")
+    failed = run_grid(plan, replace(job, max_failures=1), heard, address).failed
+    assert failed[dies.key].startswith("its worker was lost 2 times without progress in between (")
     assert Path(job.storage.root, "tries").read_text() == "xx"
-    monkeypatch.setattr(tuner, "_work", get_further)
-    assert run_grid(plan, job, heard).failed == {}
-    assert heard.trials == [(trial.key, failed[trial.key]), (trial.key, None)]
+    assert sorted(heard.trials) == sorted([(dies.key, failed[dies.key]), (goes_on.key, None)])
 
 
 def test_another_trial_has_losses_of_its_own(plan, job) -> None:
     one, other = (TuneTrial(trial.key, RuntimeError("killed")) for trial in plan.trials)
-    recoveries = Recoveries(lambda key: plan, replace(job, max_failures=1), lambda key, text: None)
-    recoveries.lost(one)
-    recoveries.lost(other)
+    watch = watch_of(plan, job)
+    watch.on_trial_recover(1, [], one)
+    watch.on_trial_recover(1, [], other)
     assert not {GIVEN_UP} & (one.config.keys() | other.config.keys())
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from raxalign.errors import StorageError
 from raxalign.store.files import files_of
 from raxalign.store.lease import EXPIRY, Holder
 from raxalign.sweep import machines
-from raxalign.sweep.machines import GONE, check_shared, describe_faults, leave_sign, patience
+from raxalign.sweep.machines import GONE, check_shared, patience, signed
 
 HOLDER = Holder("rax2", "0badcafe-7-1")
 
@@ -61,7 +60,7 @@ def test_without_a_cluster_nobody_is_asked() -> None:
 
 
 @pytest.mark.slow
-def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, local_ray) -> None:
+def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, joined_ray) -> None:
     program = (
         "import os, sys\nfrom raxalign.store.lease import lease\n"
         "from raxalign.store.storage import Storage\n"
@@ -72,27 +71,29 @@ def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, local_ray) -> 
     assert patience(Holder(record["host"], record["maker"])) == 0.0
 
 
-def test_the_message_names_each_machine_with_what_it_found_and_what_to_do() -> None:
-    message = describe_faults(
-        "/data", {"n1": "b (10.0.0.2)", "n2": "a"}, {"n1": "does not see it", "n2": "cannot write"}
+def test_the_message_names_each_machine_with_what_it_found_and_what_to_do(job, monkeypatch) -> None:
+    found = {"n1": "does not see it", "n2": "cannot write", "n3": "has left"}
+    listed = [
+        {**node(key, host=name), "NodeManagerAddress": address}
+        for key, name, address in (("n1", "b", "10.0.0.2"), ("n2", "a", "a"), ("n3", "c", "c"))
+    ]
+    living = iter([listed, listed[:2]])
+    monkeypatch.setattr(ray, "nodes", lambda: next(living))
+    monkeypatch.setattr(machines, "ask", lambda remote, nodes, sign: found)
+    with pytest.raises(StorageError) as raised:
+        check_shared(job)
+    assert str(raised.value) == (
+        f"{job.storage}: not every machine of the cluster has this storage: a cannot write; b"
+        " (10.0.0.2) does not see it. Mount one shared file system at that path on all of them, or"
+        " give an object store (--storage s3://...)"
     )
-    assert message == (
-        "/data: not every machine of the cluster has this storage: a cannot write; b (10.0.0.2)"
-        " does not see it. Mount one shared file system at that path on all of them, or give an"
-        " object store (--storage s3://...)"
-    )
-
-
-def test_a_sign_has_a_name_of_its_own(job) -> None:
-    one, other = leave_sign(job), leave_sign(job)
-    assert one != other
-    assert Path(one).parent == Path(other).parent == Path(job.scratch)
 
 
 @pytest.mark.slow
-def test_a_machine_without_the_sign_is_refused_and_one_with_it_answers(job, local_ray) -> None:
-    job = replace(job, sign=leave_sign(job))
-    check_shared(job)
+def test_a_machine_without_the_sign_is_refused_and_one_with_it_answers(job, joined_ray) -> None:
+    job, other = signed(job), signed(job)
+    assert job.sign != other.sign
+    assert Path(job.sign).parent == Path(job.scratch)
     (node,) = (node["NodeID"] for node in ray.nodes())
     assert Path(f"{job.sign}.{node}").exists()
     Path(job.sign).unlink()
@@ -101,8 +102,8 @@ def test_a_machine_without_the_sign_is_refused_and_one_with_it_answers(job, loca
 
 
 @pytest.mark.slow
-def test_a_machine_that_writes_elsewhere_is_refused(job, local_ray, monkeypatch) -> None:
-    job = replace(job, sign=leave_sign(job))
+def test_a_machine_that_writes_elsewhere_is_refused(job, joined_ray, monkeypatch) -> None:
+    job = signed(job)
     monkeypatch.setattr(machines, "sees", lambda place: False)
     with pytest.raises(StorageError, match="writes to another place of that name"):
         check_shared(job)

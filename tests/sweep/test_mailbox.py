@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from raxalign.sweep import mailbox
 from raxalign.sweep.mailbox import HELD_UP, PRINTED, Inbox, Outbox
-from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep
-from raxalign.sweep.source import Whole
 
 
 def begun(scratch: object, key: str) -> Outbox:
@@ -33,9 +30,7 @@ def test_most_steps_write_nothing(tmp_path, monkeypatch) -> None:
     assert Inbox(str(tmp_path)).advances(["one"])["one"].step == 0
 
 
-def test_a_group_waits_until_its_first_worker_begins_and_after_a_loss_anew(
-    tmp_path, monkeypatch
-) -> None:
+def test_a_group_waits_until_its_first_worker_begins_and_after_a_loss_anew(tmp_path, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(mailbox.time, "monotonic", lambda: clock[0])
     outbox, inbox, seen = Outbox(str(tmp_path), "one"), Inbox(str(tmp_path)), []
@@ -68,14 +63,3 @@ def test_what_cannot_be_written_or_read_stops_nothing(tmp_path) -> None:
         outbox.report({}, 1)
         outbox.hold_up("lost")
         assert (Inbox(scratch).advances(["a"]), Inbox(scratch).lines()) == ({}, [])
-
-
-def test_a_sweep_passes_on_what_holds_up_its_jobs_and_only_those(plan, job, heard) -> None:
-    sweep = Sweep(Whole(plan), job, heard, lambda: Room(job, [{"CPU": 2.0}]))
-    sweep.ask()
-    trial = plan.trials[0]
-    stage = next(stage for stage in plan.stages.values() if stage.kind == "encoder")
-    for key in (trial.key, stage.key, "ended long ago"):
-        Outbox(job.scratch, key).hold_up("its worker was lost")
-    sweep.pass_on()
-    assert heard.delays == [(trial, "its worker was lost"), (stage, "its worker was lost")]

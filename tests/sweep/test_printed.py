@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import io
 import logging
-import queue
+from collections import defaultdict
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from raxalign.plan.load import open_grid
 from raxalign.store.storage import Storage
-from raxalign.sweep import printed
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.mailbox import PRINTED, Inbox, Outbox
-from raxalign.sweep.printed import Lines, passed_on
-from raxalign.sweep.progress import Progress
+from raxalign.sweep.mailbox import PRINTED, Inbox, Lines, Outbox, passed_on
+from raxalign.sweep.progress import Progress, describe
 from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep
-from raxalign.sweep.source import Whole
+from raxalign.sweep.running import Sweep, Whole
 from raxalign.sweep.work import attempt
 from tests.toys.pages import write_page
 
@@ -27,20 +23,14 @@ from tests.toys.pages import write_page
 def test_lines_are_gathered_and_the_last_one_is_passed_on_at_the_end() -> None:
     heard: list[str] = []
     lines = Lines(heard.append)
-    print("one\ntwo", file=lines)
+    print("one", file=lines)
+    assert heard == ["one"], "the first line comes at once"
+    print("two\nthree", file=lines)
     print("50 %\r100 %\nhal", end="", file=lines)
-    assert heard == []
-    lines.end()
-    assert heard == ["one\ntwo\n100 %\nhal"]
-    lines.end()
     assert len(heard) == 1
-
-
-def test_lines_come_while_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printed, "EVERY", 0.01)
-    heard: queue.Queue[str] = queue.Queue()
-    print("one", file=Lines(heard.put))
-    assert heard.get(timeout=60) == "one"
+    lines.end()
+    lines.end()
+    assert heard[1:] == ["two\nthree\n100 %\nhal"]
 
 
 def test_what_others_log_is_left_out_and_logging_is_as_before_afterwards(tmp_path: Path) -> None:
@@ -73,22 +63,30 @@ def test_a_plug_in_is_heard_on_a_worker_also_when_it_fails(tmp_path: Path) -> No
     trials = {trial.params.get("strength"): trial for trial in plan.trials}
     assert attempt(job, trials[0.5].key) is None
     assert "odd" in str(attempt(job, trials[1.0].key))
-    found = {key: text.splitlines() for _, key, text in Inbox(job.scratch).lines()}
+    found = defaultdict[str, list[str]](list)
+    for _, key, text in Inbox(job.scratch).lines():
+        found[key] += text.splitlines()
     for strength in (0.5, 1.0):
         wanted = [f"strength {strength}", "INFO as information", "WARNING as a warning"]
         assert found[trials[strength].key][:3] == wanted
 
 
-def test_a_sweep_shows_what_was_said_also_of_a_step_that_has_ended(plan, job, tmp_path) -> None:
+def test_a_sweep_shows_what_its_jobs_have_told_also_of_one_that_has_ended(plan, job) -> None:
     screen = io.StringIO()
     progress = Progress(job.storage.ledger, Console(file=screen, width=200))
     sweep = Sweep(Whole(plan), job, progress.hear, lambda: Room(job, [{"CPU": 2.0}]))
     sweep.ask()
-    step = sweep.take()
-    sweep.started(step)
-    sweep.ended(step, {"seconds": 1.0})
-    Outbox(job.scratch, step["stage"]).print("one\ntwo")
-    Outbox(job.scratch, "of another sweep").print("three")
+    ended = sweep.take()
+    sweep.started(ended)
+    sweep.ended(ended, {"seconds": 1.0})
+    trial = plan.trials[0]
+    for key in (ended["stage"], trial.key, "of another sweep"):
+        Outbox(job.scratch, key).print("one\ntwo")
+        Outbox(job.scratch, key).hold_up("its worker was lost")
     sweep.pass_on()
-    shown = screen.getvalue().splitlines()[-2:]
-    assert shown == ["bitext phrasebook de 100 | one", "bitext phrasebook de 100 | two"]
+    stage, told = "bitext phrasebook de 100", ("one", "two")
+    assert screen.getvalue().splitlines()[-5:] == [
+        *(f"{stage} | {line}" for line in told),
+        *(f"{describe(trial)} | {line}" for line in told),
+        f"{describe(trial)}: its worker was lost",
+    ]

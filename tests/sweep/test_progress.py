@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 
 import pytest
 from rich.console import Console
@@ -12,17 +11,15 @@ from raxalign.sweep.events import (
     Advanced,
     Began,
     GroupsWaiting,
-    HeldUp,
     JobEnded,
-    JobsExpected,
     Over,
     Planned,
+    Said,
     Waiting,
 )
 from raxalign.sweep.mailbox import Advance
 from raxalign.sweep.progress import Progress, describe, describe_stage
 from raxalign.sweep.remaining import Expected
-from tests.toys.lower import lower_grid
 
 
 @pytest.fixture
@@ -56,33 +53,56 @@ def test_a_grid_says_what_is_before_it(progress, out) -> None:
     assert out.getvalue() == "small: 2 trials to run, 1 cached, 4 shared stages to make\n"
 
 
-def test_a_long_stage_gives_a_line_every_ten_seconds_while_it_steps(progress, out, plan) -> None:
-    for second in range(0, 41, 2):
-        values = {"encoder/loss": 8.0 - second / 10, "encoder/learning_rate": 1e-3}
-        progress.hear(Advanced(encoder(plan), Advance(float(second), 10 * second, values)))
-    assert lines(out) == [
-        "[0/4] encoder scratch: step 100, 10 steps/s, loss 7.000, 10 s so far",
-        "[0/4] encoder scratch: step 200, 10 steps/s, loss 6.000, 20 s so far",
-        "[0/4] encoder scratch: step 300, 10 steps/s, loss 5.000, 30 s so far",
-        "[0/4] encoder scratch: step 400, 10 steps/s, loss 4.000, 40 s so far",
-    ]
+EACH = "1 CPU and 1 GPU"
+LOSSES = [
+    Advance(float(second), 10 * second, {"encoder/loss": 8.0 - second / 10, "encoder/rate": 1e-3})
+    for second in range(0, 31, 2)
+]
 
 
-def test_a_stage_that_reports_no_steps_gives_a_line_every_thirty_seconds(
-    progress, out, plan
-) -> None:
-    for second in range(0, 71, 2):
-        progress.hear(Advanced(encoder(plan), Advance(float(second))))
-    assert lines(out) == [
-        "[0/4] encoder scratch: 30 s so far",
-        "[0/4] encoder scratch: 60 s so far",
-    ]
-
-
-def test_a_stage_that_ends_is_counted_with_its_time_or_its_failure(progress, out, plan) -> None:
-    progress.hear(JobEnded(encoder(plan), seconds=12.34))
-    progress.hear(JobEnded(encoder(plan), "no text"))
-    assert lines(out) == ["[1/4] encoder scratch: 12.3 s", "[2/4] encoder scratch: failed: no text"]
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param(
+            lambda trial, stage: [Advanced(stage, advance) for advance in LOSSES],
+            [
+                "[0/4] encoder scratch: step 100, 10 steps/s, loss 7.000, 10 s so far",
+                "[0/4] encoder scratch: step 200, 10 steps/s, loss 6.000, 20 s so far",
+                "[0/4] encoder scratch: step 300, 10 steps/s, loss 5.000, 30 s so far",
+            ],
+            id="a stage that steps, every ten seconds",
+        ),
+        pytest.param(
+            lambda trial, stage: [Advanced(stage, Advance(float(s))) for s in range(0, 71, 2)],
+            ["[0/4] encoder scratch: 30 s so far", "[0/4] encoder scratch: 60 s so far"],
+            id="a stage that reports no steps, every thirty seconds",
+        ),
+        pytest.param(
+            lambda trial, stage: [JobEnded(stage, seconds=12.34), JobEnded(stage, "no text")],
+            ["[1/4] encoder scratch: 12.3 s", "[2/4] encoder scratch: failed: no text"],
+            id="the end of a stage, with its time or its failure",
+        ),
+        pytest.param(
+            lambda trial, stage: [Waiting(2, nodes=1, each=EACH), Waiting(2, nodes=2, each=EACH)],
+            [f"note: waiting for workers with {EACH} each: 1 requested, and none has started yet"],
+            id="a wait for nodes, once",
+        ),
+        pytest.param(
+            lambda trial, stage: [Began(trial), Waiting(2, workers=1, nodes=1, each=EACH)],
+            [],
+            id="no wait while others run",
+        ),
+        pytest.param(
+            lambda trial, stage: [Said("was lost", trial), Said("waiting for rax2", stage)],
+            ["none de: was lost", "encoder scratch: waiting for rax2"],
+            id="what holds up a trial or a stage",
+        ),
+    ],
+)
+def test_what_happens_gives_these_lines(progress, out, plan, events, expected) -> None:
+    for event in events(plan.trials[0], encoder(plan)):
+        progress.hear(event)
+    assert lines(out) == expected
 
 
 def test_trials_are_counted_and_the_end_says_how_many(progress, out, plan) -> None:
@@ -108,9 +128,7 @@ def test_a_pruned_trial_is_counted_for_itself(progress, out, plan) -> None:
     assert said[2].startswith("1 done, 1 pruned, 0 failed, 1 cached in ")
 
 
-def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own(
-    plan, job, out
-) -> None:
+def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own(plan, job, out):
     console = Console(file=out, force_terminal=True, width=100)
     progress = Progress(job.storage.ledger, console)
     progress.hear(Planned(plan, 2, 0, 4))
@@ -132,26 +150,6 @@ def test_no_two_shared_stages_have_the_same_line(plan) -> None:
     lines = [describe_stage(stage) for stage in shared]
     assert len(set(lines)) == len(lines)
     assert "pairs fast_align de held-out" in lines
-
-
-def test_a_grid_that_waits_for_nodes_says_once_for_what(progress, out) -> None:
-    progress.hear(Waiting(inputs=2, nodes=1, each="1 CPU and 1 GPU"))
-    progress.hear(Waiting(inputs=2, nodes=2, each="1 CPU and 1 GPU"))
-    assert lines(out) == [
-        "note: waiting for workers with 1 CPU and 1 GPU each: 1 requested, and none has started yet"
-    ]
-
-
-def test_steps_that_wait_while_others_run_are_no_line(progress, out, plan) -> None:
-    progress.hear(Began(plan.trials[0]))
-    progress.hear(Waiting(inputs=2, workers=1, nodes=1, each="1 CPU"))
-    assert lines(out) == []
-
-
-def test_what_holds_up_a_trial_or_a_stage_is_a_line(progress, out, plan) -> None:
-    progress.hear(HeldUp(plan.trials[0], "its worker was lost"))
-    progress.hear(HeldUp(encoder(plan), "waiting for rax2"))
-    assert lines(out) == ["none de: its worker was lost", "encoder scratch: waiting for rax2"]
 
 
 def test_a_wait_for_room_is_a_line_after_ten_seconds_and_then_every_minute(progress, out, plan):
@@ -201,20 +199,6 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
     said = [line for line in lines(out) if not line.startswith("note")]
     assert said[0] == f"1/2 {describe(one)}: done, retrieval contextual accuracy all 31.2 % on dev"
     assert said[1] == f"2/2 {describe(other)}: done"  # test values are for the end
-    shown = rendered(progress)
-    assert "best on dev: 31.2 %" in shown
-
-
-def test_the_best_on_dev_is_the_smallest_where_lower_is_better(tmp_path, out) -> None:
-    opened, ledger = lower_grid(tmp_path)
-    progress = Progress(ledger, Console(file=out, width=200))
-    progress.hear(Planned(opened.plan, len(opened.plan.trials), 0, 0))
-    for trial in opened.plan.trials:
-        progress.hear(JobEnded(trial))
-    said = next(line for line in lines(out) if f" {describe(opened.plan.trials[0])}: " in line)
-    assert re.search(r": done, ranks mean rank 0\.\d{2,4} on dev", said), said
-    shown = rendered(progress)
-    assert re.search(r"best on dev: 0\.4\d+ +rotation", shown), shown
 
 
 def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, monkeypatch) -> None:
@@ -222,16 +206,12 @@ def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, mo
     monkeypatch.setattr("raxalign.sweep.progress.time.monotonic", lambda: clock[0])
     one, other = plan.trials
     stage = encoder(plan)
-    progress.hear(
-        JobsExpected(
-            [
-                Expected(stage.key, "encoder", 60.0),
-                Expected(one.key, "none", 20.0, frozenset({stage.key})),
-                Expected(other.key, "rotation", 20.0, frozenset({stage.key})),
-            ],
-            2,
-        )
-    )
+    jobs = [
+        Expected(stage.key, "encoder", 60.0),
+        Expected(one.key, "none", 20.0, frozenset({stage.key})),
+        Expected(other.key, "rotation", 20.0, frozenset({stage.key})),
+    ]
+    progress.hear(Planned(plan, 0, 0, 0, first=False, jobs=jobs, workers=2))
     assert lines(out) == ["about 80 s from now, by the size of the work"]
     progress.hear(Began(stage))
     clock[0] += 20

@@ -50,9 +50,7 @@ def replayed(share: float, *, slower: float = 1.0, off: dict[str, float] | None 
 
 @pytest.mark.parametrize("share", [0.25, 0.4, 0.6, 0.8, 0.95])
 @pytest.mark.parametrize("slower", [1.0, 2.5, 0.5])
-def test_after_a_quarter_the_end_is_known_within_a_factor_of_one_and_a_half(
-    share: float, slower: float
-) -> None:
+def test_after_a_quarter_the_end_is_known_within_a_factor_of_one_and_a_half(share, slower) -> None:
     assert 1 / 1.5 < replayed(share, slower=slower) < 1.5
 
 

@@ -27,25 +27,26 @@ GPUS = {"CPU": 16.0, "GPU": 4.0}
 FIRST = {**HEAD, "node:__internal_head__": 1.0}
 
 
-def free(job: Job, *nodes: dict[str, float], **held: int) -> int:
-    """The workers for which there is room."""
-    return Room(job, nodes).free(Holds.WORKER, {Holds[name]: n for name, n in held.items()})
-
-
-def test_workers_are_what_the_nodes_hold_together() -> None:
-    assert free(Job(Storage(""), "", threads=2), HEAD, GPUS) == 12
-    assert free(Job(Storage(""), "", threads=3), HEAD, GPUS) == 7
-    assert free(Job(Storage(""), "", threads=3, gpus=1), HEAD, GPUS) == 4
-
-
-def test_a_gpu_can_be_shared_by_fractions() -> None:
-    assert free(Job(Storage(""), "", gpus=0.1), GPUS) == 16
-    assert free(Job(Storage(""), "", gpus=0.5), GPUS) == 8
-
-
-def test_what_runs_takes_room_and_groups_take_that_of_their_workers() -> None:
-    job = Job(Storage(""), "", workers=3, threads=2)
-    assert free(job, HEAD, GPUS, WORKER=2, GROUP=2, CPUS=1) == 3
+@pytest.mark.parametrize(
+    ("options", "nodes", "held", "free"),
+    [
+        ({"threads": 2}, [HEAD, GPUS], {}, 12),
+        ({"threads": 3}, [HEAD, GPUS], {}, 7),
+        ({"threads": 3, "gpus": 1}, [HEAD, GPUS], {}, 4),
+        ({"gpus": 0.1}, [GPUS], {}, 16),
+        ({"gpus": 0.5}, [GPUS], {}, 8),
+        # what runs takes room, and groups take that of their workers
+        (
+            {"workers": 3, "threads": 2},
+            [HEAD, GPUS],
+            {Holds.WORKER: 2, Holds.GROUP: 2, Holds.CPUS: 1},
+            3,
+        ),
+    ],
+)
+def test_workers_are_what_the_nodes_hold_together_beside_what_runs(options, nodes, held, free):
+    job = Job(Storage(""), "", **options)
+    assert Room(job, nodes).free(Holds.WORKER, held) == free
 
 
 def test_stages_without_training_take_cores_and_no_gpu() -> None:
@@ -127,9 +128,7 @@ def test_nodes_of_the_bootstrap_file_count_before_they_are_there(cluster) -> Non
     assert find_nodes(None).later == ()
 
 
-def test_a_group_waits_for_the_machines_that_the_cluster_file_names(
-    cluster, heard, monkeypatch
-) -> None:
+def test_a_group_waits_for_the_machines_that_the_cluster_file_names(cluster, heard, monkeypatch):
     provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2", "10.0.0.3"]}
     room.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
     cluster.alive[:] = [{**FIRST, "CPU": 1.0}]
@@ -142,9 +141,7 @@ def test_a_group_waits_for_the_machines_that_the_cluster_file_names(
     ]
 
 
-def test_nobody_waits_where_a_trial_fits_or_nobody_else_is_named(
-    cluster, heard, monkeypatch
-) -> None:
+def test_nobody_waits_where_a_trial_fits_or_nobody_else_is_named(cluster, heard, monkeypatch):
     def fail(seconds: float) -> None:
         raise AssertionError
 

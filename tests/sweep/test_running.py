@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +14,9 @@ from raxalign.plan.plan import Plan
 from raxalign.sweep import running
 from raxalign.sweep.events import Began
 from raxalign.sweep.mailbox import Outbox
-from raxalign.sweep.order import Holds
 from raxalign.sweep.remaining import expected_jobs
 from raxalign.sweep.room import Room
-from raxalign.sweep.running import Sweep, jobs_of, missing_stages
-from raxalign.sweep.source import Whole
+from raxalign.sweep.running import Sweep, Whole, jobs_of, missing_stages
 from raxalign.sweep.work import TRAINED_ONLY
 from tests.grids import write_grid
 
@@ -27,6 +25,14 @@ def sweep_of(source, job, heard, cpus: float = 2.0) -> Sweep:
     sweep = Sweep(source, job, heard, lambda: Room(job, [{"CPU": cpus}]))
     sweep.ask()
     return sweep
+
+
+def after_stages(sweep: Sweep) -> dict[str, Any]:
+    """End all stages; return the first trial."""
+    while (config := sweep.take()) and "stage" in config:
+        sweep.ended(config, {})
+    assert config is not None
+    return config
 
 
 def write(job, trial) -> None:
@@ -76,9 +82,7 @@ def test_nodes_that_come_later_get_jobs(plan, job, heard, monkeypatch) -> None:
     nodes = [{"CPU": 1.0}]
     sweep = Sweep(Whole(plan), job, heard, lambda: Room(job, tuple(nodes)))
     sweep.ask()
-    while (config := sweep.take()) and "stage" in config:
-        sweep.ended(config, {})
-    assert "trial" in config
+    after_stages(sweep)
     assert sweep.take() is None
     nodes.append({"CPU": 1.0})
     monkeypatch.setattr(running, "EVERY", 0.0)
@@ -92,9 +96,7 @@ def test_a_limit_of_trials_is_none_of_stages(plan, job, heard) -> None:
     assert all("stage" in config for config in stages)
     for config in stages:
         sweep.ended(config, {})
-    while (config := sweep.take()) and "stage" in config:
-        sweep.ended(config, {})
-    assert "trial" in config
+    after_stages(sweep)
     assert sweep.take() is None
 
 
@@ -156,9 +158,7 @@ def groups_of(plan, job, heard, monkeypatch, *, cpus: float) -> Sweep:
     """Return a sweep whose trials need two workers each, with its stages made."""
     monkeypatch.setattr(Plan, "trains", lambda plan, trial: True)
     sweep = sweep_of(Whole(plan), replace(job, workers=2), heard, cpus)
-    while (config := sweep.take()) and "stage" in config:
-        sweep.ended(config, {})
-    sweep.first = config
+    sweep.first = after_stages(sweep)
     return sweep
 
 
@@ -221,10 +221,7 @@ def test_a_storage_that_is_full_or_refuses_to_be_written_starts_nothing_more(
     plan, job, heard, error, tmp_path
 ) -> None:
     sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
-    config = sweep.take()
-    while "stage" in config:
-        sweep.ended(config, {})
-        config = sweep.take()
+    config = after_stages(sweep)
     if error == "it failed":
         (tmp_path / "storage").rename(tmp_path / "away")
         (tmp_path / "storage").write_text("in its place")
@@ -241,12 +238,9 @@ def test_a_storage_that_is_full_or_refuses_to_be_written_starts_nothing_more(
     assert str(tmp_path / "storage") in notice or "the disk is full" in notice
 
 
-def test_what_runs_when_a_storage_fails_ends_and_what_it_leaves_is_not_waited_for(
-    plan, job, heard
-) -> None:
+def test_what_runs_when_a_storage_fails_ends_and_what_it_leaves_is_not_waited_for(plan, job, heard):
     sweep = sweep_of(Whole(plan), job, heard, cpus=2.0)
-    while (config := sweep.take()) and "stage" in config:
-        sweep.ended(config, {})
+    config = after_stages(sweep)
     other = sweep.take()
     sweep.ended(config, {"error": "x: cannot write: the disk is full"})
     assert not sweep.over
@@ -257,8 +251,7 @@ def test_what_runs_when_a_storage_fails_ends_and_what_it_leaves_is_not_waited_fo
 
 def test_an_error_of_one_trial_starts_the_others(plan, job, heard) -> None:
     sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
-    while (config := sweep.take()) and "stage" in config:
-        sweep.ended(config, {})
+    config = after_stages(sweep)
     sweep.ended(config, {"error": "its loss diverged"})
     assert "trial" in sweep.take()
     assert heard.notices == []
@@ -270,8 +263,7 @@ def test_what_groups_wait_for_is_passed_on_and_its_end_once(plan, job, heard, mo
     job = replace(job, workers=2)
     sweep = Sweep(Whole(plan), job, heard, lambda: Room(job, [{"CPU": 2.0}]), lambda: {"CPU": 1.0})
     sweep.ask()
-    while (config := sweep.take()) and "stage" in config:
-        sweep.ended(config, {})
+    config = after_stages(sweep)
     outbox = Outbox(job.scratch, config["trial"])
     outbox.begin(waiting=True)
     sweep.look()
@@ -281,13 +273,6 @@ def test_what_groups_wait_for_is_passed_on_and_its_end_once(plan, job, heard, mo
     first, last = heard.waits
     assert first.text == "waits for 2 workers with 1 CPU each; the cluster has 1 CPU free"
     assert (list(first.seconds), last.seconds) == ([config["trial"]], {})
-
-
-def test_training_trials_are_groups_where_workers_are_several(plan, job) -> None:
-    trains = replace(job, workers=2)
-    steps = jobs_of(plan, [], list(plan.trials), trains)
-    assert {step.needs for step in steps} == {Holds.WORKER}
-    assert not any(plan.trains(trial) for trial in plan.trials)
 
 
 def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job) -> None:
@@ -300,9 +285,7 @@ def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job) -> No
     assert expected.seconds == pytest.approx(2.0 * len(other.evaluations) + 5.0)
 
 
-def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(
-    tmp_path: Path, job, heard
-) -> None:
+def test_before_a_first_run_the_text_of_a_training_comes_before_word_pairs(tmp_path, job, heard):
     path = write_grid(tmp_path, languages="{each: [de, fr]}", size=400, sentences="[200]")
     text = path.read_text(encoding="utf-8")
     (line,) = [line for line in text.splitlines() if line.startswith("encoder:")]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from raxalign.errors import DataError, PeerLost, TransientError
+from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep import work
 from raxalign.sweep.mailbox import Inbox
@@ -29,20 +29,19 @@ def failing(monkeypatch):
     return fail
 
 
-def test_a_wrong_input_is_kept_with_its_message_and_not_raised(plan, job, failing) -> None:
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [(DataError("de.txt", "is empty"), "de.txt: is empty"), (ValueError("odd"), "ValueError: odd")],
+)
+def test_an_error_of_a_trial_is_kept_with_its_type_and_not_raised(
+    plan, job, failing, error, message
+) -> None:
     key = plan.trials[0].key
-    failing(DataError("de.txt", "is empty"))
-    message = attempt(job, key)
-    assert message is not None
-    assert "de.txt" in message
+    failing(error)
+    assert attempt(job, key) == message
     found = job.storage.ledger.failure(key)
     assert found["message"] == message
-    assert "DataError" in found["trace"]
-
-
-def test_a_bug_is_kept_with_its_type(plan, job, failing) -> None:
-    failing(ValueError("odd"))
-    assert attempt(job, plan.trials[0].key) == "ValueError: odd"
+    assert type(error).__name__ in found["trace"]
 
 
 def test_what_a_retry_may_mend_is_raised_and_not_kept(plan, job, failing) -> None:
@@ -51,14 +50,6 @@ def test_what_a_retry_may_mend_is_raised_and_not_kept(plan, job, failing) -> Non
     with pytest.raises(TransientError):
         attempt(job, key)
     assert job.storage.ledger.failure(key) is None
-
-
-def test_a_worker_of_a_group_raises_since_the_others_wait_for_it(plan, job, failing) -> None:
-    key = plan.trials[0].key
-    failing(ValueError("odd"))
-    with pytest.raises(ValueError, match="odd"):
-        attempt(job, key, world_size=2)
-    assert job.storage.ledger.failure(key)["message"] == "ValueError: odd"
 
 
 def test_losing_a_peer_is_never_kept_whatever_the_code_made_of_it(plan, job, failing) -> None:
@@ -83,19 +74,19 @@ def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing) -> Non
     assert job.storage.ledger.failure(key)["message"] == "ValueError: first"
 
 
-def test_scores_go_to_tune_from_time_to_time_with_the_latest_of_each(monkeypatch) -> None:
-    reported, clock = [], iter([0.0, 1.0, 2.0, 2.5, 3.0])
-    monkeypatch.setattr(work.tune, "report", reported.append)
-    monkeypatch.setattr(work, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    scores = work.TuneScores()
-    scores.take({"xnli/selection": 0.4}, 5)
-    scores.take({"xnli/dev_de_accuracy": 0.3}, 5)
-    scores.take({"xnli/selection": 0.5}, 10)
-    assert reported == [{"xnli/selection": 0.4, "xnli/dev_de_accuracy": 0.3, "step": 5}]
-
-
 def test_a_storage_that_takes_nothing_hides_no_failure(plan, job) -> None:
     keep_failure(Storage("/dev/null/storage").ledger, plan.trials[0].key, "odd", "")
+
+
+def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, failing) -> None:
+    key = plan.trials[0].key
+    failing(ValueError("odd"))
+    for rank in (0, 1):
+        with pytest.raises(ValueError, match="odd"):
+            attempt(replace(job, gpus=0.5), key, rank=rank, world_size=2)
+    found = {name: value for name, value, *_ in Spool(job.storage, key).read()}
+    assert found.keys() == {"gpu_hours/0", "gpu_hours/1"}
+    assert all(0 < value < 1 for value in found.values())
 
 
 @pytest.mark.slow

@@ -1,16 +1,21 @@
-"""Every evaluation in these tests is held to what its task declares, and to its own predictions."""
+"""Every evaluation in these tests is held to what its task declares, and to its own predictions; a
+tiny encoder of some words is made once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from typing import Any
 
 import pytest
+import torch
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.base import Outcome, Task
+from tests.tiny import tiny_bert
 
 UNTESTED = {"bleu1_sacrebleu"}  # it is over whole texts, and only some of them are kept
 """Scores whose predictions do not divide into independent units."""
@@ -62,3 +67,20 @@ def _only_declared_metrics() -> Iterator[None]:
         for kind in catalog("tasks").values():
             patch.setattr(kind, "evaluate", held_to_declaration(kind))
         yield
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., TransformerEncoder]:
+    """Return the tiny encoder of some words, of 32 positions where no other number is given."""
+    torch.set_num_threads(1)
+    made: dict[object, TransformerEncoder] = {}
+
+    def encoder(words: Iterable[str], **options: int) -> TransformerEncoder:
+        words, options = tuple(words), {"positions": 32, **options}
+        key = (words, *options.items())
+        if key not in made:
+            folder = tiny_bert(tmp_path_factory.mktemp("tiny"), words, **options)
+            made[key] = TransformerEncoder.from_folder(folder)
+        return made[key]
+
+    return encoder

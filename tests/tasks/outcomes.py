@@ -1,4 +1,4 @@
-"""What the tests of tasks on vectors share: planted encoders, and outcomes by metric."""
+"""What the tests of tasks share: planted encoders, trainings, and outcomes by metric."""
 
 from __future__ import annotations
 
@@ -47,7 +47,32 @@ def evaluated(
     return task.evaluate(aligned, tuple(languages), given, Runtime(), None)
 
 
+def trained(
+    task: Any,
+    aligned: AlignedEncoder,
+    folder: Path,
+    languages: tuple[str, ...] = ("de",),
+    *,
+    start: AlignedEncoder | None = None,
+    runtime: Runtime | None = None,
+    **inputs: Any,
+) -> tuple[Outcome, Any]:
+    """The outcome and the notes of a training with English as the pivot, in a new folder; `start`
+    is the encoder that it begins with, where that is another one.
+    """
+    folder.mkdir()
+    given, spoken = TaskInputs("en", **inputs), task.training_languages(languages, "en")
+    notes = task.train(start or aligned, spoken, given, runtime or Runtime(), folder)
+    spoken = task.languages(languages, "en")
+    return task.evaluate(aligned, spoken, given, Runtime(), folder), notes
+
+
 def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[str, float]:
     """The values by metric."""
     chosen = [score for score in outcome.scores if (score.lang, score.split) == (lang, split)]
     return {score.metric: score.value for score in chosen}
+
+
+def scores(outcome: Outcome, metric: str) -> dict[tuple[str, str], float]:
+    """The values of a metric by language and split."""
+    return {(s.lang, s.split): s.value for s in outcome.scores if s.metric == metric}

@@ -7,7 +7,7 @@ import pytest
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.tagging.reading import is_atis, read_tagged
+from raxalign.tasks.tagging.reading import read_tagged
 from raxalign.tasks.tagging.sentences import left_out
 
 HEAD = "id\tutterance\tslot_labels\tintent\n"
@@ -36,9 +36,6 @@ def test_words_and_their_labels_in_iob2(tmp_path):
 
 
 def test_the_header_tells_it_from_columns_of_words(tmp_path):
-    assert is_atis(write(tmp_path, "Intent\tUtterance\tslot_labels\n"))
-    for text in ("play\tO\n", "", "utterance\tO\n"):
-        assert not is_atis(write(tmp_path, text))
     data = Slots(Slots.Params(data={"train": str(tmp_path / "{pivot}.tsv")})).head(TaskInputs("en"))
     write(tmp_path, HEAD + ROWS, "en.tsv")
     assert len(data.rows("train", "en")) == 2

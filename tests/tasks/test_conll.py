@@ -15,9 +15,8 @@ from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
-from raxalign.tasks.tagging.metrics import entities_of
 from raxalign.tasks.tagging.reading import read_tagged
-from raxalign.tasks.tagging.scheme import UNIVERSAL, iob2
+from raxalign.tasks.tagging.scheme import UNIVERSAL, entities_of, iob2
 
 read_conllu = partial(read_tagged, scheme=UNIVERSAL)
 

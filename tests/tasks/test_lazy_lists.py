@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from raxalign.running import Sentence
-from raxalign.tasks.classification import examples
 from raxalign.tasks.classification.examples import Example, Examples, ExampleTable, training_parts
-from raxalign.tasks.transfer.lazy_lists import chained, compacted
+from raxalign.tasks.transfer import lazy_lists
+from raxalign.tasks.transfer.lazy_lists import chained, compact_rows
 from tests.methods.toy import toy_encoder
 
 ROWS = [
@@ -22,19 +22,12 @@ def encoder(tmp_path_factory):
     return toy_encoder(tmp_path_factory.mktemp("encoder"))
 
 
-@pytest.fixture(params=["in memory", "in a file"])
-def place(request, monkeypatch):
-    if request.param == "in a file":
-        monkeypatch.setattr(examples, "_BATCH", 8)
-        monkeypatch.setattr(examples, "_IN_MEMORY", 2)
-    return request.param
-
-
-def test_compact_rows_are_the_rows(encoder):
+def test_compact_rows_are_the_rows(encoder, monkeypatch):
     texts = [Sentence.of_text(row.first) for row in ROWS]
     others = [Sentence.of_text(row.second) for row in ROWS]
     rows = encoder.pieces(texts, "de", pairs=others, pair_lang="en")
-    compact = compacted(rows[start : start + 7] for start in range(0, len(rows), 7))
+    monkeypatch.setattr(lazy_lists, "_CHUNK", 7)
+    compact = compact_rows(encoder, texts, "de", others, "en")
     assert len(compact) == len(rows)
     assert compact[-1].ids.tolist() == rows[-1].ids.tolist()
     for own, row in zip(compact, rows, strict=True):
@@ -47,12 +40,11 @@ def test_compact_rows_are_the_rows(encoder):
         compact[len(rows)]
 
 
-def test_no_rows_are_no_rows(place):
-    assert (len(compacted([])), list(chained([[], compacted([])]))) == (0, [])
-    assert list(ExampleTable.of([])) == []
+def test_no_rows_are_no_rows():
+    assert list(chained([[], ExampleTable.of([])])) == list(ExampleTable.of([])) == []
 
 
-def test_examples_are_read_back_from_their_table(place):
+def test_examples_are_read_back_from_their_table():
     many = Examples("x", ExampleTable.of(iter(ROWS)))
     assert (list(many.rows), list(many.first(3).rows), many.rows[-1]) == (ROWS, ROWS[:3], ROWS[-1])
     assert many.fingerprints().tolist() == Examples("x", ROWS).fingerprints().tolist()
@@ -65,13 +57,13 @@ def test_examples_are_read_back_from_their_table(place):
     assert (many.text_names, Examples("x", single).text_names) == (("first", "second"), ("first",))
 
 
-def test_mixed_parts_are_those_of_the_examples(place):
+def test_mixed_parts_are_those_of_the_examples():
     pivot = [Example(f"p {row.first}", f"h {row.second}", row.label, row.line) for row in ROWS]
     given = {lang: Examples(lang, ExampleTable.of(r)) for lang, r in (("en", pivot), ("de", ROWS))}
     parts = training_parts(given, "ab", "en", "sentence")
     assert [part.langs for part in parts] == [("en", "en"), ("de", "en"), ("en", "de")]
     for part, first, second in zip(parts, (pivot, ROWS, pivot), (pivot, pivot, ROWS), strict=True):
-        assert [text.text for text in part.firsts] == [row.first for row in first]
-        assert [text.text for text in part.seconds] == [row.second for row in second]
+        assert [text.text for text in part.texts[0]] == [row.first for row in first]
+        assert [text.text for text in part.texts[1]] == [row.second for row in second]
         assert part.numbers.tolist() == [0, 1] * 20
     assert [part.units.tolist() for part in parts[1:]] == [list(range(40, 80))] * 2

@@ -1,15 +1,17 @@
-"""Named entities end to end on a tiny BERT: names are known by their words, and end where `of`
-begins.
+"""Named entities end to end on a tiny BERT: names are known by their words, and end where a plain
+word begins; and what slots have of their own.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from raxalign.caveats import thin_support
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
@@ -17,17 +19,15 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.ner import Ner
+from raxalign.tasks.slots import Slots
 from raxalign.train.runtime import Runtime
+from tests.tasks.outcomes import scores, trained
 from tests.tasks.word_ner import WORDS, task, write_all
-from tests.tiny import tiny_bert
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return TransformerEncoder.from_folder(
-        tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
-    )
+@pytest.fixture
+def encoder(tiny):
+    return tiny(WORDS)
 
 
 @pytest.fixture
@@ -35,46 +35,14 @@ def files(tmp_path):
     return write_all(tmp_path / "files")
 
 
-def run(
-    tmp_path,
-    aligned,
-    files,
-    tagger="linear",
-    *,
-    seed=0,
-    name="tuned",
-    start=None,
-    runtime=None,
-    **params,
-):
-    ner, inputs, runtime = (
-        task(files, tagger, **params),
-        TaskInputs("en"),
-        runtime or Runtime(seed=seed),
-    )
-    folder = tmp_path / name
-    folder.mkdir()
-    ner.train(start or aligned, ner.training_languages(("de",), "en"), inputs, runtime, folder)
-    return ner.evaluate(aligned, ner.languages(("de",), "en"), inputs, runtime, folder)
-
-
-def values(outcome, metric="f1"):
-    return {(s.lang, s.split): s.value for s in outcome.scores if s.metric == metric}
-
-
-@pytest.mark.parametrize(
-    ("tagger", "crf"), [("linear", None), ("bilstm_crf", "static"), ("bilstm_crf", "conditioned")]
-)
-def test_learns_names_and_leaves_the_encoder_alone(tmp_path, encoder, files, tagger, crf):
+@pytest.mark.parametrize("crf", ["static", "conditioned"])
+def test_a_crf_learns_names_and_leaves_the_encoder_alone(tmp_path, encoder, files, crf):
     before = {name: p.clone() for name, p in encoder.model.named_parameters()}
-    outcome = run(tmp_path, AlignedEncoder(encoder), files, tagger, crf=crf, epochs=4)
-    found = values(outcome)
+    ner = task(files, "bilstm_crf", crf=crf, epochs=4)
+    outcome, _ = trained(ner, AlignedEncoder(encoder), tmp_path / "tuned")
+    found = scores(outcome, "f1")
     assert found["en", "test"] > 0.9
-    assert set(found) == {
-        (lang, split) for lang in ("en", "de", "avg", "avg_zero_shot") for split in ("dev", "test")
-    }
-    assert found["avg", "test"] == pytest.approx((found["en", "test"] + found["de", "test"]) / 2)
-    assert {s.metric for s in outcome.scores} == {"f1", "precision", "recall", "accuracy"}
+    assert {lang for lang, _ in found} == {"en", "de", "avg", "avg_zero_shot"}
     assert all(torch.equal(p, before[name]) for name, p in encoder.model.named_parameters())
     assert outcome.notes["tags_not_in_training"] == {"de/test": ["B-MISC"]}
     predicted = outcome.predictions["predicted"].to_pylist()
@@ -91,11 +59,8 @@ def test_rows_that_are_left_out_are_counted_beside_the_results(tmp_path, encoder
             cells[0][1] += " O"
         lines = ["utterance\tslot_labels", *("\t".join(row) for row in cells)]
         path.write_text("\n".join(lines), encoding="utf-8")
-    ner, inputs, folder = task(files, epochs=1, mismatched="drop"), TaskInputs("en"), tmp_path / "t"
-    folder.mkdir()
-    aligned = AlignedEncoder(encoder)
-    notes = ner.train(aligned, ("en",), inputs, Runtime(), folder)
-    outcome = ner.evaluate(aligned, ("en", "de"), inputs, Runtime(), folder)
+    ner = task(files, epochs=1, mismatched="drop")
+    outcome, notes = trained(ner, AlignedEncoder(encoder), tmp_path / "tuned")
     said = "1 row is left out: the numbers of words and of tags differ"
     assert notes["sentences"] == 119
     assert thin_support("ner", notes) == {"ner en/train": said}
@@ -106,25 +71,20 @@ def test_rows_that_are_left_out_are_counted_beside_the_results(tmp_path, encoder
 def test_the_encoder_runs_once_over_what_a_frozen_tagger_reads(
     tmp_path, encoder, files, monkeypatch
 ):
-    """Ten epochs take as many forwards as one: those of the training set and the development
+    """Several epochs take as many forwards as one: those of the training set and the development
     set.
     """
-    forwards = []
-    hidden = TransformerEncoder.hidden
-    monkeypatch.setattr(
-        TransformerEncoder,
-        "hidden",
-        lambda self, batch, **more: (
-            forwards.append(len(batch.ids_BT)) or hidden(self, batch, **more)
-        ),
-    )
-    for epochs in (1, 10):
+    forwards, hidden = [], TransformerEncoder.hidden
+
+    def counted(self, batch, **more):
+        forwards.append(len(batch.ids_BT))
+        return hidden(self, batch, **more)
+
+    monkeypatch.setattr(TransformerEncoder, "hidden", counted)
+    for epochs in (1, 3):
         forwards.clear()
-        ner, folder = (
-            task(files, "bilstm_crf", epochs=epochs, max_train=16),
-            tmp_path / f"epochs-{epochs}",
-        )
-        folder.mkdir()
+        ner = task(files, "bilstm_crf", epochs=epochs, max_train=16)
+        (folder := tmp_path / f"epochs-{epochs}").mkdir()
         ner.train(AlignedEncoder(encoder), ("en",), TaskInputs("en"), Runtime(), folder)
         assert sum(forwards) == 16 + 24
 
@@ -132,43 +92,26 @@ def test_the_encoder_runs_once_over_what_a_frozen_tagger_reads(
 @pytest.mark.slow
 def test_each_rule_takes_the_weights_that_it_says(tmp_path, encoder, files):
     for rule in ("pivot-dev", "mean-dev", "target-dev"):
-        outcome = run(
-            tmp_path,
-            AlignedEncoder(encoder),
-            files,
-            "bilstm_crf",
-            selection=rule,
-            name=rule,
-            evaluate_every=4,
-            max_train=40,
-        )
-        record = json.loads((tmp_path / rule / "training.json").read_text())["models"][0]
+        ner = task(files, "bilstm_crf", selection=rule, evaluate_every=4, max_train=40)
+        outcome, notes = trained(ner, AlignedEncoder(encoder), tmp_path / rule)
+        (record,), found = notes["models"], scores(outcome, "f1")
         curves, chosen = record["dev"], outcome.notes["steps"]["all"]
-        assert list(curves) == [
-            "4",
-            "8",
-            "10",
-        ]  # 2 epochs of 5 batches: every 4 steps, and at the end
+        # 2 epochs of 5 batches: every 4 steps, and at the end
+        assert list(curves) == ["4", "8", "10"]
         assert set(curves["4"]) == ({"en"} if rule == "pivot-dev" else {"en", "de"})
         for lang in ("en", "de"):
             by = {"pivot-dev": ["en"], "mean-dev": ["en", "de"], "target-dev": [lang]}[rule]
-            means = {
-                int(step): np.mean([scores[name] for name in by]) for step, scores in curves.items()
-            }
+            means = {int(n): np.mean([curve[name] for name in by]) for n, curve in curves.items()}
             assert chosen[lang] == max(means, key=means.get)
             if lang in curves["4"]:
-                assert values(outcome)[lang, "dev"] == pytest.approx(
-                    curves[str(chosen[lang])][lang]
-                )
+                assert found[lang, "dev"] == pytest.approx(curves[str(chosen[lang])][lang])
         assert ("warning" in outcome.notes) is (rule == "target-dev")
         assert {int(step) for step in record["files"]} == set(record["chosen"].values())
+        assert json.loads((tmp_path / rule / "training.json").read_text())["models"][0]["dev"]
 
 
 @pytest.mark.slow
 def test_a_resumed_training_gives_the_same_result(tmp_path, encoder, files):
-    options = {"selection": "target-dev", "evaluate_every": 3, "max_train": 64}
-    whole = run(tmp_path, AlignedEncoder(encoder), files, "bilstm_crf", name="whole", **options)
-
     class Killed(Exception):
         pass
 
@@ -176,94 +119,88 @@ def test_a_resumed_training_gives_the_same_result(tmp_path, encoder, files):
         if step >= 14:
             raise Killed
 
-    runtime = {"checkpoints": tmp_path / "checkpoints", "checkpoint_every": 5}
+    options = {"selection": "target-dev", "evaluate_every": 3, "max_train": 64}
+    ner, aligned = task(files, "bilstm_crf", **options), AlignedEncoder(encoder)
+    whole, _ = trained(ner, aligned, tmp_path / "whole")
+    saves = {"checkpoints": tmp_path / "checkpoints", "checkpoint_every": 5}
     with pytest.raises(Killed):
-        run(
-            tmp_path,
-            AlignedEncoder(encoder),
-            files,
-            "bilstm_crf",
-            name="killed",
-            runtime=Runtime(report=die, **runtime),
-            **options,
-        )
-    resumed = run(
-        tmp_path,
-        AlignedEncoder(encoder),
-        files,
-        "bilstm_crf",
-        name="resumed",
-        runtime=Runtime(**runtime),
-        **options,
-    )
+        trained(ner, aligned, tmp_path / "killed", runtime=Runtime(report=die, **saves))
+    resumed, _ = trained(ner, aligned, tmp_path / "resumed", runtime=Runtime(**saves))
     assert resumed.predictions.equals(whole.predictions)
     assert resumed.notes == whole.notes
 
 
-def test_sentences_that_were_trained_on_are_marked_and_a_training_file_is_refused(
-    tmp_path, encoder, files
-):
+def test_sentences_that_were_trained_on_are_marked(tmp_path, encoder, files):
     train, test = (
         Path(files[split].replace("{pivot}", "en").replace("{lang}", "en"))
         for split in ("train", "test")
     )
     test.write_text(test.read_text() + train.read_text().split("\n\n")[1] + "\n", encoding="utf-8")
-    outcome = run(tmp_path, AlignedEncoder(encoder), files, epochs=1, max_train=16)
+    ner = task(files, epochs=1, max_train=16)
+    outcome, _ = trained(ner, AlignedEncoder(encoder), tmp_path / "tuned")
     assert outcome.notes["seen_in_training"] == {"en/test": 1}
     assert [row["id"] for row in outcome.predictions.to_pylist() if row["seen"]] == [20]
-    with pytest.raises(
-        DataError, match=r"train-en:3: 120 of 120 sentences are training sentences too"
-    ):
-        run(
-            tmp_path,
-            AlignedEncoder(encoder),
-            {**files, "test": files["train"].replace("{pivot}", "{lang}")},
-            name="again",
-        )
 
 
 def test_readouts_reach_the_features_of_their_language_alone(tmp_path, encoder, files):
     turn = torch.linalg.qr(torch.randn(32, 32, generator=torch.Generator().manual_seed(0)))[0]
-    plain, rotated = (
-        AlignedEncoder(encoder),
-        AlignedEncoder(
-            encoder, tuple(Transform("de", k, steps=(Affine(weight=turn),)) for k in (1, 2))
-        ),
-    )
-    before = run(tmp_path, plain, files, "bilstm_crf", name="plain", epochs=1)
-    after = run(tmp_path, rotated, files, "bilstm_crf", start=plain, name="rotated", epochs=1)
+    plain = AlignedEncoder(encoder)
+    readouts = tuple(Transform("de", k, steps=(Affine(weight=turn),)) for k in (1, 2))
+    ner, found = task(files, "bilstm_crf", epochs=1), []
+    for name, aligned in (("plain", plain), ("turned", AlignedEncoder(encoder, readouts))):
+        outcome, _ = trained(ner, aligned, tmp_path / name, start=plain)
+        found.append(outcome.predictions.to_pylist())
     for lang, same in (("en", True), ("de", False)):
-        a, b = (
-            [row["predicted"] for row in o.predictions.to_pylist() if row["lang"] == lang]
-            for o in (before, after)
-        )
-        assert (a == b) is same
+        one, other = ([row["predicted"] for row in r if row["lang"] == lang] for r in found)
+        assert (one == other) is same
+
+
+PAPER = {
+    "tagger": "bilstm_crf",
+    "crf": "conditioned",
+    "selection": "target-dev",
+    "evaluate_every": 150,
+    "epochs": 40,
+    "batch_size": 10,
+}
 
 
 def test_two_spellings_of_one_tagger_have_one_identity(files):
-    paper = Ner(Ner.Params(data=files, profile="paper"))
-    spelled = Ner(
-        Ner.Params(
-            data=files,
-            tagger="bilstm_crf",
-            crf="conditioned",
-            selection="target-dev",
-            evaluate_every=150,
-            epochs=40,
-            batch_size=10,
-        )
-    )
-    assert paper.canonical() == spelled.canonical()
+    def ner(**params):
+        return Ner(Ner.Params(data=files, **params))
+
+    paper = ner(profile="paper")
+    assert paper.canonical() == ner(**PAPER).canonical()
     assert paper.canonical()["learning_rate"] == 1e-4
-    assert (
-        Ner(Ner.Params(data=files)).canonical()
-        == Ner(Ner.Params(data=files, tagger="linear", learning_rate=2e-5, hidden=7)).canonical()
-    )
-    assert (
-        paper.canonical() != Ner(Ner.Params(data=files, profile="paper", crf="static")).canonical()
-    )
-    assert (
-        Ner(Ner.Params(data=files, profile="paper", selection="pivot-dev")).settings().selection
-        == "pivot-dev"
-    )
+    linear = ner(tagger="linear", learning_rate=2e-5, hidden=7)
+    assert ner().canonical() == linear.canonical()
+    assert paper.canonical() != ner(profile="paper", crf="static").canonical()
+    assert ner(profile="paper", selection="pivot-dev").settings().selection == "pivot-dev"
     assert paper.training_languages(("de",), "en") == ("en", "de")
+
+
+def test_the_paper_is_a_conditioned_crf_on_frozen_features():
+    settings = Slots(Slots.Params(data="phrasebook", profile="paper")).settings()
+    more = {"hidden": 384, "lstm_layers": 2, "dropout": 0.5, "input_dropout": 0.5}
+    expected = {**PAPER, **more, "learning_rate": 1e-4, "layers": "last-four"}
+    assert {name: getattr(settings, name) for name in expected} == expected
+
+
+def test_data_of_slots_has_no_default():
+    with pytest.raises(ValidationError, match="data"):
+        Slots.Params()
+    assert "dataset" in Slots(Slots.Params(data="hub")).check(("de",), "en")[0]
+
+
+def test_real_requests_come_again_and_only_a_training_file_is_refused():
+    folder = os.environ.get("RAXALIGN_TEST_DATA")
+    if not folder:
+        pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
+    place = f"{folder}/slots-facebook"
+    files = {"train": f"{place}/train.{{pivot}}.conll", "dev": f"{place}/dev.{{lang}}.conll"}
+    head = Slots(Slots.Params(data=files)).head(TaskInputs("en"))
+    train = head.rows("train", "en")
+    seen = head.rows("dev", "en").seen_in(train.fingerprints(), head.allowed)
+    assert int(seen.sum()) == 1374  # of 4181, counted with sort and uniq too
+    with pytest.raises(DataError, match="training sentences too"):
+        train.seen_in(np.sort(train.fingerprints()), head.allowed)

@@ -26,7 +26,7 @@ def write(tmp_path, text, name="dev-de.tsv"):
 
 
 def read(path, lang="de", one_language=True):
-    return ExampleFile(path, lang, "dev", one_language, XNLI).read()
+    return ExampleFile(path, lang, "dev", XNLI, alone=one_language).read()
 
 
 def plain(rows):
@@ -179,7 +179,7 @@ def test_files_without_labels_are_refused_by_name(tmp_path, text, message):
 
 def test_reading_goes_on_after_a_fault_where_faults_are_collected(tmp_path):
     path, faults = write(tmp_path, "A\tB\tmaybe\nC\tD\t0\nE\tF\nG\tH\t7\n"), []
-    rows = ExampleFile(path, "de", "dev", True, XNLI).read(faults.append).rows
+    rows = ExampleFile(path, "de", "dev", XNLI, alone=True).read(faults.append).rows
     assert [row.first for row in rows] == ["C"]
     assert [fault.line for fault in faults] == [1, 3, 4]
 
@@ -193,7 +193,8 @@ def test_rows_of_one_prompt_are_one_unit_or_else_those_of_one_premise(tmp_path):
         rows = read(write(tmp_path, text, name))
         held = HeldOut("de", "test", rows, np.zeros(3, dtype=bool), ("de", "de"))
         head = Xnli(Xnli.Params()).head(TaskInputs("en"))
-        columns = head.columns(held, np.full((3, 3), 1 / 3, dtype=np.float32), XNLI.labels)
+        head.labels = XNLI.labels
+        columns = head.columns(held, np.full((3, 3), 1 / 3, dtype=np.float32))
         assert columns["premise"].to_pylist() == units
 
 

@@ -30,7 +30,12 @@ from raxalign.tasks.spans.windows import (
     read_questions,
     write_questions,
 )
-from raxalign.tasks.tagging.sentences import Sentences, Tagged, read_sentences, write_sentences
+from raxalign.tasks.tagging.sentences import (
+    Tagged,
+    TaggedSentences,
+    read_sentences,
+    write_sentences,
+)
 from raxalign.tasks.transfer.lazy_lists import PreparedTexts, compact_rows, prepared_rows
 from raxalign.train.runtime import Runtime
 from tests.tasks import word_nli
@@ -47,7 +52,7 @@ EXAMPLES = Examples(
     [Example(a, b, "xy"[i % 2], 3 * i + 1, f"n{i}", None) for i, (a, b) in enumerate(TEXTS)],
     2,
 )
-SENTENCES = Sentences(
+SENTENCES = TaggedSentences(
     "train.conll",
     [
         Tagged(("anna", "came", "to", "rome", "."), ("B-PER", "O", "O", "B-LOC", "O"), 1),

@@ -17,7 +17,7 @@ from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.schema import build_seen, types_schema, write_types
 from raxalign.tasks.retrieval import Retrieval, with_sentence
-from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors.pairs import LinkedWords, SeenTypes, SideWords
 from raxalign.tasks.vectors.sentences import add_specials
 from tests.tasks.outcomes import evaluated, values, write_dataset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 import numpy as np
 import pytest
@@ -21,37 +22,23 @@ from raxalign.tasks.slots import Slots
 from raxalign.tasks.spans.rows import Answer, Question, Questions
 from raxalign.tasks.spans.windows import WindowSizes, make_windows
 from raxalign.tasks.tagging.head import SentenceBatches
-from raxalign.tasks.transfer import row_states as module
-from raxalign.tasks.transfer.head import Given
-from raxalign.tasks.transfer.row_states import (
-    RowStates,
-    lay_out,
-    padded_places,
-    shares_rows,
-    states_of,
-)
+from raxalign.tasks.transfer import model as module
+from raxalign.tasks.transfer.model import lay_out, shares_rows, states_of
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.encoders.architectures import folder_of, model_of
-from tests.tiny import tiny_bert
 
 POSITIONS = 24
 WORDS = [f"w{i}" for i in range(20)]
 N_ROWS = 13
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=POSITIONS)
-
-
 @pytest.fixture
-def encoder(folder):
-    return TransformerEncoder.from_folder(folder)
+def encoder(tiny):
+    return copy(tiny(WORDS, positions=POSITIONS))
 
 
 @pytest.fixture
@@ -93,14 +80,16 @@ def classifying(aligned) -> Tuning:
     head = Xnli(Xnli.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0, **options)).head(
         TaskInputs("en")
     )
-    given, model = Examples("rows", rows), head.new_model(aligned, Xnli.labels, 0)
-    both = Given({"en": given, "de": given}, "en", Xnli.labels)
-    return Tuning(model, head.batches(model, both))
+    head.labels, given = Xnli.labels, Examples("rows", rows)
+    model = head.new_model(aligned, 0)
+    return Tuning(model, head.batches(model, {"en": given, "de": given}))
 
 
 def tagging(aligned) -> Tuning:
     params = Slots.Params(data="phrasebook", tagger="linear", dropout=0.0, max_length=POSITIONS)
-    tagger = Slots(params).head(TaskInputs("en")).new_model(aligned, ["O", "B-x", "I-x"], 0)
+    head = Slots(params).head(TaskInputs("en"))
+    head.labels = ("O", "B-x", "I-x")
+    tagger = head.new_model(aligned, 0)
     placed = tagger.place(texts(), "de")
     labels = [np.arange(len(words)) % 3 for words in placed.words]
     return Tuning(tagger, SentenceBatches(tagger, placed, labels, 0))
@@ -118,8 +107,8 @@ def questions() -> Questions:
 def answering(aligned) -> Tuning:
     params = Mlqa.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0)
     head = Mlqa(params).head(TaskInputs("en"))
-    model = head.new_model(aligned, (), 0)
-    return Tuning(model, head.batches(model, Given({"en": questions()}, "en")))
+    model = head.new_model(aligned, 0)
+    return Tuning(model, head.batches(model, {"en": questions()}))
 
 
 TASKS: list[Callable[..., Tuning]] = [classifying, tagging, answering]
@@ -203,21 +192,12 @@ def test_the_states_are_those_of_each_row_alone_with_its_own_languages(encoder):
     ]
     assert max(len(row) for row in rows) == POSITIONS
     with torch.no_grad():
-        found = states_of(aligned, lay_out(aligned, rows))
+        layout = lay_out(aligned, rows)
+        found = states_of(aligned, layout)
         for s, row in enumerate(rows):
             alone = aligned.hidden(encoder.collate([row]))[-1][0]
-            part = found.states_FH[found.starts_S[s] :][: len(row)]
-            assert torch.allclose(part, alone, atol=1e-5)
-    assert len(found.states_FH) < 1.1 * sum(map(len, rows))
-
-
-def test_rows_without_pieces_in_common_have_their_places_by_row():
-    starts, lengths = np.array([4, 0]), np.array([1, 3])
-    states = RowStates(torch.arange(12.0).reshape(6, 2), starts, lengths)
-    places, there = padded_places(starts, lengths)
-    assert there.tolist() == [[True, False, False], [True, True, True]]
-    assert places.tolist() == [[4, 4, 4], [0, 1, 2]]
-    assert states.at(np.array([4, 2])).tolist() == [[8, 9], [4, 5]]
+            assert torch.allclose(found[layout.starts_S[s] :][: len(row)], alone, atol=1e-5)
+    assert len(found) < 1.1 * sum(map(len, rows))
 
 
 @pytest.mark.parametrize(
@@ -231,11 +211,11 @@ def test_an_encoder_that_cannot_keep_sentences_apart_is_run_padded(name, packs, 
     aligned = AlignedEncoder(encoder)
     rows = encoder.pieces([["w1", "w2"], ["w3"], ["w4", "w5", "w6"]], "en")
     with torch.no_grad():
-        found = states_of(aligned, lay_out(aligned, rows))
+        layout = lay_out(aligned, rows)
+        found = states_of(aligned, layout)
         for s, row in enumerate(rows):
             alone = encoder.hidden(encoder.collate([row]))[-1][0]
-            part = found.states_FH[found.starts_S[s] :][: len(row)]
-            assert torch.allclose(part, alone, atol=1e-4)
+            assert torch.allclose(found[layout.starts_S[s] :][: len(row)], alone, atol=1e-4)
     assert bool(passes) is can_pack(encoder) is packs
 
 
@@ -247,8 +227,8 @@ def test_a_transform_inside_the_encoder_is_run_padded(encoder, passes):
     with torch.no_grad():
         found, without = (states_of(view, lay_out(view, rows)) for view in (aligned, plain))
         states_BTH = aligned.hidden(encoder.collate(rows))[-1]
-    assert torch.equal(found.states_FH, states_BTH.flatten(0, 1))
-    assert not torch.allclose(found.at(found.starts_S), without.at(without.starts_S), atol=1e-2)
+    assert torch.equal(found, states_BTH.flatten(0, 1))
+    assert not torch.allclose(found[0], without[0], atol=1e-2)
     assert len(passes) == 1
     with pytest.raises(RaxalignError, match="without inside transforms"):
         aligned.packed_hidden(module._packed(encoder, rows, np.array([len(r) for r in rows])))
@@ -270,7 +250,7 @@ def test_rows_of_a_language_without_a_transform_inside_are_those_of_the_plain_en
             states_of(view, lay_out(view, rows))
             for view in (AlignedEncoder(encoder, (inside,)), AlignedEncoder(encoder))
         )
-    assert torch.equal(shifted.states_FH, plain.states_FH)
+    assert torch.equal(shifted, plain)
 
 
 SETTINGS = TrainSettings(learning_rate=0.01, batch_size=3, steps=5)

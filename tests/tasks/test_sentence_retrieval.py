@@ -14,7 +14,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Outcome
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
-from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 from tests.tasks.outcomes import evaluated, static, values, write_dataset
 from tests.tiny import tiny_bert

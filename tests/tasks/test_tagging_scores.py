@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.tasks.tagging.metrics import count, entities_of, values
 from raxalign.tasks.tagging.reading import read_tagged
+from raxalign.tasks.tagging.scheme import count, entities_of, values
 
 TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]
 

@@ -18,7 +18,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.token_translation import TokenTranslation
-from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.translation.counts import TokenCounts, count, sacrebleu1
 from raxalign.tasks.translation.sentences import XnliFiles, XnliSentences
 from raxalign.tasks.translation.shifts import Shift, stream_of, translate

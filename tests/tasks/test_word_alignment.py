@@ -15,8 +15,7 @@ from raxalign.pairing.gold import count_links, read_gold
 from raxalign.pairing.pharaoh import read_links
 from raxalign.similarity import mutual_nearest
 from raxalign.tasks.base import Outcome
-from raxalign.tasks.vectors.gold_links import GoldPairs
-from raxalign.tasks.word_alignment import WordAlignment, softmax_links
+from raxalign.tasks.word_alignment import GoldPairs, WordAlignment, softmax_links
 from tests.tasks.outcomes import evaluated, static, values
 from tests.tiny import tiny_bert
 

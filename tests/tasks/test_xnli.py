@@ -1,33 +1,29 @@
-"""XNLI end to end on a tiny BERT: a task that one word of the hypothesis decides."""
+"""XNLI end to end on a tiny BERT: a task that one word of the hypothesis decides, in the pivot and
+in translate-train, with and without sentences of two languages in one example.
+"""
 
 from __future__ import annotations
 
-from copy import deepcopy
-
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.classification.examples import Example, Examples, training_parts
 from raxalign.tasks.classification.model import SentenceClassifier
+from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli
-from raxalign.train.runtime import Runtime
-from tests.tasks.word_nli import WORDS, at, task, write, write_all
-from tests.tiny import tiny_bert
-
-
-@pytest.fixture(scope="module")
-def read_encoder(tmp_path_factory):
-    torch.set_num_threads(1)
-    folder = tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
-    return TransformerEncoder.from_folder(folder)
+from raxalign.train.objective import Step
+from tests.tasks.outcomes import scores, trained
+from tests.tasks.word_nli import WORDS, at, task, translated, write, write_all
 
 
 @pytest.fixture
-def encoder(read_encoder):
-    return deepcopy(read_encoder)
+def encoder(tiny):
+    return tiny(WORDS)
 
 
 @pytest.fixture
@@ -35,15 +31,8 @@ def files(tmp_path):
     return write_all(tmp_path / "files")
 
 
-def run(tmp_path, aligned, files, name="tuned", **params):
-    xnli, inputs, folder = task(files, **params), TaskInputs("en"), tmp_path / name
-    folder.mkdir()
-    xnli.train(aligned, ("en",), inputs, Runtime(), folder)
-    return xnli.evaluate(aligned, xnli.languages(("de",), "en"), inputs, Runtime(), folder)
-
-
 def test_predictions_are_the_most_probable_labels(tmp_path, encoder, files):
-    outcome = run(tmp_path, AlignedEncoder(encoder), files, epochs=1)
+    outcome, _ = trained(task(files, epochs=1), AlignedEncoder(encoder), tmp_path / "tuned")
     rows = outcome.predictions.to_pylist()
     assert [row["id"] for row in rows] == 2 * [*range(30), *range(33)]
     for row in rows:
@@ -55,48 +44,191 @@ def test_predictions_are_the_most_probable_labels(tmp_path, encoder, files):
 @pytest.mark.slow
 def test_no_rule_looks_at_the_test_side(tmp_path, encoder, files):
     """With every test label changed, the same epochs are picked and the same rows predicted."""
-    train = at(files["train"].replace("{pivot}", "{lang}"), "en")
-    write(train, "en", 48, 0)  # six steps per epoch are enough to differ
+    write(at(translated(files)["train"], "en"), "en", 48, 0)  # six steps per epoch differ enough
+    turned = dict(files, test=files["test"].replace("/test-", "/turned-"))
+    for lang in ("en", "de"):
+        lines = at(files["test"], lang).read_text(encoding="utf-8").splitlines()
+        rows = [line.split("\t") for line in lines]
+        text = "".join(f"{a}\t{b}\t{(int(c) + 1) % 3}\n" for a, b, c in rows)
+        at(turned["test"], lang).write_text(text, encoding="utf-8")
     for rule in ("pivot-dev", "mean-dev", "target-dev"):
-        outcome = run(tmp_path, AlignedEncoder(encoder), files, selection=rule, name=rule, epochs=2)
-        turned = dict(files, test=files["test"].replace("/test-", "/turned-"))
-        for lang in ("en", "de"):
-            rows = [
-                line.split("\t")
-                for line in at(files["test"], lang).read_text(encoding="utf-8").splitlines()
-            ]
-            text = "".join(f"{a}\t{b}\t{(int(c) + 1) % 3}\n" for a, b, c in rows)
-            at(turned["test"], lang).write_text(text, encoding="utf-8")
-        other = run(
-            tmp_path,
-            AlignedEncoder(encoder),
-            turned,
-            selection=rule,
-            name=f"{rule}-turned",
-            epochs=2,
+        one, other = (
+            trained(
+                task(given, selection=rule, epochs=2),
+                AlignedEncoder(encoder),
+                tmp_path / f"{rule}-{given is turned}",
+            )[0]
+            for given in (files, turned)
         )
-        assert outcome.notes["models"] == other.notes["models"]
-        assert outcome.predictions["predicted"].equals(other.predictions["predicted"])
-
-
-def test_training_rows_that_are_evaluated_are_refused(tmp_path, encoder, files):
-    leaking = at(files["train"], "en").read_text(encoding="utf-8").splitlines(keepends=True)[0]
-    with at(files["test"], "de").open("a", encoding="utf-8") as file:
-        file.write(leaking)
-    with pytest.raises(DataError, match=r"test-de\.tsv:34: 1 of 34 rows"):
-        run(tmp_path, AlignedEncoder(encoder), files, epochs=1)
+        assert one.notes["models"] == other.notes["models"]
+        assert one.predictions["predicted"].equals(other.predictions["predicted"])
 
 
 def test_blocks_below_an_inside_shift_stay_as_they_are(encoder):
-    aligned = AlignedEncoder(
-        encoder, (Transform("de", 1, "inside", (Affine(shift=torch.ones(32)),)),)
+    inside = Transform("de", 1, "inside", (Affine(shift=torch.ones(32)),))
+    kept, free = (
+        SentenceClassifier(
+            AlignedEncoder(encoder, transforms), 3, dropout=0.0, max_length=16, seed=0
+        ).trained()
+        for transforms in ((inside,), ())
     )
-    trained = SentenceClassifier(aligned, 3, dropout=0.0, max_length=16, seed=0).trained()
-    assert any("layer.1." in name for name in trained)
-    assert not any("layer.0." in name or "embeddings" in name for name in trained)
-    free = SentenceClassifier(
-        AlignedEncoder(encoder), 3, dropout=0.0, max_length=16, seed=0
-    ).trained()
+    assert any("layer.1." in name for name in kept)
+    assert not any("layer.0." in name or "embeddings" in name for name in kept)
     assert any("layer.0." in name for name in free)
     assert any("word_embeddings" in name for name in free)
     assert not any(word in name for name in free for word in ("pooler", "predictions"))
+
+
+def of(lang, *rows):
+    examples = [
+        Example(f"p{i}-{lang}", f"h{i}-{lang}", Xnli.labels[label], i, name)
+        for i, label, name in rows
+    ]
+    return Examples(f"{lang}.tsv", examples)
+
+
+def given(**languages):
+    return {"en": of("en", (1, 0, "a"), (2, 2, "b")), **languages}
+
+
+def mixed(switching="sentence", **languages):
+    """(premise, hypothesis, their languages, label) by unit."""
+    found = {}
+    for part in training_parts(given(**languages), Xnli.labels, "en", switching):
+        for *texts, label, unit in zip(*part.texts, part.numbers, part.units, strict=True):
+            row = (*(word for text in texts for word in text), *part.langs, int(label))
+            found.setdefault(unit, []).append(row)
+    return found
+
+
+def test_each_pair_of_another_language_is_mixed_with_the_pivot_both_ways_in_one_unit():
+    own = {0: [("p1-en", "h1-en", "en", "en", 0)], 1: [("p2-en", "h2-en", "en", "en", 2)]}
+    assert mixed(de=of("de", (1, 0, "a"), (2, 2, None))) == {
+        **own,
+        2: [("p1-de", "h1-en", "de", "en", 0), ("p1-en", "h1-de", "en", "de", 0)],
+        3: [("p2-de", "h2-en", "de", "en", 2), ("p2-en", "h2-de", "en", "de", 2)],
+    }
+    plain = mixed("none", de=of("de", (1, 1, "x")))
+    assert plain == {**own, 2: [("p1-de", "h1-de", "de", "de", 1)]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ([(1, 0, "a")], r"de\.tsv: 1 labelled rows, but en\.tsv has 2"),
+        ([(1, 0, "a"), (3, 2, "b")], r"de\.tsv:3: en\.tsv has no row in this line"),
+        ([(1, 0, "a"), (2, 1, "b")], r"de\.tsv:2: the label is neutral, but contradiction in en"),
+        ([(1, 0, "a"), (2, 2, "c")], r"de\.tsv:2: the id is c, but b"),
+    ],
+)
+def test_files_that_are_not_parallel_are_not_mixed(rows, fault):
+    with pytest.raises(DataError, match=fault):
+        mixed(de=of("de", *rows))
+
+
+def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
+    """The German answers, which zero-shot training never sees, are learnt; only with sentences
+    mixed both trainings differ.
+    """
+    tables = {}
+    for switching in ("none", "sentence"):
+        options = {"setting": "translate-train", "code_switching": switching}
+        xnli = task(translated(files), **options)
+        outcome, notes = trained(xnli, AlignedEncoder(encoder), tmp_path / switching)
+        assert notes["rows_by_language"] == {"en": 120, "de": 120}
+        assert notes["examples"] == (240 if switching == "none" else 360)
+        assert min(scores(outcome, "accuracy")[lang, "test"] for lang in ("en", "de")) > 0.9
+        tables[switching] = outcome.predictions
+    assert not tables["none"].equals(tables["sentence"])
+
+
+@pytest.mark.parametrize("selection", ["pivot-dev", "mean-dev", "last"])
+def test_one_model_per_language_is_trained_on_that_language_alone(
+    tmp_path, encoder, files, selection
+):
+    """The pivot's model is that of a zero-shot training; the other one answers for German."""
+    each = task(translated(files), selection=selection, setting="translate-train", models="each")
+    aligned = AlignedEncoder(encoder)
+    outcome, notes = trained(each, aligned, tmp_path / "each")
+    zero_shot, _ = trained(task(files, selection=selection), aligned, tmp_path / "alone")
+    assert notes["rows_by_language"] == {"en": 120, "de": 120}
+    assert [model["lang"] for model in notes["models"]] == ["en", "de"]
+    own, alone = (
+        {file.name.split(".")[1]: load_file(file) for file in sorted((tmp_path / name).glob(names))}
+        for name, names in (("each", "xnli-en.*.safetensors"), ("alone", "xnli.*.safetensors"))
+    )
+    assert own.keys() == alone.keys()
+    for epoch, other in alone.items():
+        assert all(torch.equal(own[epoch][key], other[key]) for key in other)
+    found = scores(outcome, "accuracy")
+    assert found["de", "test"] > 0.9
+    if selection != "mean-dev":  # there the zero-shot model is chosen by German dev too
+        assert found["en", "test"] == scores(zero_shot, "accuracy")["en", "test"]
+    assert found["avg", "test"] == pytest.approx((found["en", "test"] + found["de", "test"]) / 2)
+    assert set(outcome.notes["models"]) == {"en", "de"}
+
+
+def test_training_rows_of_any_language_are_not_evaluated(tmp_path, encoder, files):
+    leaking = at(translated(files)["train"], "en").read_text(encoding="utf-8").splitlines()[0]
+    with at(files["test"], "de").open("a", encoding="utf-8") as file:
+        file.write(f"{leaking}\n")
+    with pytest.raises(DataError, match=r"test-de\.tsv:34: 1 of 34 rows"):
+        trained(task(files, epochs=1), AlignedEncoder(encoder), tmp_path / "one")
+    dev, both = at(files["dev"], "de").read_text(encoding="utf-8"), translated(files)
+    at(both["train"], "de").write_text(dev, encoding="utf-8")
+    with pytest.raises(DataError, match=r"dev-de\.tsv:1: 30 of 30 rows"):
+        trained(task(both, setting="translate-train"), AlignedEncoder(encoder), tmp_path / "both")
+
+
+def test_micro_batches_of_mixed_units_sum_to_the_loss_of_the_batch(encoder, files):
+    options = {"setting": "translate-train", "code_switching": "sentence", "dropout": 0.0}
+    head = task(translated(files), **options).head(TaskInputs("en"))
+    head.labels = Xnli.labels
+    turned = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=torch.ones(32)),)),))
+    model = head.new_model(turned, 0)
+    tuning = Tuning(model, head.batches(model, given(de=of("de", (1, 0, "a"), (2, 2, "b")))))
+    tuning.module.eval()
+    step = Step(0, 0, np.array([3, 0, 2]))
+    tuning.begin(step)
+    whole = float(tuning.loss(step, np.arange(3)).detach())
+    parts = sum(float(tuning.loss(step, np.array([k])).detach()) for k in range(3))
+    assert whole == pytest.approx(parts, abs=1e-6)
+    entries = tuning.batches.entries
+    logits = model([entries[i] for i in (3, 5, 0, 2, 4)]).detach()  # by hand: units 3, 0 and 2
+    by_hand = torch.nn.functional.cross_entropy(logits, torch.tensor([2, 2, 0, 0, 0]))
+    assert whole == pytest.approx(float(by_hand), abs=1e-6)
+    spoken = [entries[i].languages for i in (0, 3, 5)]
+    assert spoken == [("en", "en"), ("de", "en"), ("en", "de")]
+
+
+def test_which_settings_read_which_training_data(files):
+    zero_shot, both = task(files), task(translated(files), setting="translate-train")
+    assert zero_shot.training_languages(("de",), "en") == ("en",)
+    assert both.training_languages(("de", "fr"), "en") == ("en", "de", "fr")
+    assert both.check(("de",), "en") == []
+    assert both.sources("de", "en")["train"].path.name == "train-de.tsv"
+    assert "code_switching" not in zero_shot.canonical()
+    assert "models" not in both.training()
+    each = {"setting": "translate-train", "models": "each"}
+    assert task(translated(files), **each).training()["models"] == "each"
+    for options, told in (
+        ({"code_switching": "sentence"}, "needs `setting: translate-train`"),
+        ({"setting": "translate-train"}, "reads one file per language; put {lang} in the path"),
+        ({"models": "each"}, "models: each trains on the translations of each language"),
+    ):
+        assert told in task(files, **options).check(("de",), "en")[0]
+    mixing = task(translated(files), **each, code_switching="sentence")
+    assert mixing.training()["code_switching"] == "sentence"
+    told = "code_switching mixes languages in one model: leave out models: each"
+    assert mixing.check(("de",), "en") == [told]
+
+
+def test_the_phrasebook_is_parallel_enough_to_mix():
+    sizes = {"train": 60, "dev": 12, "test": 12}
+    head = task("phrasebook", phrasebook=sizes, setting="translate-train").head(TaskInputs("en"))
+    rows = {lang: head.rows("train", lang) for lang in ("en", "de", "el")}
+    parts = training_parts(rows, Xnli.labels, "en", "sentence", whole=False)
+    others = {(lang, "en") for lang in ("de", "el")} | {("en", lang) for lang in ("de", "el")}
+    assert {part.langs for part in parts} == {("en", "en"), *others}
+    assert all(len(part.numbers) > 50 for part in parts)
+    assert set(parts[0].numbers) == {0, 1, 2}

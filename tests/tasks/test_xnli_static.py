@@ -11,21 +11,15 @@ from raxalign.corpora.phrases.rows import read
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.errors import RaxalignError
-from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification.model import WordClassifier
 from raxalign.tasks.pawsx import Pawsx
 from raxalign.tasks.transfer.trained import Trained
 from raxalign.tasks.xnli import Xnli
-from raxalign.train.runtime import Runtime
-from tests.tasks.word_nli import ANSWERS, WORDS, task, values, write_all
+from tests.tasks.outcomes import scores, trained
+from tests.tasks.word_nli import ANSWERS, WORDS, task, write_all
 
 WIDTH = 24
 FAST = {"epochs": 6, "static_head": {"hidden": 16, "learning_rate": 1e-2}}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
 
 
 @pytest.fixture
@@ -50,11 +44,12 @@ def encoder(spaces, languages=None):
 
 
 def run(tmp_path, aligned, given, *, name="tuned", start=None, **params):
-    xnli, inputs = task(given, **{**FAST, **params}), TaskInputs("en")
-    folder = tmp_path / name
-    folder.mkdir()
-    xnli.train(start or aligned, ("en",), inputs, Runtime(seed=0), folder)
-    return xnli.evaluate(aligned, ("en", "de"), inputs, Runtime(seed=0), folder)
+    xnli = task(given, **{**FAST, **params})
+    return trained(xnli, aligned, tmp_path / name, start=start)[0]
+
+
+def values(outcome):
+    return scores(outcome, "accuracy")
 
 
 def test_what_is_learnt_in_the_pivot_transfers_through_a_joint_space_alone(tmp_path, files):
@@ -143,7 +138,7 @@ def test_texts_are_divided_as_corpora_are_and_unknown_words_are_reported():
     static = encoder({"en": VectorSpace(["dog", "."], np.eye(2, WIDTH, dtype=np.float32))})
     model = WordClassifier(AlignedEncoder(static), (2, 8, 3), dropout=0.1, seed=0).eval()
     rows = model.rows([[["a", "dog."]], [["cat"]]], ["en", "en"])
-    assert rows[0].texts == (("en", ["a", "dog", "."]), ("en", ["cat"]))
+    assert rows[0] == (("en", ["a", "dog", "."]), ("en", ["cat"]))
     with collecting() as found:
         (first, second) = model.text_vectors(rows)[0]
     assert first[:2].tolist() == pytest.approx([(WIDTH / 2) ** 0.5] * 2)

@@ -12,22 +12,8 @@ WORDS = [f"w{i}" for i in range(12)] + [
     word for kind in (NAMES, PLACES) for words in kind.values() for word in words
 ]
 FAST = {
-    "linear": {
-        "tagger": "linear",
-        "learning_rate": 3e-3,
-        "epochs": 2,
-        "batch_size": 8,
-        "max_length": 16,
-    },
-    "bilstm_crf": {
-        "tagger": "bilstm_crf",
-        "learning_rate": 2e-2,
-        "epochs": 2,
-        "batch_size": 8,
-        "hidden": 8,
-        "input_dropout": 0.1,
-        "dropout": 0.1,
-    },
+    "linear": {"learning_rate": 3e-3, "max_length": 16},
+    "bilstm_crf": {"learning_rate": 2e-2, "hidden": 8, "input_dropout": 0.1, "dropout": 0.1},
 }
 
 
@@ -36,16 +22,10 @@ def write(path, lang, n, seed, unknown=False):
     rng, lines = np.random.default_rng(seed), []
     for i in range(n):
         name, place = (list(rng.permutation(kind[lang])) for kind in (NAMES, PLACES))
-        pairs = [
-            (f"w{rng.integers(12)}", "O"),
-            (name[0], "I-PER"),
-            *([(name[1], "I-PER")] if i % 2 else []),
-            (f"w{rng.integers(12)}", "O"),
-        ]
-        pairs += [
-            (place[0], "I-MISC" if unknown and i == 0 else "I-LOC"),
-            (f"w{rng.integers(12)}", "O"),
-        ]
+        plain = [(f"w{rng.integers(12)}", "O") for _ in range(3)]
+        names = [(name[0], "I-PER"), *([(name[1], "I-PER")] if i % 2 else [])]
+        where = (place[0], "I-MISC" if unknown and i == 0 else "I-LOC")
+        pairs = [plain[0], *names, plain[1], where, plain[2]]
         lines += [*(f"{word} x {tag}" for word, tag in pairs), ""]
     path.write_text("-DOCSTART- x O\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
 
@@ -57,13 +37,11 @@ def write_all(folder):
     for k, lang in enumerate(("en", "de")):
         write(folder / f"dev-{lang}", lang, 24, 10 + k)
         write(folder / f"test-{lang}", lang, 20, 20 + k, unknown=lang == "de")
-    return {
-        "train": f"{folder}/train-{{pivot}}",
-        "dev": f"{folder}/dev-{{lang}}",
-        "test": f"{folder}/test-{{lang}}",
-    }
+    paths = {split: f"{folder}/{split}-{{lang}}" for split in ("dev", "test")}
+    return {"train": f"{folder}/train-{{pivot}}", **paths}
 
 
 def task(files, tagger="linear", **params):
     """The task over these files, with settings that learn in seconds."""
-    return Ner(Ner.Params(**{"data": files, **FAST[tagger], **params}))
+    options = {"data": files, "tagger": tagger, "epochs": 2, "batch_size": 8, **FAST[tagger]}
+    return Ner(Ner.Params(**{**options, **params}))

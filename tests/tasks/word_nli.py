@@ -24,17 +24,18 @@ def write(path, lang, n, seed):
 
 
 def write_all(folder):
-    """Training in English, dev and test in both languages; their path templates."""
+    """All splits in both languages; the path templates of a zero-shot training."""
     folder.mkdir()
-    write(folder / "train-en.tsv", "en", 120, 0)
     for k, lang in enumerate(("en", "de")):
-        write(folder / f"dev-{lang}.tsv", lang, 30, 10 + k)
-        write(folder / f"test-{lang}.tsv", lang, 33, 20 + k)
-    return {
-        "train": f"{folder}/train-{{pivot}}.tsv",
-        "dev": f"{folder}/dev-{{lang}}.tsv",
-        "test": f"{folder}/test-{{lang}}.tsv",
-    }
+        for split, n, seed in (("train", 120, 5 * k), ("dev", 30, 10 + k), ("test", 33, 20 + k)):
+            write(folder / f"{split}-{lang}.tsv", lang, n, seed)
+    paths = {split: f"{folder}/{split}-{{lang}}.tsv" for split in ("dev", "test")}
+    return {"train": f"{folder}/train-{{pivot}}.tsv", **paths}
+
+
+def translated(files):
+    """The path templates of a training on translations."""
+    return {**files, "train": files["train"].replace("{pivot}", "{lang}")}
 
 
 def at(template, lang):
@@ -45,8 +46,3 @@ def at(template, lang):
 def task(files, **params):
     """The task over these files, with settings that learn in seconds."""
     return Xnli(Xnli.Params(**{"data": files, **FAST, **params}))
-
-
-def values(outcome):
-    """(lang, split) -> score."""
-    return {(s.lang, s.split): s.value for s in outcome.scores}

@@ -59,9 +59,7 @@ def test_the_next_machine_goes_on_from_the_copy(root: str, tmp_path: Path) -> No
     assert set(runs(tmp_path / "three" / "mlflow.db")) == {"first", "second"}
 
 
-def test_who_is_second_takes_the_others_and_brings_its_runs_again(
-    root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_who_is_second_takes_the_others_and_brings_its_runs_again(root, tmp_path, capsys) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     add(one, "first")
     add(two, "second")
@@ -76,9 +74,7 @@ def test_who_is_second_takes_the_others_and_brings_its_runs_again(
     assert set(runs(one / "mlflow.db")) == {"first", "second again"}
 
 
-def test_a_database_that_another_process_writes_to_is_not_replaced(
-    root: str, tmp_path: Path
-) -> None:
+def test_a_database_that_another_process_writes_to_is_not_replaced(root, tmp_path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     add(one, "first")
     add(two, "second")
@@ -107,9 +103,7 @@ def test_what_goes_elsewhere_is_not_copied(root: str, tmp_path: Path, uri: str) 
     assert files_of(root).names("tracking") == {}
 
 
-def test_a_storage_that_fails_is_a_message(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_storage_that_fails_is_a_message(root, tmp_path, monkeypatch, capsys) -> None:
     def down(*arguments: object) -> None:
         raise StorageError("it is down")
 

@@ -4,7 +4,6 @@ requests. MLflow and its database are real.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -45,23 +44,6 @@ def test_what_began_and_ended_since_the_last_turn_is_there_whole(site) -> None:
     cell = next(run for key, run in runs(recorder).items() if key.startswith("cell:"))
     assert {run.tags["mlflow.parentRunId"] for run in (first, second)} == {cell.id}
     assert list(recorder._mine) == [other.key]
-
-
-def test_a_trial_takes_three_requests_and_none_to_look_for_it(site, monkeypatch) -> None:
-    plan, recorder = site
-    recorder.take([Event(plan.trials[0], ended=True)])  # makes the cell of both
-    asked: Counter[str] = Counter()
-    names = ("create_run", "log_batch", "set_terminated", "update_run", "search_runs", "get_run")
-    for name in names:
-        real = getattr(recorder._client, name)
-
-        def counted(*args, _real=real, _name=name, **kwargs):
-            asked[_name] += 1
-            return _real(*args, **kwargs)
-
-        monkeypatch.setattr(recorder._client, name, counted)
-    recorder.take([Event(plan.trials[1]), Event(plan.trials[1], ended=True)])
-    assert asked == {"create_run": 1, "log_batch": 1, "set_terminated": 1}
 
 
 def test_attempts_are_counted_and_an_error_goes_when_the_trial_succeeds(site) -> None:

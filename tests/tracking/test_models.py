@@ -104,9 +104,7 @@ def test_a_registered_encoder_loads_in_mlflow_with_the_vectors_of_raxalign(
     assert [m.model_id for m in client.get_run(run).outputs.model_outputs] == [first.model]
 
 
-def test_a_trial_that_the_store_does_not_have_is_refused(
-    tmp_path: Path, no_runs: Path, exported: Exported
-) -> None:
+def test_a_trial_that_the_store_does_not_have_is_refused(tmp_path, no_runs, exported) -> None:
     shutil.copy(no_runs, tmp_path)
     with pytest.raises(RaxalignError, match="has no run of this trial: `raxalign sync`"):
         register(exported, "mine", storage=Storage(str(tmp_path)))
@@ -117,9 +115,7 @@ def test_an_object_store_needs_a_server(exported: Exported) -> None:
         register(exported, "mine", storage=Storage("memory://x"))
 
 
-def test_texts_keep_their_order_and_may_spell_their_language_otherwise(
-    encoder: TransformerEncoder,
-) -> None:
+def test_texts_keep_their_order_and_may_spell_their_language_otherwise(encoder) -> None:
     vectors = SentenceVectors(AlignedEncoder(encoder, (turned("de", 0),)), "en", ["de"])
     rows = [("a house", "en"), ("ein Haus", "de"), ("a house", "eng"), ("ein Haus", "deu")]
     found = vectors.predict(pd.DataFrame(rows, columns=["text", "language"]))
@@ -137,9 +133,7 @@ def test_the_layer_that_was_aligned_is_read_and_no_other_one(encoder: Transforme
         vectors.predict(rows, {"pooling": "max"})
 
 
-def test_pivot_texts_name_the_language_that_their_vectors_depend_on(
-    encoder: TransformerEncoder,
-) -> None:
+def test_pivot_texts_name_the_language_that_their_vectors_depend_on(encoder) -> None:
     maps = turned("en", 0, toward="de"), turned("en", 1, toward="fr")
     vectors = SentenceVectors(AlignedEncoder(encoder, maps), "en", ["de", "fr"])
     rows = frame({"en": ["a house"]})
@@ -149,8 +143,6 @@ def test_pivot_texts_name_the_language_that_their_vectors_depend_on(
     assert not np.allclose(de, fr)
 
 
-def test_a_language_without_transforms_is_read_where_only_weights_were_trained(
-    encoder: TransformerEncoder,
-) -> None:
+def test_a_language_without_transforms_is_read_where_only_weights_were_trained(encoder) -> None:
     vectors = SentenceVectors(AlignedEncoder(encoder, weights_changed=True), "en", ["de"])
     assert vectors.predict(frame({"sw": ["ein Haus"]})).shape == (1, 32)

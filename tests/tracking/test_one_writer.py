@@ -13,8 +13,7 @@ import pytest
 from raxalign.store.files import files_of
 from raxalign.tracking import client
 from raxalign.tracking.client import TrackingHeld, only_writer, writer_lock
-from raxalign.tracking.recorder import Event, Recorder
-from raxalign.tracking.sync import sync
+from raxalign.tracking.recorder import Event, Recorder, sync
 from tests.forks import forks
 from tests.test_tracking import WHOLE, counts, fill, target
 

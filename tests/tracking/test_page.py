@@ -13,7 +13,7 @@ from raxalign.measured import share
 from raxalign.plan.load import open_grid
 from raxalign.tracking.client import connect
 from raxalign.tracking.page import Page, main_metrics
-from raxalign.tracking.sync import describe, sync
+from raxalign.tracking.recorder import Recorder, sync
 from tests.e2e.runs import tracked
 from tests.grids import write_grid
 from tests.test_tracking import fill, target
@@ -104,34 +104,18 @@ def test_the_views_filter_is_one_that_the_store_understands(copied):
 
 def test_the_description_is_the_answer_with_links_and_a_persons_own_stays(copied):
     plan, where = copied
-    describe(plan, where, "finetune beats none.")
+    Recorder(plan, where).describe("finetune beats none.")
     first = tags(where)["mlflow.note.content"]
     assert first.startswith("finetune beats none.\n\n[One row per cell](#/experiments/1/runs?")
     grid = next(
         run["id"] for run in tracked(where.uri, "small") if run["tags"]["raxalign.kind"] == "grid"
     )
     assert f"(#/experiments/1/runs/{grid}/artifacts)" in first
-    describe(plan, where, "finetune is worse than none.")
+    Recorder(plan, where).describe("finetune is worse than none.")
     assert tags(where)["mlflow.note.content"].startswith("finetune is worse")
     connect(where.uri).set_experiment_tag("1", "mlflow.note.content", "my own words")
-    describe(plan, where, "finetune beats none.")
+    Recorder(plan, where).describe("finetune beats none.")
     assert tags(where)["mlflow.note.content"] == "my own words"
-
-
-def test_a_cell_names_the_data_that_its_trials_learn_from_and_are_evaluated_on(copied):
-    plan, where = copied
-    sync(plan, where)
-    client = connect(where.uri)
-    (cell,) = client.search_runs(["1"], "tags.`raxalign.kind` = 'cell' AND params.lambda = '1.0'")
-    found = {
-        (data.dataset.name, data.tags[0].value): data.dataset for data in cell.inputs.dataset_inputs
-    }
-    assert set(found) == {
-        *((f"phrasebook {lang}-en", "training") for lang in ("de", "fr")),
-        *((f"phrasebook {lang}-en (heldout)", "evaluation") for lang in ("de", "fr")),
-    }
-    assert json.loads(found["phrasebook de-en", "training"].profile) == {"sentence_pairs": 100}
-    assert len(cell.inputs.dataset_inputs) == len(found)
 
 
 def test_the_metric_of_a_task_is_that_of_its_plug_in_without_the_pivot(copied):

@@ -80,9 +80,7 @@ def of_storage(root: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(
-    tmp_path, no_runs
-) -> None:
+def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp_path, no_runs):
     client = connect(f"sqlite:///{shutil.copy(no_runs, tmp_path)}")
     for number in range(11):
         experiment = client.create_experiment(f"grid{number}")

@@ -133,7 +133,9 @@ def _fetch_rest(url: str, part: _Part) -> bool:
     with response:
         start, total = _span(response.headers, response.status)
         if response.status != 206 or start != have:
-            part.begin(_strong_validator(response.headers))
+            tag = response.headers.get("ETag")
+            weak = not tag or tag.startswith("W/")
+            part.begin(response.headers.get("Last-Modified") if weak else tag)
         if response.status == 206 and start != have:
             return False
         while block := response.read(_BLOCK):
@@ -151,11 +153,6 @@ def _span(headers: Mapping[str, str] | Any, status: int) -> tuple[int, int | Non
         return int(span.partition("-")[0]), int(total) if total.isdigit() else None
     length = headers.get("Content-Length")
     return 0, int(length) if length else None
-
-
-def _strong_validator(headers: Mapping[str, str] | Any) -> str | None:
-    tag = headers.get("ETag")
-    return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
 
 
 def _checked(path: Path, what: str, sha256: str | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -91,25 +91,23 @@ class DatasetWriter:
         nothing opens, comes last.
         """
         data, schema = self.folder / _DATA, self._full_schema()
-        if schema.metadata != self._begun_with.metadata:
-            _copy_with(schema, self._part, data)
-        else:
+        if schema.metadata == self._begun_with.metadata:
             self._part.replace(data)
-        info = {
-            "citation": "",
-            "description": "",
-            "features": self._features,
-            "homepage": "",
-            "license": "",
-        }
+        else:
+            with (
+                pa.ipc.open_stream(pa.memory_map(str(self._part))) as batches,
+                pa.ipc.new_stream(str(data), schema) as stream,
+            ):
+                for batch in batches:
+                    stream.write_batch(batch.replace_schema_metadata(schema.metadata))
+        texts = ("citation", "description", "homepage", "license")
+        info = dict.fromkeys(texts, "") | {"features": self._features}
         state: dict[str, Json] = {
             "_data_files": [{"filename": _DATA}],
             "_fingerprint": file_digest(data)[:16],
-            "_format_columns": None,
+            **dict.fromkeys(("_format_columns", "_format_type", "_split")),
             "_format_kwargs": {},
-            "_format_type": None,
             "_output_all_columns": False,
-            "_split": None,
         }
         (self.folder / _INFO).write_text(json.dumps(info, indent=2), encoding="utf-8")
         (self.folder / _STATE).write_text(json.dumps(state, indent=2), encoding="utf-8")
@@ -126,13 +124,17 @@ def read_table(folder: Path) -> pa.Table:
     """Returns the rows of a dataset folder, memory-mapped: nothing is copied until it is used.
     Raises `DataError` where it cannot be opened.
     """
-    tables = []
-    for file in _data_files(Path(folder)):
-        try:
-            tables.append(pa.ipc.open_stream(pa.memory_map(str(file))).read_all())
-        except (OSError, pa.ArrowException) as error:
-            raise _damaged(file, error) from error
-    return pa.concat_tables(tables)
+    return pa.concat_tables(
+        [_opened(file, lambda stream: stream.read_all()) for file in _data_files(Path(folder))]
+    )
+
+
+def _opened(file: Path, read: Callable[[Any], Any]) -> Any:
+    """What `read` makes of the stream of a data file."""
+    try:
+        return read(pa.ipc.open_stream(pa.memory_map(str(file))))
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(file, error) from error
 
 
 def check_whole(folder: Path) -> None:
@@ -168,11 +170,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     """Returns the metadata that `DatasetWriter` was given; empty for a dataset written by another.
     Reads the schema only.
     """
-    file = _data_files(Path(folder))[0]
-    try:
-        metadata = pa.ipc.open_stream(pa.memory_map(str(file))).schema.metadata or {}
-    except (OSError, pa.ArrowException) as error:
-        raise _damaged(file, error) from error
+    metadata = _opened(_data_files(Path(folder))[0], lambda stream: stream.schema.metadata) or {}
     loaded: dict[str, Any] = json.loads(metadata.get(METADATA_KEY, b"{}"))
     return loaded
 
@@ -196,16 +194,6 @@ def _data_files(folder: Path) -> list[Path]:
 
 def _damaged(file: Path, error: Exception) -> DataError:
     return DataError(file, f"the dataset cannot be read ({error})")
-
-
-def _copy_with(schema: pa.Schema, source: Path, target: Path) -> None:
-    with (
-        pa.memory_map(str(source)) as mapped,
-        pa.ipc.open_stream(mapped) as batches,
-        pa.ipc.new_stream(str(target), schema) as stream,
-    ):
-        for batch in batches:
-            stream.write_batch(batch.replace_schema_metadata(schema.metadata))
 
 
 def _feature(kind: pa.DataType) -> dict[str, Any]:

@@ -130,13 +130,10 @@ def swapped(pairs: Iterable[tuple[str, str]], lang: str, pivot: str) -> str | No
     """
     found = list(pairs)
     source, target = [own for own, _ in found], [other for _, other in found]
-    return _by_script(source, target, lang, pivot) or next(
-        (
-            why
-            for code, own, other in ((pivot, target, source), (lang, source, target))
-            if (why := _by_words(code, own, other, lang if code == pivot else pivot)) is not None
-        ),
-        None,
+    return (
+        _by_script(source, target, lang, pivot)
+        or _by_words(pivot, target, source, lang)
+        or _by_words(lang, source, target, pivot)
     )
 
 
@@ -165,7 +162,7 @@ def _by_words(code: str, own: Sequence[str], other: Sequence[str], beside: str) 
     sides = [_words(side) for side in (own, other)]
     if spoken is None or min(map(len, sides)) < _LEAST:
         return None
-    shares = [sum(word in _profile(spoken) for word in side) / len(side) for side in sides]
+    shares = [_share_of(side, _profile(spoken)) for side in sides]
     if shares[1] < max(_PLAIN, _TIMES * shares[0]):
         return None
     return (
@@ -198,7 +195,7 @@ def crossed(
     if min(map(len, sides)) < _LEAST:
         return None
     (own, apart), (apart_too, own_too) = (
-        [sum(word in words for word in side) / len(side) for words in known] for side in sides
+        [_share_of(side, words) for words in known] for side in sides
     )
     if min(apart, apart_too) < max(_PLAIN, _TIMES * max(own, own_too)):
         return None
@@ -208,17 +205,18 @@ def crossed(
     )
 
 
+def _share_of(words: Sequence[str], known: Container[str]) -> float:
+    return sum(word in known for word in words) / len(words)
+
+
 def _words(side: Iterable[str]) -> list[str]:
     return _WORD.findall("\n".join(side).lower())
 
 
 def _letters(side: Sequence[str]) -> Counter[str]:
     """Count letters by the first word of their Unicode names."""
-    letters = Counter(char for text in side for char in text if char.isalpha())
-    found: Counter[str] = Counter()
-    for char, count in letters.items():
-        found[unicodedata.name(char, "").partition(" ")[0]] += count
-    return found
+    letters = (char for text in side for char in text if char.isalpha())
+    return Counter(unicodedata.name(char, "").partition(" ")[0] for char in letters)
 
 
 def _share(letters: Counter[str], names: Sequence[str]) -> float:

@@ -15,19 +15,22 @@ from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.packing import Packed, flat_states
 from raxalign.encoders.models.sentence_config import SentenceConfig
-from raxalign.encoders.models.sentence_module import (
-    KIND,
-    SentenceUse,
-    needs_module,
-    write_module,
-)
+from raxalign.encoders.models.sentence_module import KIND, SentenceUse, needs_module, write_module
 from raxalign.encoders.models.soundness import refuse_unsound_words
 from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder, write_vectors
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
-from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors, assemble, parse_layers
+from raxalign.encoders.models.vectors import (
+    Batch,
+    Pooling,
+    WordLists,
+    WordVectors,
+    assemble,
+    parse_layers,
+)
 from raxalign.errors import DataError, RaxalignError
+from raxalign.train.devices import on_device
 
 __all__ = ["Affine", "AlignedEncoder", "Transform", "Unit"]
 
@@ -57,9 +60,8 @@ class AlignedEncoder:
         depth = self.encoder.n_layers
         for transform in self.transforms:
             if not 0 <= (layer := transform.layer) <= depth:
-                raise ValueError(
-                    f"a transform of layer {layer}, but the encoder has the layers 0 to {depth}"
-                )
+                has = f"the encoder has the layers 0 to {depth}"
+                raise ValueError(f"a transform of layer {layer}, but {has}")
             if transform.sort == "inside" and not isinstance(self.encoder, TransformerEncoder):
                 raise RaxalignError("only a transformer has an inside that transforms can change")
         object.__setattr__(self, "transforms", tuple(t.to(self.device) for t in self.transforms))
@@ -94,12 +96,7 @@ class AlignedEncoder:
         )
 
     def words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: str = "last",
-        pooling: Pooling = "mean",
+        self, sentences: WordLists, lang: str, *, layers: str = "last", pooling: Pooling = "mean"
     ) -> WordVectors:
         """Vectors of all words in input order, (N, L, H), transformed; absent words are zero."""
         batches = self.iter_words(sentences, lang, layers=layers, pooling=pooling)
@@ -107,30 +104,21 @@ class AlignedEncoder:
         return assemble(sentences, batches, n_layers, self.hidden_size)
 
     def iter_words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: str = "last",
-        pooling: Pooling = "mean",
+        self, sentences: WordLists, lang: str, *, layers: str = "last", pooling: Pooling = "mean"
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """The vectors of `words` batch by batch: (indices of the sentences, their vectors)."""
         chosen, edits = parse_layers(layers, self.n_layers), self.edits()
         inside: dict[str, Any] = {"edits": edits} if edits else {}
         batches = self.encoder.iter_words(sentences, lang, layers=chosen, pooling=pooling, **inside)
-        readouts = [
-            [t for t in self.active("readout") if t.lang == lang and t.layer == layer]
-            for layer in chosen
-        ]
+        own = [transform for transform in self.active("readout") if transform.lang == lang]
+        readouts = [[t for t in own if t.layer == layer] for layer in chosen]
         for indices, part in batches:
             words = sum(len(sentences[i]) for i in indices)
             refuse_unsound_words(self.encoder, part, words, len(chosen))
             yield indices, _read(part, readouts) if any(readouts) else part
 
     def hidden(self, batch: Batch) -> tuple[torch.Tensor, ...]:
-        """Hidden states (B, T, H) of all layers, 0 the embeddings, transformed by the language of
-        each piece. Gradient flows.
-        """
+        """Hidden states (B, T, H) of all layers, transformed by the language of each piece."""
         if not isinstance(self.encoder, TransformerEncoder):
             raise RaxalignError("only a transformer has hidden states; ask this encoder for words")
         states = list(self.encoder.hidden(batch, edits=self.edits()))
@@ -153,7 +141,9 @@ class AlignedEncoder:
         (states_FH,) = flat_states(self.encoder, packed, (self.n_layers,))
         for transform in self.active("readout"):
             if transform.layer == self.n_layers:
-                langs_F = packed.langs_on(self.device)
+                if packed.langs_BT is None:
+                    raise RaxalignError("transforms of packed rows need the language of each piece")
+                langs_F = on_device(packed.langs_BT, self.device).reshape(-1)
                 states_FH = _where_spoken(transform, states_FH, langs_F, packed.languages)
         return states_FH
 
@@ -262,9 +252,7 @@ class AlignedEncoder:
 def _where_spoken(
     transform: Transform, states: torch.Tensor, langs: torch.Tensor, languages: tuple[str, ...]
 ) -> torch.Tensor:
-    """The states (..., H) with the transform applied to the pieces of its language; `langs` (...)
-    indexes `languages` for every piece.
-    """
+    """The states (..., H), transformed where `langs` (...) is the transform's in `languages`."""
     if transform.lang not in languages:
         return states
     spoken = langs == languages.index(transform.lang)

@@ -31,9 +31,7 @@ _MARK = re.compile(r"\[language ([^\]]+)\] ?")
 
 
 class AlignedTransformer(Transformer):  # type: ignore[misc]
-    """The transformer with the transforms of the language of the texts, inside and at the pieces
-    that the pooling after it reads.
-    """
+    """The transformer with the transforms of the texts' language, inside and at the pieces read."""
 
     forward_kwargs = {"language"}  # noqa: RUF012 - as sentence-transformers declares it
     settings: dict[str, Any]
@@ -48,10 +46,8 @@ class AlignedTransformer(Transformer):  # type: ignore[misc]
         module: AlignedTransformer = super().load(model_name_or_path, *args, **kwargs)
         names = ("subfolder", "token", "cache_folder", "revision", "local_files_only")
         where = {name: kwargs[name] for name in names if name in kwargs}
-        files = [
-            cls.load_file_path(model_name_or_path, name, **where)
-            for name in (SETTINGS, RECORD, TENSORS)
-        ]
+        wanted = (SETTINGS, RECORD, TENSORS)
+        files = [cls.load_file_path(model_name_or_path, name, **where) for name in wanted]
         if None in files:
             raise OSError(f"{model_name_or_path}: needs the files {SETTINGS}, {RECORD}, {TENSORS}")
         settings, record, tensors = map(str, files)
@@ -72,9 +68,7 @@ class AlignedTransformer(Transformer):  # type: ignore[misc]
     def preprocess(
         self, inputs: Any, prompt: str | None = None, *args: Any, **kwargs: Any
     ) -> dict[str, Any]:
-        """Return the pieces of texts, and their language: the keyword `language`, that of a prompt,
-        or the one that the export names.
-        """
+        """Return the pieces of texts, and their language: a keyword's, prompt's or the export's."""
         marked = _MARK.match(prompt or "")
         if prompt and marked:
             prompt = prompt[marked.end() :]
@@ -97,10 +91,8 @@ class AlignedTransformer(Transformer):  # type: ignore[misc]
         with self._watched(spoken) as states:
             features = super().forward(features, **kwargs)
         states[self.settings["depth"]] = features["token_embeddings"]
-        read = [
-            self._transformed(states[layer], spoken, "readout", layer)
-            for layer in self.settings["layers"]
-        ]
+        layers = self.settings["layers"]
+        read = [self._transformed(states[n], spoken, "readout", n) for n in layers]
         features["token_embeddings"] = torch.stack(read).sum(0)
         return features
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -18,22 +19,15 @@ from raxalign.train.recompute import forward_as
 
 Edit = Callable[[torch.Tensor, Batch], torch.Tensor]
 """A change of the stream after a block: (B, T, H) and its batch to (B, T, H)."""
-Edits = Mapping[int, Edit]
-"""Changes by the number of the block."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks of a base model.
-
-    Attributes:
-        parts: The modules of each block, which hold its parameters.
-        leaves: The modules whose outputs are the stream after a block, in the order of the blocks;
-            one that several blocks share is there once.
-        embeds: The module whose output is the stream before the first block; None where that is
-            the input of the first of the `leaves`.
-        place: The owner and the name of the attribute that says which blocks run; None where it
-            cannot be changed.
+    """The blocks of a base model: `parts` are the modules that hold the parameters of each. The
+    outputs of the `leaves` are the stream after the blocks, in their order; one that several blocks
+    share is there once. The output of `embeds` is the stream before the first block (None: the
+    input of the first leaf is). `place` is the owner and the name of the attribute that says which
+    blocks run (None: it cannot be changed).
     """
 
     parts: tuple[nn.Module, ...]
@@ -69,18 +63,14 @@ def find_blocks(base: nn.Module) -> Blocks:
 
 def recomputable(model: Any) -> tuple[nn.Module, ...]:
     """The parts of a model that a backward pass can run again from what enters them: its blocks, or
-    what these are made of where a block is not one module (XLM). None of a model whose blocks
-    are not found: all that it computes is kept.
+    what these are made of (XLM); none where the blocks are not found, and all is kept.
     """
     try:
         parts = find_blocks(model.base_model).parts
     except RaxalignError:
         return ()
-    return tuple(
-        module
-        for part in parts
-        for module in (part.children() if isinstance(part, nn.ModuleList) else (part,))
-    )
+    nested = (part.children() if isinstance(part, nn.ModuleList) else (part,) for part in parts)
+    return tuple(chain.from_iterable(nested))
 
 
 def _lists(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.ModuleList]]:
@@ -94,10 +84,14 @@ def _lists(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.ModuleList]]:
 
 @contextmanager
 def watched(
-    base: nn.Module, top: int, states: list[torch.Tensor], edits: Edits, batch: Batch | None
+    base: nn.Module,
+    top: int,
+    states: list[torch.Tensor],
+    edits: Mapping[int, Edit],
+    batch: Batch | None,
 ) -> Iterator[None]:
     """Collects into `states` what enters the first block and what leaves each, after the edits of a
-    batch; blocks above `top` are left out meanwhile, where the architecture allows it.
+    batch by the number of the block; blocks above `top` are left out, where that is possible.
     """
     blocks = find_blocks(base)
 
@@ -157,13 +151,10 @@ def replayable(base: nn.Module) -> bool:
 def recorded(base: nn.Module, top: int) -> Iterator[list[Any]]:
     """Yield a list that collects the outputs of the first `top` blocks, before any edit."""
     outputs: list[Any] = []
-
-    def keep(_: nn.Module, __: Any, output: Any) -> None:
-        outputs.append(output)
-
     with ExitStack() as stack:
         for block in find_blocks(base).leaves[:top]:
-            stack.callback(block.register_forward_hook(keep).remove)
+            hook = block.register_forward_hook(lambda *made: outputs.append(made[-1]))
+            stack.callback(hook.remove)
         yield outputs
 
 

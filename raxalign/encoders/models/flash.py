@@ -3,15 +3,13 @@
 A mask of all pairs of pieces costs time and memory by the square of a row's width, and no flash
 kernel takes one. The kernels that take cumulative lengths compute each sentence alone (Dao 2023,
 "FlashAttention-2"). They are PyTorch's own, or those of the package flash-attn where an encoder is
-opened with ``attention: flash_attention_2``. The CPU has no such kernel: here the same function
-computes one sentence after the other, which tests compare with the mask.
+opened with ``attention: flash_attention_2``. The CPU has no such kernel.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,7 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
 
-PACKAGE = "flash_attention_2"
-"""The attention of the package flash-attn by its name in transformers."""
+PACKAGE = "flash_attention_2"  # the package flash-attn by its name in transformers
 REMEDY = "or leave `attention` at `auto`, which uses PyTorch's own kernels"
 _LIBRARY = "flash_attn"
 _CARD = Path("/dev/nvidia0")
@@ -49,8 +46,7 @@ def machine_problems() -> list[str]:
     ]
 
 
-NAME = "raxalign_packed"
-"""The attention of this file among those of transformers."""
+NAME = "raxalign_packed"  # the attention of this file among those of transformers
 _PLAIN = "sdpa"
 _AMPERE = (8, 0)  # the first compute capability with these kernels
 _UNREAD = ("position_bias", "softcap", "s_aux")  # what changes scores, and the kernels do not take
@@ -67,37 +63,25 @@ class SentenceRuns:
 
     @classmethod
     def of(cls, sentences_BT: np.ndarray, device: str) -> SentenceRuns:
-        """Return the runs of packed rows by the sentence of each piece (-1: padding). The padding
-        at the end of a row is a run of its own, as under the mask.
+        """Return the runs of packed rows by the sentence of each piece (-1: padding). No run goes
+        from one row to the next; the padding at the end of a row is a run, as under the mask.
         """
-        edges_N = find_edges(sentences_BT)
-        longest = int(np.diff(edges_N).max(initial=0))
-        return cls(on_device(edges_N, device), longest)
+        begins_BT = np.ones(sentences_BT.shape, bool)
+        begins_BT[:, 1:] = sentences_BT[:, 1:] != sentences_BT[:, :-1]
+        begins = np.flatnonzero(begins_BT.reshape(-1))
+        edges_N = np.append(begins, sentences_BT.size).astype(np.int32)
+        return cls(on_device(edges_N, device), int(np.diff(edges_N).max(initial=0)))
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How scores become weights: the probability of `dropout`, the factor `scale` of the scores
-    (None: that of the head size), and a `window`, the largest distance between two pieces that see
-    each other (None: any).
+    """How scores become weights: the probability of `dropout`, their factor `scale` (None: by the
+    head size), and the largest distance of pieces that see each other, `window` (None: any).
     """
 
     dropout: float = 0.0
     scale: float | None = None
     window: int | None = None
-
-
-def find_edges(sentences_BT: np.ndarray) -> np.ndarray:
-    """The places (int32, N + 1) at which runs of one sentence begin in rows laid end to end, and
-    the end of the last one. No run goes from one row to the next.
-
-    >>> find_edges(np.array([[0, 0, 1, -1], [2, 2, 2, 2]])).tolist()
-    [0, 2, 3, 4, 8]
-    """
-    begins_BT = np.ones(sentences_BT.shape, bool)
-    begins_BT[:, 1:] = sentences_BT[:, 1:] != sentences_BT[:, :-1]
-    begins = np.flatnonzero(begins_BT.reshape(-1))
-    return np.append(begins, sentences_BT.size).astype(np.int32)
 
 
 def attend(
@@ -107,29 +91,15 @@ def attend(
     runs: SentenceRuns,
     scoring: Scoring,
 ) -> torch.Tensor:
-    """Return what each place reads from its run (F, A, D): by one kernel on a card, else run by
-    run. Gradient flows.
-
-    Args:
-        query_FAD: Queries of the places of all rows, by heads A.
-        key_FAD: Keys, of as many heads or of a divisor of their number.
-        value_FAD: Values, likewise.
-        runs: Which places see each other.
-        scoring: How scores become weights.
+    """Return what each place reads from its run (F, A, D), by one kernel on a card: from queries of
+    the places of all rows, by heads A, and keys and values of as many heads or of a divisor of
+    their number. Gradient flows.
     """
-    if query_FAD.device.type == "cpu":
-        return _run_by_run(query_FAD, key_FAD, value_FAD, runs, scoring)
     window = -1 if scoring.window is None else scoring.window
     # The operation under torch.nn.attention.varlen, which has no dropout.
     found: torch.Tensor = torch.ops.aten._flash_attention_forward(
-        query_FAD,
-        key_FAD,
-        value_FAD,
-        runs.edges_N,
-        runs.edges_N,
-        runs.longest,
-        runs.longest,
-        scoring.dropout,
+        *(query_FAD, key_FAD, value_FAD, runs.edges_N, runs.edges_N),
+        *(runs.longest, runs.longest, scoring.dropout),
         False,  # causal
         False,  # return the mask of dropout
         scale=scoring.scale,
@@ -139,45 +109,10 @@ def attend(
     return found
 
 
-def _run_by_run(
-    query_FAD: torch.Tensor,
-    key_FAD: torch.Tensor,
-    value_FAD: torch.Tensor,
-    runs: SentenceRuns,
-    scoring: Scoring,
-) -> torch.Tensor:
-    """The arithmetic of the kernel in plain products."""
-    edges = runs.edges_N.tolist()
-    made = []
-    for begin, end in pairwise(edges):
-        query, key, value = (
-            part[begin:end].transpose(0, 1)[None] for part in (query_FAD, key_FAD, value_FAD)
-        )
-        near = None
-        if scoring.window is not None and end - begin > scoring.window + 1:
-            place = torch.arange(end - begin, device=query.device)
-            near = (place[:, None] - place).abs() <= scoring.window
-        found = torch.nn.functional.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            near,
-            dropout_p=scoring.dropout,
-            scale=scoring.scale,
-            enable_gqa=key.shape[1] != query.shape[1],
-        )
-        made.append(found[0].transpose(0, 1))
-    return torch.cat(made)
-
-
 def inputs_of(runs: SentenceRuns) -> dict[str, Any]:
     """The runs by the names that the attention functions of transformers have for them."""
-    return {
-        "cu_seq_lens_q": runs.edges_N,
-        "cu_seq_lens_k": runs.edges_N,
-        "max_length_q": runs.longest,
-        "max_length_k": runs.longest,
-    }
+    edges = dict.fromkeys(("cu_seq_lens_q", "cu_seq_lens_k"), runs.edges_N)
+    return {**edges, **dict.fromkeys(("max_length_q", "max_length_k"), runs.longest)}
 
 
 def _attention(
@@ -188,9 +123,8 @@ def _attention(
     attention_mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """An attention function of transformers (its parameters are theirs): `attend` where runs are
-    among the options, else PyTorch's fused attention under the mask. Queries, keys and values are
-    (B, A, T, D), what is returned is (B, T, A, D).
+    """An attention function of transformers: `attend` where runs are among the options, else
+    PyTorch's attention under the mask. It takes (B, A, T, D) and returns (B, T, A, D).
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -229,9 +163,7 @@ def _mask(**options: Any) -> torch.Tensor | None:
 
 
 def install(model: Any) -> None:
-    """Let a model attend by runs where it is given them; one that is opened with flash-attn
-    does so already.
-    """
+    """Let a model attend by runs where it is given them, as one with flash-attn does already."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
@@ -266,9 +198,7 @@ def has_kernels(model: Any, precision: Precision, device: str) -> bool:
 
 
 def check_flash(model: Any, precision: Precision, device: str) -> None:
-    """Raise `RaxalignError` where a model is to attend by flash-attn in a precision, or on a
-    device, for which that has no kernels.
-    """
+    """Raise `RaxalignError` where flash-attn has no kernels for a model's precision or device."""
     if implementation(model) != PACKAGE:
         return
     for problem in precision_problems(precision):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -96,18 +96,10 @@ def column_pieces(
     lang: str | None,
     counted: str | None = None,
 ) -> FlatPieces:
-    """Return the pieces of a column of sentences of a dataset: mapped where they were made before
-    (`TransformerEncoder.prepared`), else made now.
-
-    Args:
-        encoder: The encoder whose tokenizer makes the pieces.
-        folder: The folder of the dataset.
-        column: The column of words.
-        lang: The language of the sentences (None: a spaced one).
-        counted: The name under which unknown pieces are counted (None: the language).
-
-    Raises:
-        DataError: What was made before is of other sentences.
+    """Return the pieces of a column of words of a dataset in a language (None: a spaced one):
+    mapped where they were made before (`TransformerEncoder.prepared`), else made now. Unknown
+    pieces are counted under the name `counted` (None: the language). Raises `DataError` where what
+    was made before is of other sentences.
     """
     import pyarrow.compute as pc
 
@@ -118,11 +110,9 @@ def column_pieces(
         return flat_pieces(encoder.tokenizer, chunks, lang, counted)
     n_words = pc.sum(pc.list_value_length(table.column(column))).as_py() or 0
     if (len(found), len(found.first_W)) != (len(table), n_words):
-        raise DataError(
-            f"{made}/{column}",
-            f"has the pieces of other sentences than {folder}",
-            remedy="Remove both folders, and run the grid again to make them",
-        )
+        fault = f"has the pieces of other sentences than {folder}"
+        remedy = "Remove both folders, and run the grid again to make them"
+        raise DataError(f"{made}/{column}", fault, remedy=remedy)
     heard, name = listener(), counted or lang
     if heard is not None and name is not None and found.unknown is not None:
         heard.read(name, len(found.ids), found.unknown)
@@ -206,17 +196,8 @@ def write_pieces(
     folder: Path,
     arrays: Sequence[str] = ARRAYS,
 ) -> dict[str, Any]:
-    """Write the pieces of columns of a dataset, as `map_pieces` reads them from ``folder/column``.
-
-    Args:
-        tokenizer: The tokenizer, a fast one.
-        dataset: The folder of the dataset.
-        columns: The columns of words or of running text, each with its language (None: a spaced
-            one).
-        threads: The largest number of processes at once.
-        folder: Takes a folder for each column.
-        arrays: The arrays that are written: ``word_offsets`` and others of `ARRAYS`.
-
+    """Write `arrays` of the pieces of columns of a dataset, each with its language (None: a spaced
+    one), as `map_pieces` reads them from ``folder/column``, by at most `threads` processes at once.
     Returns the numbers of sentences, words, pieces and unknown pieces of each column. Raises
     `RaxalignError` where a process failed.
     """
@@ -224,10 +205,8 @@ def write_pieces(
     at_once = max(1, min(threads, n_parts))
     with tempfile.TemporaryDirectory(prefix="pieces-", dir=folder) as work:
         shared = {"dataset": str(dataset), "columns": dict(columns), "arrays": list(arrays)}
-        jobs = [
-            {**shared, "folder": work, "parts": [[k, PART] for k in range(first, n_parts, at_once)]}
-            for first in range(at_once)
-        ]
+        parts = [[[k, PART] for k in range(n, n_parts, at_once)] for n in range(at_once)]
+        jobs = [{**shared, "folder": work, "parts": some} for some in parts]
         saved = Path(work) / "tokenizer.json"
         if at_once == 1 or not _saved(tokenizer, saved):
             with collecting():  # the trials that read the pieces count the unknown ones
@@ -259,9 +238,7 @@ def write_parts(
 
 
 def _saved(tokenizer: Any, path: Path) -> bool:
-    """Write a tokenizer for other processes; return whether it can be. One with steps that are
-    written in Python cannot.
-    """
+    """Write a tokenizer to a file; return whether it can be: not with steps written in Python."""
     try:
         tokenizer.backend_tokenizer.save(str(path))
     except Exception:  # noqa: BLE001 the library raises nothing more specific
@@ -277,24 +254,19 @@ def _run(jobs: Sequence[Mapping[str, Any]]) -> None:
         "TOKENIZERS_PARALLELISM": "false",
         **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     }
-    with ExitStack() as stack:
-        running = []
-        for job in jobs:
-            process = subprocess.Popen(
-                [sys.executable, "-m", __name__, json.dumps(job)],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            running.append(stack.enter_context(process))
-            stack.callback(process.kill)  # does nothing where it has ended
-        for process in running:
-            _, said = process.communicate()
-            if process.returncode:
-                last = said.strip().rpartition("\n")[2] or f"exit code {process.returncode}"
-                where = jobs[0]["dataset"]
-                raise RaxalignError(f"{where}: a process that tokenises it failed ({last})")
+
+    def work(job: Mapping[str, Any]) -> None:
+        command, none = [sys.executable, "-m", __name__, json.dumps(job)], subprocess.DEVNULL
+        done = subprocess.run(
+            command, env=environment, stdin=none, stderr=subprocess.PIPE, text=True, check=False
+        )
+        if done.returncode:
+            last = done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
+            fault = f"{job['dataset']}: a process that tokenises it failed ({last})"
+            raise RaxalignError(fault)
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        list(pool.map(work, jobs))
 
 
 def _join(

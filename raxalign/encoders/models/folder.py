@@ -10,7 +10,7 @@ import re
 import struct
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,7 @@ _MODERN = frozenset({"head.dense.weight", "decoder.bias"})
 
 
 def is_hub_name(name: str) -> bool:
-    """Return whether a name can be one on the hub: ``name`` or ``owner/name`` of letters, digits,
-    ``-``, ``_`` and ``.``.
-    """
+    """Return whether a name can be one on the hub: ``name`` or ``owner/name`` in ASCII."""
     known = re.fullmatch(r"(?!.*(\.\.|--))(\w[\w.-]*/)?\w[\w.-]*", name, re.ASCII)
     return len(name) <= 96 and known is not None
 
@@ -75,11 +73,8 @@ def read_config(path: Path) -> Mapping[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(
-            path,
-            f"cannot be read as an encoder's config ({error})",
-            remedy="Save the encoder again, or download it again",
-        ) from error
+        fault = f"cannot be read as an encoder's config ({error})"
+        raise DataError(path, fault, remedy="Save or download the encoder again") from error
     return config if isinstance(config, dict) else {}
 
 
@@ -103,18 +98,14 @@ def weight_shapes(*paths: Path) -> dict[str, list[int]]:
             header.pop("__metadata__", None)
             found |= {name: entry.get("shape", []) for name, entry in header.items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
-            raise DataError(
-                path,
-                f"its weights are damaged ({error})",
-                remedy="Copy or download the folder again",
-            ) from error
+            fault = f"its weights are damaged ({error})"
+            raise DataError(path, fault, remedy="Copy or download the folder again") from error
     return found
 
 
 def has_head(config: Mapping[str, Any], weights: Collection[str] | None) -> bool | None:
-    """Return whether an encoder has a masked-LM head, by its ``config.json`` and the names of its
-    weights: what the names show; else what the recorded architectures promise; None where neither
-    is known.
+    """Return whether an encoder has a masked-LM head: what the names of its weights show, else what
+    the architectures in its ``config.json`` promise; None where neither is known.
     """
     if config.get("is_encoder_decoder"):
         return False
@@ -136,35 +127,6 @@ def folder_has_head(folder: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """The sizes of a transformer that decide its number of parameters; `widths` counts the
-    matrices of a feed-forward layer (3 for a gated one).
-    """
-
-    layers: int
-    hidden_size: int
-    intermediate: int
-    vocab_size: int
-    positions: int
-    widths: int = 2
-
-    @property
-    def blocks(self) -> int:
-        """About how many parameters all blocks have: four square matrices of attention and the
-        feed-forward layer per block, norms and biases.
-        """
-        hidden, inner = self.hidden_size, self.intermediate
-        return self.layers * (4 * hidden**2 + self.widths * hidden * inner + 9 * hidden + inner)
-
-    @property
-    def parameters(self) -> int:
-        """Likewise of the whole, with embeddings and a masked-LM head that shares them."""
-        hidden = self.hidden_size
-        head = hidden * hidden + 3 * hidden + self.vocab_size
-        return (self.vocab_size + self.positions + 4) * hidden + self.blocks + head
-
-
-@dataclass(frozen=True)
 class Footprint:
     """About how many `parameters` an encoder has, the `width` of its hidden states, and how many of
     the parameters are in `blocks`, which each token passes (0: not known).
@@ -173,6 +135,17 @@ class Footprint:
     parameters: int
     width: int
     blocks: int = 0
+
+
+def footprint_of(
+    layers: int, hidden: int, inner: int, vocabulary: int, positions: int, widths: int = 2
+) -> Footprint:
+    """Return the sizes of a masked LM whose head shares the embeddings: four square matrices of
+    attention per block, `widths` of a feed-forward layer (3: a gated one), norms and biases.
+    """
+    blocks = layers * (4 * hidden**2 + widths * hidden * inner + 9 * hidden + inner)
+    head = hidden * hidden + 3 * hidden + vocabulary
+    return Footprint((vocabulary + positions + 4) * hidden + blocks + head, hidden, blocks)
 
 
 def config_footprint(config: Mapping[str, Any], folder: Path | None = None) -> Footprint | None:
@@ -187,12 +160,12 @@ def config_footprint(config: Mapping[str, Any], folder: Path | None = None) -> F
     rotary = "rope_theta" in config or "rope_parameters" in config
     positions = 0 if rotary else _first(config, "max_position_embeddings") or 0
     is_gated = config.get("is_gated_act") or "rms_norm_eps" in config
-    shape = Shape(layers, hidden, inner, vocabulary, positions, 3 if is_gated else 2)
+    found = footprint_of(layers, hidden, inner, vocabulary, positions, 3 if is_gated else 2)
     counted = 0
     with suppress(DataError):  # loading them reports what is wrong
         weights = [] if folder is None else folder.glob("*.safetensors")
         counted = sum(map(math.prod, weight_shapes(*weights).values()))
-    return Footprint(counted or shape.parameters, hidden, shape.blocks)
+    return replace(found, parameters=counted) if counted else found
 
 
 def _first(config: Mapping[str, Any], *names: str) -> int | None:

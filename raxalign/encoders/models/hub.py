@@ -20,39 +20,25 @@ _CONFIG = "config.json"
 
 @contextmanager
 def hub_call(name: str, purpose: str, revision: str | None = None) -> Iterator[None]:
-    """Turn what the hub's client raises in the block into the user's errors; others pass.
-
-    Args:
-        name: The hub name that is asked for.
-        purpose: What the call is for, as in ``look up its revision``.
-        revision: The revision that is asked for; None is the main branch.
-
-    Raises:
-        DataError: The hub does not have it, or refuses access.
-        TransientError: The hub cannot be reached, or fails.
+    """Turn what the hub's client raises in the block into the user's errors; others pass:
+    `DataError` where the hub does not have `name` or refuses access, `TransientError` where it
+    cannot be reached or fails. `purpose` is what the call is for, as in ``look up its revision``;
+    revision None is the main branch.
     """
     try:
         yield
     except RaxalignError:
         raise
     except Exception as error:
-        explained = explain(name, purpose, error, revision)
+        # transformers wraps the errors of the hub's client
+        chain: list[BaseException] = [error]
+        while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+            chain.append(cause)
+        found = (_refused(name, e, revision) or _unanswered(name, purpose, e) for e in chain[::-1])
+        explained = next(filter(None, found), None)
         if explained is None:
             raise
         raise explained from error
-
-
-def explain(
-    name: str, purpose: str, error: BaseException, revision: str | None = None
-) -> RaxalignError | None:
-    """Return the user's error for one of the hub's client, or for one that was raised because of it
-    (transformers wraps them); None for any other. The arguments are those of `hub_call`.
-    """
-    chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-        chain.append(cause)
-    found = (_refused(name, e, revision) or _unanswered(name, purpose, e) for e in chain[::-1])
-    return next(filter(None, found), None)
 
 
 def first_line(error: BaseException) -> str:
@@ -150,9 +136,7 @@ def cached_config(name: str, revision: str | None) -> Mapping[str, Any] | None:
 
 
 def fetched_config(name: str, revision: str, purpose: str) -> Mapping[str, Any]:
-    """Return the same, fetched where the cache lacks it. Raises as `hub_call`, which explains
-    `purpose`.
-    """
+    """Return the same, fetched where the cache lacks it. Arguments and errors as `hub_call`."""
     from huggingface_hub import hf_hub_download
 
     with hub_call(name, purpose, revision):

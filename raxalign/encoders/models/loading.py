@@ -1,6 +1,4 @@
-"""Opening Hugging Face folders and hub names: safetensors only, no foreign code, and errors with a
-remedy.
-"""
+"""Opening Hugging Face folders and hub names: safetensors only, no foreign code, clear errors."""
 
 from __future__ import annotations
 
@@ -31,21 +29,12 @@ _WEIGHTS = "model.safetensors"
 def load_model(
     name: str, revision: str | None = None, attention: Attention = "auto"
 ) -> tuple[Any, Any]:
-    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode. The model is a
-    masked LM where the folder has a whole one, else the encoder without a head; of T5 and its like,
-    the encoder half; of a decoder, the base model.
-
-    Args:
-        name: The folder or the hub name.
-        revision: Branch, tag or commit of a hub name; None is the main branch.
-        attention: How attention is computed: ``auto`` is ``sdpa`` where the architecture has it,
-            else ``eager``; ``flash_attention_2`` is that of the package flash-attn.
-
-    Raises:
-        DataError: The folder is not there or does not hold a whole encoder with safetensors, or
-            model and tokenizer do not fit.
-        DependencyError: ``flash_attention_2`` without the package or without a card.
-        TransientError: The hub does not answer.
+    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode: a masked LM
+    where the folder has a whole one, else the encoder without a head; of T5 and its like, the
+    encoder half; of a decoder, the base model. Attention ``auto`` is ``sdpa`` where the
+    architecture has it, else ``eager``. Raises `DataError` where the folder does not hold a whole
+    encoder with safetensors and its tokenizer, `DependencyError` for ``flash_attention_2`` without
+    its package or a card, `TransientError` where the hub does not answer.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -131,12 +120,9 @@ def _implementation(name: str, model: Any, attention: Attention) -> str | None:
     flash = attention == PACKAGE
     lacks = attention == "sdpa" and not able
     if lacks or (flash and not getattr(model, "_supports_flash_attn", False)):
-        other = "sdpa" if flash else "eager"
-        raise DataError(
-            name,
-            f"`attention: {attention}` is not there for {model.__name__}",
-            remedy=f"Set `attention: {other}`, or leave it at `auto`",
-        )
+        remedy = f"Set `attention: {'sdpa' if flash else 'eager'}`, or leave it at `auto`"
+        fault = f"`attention: {attention}` is not there for {model.__name__}"
+        raise DataError(name, fault, remedy=remedy)
     if flash and not is_flash_attn_2_available():
         raise DependencyError(
             f"`attention: {PACKAGE}` requires an NVIDIA card and the package flash-attn (`pip"
@@ -148,12 +134,9 @@ def _implementation(name: str, model: Any, attention: Attention) -> str | None:
 
 def _check_whole(name: str, missing_keys: Iterable[str]) -> None:
     if missing := sorted(missing_keys):
-        raise DataError(
-            name,
-            f"is not a whole encoder: {len(missing)} weights are missing"
-            f" ({', '.join(missing[:3])})",
-            remedy="Save it again with save_pretrained, or name another",
-        )
+        some = ", ".join(missing[:3])
+        fault = f"is not a whole encoder: {len(missing)} weights are missing ({some})"
+        raise DataError(name, fault, remedy="Save it again with save_pretrained, or name another")
 
 
 def _own_weights(name: str, model: Any) -> None:
@@ -162,26 +145,19 @@ def _own_weights(name: str, model: Any) -> None:
 
     for label, parameter in model.named_parameters():
         if not torch.isfinite(parameter.detach().sum()):
-            raise DataError(
-                name,
-                f"its weights hold NaN or infinite values ({label})",
-                remedy="Its training diverged: take an earlier checkpoint",
-            )
+            fault = f"its weights hold NaN or infinite values ({label})"
+            raise DataError(name, fault, remedy="Its training diverged: take an earlier checkpoint")
         # Loaded weights are views of the mapped file, at odd addresses. Their products are
         # slower, and not bit-equal to those of trained ones.
         parameter.data = parameter.data.clone()
 
 
 def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
-    """The tokenizer is a fast one, every piece of it has an embedding, and at least half of the
-    embeddings (some are padding) have a piece.
-    """
+    """The tokenizer is fast, every piece has an embedding, and half of these at least a piece."""
     if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise DataError(
-            name,
-            "its tokenizer has no fast form (tokenizer.json)",
-            remedy="Words are mapped to pieces by it; convert the tokenizer",
-        )
+        fault = "its tokenizer has no fast form (tokenizer.json)"
+        remedy = "Words are mapped to pieces by it; convert the tokenizer"
+        raise DataError(name, fault, remedy=remedy)
     rows, pieces = model.get_input_embeddings().num_embeddings, len(tokenizer)
     remedy = "Tokenizer and model do not belong together"
     if pieces <= rows <= 2 * pieces:

@@ -1,16 +1,13 @@
-"""What a base model reads of a batch beside pieces: a mask, token types, languages where the
-architecture has an adapter (X-MOD) or an embedding (XLM) per language, and positions: how many, and
-from where on.
-
-Decoders (causal language models such as Qwen, Llama, Gemma and Mistral) are read as encoders: their
-hidden states, without a language-modelling head. A piece sees only the pieces before it, unless an
-encoder is opened as `bidirectional`.
+"""What a base model reads of a batch beside pieces: a mask, token types, languages where it has an
+adapter (X-MOD) or an embedding (XLM) per language, and positions. Decoders (causal language models)
+are read as encoders: a piece sees only those before it, unless one is opened as `bidirectional`.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from raxalign.encoders.models.vectors import Batch
@@ -61,11 +58,8 @@ class ModelInputs:
         self.has_positions = "position_ids" in known
         adapters = config.languages if "lang_ids" in known else ()
         self.adapters = _Numbers({name: i for i, name in enumerate(adapters)}, "adapter")
-        embedded = (
-            getattr(config, "lang2id", None)
-            if "langs" in known and getattr(config, "use_lang_emb", False) and config.n_langs > 1
-            else None
-        )
+        spoken = "langs" in known and getattr(config, "use_lang_emb", False) and config.n_langs > 1
+        embedded = getattr(config, "lang2id", None) if spoken else None
         self.embedded = _Numbers(embedded or {}, "language embedding")
 
     @property
@@ -132,13 +126,10 @@ class _Numbers:
             self.found[lang] = self.named.get(lang)
             wanted = language(lang) if self.found[lang] is None and is_code(lang) else None
             for parts in (("tag",), ("base", "script"), ("base",)) if wanted else ():
-                same = [
-                    self.named[name]
-                    for name, other in self.known.items()
-                    if all(getattr(other, part) == getattr(wanted, part) for part in parts)
-                ]
+                alike = attrgetter(*parts)
+                same = [n for n, other in self.known.items() if alike(other) == alike(wanted)]
                 if same:
-                    self.found[lang] = same[0]
+                    self.found[lang] = self.named[same[0]]
                     break
         return self.found[lang]
 
@@ -154,8 +145,7 @@ def is_decoder(config: Any) -> bool:
 
 
 def make_bidirectional(model: Any) -> None:
-    """Let every piece of a decoder see the whole row from now on. Its ``config.json`` keeps this.
-
+    """Let every piece of a decoder see the whole row from now on; its ``config.json`` keeps this.
     Raises `RaxalignError` for an encoder, which is bidirectional as it is.
     """
     if not is_decoder(model.config):

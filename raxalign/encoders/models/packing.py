@@ -5,10 +5,7 @@ Position ids begin anew with each sentence, and attention keeps sentences apart,
 has exactly the states that it has alone: by kernels that take the places where sentences begin
 (`flash`), or else by a block-diagonal mask. Probes compare packed with padded sentences once per
 encoder: where sentences have other states, rows are padded, and where kernels do, there is a mask.
-
-While packed rows go through the blocks of a transformer, torch.compile may have compiled them. One
-graph serves all blocks of a kind, whatever the number of rows and their width: sizes are symbols in
-it. Hooks, and what is outside the blocks, run as they are.
+Blocks may be compiled: one graph serves all of a kind, and hooks and what is outside run as always.
 """
 
 from __future__ import annotations
@@ -33,7 +30,6 @@ from raxalign.encoders.models.flash import (
 )
 from raxalign.encoders.models.model_inputs import first_position
 from raxalign.encoders.models.vectors import Batch, Spoken
-from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.train.devices import on_device
 from raxalign.train.recompute import forward_as
@@ -78,14 +74,6 @@ class Packed:
     langs_BT: np.ndarray | None = None
     languages: tuple[str, ...] = ()
 
-    def langs_on(self, device: str) -> torch.Tensor:
-        """The language of each piece (B * T,) on a device. Raises `RaxalignError` where it is not
-        known.
-        """
-        if self.langs_BT is None:
-            raise RaxalignError("transforms of packed rows need the language of each piece")
-        return on_device(self.langs_BT, device).reshape(-1)
-
 
 def pack(
     ids: np.ndarray,
@@ -95,16 +83,10 @@ def pack(
     segments: np.ndarray | None = None,
     spoken: Spoken | None = None,
 ) -> Packed:
-    """Put sentences into as few rows as hold them at about `width` pieces each. The longest come
-    first, each into the emptiest row, so that hardly any padding is left.
-
-    Args:
-        ids: the pieces of the sentences, laid end to end.
-        lengths_S: the number of pieces of each sentence.
-        pad: the piece that fills rows up.
-        width: pieces per row; 0: one row per sentence.
-        segments: the token type of each piece, for sentence pairs.
-        spoken: the language of each piece, where it is known.
+    """Put sentences, their pieces end to end, into as few rows as hold them at about `width` pieces
+    each (0: one row per sentence), filled up with the piece `pad`. The longest come first, each
+    into the emptiest row, so that hardly any padding is left. `segments` are token types of pairs,
+    `spoken` the languages of the pieces.
     """
     rows_S, columns_S, n_rows, used = _layout(lengths_S, width)
     owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
@@ -117,15 +99,9 @@ def pack(
         rows_F[flat] = values
         return rows_F.reshape(n_rows, used)
 
-    return Packed(
-        placed(ids, pad),
-        placed(places, 0),
-        placed(owners, -1),
-        starts_S,
-        None if segments is None else placed(segments, 0),
-        None if spoken is None else placed(spoken.numbers, -1),
-        () if spoken is None else spoken.names,
-    )
+    types = None if segments is None else placed(segments, 0)
+    rows = (placed(ids, pad), placed(places, 0), placed(owners, -1), starts_S, types)
+    return Packed(*rows, *((placed(spoken.numbers, -1), spoken.names) if spoken else ()))
 
 
 def fitting_width(lengths_S: np.ndarray, width: int = WIDTH) -> int:
@@ -162,9 +138,7 @@ def _layout(lengths_S: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, 
 def flat_states(
     encoder: TransformerEncoder, packed: Packed, layers: tuple[int, ...]
 ) -> list[torch.Tensor]:
-    """The hidden states of some layers, (B * T, H) each, in the order of `starts_S`. Gradient
-    flows.
-    """
+    """The hidden states of some layers, (B * T, H) each, by `starts_S`. Gradient flows."""
     if can_pack(encoder):
         by_runs = attends_by_runs(encoder)
         with encoder.arithmetic(), compiled_blocks(encoder):
@@ -182,15 +156,9 @@ def one_per_row(encoder: TransformerEncoder, packed: Packed) -> Batch:
     none_BT = torch.full_like(ids_BT, -1)
     langs_BT = none_BT if packed.langs_BT is None else on_device(packed.langs_BT, ids_BT.device)
     segments_BT = _segments(encoder, packed)
-    return Batch(
-        ids_BT,
-        on_device((packed.sentences_BT >= 0).astype(np.int64), ids_BT.device),
-        torch.zeros_like(ids_BT) if segments_BT is None else segments_BT,
-        none_BT,
-        none_BT,
-        langs_BT,
-        packed.languages,
-    )
+    segments_BT = torch.zeros_like(ids_BT) if segments_BT is None else segments_BT
+    mask_BT = on_device((packed.sentences_BT >= 0).astype(np.int64), ids_BT.device)
+    return Batch(ids_BT, mask_BT, segments_BT, none_BT, none_BT, langs_BT, packed.languages)
 
 
 def _segments(encoder: TransformerEncoder, packed: Packed) -> torch.Tensor | None:
@@ -326,8 +294,7 @@ def keeps_positions(encoder: TransformerEncoder) -> bool:
 @contextmanager
 def at_rest(encoder: TransformerEncoder) -> Iterator[None]:
     """The model in eval mode, outside of any autocast around the block, whose rounding would enter
-    what is compared with; afterwards its mode, the precision and the random state of the host are
-    what they were.
+    the comparison; afterwards mode, precision and the host's random state are as before.
     """
     training, precision = encoder.model.training, encoder.precision
     encoder.model.eval()
@@ -370,9 +337,9 @@ def _equal(together_FH: torch.Tensor, apart_FH: torch.Tensor) -> bool:
 
 
 def probe_runs(encoder: TransformerEncoder) -> bool:
-    """Whether sentences in one row that attend by runs have states, at all layers, and gradients as
-    near to those in float32 as a padded batch in the precision of the encoder has. Where this
-    holds, the encoder attends so from now on.
+    """Whether sentences in one row that attend by runs have states, at all layers, as near to those
+    in float32 as a padded batch in the precision of the encoder has. Where this holds, the encoder
+    attends so from now on.
 
     A difference or an error is False, and a warning names it. Neither random state nor the model's
     mode is changed.
@@ -380,7 +347,7 @@ def probe_runs(encoder: TransformerEncoder) -> bool:
     if not keeps_positions(encoder):
         return False
     before, problem = implementation(encoder.model), ""
-    with at_rest(encoder), torch.enable_grad():
+    with at_rest(encoder), torch.no_grad():
         try:
             if not _as_near(encoder):
                 problem = "its states are not those that it has under a mask"
@@ -388,11 +355,8 @@ def probe_runs(encoder: TransformerEncoder) -> bool:
             problem = str(error).partition("\n")[0] or type(error).__name__
     if problem:
         encoder.model.set_attn_implementation(before)
-        warnings.warn(
-            "flash attention is not used for packed rows, which is slower:"
-            f" {type(encoder.model).__name__}: {problem}",
-            stacklevel=2,
-        )
+        said = "flash attention is not used for packed rows, which is slower"
+        warnings.warn(f"{said}: {type(encoder.model).__name__}: {problem}", stacklevel=2)
     return not problem
 
 
@@ -404,43 +368,16 @@ def _as_near(encoder: TransformerEncoder) -> bool:
     lengths = (*_LENGTHS, longest)  # one sentence is longer than the widest window of attention
     precision, own = encoder.precision, implementation(encoder.model)
     encoder.model.set_attn_implementation(_MASKED)
-    with _learning(encoder) as weight:
-        encoder.precision = "fp32"
-        exact = _found(encoder, _probed(encoder, lengths), weight)
-        encoder.precision = precision
-        rounded = _found(encoder, _probed(encoder, lengths), weight)
-        if own not in (_MASKED, NAME):
-            encoder.model.set_attn_implementation(own)
-        install(encoder.model)
-        with encoder.arithmetic():
-            states = _probed(encoder, lengths, by_runs=True)
-        by_runs = _found(encoder, states, weight)
+    encoder.precision = "fp32"
+    exact = _probed(encoder, lengths)
+    encoder.precision = precision
+    rounded = _probed(encoder, lengths)
+    if own not in (_MASKED, NAME):
+        encoder.model.set_attn_implementation(own)
+    install(encoder.model)
+    with encoder.arithmetic():
+        by_runs = map(encoder.widened, _probed(encoder, lengths, by_runs=True))
     return all(map(_near, by_runs, rounded, exact))
-
-
-@contextmanager
-def _learning(encoder: TransformerEncoder) -> Iterator[Any]:
-    """A weight of the first block, which learns meanwhile; every block's attention is above it."""
-    from raxalign.encoders.models.blocks import find_blocks
-
-    weight = next(find_blocks(encoder.model.base_model).parts[0].parameters())
-    before = weight.requires_grad
-    weight.requires_grad_(True)
-    try:
-        yield weight
-    finally:
-        weight.requires_grad_(before)
-
-
-def _found(
-    encoder: TransformerEncoder, states: list[torch.Tensor], weight: torch.Tensor
-) -> list[torch.Tensor]:
-    """The states (F, H) of all layers, and the gradient of a weight by those of the last one."""
-    widened = [encoder.widened(state) for state in states]
-    generator = torch.Generator().manual_seed(0)
-    direction_FH = torch.randn(widened[-1].shape, generator=generator).to(widened[-1])
-    (gradient,) = torch.autograd.grad((widened[-1] * direction_FH).sum(), weight)
-    return [*(state.detach() for state in widened), gradient]
 
 
 def _near(found: torch.Tensor, rounded: torch.Tensor, exact: torch.Tensor) -> bool:

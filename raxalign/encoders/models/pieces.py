@@ -1,6 +1,5 @@
-"""Sentences to pieces: the Unicode form that an encoder reads, bulk tokenisation of running text,
-the words that pieces belong to by the characters that both cover, special pieces, truncation, and
-padded batches.
+"""Sentences to pieces: the Unicode form that an encoder reads, tokenisation of running text, the
+words that pieces belong to, special pieces, truncation, and padded batches.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ _KEPT = "raxalign_normalize"
 """The entry of a model's ``config.json`` by which an encoder keeps its form on disk: transformers
 makes some tokenizers anew and drops normalisers of theirs.
 """
-CHUNK = 4096
-"""Sentences tokenised by one call: bounds what the tokenizer's own objects take."""
+CHUNK = 4096  # sentences tokenised by one call: bounds what the tokenizer's objects take
 
 _BLANKS = "\u2581\u0120"
 """The characters by which the pieces of Metaspace and of byte-level tokenizers mark a blank."""
@@ -86,9 +84,8 @@ class Encoded:
 
 
 def encode_texts(tokenizer: Any, texts: Sequence[str], counted: str | None) -> Encoded:
-    """Return the pieces of texts as the tokenizer makes them of running text. ``[SEP]`` in a text
-    is text, not a special piece. Unknown pieces are `counted` for a language while caveats are
-    collected.
+    """Return the pieces of texts as the tokenizer makes them of running text, in which ``[SEP]`` is
+    text. Unknown pieces are `counted` for a language while caveats are collected.
     """
     backend = tokenizer.backend_tokenizer
     # The tokenizer is shared: earlier truncation or padding is still switched on.
@@ -182,8 +179,7 @@ def _close(firsts: Ints, lasts: Ints, inside: Ints, blanks: Ints) -> None:
     firsts[blanks[same]], lasts[blanks[same]] = next_word[same], word[same]
 
 
-_ANCHORS = (",", "1")
-"""What a word follows whose pieces in the middle of a text are looked for."""
+_ANCHORS = (",", "1")  # what a word follows whose pieces within a text are looked for
 
 
 class Pieces(NamedTuple):
@@ -201,10 +197,9 @@ class Pieces(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PieceRow:
-    """The pieces of a sentence or of a pair, with special pieces. `words` and `lasts` map pieces to
-    their first and last word (-1: special, a bare blank, or a word that truncation cut in two),
-    counted on through both sentences; they differ where words share a piece. Pieces from `first` on
-    belong to the second sentence; `n_words` counts all words.
+    """The pieces of a sentence or of a pair, with special ones. `words` and `lasts` are the first
+    and last word of each of all `n_words` of the row (-1: special, a blank, or a word cut in two).
+    Pieces from `first` on belong to the second sentence.
     """
 
     ids: np.ndarray
@@ -219,9 +214,7 @@ class PieceRow:
 
     @property
     def langs(self) -> np.ndarray:
-        """The index into `languages` of every piece: the first separator is the first sentence's,
-        the last one the second's.
-        """
+        """The index into `languages` of every piece; a separator belongs to the text before it."""
         return (np.arange(len(self.ids)) >= self.first).astype(np.int64)
 
     segments = langs
@@ -272,20 +265,12 @@ def _specials(encoding: Any) -> list[tuple[int, ...]]:
 
 
 def bulk_pieces(
-    tokenizer: Any,
-    sentences: Sequence[Sequence[str]],
-    lang: str | None,
-    counted: str | None = None,
+    tokenizer: Any, sentences: Sequence[Sequence[str]], lang: str | None, counted: str | None = None
 ) -> Iterator[Pieces]:
-    """Yield the pieces of every sentence: those that the tokenizer makes of its running text.
-
-    Args:
-        tokenizer: the tokenizer, a fast one.
-        sentences: the sentences; the words of a plain list are joined as the language writes them.
-        lang: their language (None: a spaced one, for which nothing is counted). One that is not
-            known is taken for spaced.
-        counted: the name under which unknown pieces are counted while caveats are collected (None:
-            the language).
+    """Yield the pieces of every sentence: those that a fast tokenizer makes of its running text.
+    The words of a plain list are joined as `lang` writes them (None, and what is not known: with
+    blanks). Unknown pieces are counted under the name `counted`, or else the language, while
+    caveats are collected.
     """
     known = lang if lang is not None and is_code(lang) else None
     for start in range(0, len(sentences), CHUNK):
@@ -298,10 +283,8 @@ def bulk_pieces(
 
 
 def inner_pieces(tokenizer: Any, words: Sequence[str]) -> list[np.ndarray]:
-    """Return the pieces that each word has in the middle of a text, after a blank unless its script
-    is written without them.
-
-    They are read off the word behind a character with which it shares no piece.
+    """Return the pieces of each word in the middle of a text, after a blank unless its script has
+    none, read off behind a character with which it shares no piece.
     """
     gaps = ["" if word and unspaced_letter(word[0]) else " " for word in words]
     found: list[np.ndarray | None] = [None] * len(words)
@@ -405,10 +388,8 @@ class TextPieces:
 
 
 def text_pieces(tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[TextPieces]:
-    """The pieces of every text. Offsets are those of the text as it was given, whatever the
-    tokenizer's normaliser made of it.
-
-    Unknown pieces are counted for `lang` while caveats are collected.
+    """The pieces of every text; offsets are those of the text as it was given, before any
+    normaliser. Unknown pieces are counted for `lang` while caveats are collected.
     """
     for start in range(0, len(texts), CHUNK):
         part = texts[start : start + CHUNK]
@@ -427,9 +408,7 @@ def text_pieces(tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[Tex
 def pair_row(
     template: Template, first: np.ndarray, second: np.ndarray, languages: tuple[str, str]
 ) -> tuple[PieceRow, int]:
-    """The row of two texts' pieces with special ones (no piece is a word), and the position of the
-    second text's first piece.
-    """
+    """The row of two texts' pieces (no piece is a word), and where the second text begins in it."""
     parts: list[Any] = [template.before, first, template.between, second, template.after_pair]
     ids = np.concatenate(parts).astype(np.int32)
     begin = len(template.before) + len(first) + len(template.between)

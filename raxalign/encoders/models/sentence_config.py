@@ -42,10 +42,9 @@ FILES = (_MODULES, _PROMPTS, f"*_Pooling/{_CONFIG}")
 
 @dataclass(frozen=True)
 class SentenceConfig:
-    """The pooling over all pieces, special ones included, with `last` the very last one;
-    `normalize` scales vectors to length 1; `prompt` is put before every sentence, and is left out
-    of a mean unless `include_prompt`. `unread` names what the folder has and raxalign does not
-    read: such a configuration cannot be used.
+    """The pooling over all pieces, special ones included; `normalize` scales to length 1; the
+    `prompt` is put before sentences and left out of a mean unless `include_prompt`. `unread` names
+    what a folder has and raxalign does not read: it cannot be used.
     """
 
     pooling: SentencePooling = "mean"
@@ -56,29 +55,24 @@ class SentenceConfig:
 
 
 def trained_config(pooling: SentencePooling, trailing: int) -> SentenceConfig | None:
-    """Return the configuration of an encoder whose sentence vectors were trained; None for the
-    `last` piece before `trailing` special ones, which sentence-transformers cannot read.
+    """Return the configuration of trained sentence vectors; None for the `last` piece before
+    `trailing` special ones, which sentence-transformers cannot read.
     """
     return None if pooling == "last" and trailing else SentenceConfig(pooling)
 
 
 def read_sentence_config(file: Callable[[str], Path | None]) -> SentenceConfig | None:
-    """Return the configuration of a folder; None where it has none.
-
-    `file` gives the place of a file by its name within the folder, None where it is not there. Of
-    several prompts it is the one that the folder names as its default, or else ``query``. Raises
-    `DataError` for a file that is not JSON of the known form.
+    """Return the configuration of a folder, if any, whose files `file` finds by their names (None:
+    not there). Of several prompts it is the one that the folder names as its default, or else
+    ``query``. Raises `DataError` for a file that is not JSON of the known form.
     """
     listed = file(_MODULES)
     if listed is None:
         return None
-    kinds = [
-        (str(part["type"]).rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER), str(part["path"]))
-        for part in _json(listed)
-    ]
-    names = [kind for kind, _ in kinds]
+    parts = _json(listed)
+    names = [str(part["type"]).rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER) for part in parts]
     other = sorted(set(names) - {_TRANSFORMER, "Pooling", "Normalize"})
-    places = [place for kind, place in kinds if kind == "Pooling"]
+    places = [part["path"] for part, kind in zip(parts, names, strict=True) if kind == "Pooling"]
     if other or names[:2] != [_TRANSFORMER, "Pooling"] or len(places) != 1:
         return SentenceConfig(unread=f"the modules {', '.join(names)}")
     settings = _json(file(f"{places[0]}/{_CONFIG}"))

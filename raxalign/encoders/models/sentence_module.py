@@ -1,6 +1,4 @@
-"""The module of sentence-transformers that an export with transforms holds: what it has to know of
-the encoder, and where its code is.
-"""
+"""The module of sentence-transformers in exports with transforms: its code and settings."""
 
 from __future__ import annotations
 
@@ -29,17 +27,10 @@ SETTINGS = "sentences.json"
 
 @dataclass(frozen=True)
 class SentenceUse:
-    """How sentence-transformers reads an export.
-
-    Attributes:
-        languages: The languages whose texts it takes, the pivot included; empty: those of the
-            transforms.
-        language: The language of texts for which none is given (None: one has to be given), or
-            ``en>de``, the pivot where its transforms depend on the other language.
-        layers: The layers that are added up (None: the last one, or the highest one that the
-            transforms are of).
-        pooling: How their pieces become a vector (None: as the encoder's own configuration says,
-            or else the mean).
+    """How sentence-transformers reads an export: the `languages` whose texts it takes, the pivot
+    included (empty: those of the transforms); the `language` of texts for which none is given,
+    ``en>de`` for a pivot with transforms by language; the `layers` that are added up (None: the
+    last, or the highest one of the transforms); and the `pooling` (None: the encoder's own).
     """
 
     languages: tuple[str, ...] = ()
@@ -59,12 +50,8 @@ def layers_read(use: SentenceUse, transforms: Sequence[Transform], depth: int) -
 def needs_module(encoder: TransformerEncoder, transforms: Sequence[Transform]) -> bool:
     """Return whether sentence-transformers alone would read an encoder in another way."""
     config = encoder.model.config
-    return (
-        bool(transforms)
-        or encoder.inputs.has_languages
-        or is_bidirectional(config)
-        or text_form(config) != "none"
-    )
+    other_form = is_bidirectional(config) or text_form(config) != "none"
+    return bool(transforms) or encoder.inputs.has_languages or other_form
 
 
 def write_module(
@@ -78,10 +65,8 @@ def write_module(
     matters = bool(transforms) or encoder.inputs.has_languages
     choices = _choices(transforms, languages) if matters else []
     if matters and use.language is not None and use.language not in choices:
-        raise RaxalignError(
-            f"--language {use.language}: this encoder is not aligned for it; choose one of"
-            f" {', '.join(choices)}"
-        )
+        fault = f"--language {use.language}: this encoder is not aligned for it"
+        raise RaxalignError(f"{fault}; choose one of {', '.join(choices)}")
     inside = any(transform.sort == "inside" for transform in transforms)
     settings = {
         "layers": list(layers),
@@ -106,10 +91,8 @@ def write_module(
 
 def meets(transforms: Sequence[Transform], layers: Sequence[int]) -> bool:
     """Return whether something of the transforms is in what is read of the layers."""
-    return any(
-        transform.layer in layers if transform.sort == "readout" else transform.layer <= max(layers)
-        for transform in transforms
-    )
+    top = max(layers)
+    return any(t.layer in layers if t.sort == "readout" else t.layer <= top for t in transforms)
 
 
 def _choices(transforms: Sequence[Transform], languages: Sequence[str]) -> list[str]:
@@ -138,8 +121,5 @@ def _inputs(
 ) -> dict[str, dict[str, int | None]]:
     """The number of each language's adapter or embedding, by the name of the model's input."""
     known = {"lang_ids": encoder.inputs.adapters, "langs": encoder.inputs.embedded}
-    return {
-        name: {lang: numbers.number(lang) for lang in languages}
-        for name, numbers in known.items()
-        if numbers.named
-    }
+    found = ((name, numbers) for name, numbers in known.items() if numbers.named)
+    return {name: {lang: numbers.number(lang) for lang in languages} for name, numbers in found}

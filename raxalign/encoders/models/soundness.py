@@ -22,9 +22,8 @@ _SHAPES = "Its vectors and maps have the width of the encoder (`encoder.hidden_s
 
 
 def refuse_unsound(method: Any, kind: str, aligned: Any) -> None:
-    """Raise where a method of some kind returned an `AlignedEncoder` with numbers that are not
-    finite, or of shapes that do not fit its encoder: `PluginFault` for a method from outside, with
-    its file and the line of `align`, else `RaxalignError`.
+    """Raise where a method of some kind returned an `AlignedEncoder` with numbers or shapes that
+    cannot be used: `PluginFault` with file and line for one from outside, else `RaxalignError`.
     """
     found = next(_faults(aligned), None)
     if found is None:

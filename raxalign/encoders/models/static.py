@@ -17,12 +17,7 @@ import torch
 
 from raxalign.arrays import offsets_of
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.vectors import (
-    Pooling,
-    WordIndex,
-    WordVectors,
-    pool_words,
-)
+from raxalign.encoders.models.vectors import Pooling, WordIndex, WordLists, WordVectors, pool_words
 from raxalign.errors import DataError, RaxalignError
 
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -37,13 +32,12 @@ CHUNK = 4096
 _FORMAT, _JOINT_FORMAT, _VOCABULARY = 1, 2, "vocab.txt"
 _SIZES = ("min_n", "max_n", "buckets")
 _FACEBOOK = (793_712_314).to_bytes(4, "little")
+_NGRAMS = ".ngrams.safetensors"  # the end of the name of a file of n-grams next to vectors
 _PRIME, _START = 16_777_619, 2_166_136_261
 
 
 def write_vectors(path: Path, words: Sequence[str], vectors_VH: Floats) -> None:
-    """Write word2vec's text format: a line with both sizes, then one line per word. Nine digits, so
-    that float32 values come back as they were.
-    """
+    """Write word2vec's text format, with nine digits: float32 values come back as they were."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(words)} {vectors_VH.shape[1]}\n")
         row_format = " ".join(["%.9g"] * vectors_VH.shape[1])
@@ -62,11 +56,8 @@ def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Float
         with path.open("rb") as file:
             first = file.readline()
             if first.startswith(_FACEBOOK):
-                raise DataError(
-                    path,
-                    "is fastText's own binary format, which is not read",
-                    remedy="Name the .vec file that is next to it",
-                )
+                fault = "is fastText's own binary format, which is not read"
+                raise DataError(path, fault, remedy="Name the .vec file that is next to it")
             try:
                 count, dimension = (int(part) for part in first.split())
             except ValueError:
@@ -181,9 +172,7 @@ class Lookup:
 
 @dataclass
 class VectorSpace:
-    """The vectors of one language, as trained: row `rows[word]` of `vectors_VH`; with `subwords`
-    unseen words have vectors too.
-    """
+    """The vectors of one language, as trained; with `subwords` unseen words have some too."""
 
     words: list[str]
     vectors_VH: Floats
@@ -235,7 +224,7 @@ class VectorSpace:
         from safetensors.numpy import load_file
 
         words, vectors = read_vectors(path, limit)
-        grams, subwords = _ngrams_of(path), None
+        grams, subwords = path.with_name(path.stem + _NGRAMS), None
         if grams.is_file():
             try:
                 tensors = load_file(grams)
@@ -253,12 +242,7 @@ class VectorSpace:
         if (own := self.subwords) is not None:
             sizes = np.array([getattr(own, name) for name in _SIZES])
             tensors = {"numbers": own.numbers, "sizes": sizes, "vectors": own.vectors_GH}
-            save_file(tensors, _ngrams_of(path))
-
-
-def _ngrams_of(path: Path) -> Path:
-    """The file of n-grams that belongs to a file of vectors."""
-    return path.with_name(path.stem + ".ngrams.safetensors")
+            save_file(tensors, path.with_name(path.stem + _NGRAMS))
 
 
 class StaticEncoder(Encoder):
@@ -336,10 +320,8 @@ class StaticEncoder(Encoder):
     def space(self, lang: str) -> VectorSpace:
         """Return the vectors of a language. Raises `RaxalignError` where it has none."""
         if lang not in self._names:
-            raise RaxalignError(
-                f"the static encoder has no vectors for {lang}; it has"
-                f" {', '.join(self._names) or 'none at all'}"
-            )
+            has = ", ".join(self._names) or "none at all"
+            raise RaxalignError(f"the static encoder has no vectors for {lang}; it has {has}")
         return self._opened(self._names[lang])
 
     def _opened(self, name: str) -> VectorSpace:
@@ -349,24 +331,15 @@ class StaticEncoder(Encoder):
         return space
 
     def iter_words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        lang: str,
-        *,
-        layers: tuple[int, ...],
-        pooling: Pooling,
+        self, sentences: WordLists, lang: str, *, layers: tuple[int, ...], pooling: Pooling
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """Word vectors in input order, some sentences at a time; `pooling` joins the pieces of a
-        word that have a vector.
-
-        Words without a vector are absent. Raises `RaxalignError` for a language without vectors,
-        and for layers other than 0.
+        word that have a vector. Words without one are absent. Raises `RaxalignError` for a language
+        without vectors, and for layers other than 0.
         """
         if set(layers) != {0}:
-            raise RaxalignError(
-                f"layers {', '.join(map(str, layers))}: static vectors are one layer, 0 (`layers:"
-                " last`)"
-            )
+            read = ", ".join(map(str, layers))
+            raise RaxalignError(f"layers {read}: static vectors are one layer, 0 (`layers: last`)")
         for start in range(0, len(sentences), CHUNK):
             part = sentences[start : start + CHUNK]
             yield range(start, start + len(part)), self._looked_up(part, lang, len(layers), pooling)
@@ -391,9 +364,8 @@ class StaticEncoder(Encoder):
         return WordVectors(vectors_NH[:, None].repeat(1, n_layers, 1), offsets, index.present())
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[list[str], np.ndarray]]:
-        """(pieces, the word of each in its sentence) of every sentence; a word that cannot be split
-        is one ``[UNK]``. Words are split apart from each other, also where they are written without
-        spaces: each has vectors of its own.
+        """(pieces, the word of each in its sentence) of every sentence. Words are split apart from
+        each other in every script; one that cannot be split is one ``[UNK]``.
         """
         from raxalign.encoders.models.pieces import bulk_pieces
         from raxalign.encoders.training.text import wrap_vocabulary

@@ -1,6 +1,4 @@
-"""The mean hidden state of a language: over all pieces of its text, in rows as long as the encoder
-reads.
-"""
+"""The mean hidden state of a language, over all pieces of its text."""
 
 from __future__ import annotations
 
@@ -19,18 +17,15 @@ from raxalign.encoders.models.transformer import evaluating
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-Chunks = Iterable[Sequence[Sequence[str]]]
-"""A text as chunks of sentences, which are lists of words."""
+Chunks = Iterable[Sequence[Sequence[str]]]  # a text as chunks of sentences, lists of words
 
-_CHUNK = 512
-"""Rows that are sorted into batches together."""
+_CHUNK = 512  # rows that are sorted into batches together
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How text becomes rows and rows a mean: `rows` are blocks of `size` pieces of the running text
-    or single sentences, at most `limit` of them; every row weighs the same, or every token; special
-    pieces count or not.
+    """How text becomes rows and rows a mean: `rows` are blocks of `size` pieces or sentences, at
+    most `limit`; every row weighs the same, or every token; special pieces count or not.
     """
 
     rows: Literal["blocks", "sentences"]

@@ -1,6 +1,4 @@
-"""Transformer encoders: hidden states, with edits of the stream on request, and word vectors at the
-speed of the bare forward.
-"""
+"""Transformer encoders: hidden states, which edits may change, and vectors of words."""
 
 from __future__ import annotations
 
@@ -93,9 +91,7 @@ class TransformerEncoder(Encoder):
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
         self.by_runs: bool | None = None
-        """Whether packed rows attend by the places where sentences begin; None until
-        `packing.attends_by_runs` has probed it.
-        """
+        """Whether packed rows attend by runs; None until `attends_by_runs` has probed it."""
 
     @classmethod
     def from_folder(
@@ -157,9 +153,8 @@ class TransformerEncoder(Encoder):
             self.write_sentences(Path(folder), self.sentences)
 
     def write_sentences(self, folder: Path, config: SentenceConfig, **module: Any) -> None:
-        """Write a configuration of sentence-transformers next to the encoder, with what `module`
-        says of a module of its own; without one none for a bidirectional decoder, which would be
-        read in one direction there.
+        """Write a configuration of sentence-transformers, with what `module` says of a module of
+        its own; a bidirectional decoder without one has none: it would be read in one direction.
         """
         if not module and is_bidirectional(self.model.config):
             return
@@ -172,20 +167,16 @@ class TransformerEncoder(Encoder):
         pairs: Sequence[Sequence[str]] | None = None,
         pair_lang: str | None = None,
     ) -> list[PieceRow]:
-        """Pieces of the running text with special ones, clamped to `max_positions`: of sentences,
-        or of pairs (`pairs[i]` follows `sentences[i]`, in `pair_lang`).
-
-        Pairs that are too long lose the end of the longer sentence first. Words keep their numbers
-        whatever is cut.
+        """Pieces of the running text with special ones, cut to `max_positions`: of sentences, or of
+        pairs (`pairs[i]` follows `sentences[i]`, in `pair_lang`), which lose the end of the longer
+        sentence first. Words keep their numbers whatever is cut.
         """
         if (found := listener()) is not None:
             found.not_as_trained.update(self.not_as_trained)
         singles = bulk_pieces(self.tokenizer, sentences, lang)
         if pairs is None:
-            return [
-                self.row((pieces,), (len(words),), (lang,))
-                for pieces, words in zip(singles, sentences, strict=True)
-            ]
+            whole = zip(singles, sentences, strict=True)
+            return [self.row((pieces,), (len(words),), (lang,)) for pieces, words in whole]
         if len(pairs) != len(sentences):
             raise ValueError(f"{len(sentences)} sentences, but {len(pairs)} second ones")
         languages = (lang, pair_lang or lang)
@@ -232,10 +223,8 @@ class TransformerEncoder(Encoder):
         self, batch: Batch, *, edits: Mapping[int, Edit] | None = None, upto: int | None = None
     ) -> tuple[torch.Tensor, ...]:
         """Hidden states (B, T, H) of the layers 0 to `upto` (the last); what an edit of layer l
-        changes flows on and is what is read there.
-
-        Gradient flows and dropout follows the model's mode; the masked-LM head and the blocks above
-        `upto` are not computed.
+        changes flows on and is what is read there. Gradient flows and dropout follows the model's
+        mode; the masked-LM head and the blocks above `upto` are not computed.
         """
         top = self.n_layers if upto is None else upto
         states: list[torch.Tensor] = []

@@ -1,6 +1,4 @@
-"""What alignment adds to an encoder without touching its weights: transforms, each of a language
-and a layer.
-"""
+"""What alignment adds to an encoder beside its weights: transforms of languages and layers."""
 
 from __future__ import annotations
 

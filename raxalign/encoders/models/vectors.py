@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import floor
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator
 
@@ -59,6 +59,8 @@ class Spoken:
 
 
 Pooling = Literal["first", "last", "mean", "sum"]
+WordLists: TypeAlias = Sequence[Sequence[str]]
+"""Sentences, each as its words."""
 
 
 def parse_layers(layers: str, n_layers: int) -> tuple[int, ...]:
@@ -145,10 +147,9 @@ Layer = Annotated[str, AfterValidator(partial(_checked, single=True))]
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded pieces. `ids_BT`, `mask_BT` (1 for real pieces), `segments_BT` (token types) are
-    int64; `words_BT` and `lasts_BT` map a piece to its first and last word in the row (-1: special,
-    a bare blank, or padding), counted on through both sentences of a pair; they differ where words
-    share a piece. `langs_BT` indexes `languages` for every piece.
+    """Padded pieces, all int64: `mask_BT` is 1 for real ones, `segments_BT` are token types,
+    `langs_BT` indexes `languages`. `words_BT` and `lasts_BT` are the first and last word of a piece
+    in its row, counted through a pair (-1: special, a blank, padding).
     """
 
     ids_BT: torch.Tensor
@@ -197,10 +198,9 @@ def assemble(
 
 @dataclass(frozen=True)
 class WordIndex:
-    """Where the words of a batch are among its pieces (flattened, row after row): the piece k of
-    ``pieces_P`` belongs to word ``owners_P[k]`` of ``size``; words that have a piece are
-    ``words_M`` (ascending), with ``counts_M`` pieces each. The entries of a word are adjacent; a
-    piece that words share has one entry for each of them.
+    """Where the words of a batch are among its flattened pieces: piece ``pieces_P[k]`` belongs to
+    word ``owners_P[k]`` of ``size``, once per word that shares it; words with pieces are
+    ``words_M`` (ascending), with ``counts_M`` adjacent entries each.
     """
 
     pieces_P: torch.Tensor
@@ -227,10 +227,7 @@ class WordIndex:
 
 
 def index_words(
-    words_BT: np.ndarray,
-    lasts_BT: np.ndarray,
-    counts: Sequence[int],
-    device: torch.device | str,
+    words_BT: np.ndarray, lasts_BT: np.ndarray, counts: Sequence[int], device: torch.device | str
 ) -> WordIndex:
     """Return the index of a batch on a device, by the first (-1: none) and the last word of each
     piece in its row, and the number of words of each row. Word w of row b becomes word

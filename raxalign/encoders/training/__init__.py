@@ -1,3 +1,1 @@
-"""Encoders that are made here: masked language models and static vectors, with their
-vocabularies.
-"""
+"""Encoders that are made here: masked language models and static vectors."""

@@ -4,7 +4,7 @@ occur near each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +20,8 @@ BATCH = 16_384
 
 
 def cooccurrences(sentences: Sequence[Ints], size: int, window: int) -> Any:
-    """The co-occurrence matrix (size, size), symmetric CSR in float64: two words d places apart in
-    a sentence count 1/d, up to `window` places.
-
-    `sentences` are word numbers; words that are not in the vocabulary are -1, and keep their place.
+    """The symmetric co-occurrence matrix (size, size): two words d places apart in a sentence count
+    1/d, up to `window` places. Words without a number are -1, and keep their place.
     """
     words_T = np.concatenate([np.zeros(0, np.int64), *sentences])
     owners_T = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
@@ -78,18 +76,11 @@ class Glove:
         """Parameters uniform in +-1/(2 dimension), as in the paper's own program."""
 
         def draw(*shape: int) -> Floats:
-            return (
-                (rng.random(shape, dtype=np.float32) - np.float32(0.5)) / np.float32(dimension)
-            ).astype(np.float32)
+            drawn = rng.random(shape, dtype=np.float32) - np.float32(0.5)
+            return (drawn / np.float32(dimension)).astype(np.float32)
 
-        return cls(
-            draw(size, dimension),
-            draw(size, dimension),
-            draw(size),
-            draw(size),
-            x_max=x_max,
-            learning_rate=learning_rate,
-        )
+        matrices = draw(size, dimension), draw(size, dimension)
+        return cls(*matrices, draw(size), draw(size), x_max=x_max, learning_rate=learning_rate)
 
     def step(self, rows_N: Ints, columns_N: Ints, counts_N: npt.NDArray[np.float64]) -> float:
         """One step on a batch of different entries; returns its loss, before the step."""
@@ -107,11 +98,8 @@ class Glove:
         self._move("words_VH", rows, pulls @ contexts)
         self._move("contexts_VH", columns, pulls.T.tocsr() @ words)
         self._move("word_bias_V", rows, np.bincount(at_row, pull_N, len(rows)).astype(np.float32))
-        self._move(
-            "context_bias_V",
-            columns,
-            np.bincount(at_column, pull_N, len(columns)).astype(np.float32),
-        )
+        pulls_C = np.bincount(at_column, pull_N, len(columns)).astype(np.float32)
+        self._move("context_bias_V", columns, pulls_C)
         return float(np.dot(pull_N.astype(np.float64), gap_N) / 2)
 
     def _move(self, name: str, places: Ints, gradient: Floats) -> None:
@@ -146,15 +134,9 @@ class GloveTraining:
 def train_glove(
     sentences: Sequence[Ints], size: int, training: GloveTraining
 ) -> tuple[Floats, list[float]]:
-    """Train the vectors of a vocabulary; the same seed gives the same vectors.
-
-    Args:
-        sentences: word numbers below `size`, -1 for words that are not in the vocabulary.
-        size: the number of words.
-        training: how they are trained.
-
-    Returns:
-        Vectors, float32 (size, dimension), and the mean loss per entry in each epoch.
+    """Train the vectors of a vocabulary of `size` words on sentences of their numbers (-1: another
+    word); the same seed gives the same vectors. Returns float32 (size, dimension), and the mean
+    loss per entry in each epoch.
     """
     counts = cooccurrences(sentences, size, training.window).tocoo()
     rows, columns = counts.row.astype(np.int64), counts.col.astype(np.int64)
@@ -164,15 +146,9 @@ def train_glove(
     )
     losses = []
     for _ in range(training.epochs):
-        total = sum(
-            model.step(rows[part], columns[part], counts.data[part])
-            for part in _batches(len(rows), BATCH, rng)
-        )
+        order, total = rng.permutation(len(rows)), 0.0
+        for start in range(0, len(rows), BATCH):
+            part = order[start : start + BATCH]
+            total += model.step(rows[part], columns[part], counts.data[part])
         losses.append(total / max(1, len(rows)))
     return model.vectors(), losses
-
-
-def _batches(count: int, size: int, rng: np.random.Generator) -> Iterator[Ints]:
-    order = rng.permutation(count)
-    for start in range(0, count, size):
-        yield order[start : start + size]

@@ -4,8 +4,7 @@ these 80 % masked, 10 % random, 10 % kept), on sentences or on running text in s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,10 +34,8 @@ from raxalign.train.runtime import Runtime
 
 TWO_SEGMENTS = 0.5
 """Share of the rows that have two segments, where a sentence ends within them."""
-NAME = "scratch"
-"""The name of the curves and checkpoints of a pre-training."""
-LAST = 20
-"""Steps whose mean loss is recorded in the notes as the last one."""
+NAME = "scratch"  # of the curves and checkpoints of a pre-training
+LAST = 20  # steps whose mean loss is recorded in the notes as the last one
 
 
 def slice_rows(
@@ -79,16 +76,14 @@ def pretrain(
     runtime: Runtime,
     folder: Path,
 ) -> Mapping[str, object]:
-    """Train a model on the text of all languages, a folder each, into `folder`; the first worker
-    saves it. `vocabulary` is the file of the pieces (None: one is trained on the text).
-
-    Returns the notes. Raises `RaxalignError` if there is no text.
+    """Train a model on the text of all languages into `folder`, by a vocabulary from a file or from
+    the text; the first worker saves it. Returns the notes; raises `RaxalignError` without text.
     """
     sentences = {lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)}
     if not any(sentences.values()):
         needs = "a scratch encoder is trained on text, but there is none: give the grid a corpus"
         raise RaxalignError(needs)
-    with _threads(runtime.threads), torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.seed)
         tokenizer = _tokenizer(params, vocabulary, sentences)
         model = new_bert(params, len(tokenizer))
@@ -111,9 +106,7 @@ def pretrain(
 
 
 def _tokenizer(
-    params: ScratchParams,
-    vocabulary: Path | None,
-    sentences: Mapping[str, Sequence[Sequence[str]]],
+    params: ScratchParams, vocabulary: Path | None, sentences: Mapping[str, Sequence[Sequence[str]]]
 ) -> Any:
     """The tokenizer over the given vocabulary, or over one that is trained on the text."""
     if vocabulary is not None:
@@ -123,11 +116,9 @@ def _tokenizer(
             fault = f"has no {', '.join(missing)}, which masked language modelling needs"
             raise DataError(vocabulary, fault)
         return wrap_vocabulary(pieces, lowercase=params.lowercase)
-    return train_wordpiece(
-        [in_text(words, lang).text.split() for lang, part in sentences.items() for words in part],
-        params.vocab_size,
-        lowercase=params.lowercase,
-    )
+    texts = [in_text(words, lang).text for lang, part in sentences.items() for words in part]
+    words = [text.split() for text in texts]
+    return train_wordpiece(words, params.vocab_size, lowercase=params.lowercase)
 
 
 def training_rows(
@@ -157,9 +148,7 @@ def training_rows(
 
 
 def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
-    """The options of the loop: AdamW, linear warm-up and decay. A step has as many rows as have
-    `batch_size` windows of pieces on average.
-    """
+    """The options of the loop. A step has the rows of `batch_size` windows of pieces on average."""
     per_row = len(rows.ids) / len(rows)
     return TrainSettings(
         learning_rate=params.learning_rate,
@@ -238,9 +227,8 @@ def new_bert(params: ScratchParams, vocabulary: int) -> Any:
 
 
 def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator) -> list[PieceRow]:
-    """Training rows of at most `window` pieces of one language's sentences: a third single ones, a
-    third pairs with two segments, and a third as many as fit. So the encoder knows the positions
-    and segments that words in sentences, pairs and long texts will have.
+    """Training rows of at most `window` pieces: a third single sentences, a third pairs, a third as
+    many as fit, so that the encoder knows the positions and segments that it will read.
     """
     order, rows, at = rng.permutation(len(singles)), [], 0
     while at < len(order):
@@ -260,14 +248,3 @@ def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator
         none = np.full(len(ids), -1)
         rows.append(PieceRow(ids, none, none, first, 0, group[0].languages))
     return rows
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """PyTorch on `count` threads; afterwards on as many as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(max(1, count))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

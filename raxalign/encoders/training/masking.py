@@ -113,9 +113,7 @@ class Masks:
         return flat
 
     def applied(self, rows: PieceRows) -> np.ndarray:
-        """The pieces of these rows (of the same batch, or the same part of it) as the encoder reads
-        them, in the layout of ``rows.ids``.
-        """
+        """The pieces of the same rows as the encoder reads them, in the layout of ``rows.ids``."""
         ids = rows.ids.copy()
         ids[self.flat(rows.offsets)] = self.inputs
         return ids
@@ -166,9 +164,8 @@ def _corrupted(
 
 
 def masked_lm_loss(logits_MV: torch.Tensor, targets_M: torch.Tensor, total: int) -> torch.Tensor:
-    """The contribution of M masked places out of the `total` of the global batch to the mean over m
-    of -log p(x_m | the row with masks) (Devlin et al. 2019, §3.1), a scalar: logits (M, V), and the
-    pieces (M,) that stood there.
+    """The part of M places with logits (M, V) and pieces (M,) in the mean of -log p(x_m | the row
+    with masks) over the `total` of the global batch (Devlin et al. 2019, §3.1), a scalar.
     """
     return torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="sum") / total
 
@@ -183,9 +180,7 @@ class Masked(Generic[_R]):
 
 @dataclass(frozen=True)
 class PredictedPieces:
-    """Rows as the encoder reads them, the places (M,) in its states that are predicted, the pieces
-    that stood there, and the number of such places in the global batch.
-    """
+    """Rows as the encoder reads them, and which places (M,) of its states are predicted."""
 
     packed: Packed
     places_M: np.ndarray

@@ -28,27 +28,17 @@ class ScratchParams(EncoderKind.Params):
     heads: int = Field(4, ge=1, description="Attention heads per block.")
     intermediate: int = Field(512, ge=8, description="Width of the feed-forward layer of a block.")
     positions: int = Field(
-        128,
-        ge=8,
-        description=(
-            "Number of positions: the largest number of pieces that the encoder reads at once."
-        ),
+        128, ge=8, description="Largest number of pieces that the encoder reads at once."
     )
     vocab_size: int = Field(
         4_000, ge=100, description="Largest number of pieces in the vocabulary."
     )
     vocabulary: DataPath | None = Field(
-        None,
-        description=(
-            "File of the pieces, a `vocab.txt` such as that of multilingual BERT (none: a"
-            " vocabulary is trained on the text)."
-        ),
+        None, description="File of pieces, a `vocab.txt` (none: one is trained on the text)."
     )
     lowercase: bool = Field(False, description="Whether text is read in lower case.")
     max_sentences: int = Field(
-        20_000,
-        ge=1,
-        description="Largest number of sentences of each language that are trained on.",
+        20_000, ge=1, description="Largest number of sentences per language to train on."
     )
     window: int = Field(64, ge=8, description="Largest number of pieces per training row.")
     slicing: Annotated[bool, LATER] = Field(
@@ -61,12 +51,7 @@ class ScratchParams(EncoderKind.Params):
         ),
     )
     batch_size: int = Field(
-        16,
-        ge=1,
-        description=(
-            "Windows of `window` pieces per training step; shorter rows are counted by their"
-            " pieces."
-        ),
+        16, ge=1, description="Windows per training step; shorter rows count by their pieces."
     )
     steps: int = Field(1_200, ge=1, description="Training steps.")
     learning_rate: float = Field(1e-3, gt=0, description="Learning rate at the end of the warm-up.")
@@ -74,10 +59,7 @@ class ScratchParams(EncoderKind.Params):
         0.1, ge=0, le=1, description="Share of the steps over which the learning rate rises."
     )
     dropout: float = Field(
-        0.1,
-        ge=0,
-        lt=1,
-        description="Probability of dropout, here and in any later training of the encoder.",
+        0.1, ge=0, lt=1, description="Probability of dropout, here and in later trainings."
     )
     mask_share: float = Field(0.15, gt=0, lt=1, description="Share of the pieces that are masked.")
     seed: int = Field(0, description="Seed of the first weights and of the training.")
@@ -99,9 +81,7 @@ class ScratchParams(EncoderKind.Params):
 
 
 class StaticParams(EncoderKind.Params):
-    """What vectors are of, and how they are trained or read. On ten thousand sentences fastText
-    needs 30 epochs.
-    """
+    """What vectors are of, and how they are made. On 10,000 sentences fastText needs 30 epochs."""
 
     algorithm: Literal["fasttext", "word2vec", "glove"] = Field(
         "fasttext", description="How vectors are trained."
@@ -114,9 +94,7 @@ class StaticParams(EncoderKind.Params):
         ),
     )
     max_vectors: int = Field(
-        200_000,
-        ge=1,
-        description="Number of vectors that are read from a file, from its beginning.",
+        200_000, ge=1, description="Number of vectors that are read, from a file's beginning."
     )
     spaces: Annotated[Literal["separate", "joint"], LATER] = Field(
         "separate",
@@ -130,10 +108,7 @@ class StaticParams(EncoderKind.Params):
         "words", description="What has a vector: `words`, or the `pieces` of a vocabulary."
     )
     vocabulary: DataPath | None = Field(
-        None,
-        description=(
-            "File of the pieces, a `vocab.txt` (none: a vocabulary is trained on the text)."
-        ),
+        None, description="File of pieces, a `vocab.txt` (none: one is trained on the text)."
     )
     vocab_size: int = Field(
         30_000, ge=100, description="Largest number of pieces in a vocabulary that is trained."
@@ -197,16 +172,10 @@ class StaticParams(EncoderKind.Params):
         200_000, ge=1, description="Number of buckets that the n-grams of fastText fall into."
     )
     x_max: float = Field(
-        100.0,
-        gt=0,
-        description=(
-            "Number of co-occurrences from which on a pair of words has full weight in GloVe."
-        ),
+        100.0, gt=0, description="Co-occurrences from which on a pair has full weight in GloVe."
     )
     max_sentences: int = Field(
-        1_000_000,
-        ge=1,
-        description="Largest number of sentences of each language that are trained on.",
+        1_000_000, ge=1, description="Largest number of sentences per language to train on."
     )
     seed: int = Field(0, ge=0, description="Seed of the training.")
 

@@ -52,11 +52,7 @@ def train(
     reading = Lookup(params.casing, params.normalization, params.units == "pieces")
     pieces = None
     if params.units == "pieces":
-        pieces = (
-            _trained_pieces(sentences, params)
-            if vocabulary is None
-            else read_vocabulary(vocabulary)
-        )
+        pieces = read_vocabulary(vocabulary) if vocabulary else _trained_pieces(sentences, params)
         splitter = StaticEncoder({}, params.dimension, reading, vocabulary=pieces)
         sentences = {
             lang: [names for names, _ in splitter.pieces(part)] for lang, part in sentences.items()
@@ -138,9 +134,7 @@ def _train_space(
 def _gensim(
     sentences: Sentences, counts: Mapping[str, int], params: StaticParams
 ) -> tuple[Floats, Subwords | None]:
-    """(vectors in the order of `counts`, the n-grams of fastText). gensim's seeds do not depend on
-    Python's hashes; `hashfxn` makes sure of it.
-    """
+    """(vectors in the order of `counts`, the n-grams of fastText); no seed is a hash of Python."""
     from gensim.models import FastText, Word2Vec
 
     options: dict[str, Any] = {
@@ -166,8 +160,6 @@ def _gensim(
     if params.algorithm != "fasttext":
         return vectors, None
     buckets = [np.asarray(row, dtype=np.int64) for row in keyed.buckets_word]
-    numbers, sizes = (
-        np.unique(np.concatenate(buckets)),
-        (params.min_n, params.max_n, params.buckets),
-    )
+    numbers = np.unique(np.concatenate(buckets))
+    sizes = (params.min_n, params.max_n, params.buckets)
     return vectors, Subwords(numbers, keyed.vectors_ngrams[numbers].astype(np.float32), *sizes)

@@ -1,6 +1,4 @@
-"""What encoders are trained on: the sentences of a text, and a WordPiece vocabulary of their own
-that is the same in every process.
-"""
+"""What encoders are trained on: sentences, and a WordPiece vocabulary that is reproducible."""
 
 from __future__ import annotations
 
@@ -13,8 +11,7 @@ from raxalign.errors import DataError
 
 UNK = "[UNK]"
 SPECIALS = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
-ALPHABET_SHARE = 4
-"""The most frequent characters that are kept are at most one in this many of the vocabulary."""
+ALPHABET_SHARE = 4  # characters are at most one in this many of the vocabulary
 
 
 def train_wordpiece(
@@ -40,9 +37,7 @@ def train_wordpiece(
         limit_alphabet=0,
         show_progress=False,
     )
-    tokenizer.train_from_iterator(
-        (" ".join(sentence) for sentence in sentences), trainer, length=len(sentences)
-    )
+    tokenizer.train_from_iterator(map(" ".join, sentences), trainer, length=len(sentences))
     pieces = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
     return wrap_vocabulary([piece for piece, _ in pieces], lowercase=lowercase)
 
@@ -60,24 +55,19 @@ def _splitter(lowercase: bool) -> Any:
 
 
 def _alphabet(splitter: Any, counts: Counter[str], limit: int) -> list[str]:
-    """The most frequent characters, each as what begins a word (which the trainer looks up for
-    every character, continuing ones too) and as ``##`` what continues one where it was seen so;
-    sorted.
+    """The most frequent characters, sorted: each as what begins a word, which the trainer looks up
+    for every one, and as ``##`` what continues one where it was seen so.
     """
     seen: Counter[str] = Counter()
     continuing = set()
     for word, count in counts.items():
-        for part, _ in splitter.pre_tokenizer.pre_tokenize_str(
-            splitter.normalizer.normalize_str(word)
-        ):
-            for i, character in enumerate(part):
+        normal = splitter.normalizer.normalize_str(word)
+        for part, _ in splitter.pre_tokenizer.pre_tokenize_str(normal):
+            continuing.update(part[1:])
+            for character in part:
                 seen[character] += count
-                if i:
-                    continuing.add(character)
     frequent = sorted(seen, key=lambda character: (-seen[character], character))[:limit]
-    return sorted(
-        [*frequent, *("##" + character for character in frequent if character in continuing)]
-    )
+    return sorted([*frequent, *("##" + each for each in frequent if each in continuing)])
 
 
 def wrap_vocabulary(pieces: Sequence[str], *, lowercase: bool = False) -> Any:
@@ -88,19 +78,13 @@ def wrap_vocabulary(pieces: Sequence[str], *, lowercase: bool = False) -> Any:
     ids = {piece: i for i, piece in enumerate(pieces)}
     tokenizer = _splitter(lowercase)
     tokenizer.model = models.WordPiece(ids, unk_token=UNK, max_input_chars_per_word=100)
-    tokenizer.post_processor = processors.BertProcessing(
-        ("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"])
-    )
+    ends = [(name, ids[name]) for name in ("[SEP]", "[CLS]")]
+    tokenizer.post_processor = processors.BertProcessing(*ends)
+    names = [f"{kind}_token" for kind in ("pad", "unk", "cls", "sep", "mask")]
     # Wrapped, not `BertTokenizerFast(vocab_file=...)`, which in transformers 5 forgets all but the
     # special pieces.
-    names = {
-        "unk_token": UNK,
-        "pad_token": "[PAD]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "mask_token": "[MASK]",
-    }
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+    special = dict(zip(names, SPECIALS, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
 def read_vocabulary(path: Path) -> list[str]:
@@ -122,8 +106,6 @@ def read_words(folder: Path, limit: int) -> list[list[str]]:
 
     table = read_table(folder)
     if "words" not in table.column_names:
-        raise DataError(
-            folder,
-            f"has no column `words`, so it is not text (columns: {', '.join(table.column_names)})",
-        )
+        columns = ", ".join(table.column_names)
+        raise DataError(folder, f"has no column `words`, so it is not text (columns: {columns})")
     return read_sentences(table.slice(0, limit), "words")

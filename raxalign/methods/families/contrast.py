@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from raxalign.config.params import LATER
-from raxalign.encoders.models.freezing import Freeze
+from raxalign.encoders.models.trained_weights import Freeze
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 from pydantic import Field
 
 from raxalign.config.params import LATER
-from raxalign.encoders.models.freezing import Freeze, frozen, lowest_trained
-from raxalign.encoders.models.lora import AdapterOption, adapted
+from raxalign.encoders.models.trained_weights import (
+    AdapterOption,
+    Freeze,
+    adapted,
+    frozen,
+    lowest_trained,
+)
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
-from raxalign.encoders.models.lora import weight_changes
+from raxalign.encoders.models.trained_weights import weight_changes
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.lazy import torch
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing

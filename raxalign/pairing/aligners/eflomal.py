@@ -14,20 +14,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.arrays import Ints
 from raxalign.errors import DependencyError, RaxalignError, TransientError
-from raxalign.lazy import np, pa
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.words import Words
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _PROGRAM = "eflomal-align"
 
@@ -83,22 +79,22 @@ class Eflomal(WordAligner):
             folder = Path(scratch)
             _write_numbers(folder / "src", Words.of(src), self.params.lowercase)
             _write_numbers(folder / "tgt", Words.of(tgt), self.params.lowercase)
-            _run([str(program), *self._arguments(folder)], folder, inputs.threads)
+            options = {
+                "--model": self.params.model,
+                "--length": self.params.length,
+                "--n-samplers": self.params.samplers,
+                "--null-prior": self.params.null_prior,
+                "-s": folder / "src",
+                "-t": folder / "tgt",
+                "-f": folder / "forward",
+                "-r": folder / "reverse",
+            }
+            arguments = [str(part) for option in options.items() for part in option]
+            _run([str(program), *arguments], folder, inputs.threads)
             forward, reverse = (
                 _read_output(folder / name, len(src)) for name in ("forward", "reverse")
             )
             return forward, reverse
-
-    def _arguments(self, folder: Path) -> list[str]:
-        files = {"-s": "src", "-t": "tgt", "-f": "forward", "-r": "reverse"}
-        chosen = {
-            "--model": self.params.model,
-            "--length": self.params.length,
-            "--n-samplers": self.params.samplers,
-            "--null-prior": self.params.null_prior,
-            **{flag: folder / name for flag, name in files.items()},
-        }
-        return [part for flag, value in chosen.items() for part in (flag, str(value))]
 
 
 def _find_program() -> Path:
@@ -115,19 +111,10 @@ def _find_program() -> Path:
 
 def _write_numbers(path: Path, words: Words, lowercase: bool) -> None:
     """One sentence per line, each word as its number."""
-    codes, size = words.folded(lowercase=lowercase)
-    names = pa.array([str(i) for i in range(size)], pa.string())
+    codes, _ = words.folded(lowercase=lowercase)
     with path.open("w", encoding="ascii", newline="\n") as file:
-        for start in range(0, len(words), 50_000):
-            file.write(_lines(codes, words.offsets[start : start + 50_001], names))
-
-
-def _lines(codes: npt.NDArray[np.int32], offsets: Ints, names: pa.Array) -> str:
-    import pyarrow.compute as pc
-
-    tokens = names.take(pa.array(codes[offsets[0] : offsets[-1]]))
-    sentences = pa.ListArray.from_arrays(pa.array((offsets - offsets[0]).astype(np.int32)), tokens)
-    return "\n".join([*pc.binary_join(sentences, " ").to_pylist(), ""])
+        for start, end in pairwise(words.offsets.tolist()):
+            file.write(" ".join(map(str, codes[start:end].tolist())) + "\n")
 
 
 def _run(command: list[str], folder: Path, threads: int) -> None:

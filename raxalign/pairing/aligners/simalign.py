@@ -7,7 +7,7 @@ are booleans of the same shape, and a similarity of ``-inf`` is never a link.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 
 import numpy as np
@@ -31,7 +31,7 @@ ALPHA = 0.9
 PASSES = 2
 """The passes of `itermax`."""
 Extraction = Literal["argmax", "itermax", "match"]
-_VECTOR_BYTES = 64 << 20  # of the vectors of one side that are held at a time
+_VECTOR_BYTES = 64 << 20  # of the vectors of one side that are held at a time, with padding
 _SPACING = (
     "What divides the words of a sentence in the text that the encoder reads: the text itself, or"
     " what the language writes between given words (`language`), or `blanks`, so that each word is"
@@ -108,11 +108,15 @@ class SimAlign(WordAligner):
         Raises:
             RaxalignError: no encoder was given, or it does not have the layer.
         """
+        from raxalign.encoders.models.pieces import token_batches
+
         if inputs.encoder is None:
             raise RaxalignError("simalign: no encoder was loaded for it")
         encoder, layers = inputs.encoder, parse_layers(self.params.layer, inputs.encoder.n_layers)
         sides = Words.of(src), Words.of(tgt)
-        batches = list(_batches(sides[0].lengths, sides[1].lengths, encoder.hidden_size))
+        budget = _VECTOR_BYTES // (4 * encoder.hidden_size)
+        # longest first, so that few are padded much
+        batches = list(token_batches(np.maximum(sides[0].lengths, sides[1].lengths), budget))
         parts = []
         for rows in batches:
             vectors = [
@@ -145,16 +149,6 @@ class SimAlign(WordAligner):
         rows, sources, targets = np.nonzero(found)
         counts = np.bincount(rows, minlength=len(found))
         return Links(offsets_of(counts), sources.astype(np.int32), targets.astype(np.int32))
-
-
-def _batches(src_lengths: Ints, tgt_lengths: Ints, hidden_size: int) -> Iterator[Ints]:
-    """Indices of sentence pairs (n,), longest first, so that few are padded much; the vectors of a
-    side take at most `_VECTOR_BYTES` with padding (of one pair at least).
-    """
-    from raxalign.encoders.models.pieces import token_batches
-
-    budget = _VECTOR_BYTES // (4 * hidden_size)
-    return token_batches(np.maximum(src_lengths, tgt_lengths), budget)
 
 
 def _padded_vectors(
@@ -215,11 +209,8 @@ def distorted(
 
 def extract(similarities_NST: torch.Tensor, extraction: Extraction) -> torch.Tensor:
     """Return the links (n, S, T) of similarities (n, S, T) by one of the three ways."""
-    if extraction == "argmax":
-        return mutual_argmax(similarities_NST)
-    if extraction == "itermax":
-        return itermax(similarities_NST)
-    return best_match(similarities_NST)
+    ways = {"argmax": mutual_argmax, "itermax": itermax, "match": best_match}
+    return ways[extraction](similarities_NST)
 
 
 def mutual_argmax(similarities_NST: torch.Tensor) -> torch.Tensor:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import CONFIRMED, MEANS, SUGGESTED
-from raxalign.analysis.metrics import FEW, spoken
 from raxalign.errors import DamagedArtifact, RaxalignError
-from raxalign.measured import Measured
+from raxalign.measured import FEW, Measured, spoken
 from raxalign.plan.metrics import added_scores
 
 if TYPE_CHECKING:

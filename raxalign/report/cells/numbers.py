@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from raxalign.analysis.metrics import FEW as FEW
+from raxalign.measured import FEW as FEW
 from raxalign.measured import Measured
 
 MINUS = "−"

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.analysis.metrics import spoken
 from raxalign.catalog import catalog
+from raxalign.measured import spoken
 from raxalign.plan.names import plain
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import capitalized, measured, symbol

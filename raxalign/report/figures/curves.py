@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from raxalign.analysis.cells import Value
-from raxalign.analysis.metrics import spoken
+from raxalign.measured import spoken
 from raxalign.report.cells.results import Results
 from raxalign.report.figures.panels import Ends
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.analysis.metrics import spoken
+from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import Compared, baseline_cells
 from raxalign.report.answer import compared_tables, leader
 from raxalign.report.cells.choice import dev_of

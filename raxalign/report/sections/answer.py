@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name
-from raxalign.analysis.metrics import spoken
+from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import Compared
 from raxalign.report.answer import answer, compared_tables
 from raxalign.report.cells.names import in_columns, named, under

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import final
 
 from raxalign.analysis.cells import Cell, mean_name
-from raxalign.analysis.metrics import spoken
+from raxalign.measured import spoken
 from raxalign.report.cells.choice import points_of_methods, value_of
 from raxalign.report.cells.names import capitalized, named, under
 from raxalign.report.cells.numbers import LOWER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import final
 
-from raxalign.analysis.metrics import spoken
+from raxalign.measured import spoken
 from raxalign.report.cells.names import in_columns
 from raxalign.report.cells.results import TableKey
 from raxalign.report.document import Part, Share

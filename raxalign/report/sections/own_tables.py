@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import final
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.analysis.metrics import spoken
+from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import baseline_cells
 from raxalign.report.cells.judge import difference_text, remarks
 from raxalign.report.cells.names import capitalized, in_columns, named, under

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from raxalign.analysis.cells import Cell, cells
-from raxalign.analysis.metrics import spoken
 from raxalign.analysis.search import best_so_far, expected_best, expected_best_interval
 from raxalign.config.spaces import Space
-from raxalign.measured import Declared
+from raxalign.measured import Declared, spoken
 from raxalign.plan.estimates.cost import duration
 from raxalign.plan.names import plain
 from raxalign.plan.study import Study

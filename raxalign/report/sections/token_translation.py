@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
 from raxalign.analysis.cells import MEANS, Cell
-from raxalign.analysis.metrics import spoken
 from raxalign.languages import pair_of
+from raxalign.measured import spoken
 from raxalign.plan.names import ordered
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Entry, Line, Part, Share, Table

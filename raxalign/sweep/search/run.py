@@ -1,21 +1,29 @@
-"""One study under way: its next point, the end of a point, and its record."""
+"""One study under way: its next point, the end of a point, and its record; and the driver that runs
+a point.
+"""
 
 from __future__ import annotations
 
+import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from optuna.trial import FrozenTrial, TrialState
+import optuna
+from optuna.storages import JournalStorage
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from raxalign.config.spaces import Value
 from raxalign.errors import RaxalignError
 from raxalign.plan.study import Study
 from raxalign.plan.tried import State, Stopped, StudyRecord, Tried, best_of
+from raxalign.store.alive import maker_name
 from raxalign.store.dev_curves import DevCurve
-from raxalign.sweep.search.journal import StudyLog
-from raxalign.sweep.search.owner import Owner
-from raxalign.sweep.search.samplers import Proposal, suggest
+from raxalign.store.drivers import clock_lead, dated_sign, is_alive
+from raxalign.store.storage import Storage
+from raxalign.store.studies import SIGNS
+from raxalign.sweep.search.samplers import Proposal, directions, distributions, suggest
 
 OWNER, SECONDS, MEASURED, REASON = "owner", "seconds", "measured", "reason"
 STOPPED = "stopped"
@@ -26,6 +34,49 @@ _STATES: Mapping[TrialState, State] = {
     TrialState.FAIL: "failed",
     TrialState.PRUNED: "pruned",
 }
+BEAT = 60.0  # seconds between two signs of life
+_FEW = 4  # points below which importances are not estimated
+
+
+@dataclass
+class Owner:
+    """This driver. On its own machine a driver is recognised by its process; on others by a file
+    next to the journal in the storage, which it renews every minute: one that did not for five
+    minutes is dead.
+    """
+
+    storage: Storage
+    name: str = field(default_factory=maker_name)
+    token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+
+    def __post_init__(self) -> None:
+        """Ask for the clock of the storage."""
+        self._lead, self._place = clock_lead(self.storage), f"{SIGNS}/{self.token}.json"
+
+    @property
+    def sign(self) -> str:
+        """What is kept with a point that this driver runs."""
+        return json.dumps({**dated_sign(self.name, self._lead), "token": self.token})
+
+    def beat(self) -> None:
+        """Give a sign of life. Raises `StorageError` where the storage cannot be written."""
+        text = json.dumps(dated_sign(self.name, self._lead))
+        self.storage.files.write(self._place, text.encode())
+
+    def leave(self) -> None:
+        """Remove the sign: the driver ends."""
+        self.storage.files.delete(self._place)
+
+    def lives(self, sign: str) -> bool:
+        """Return whether the driver that left a sign lives."""
+        token = json.loads(sign)["token"]
+        if token == self.token:
+            return True
+        try:
+            latest = self.storage.files.read(f"{SIGNS}/{token}.json")
+        except FileNotFoundError:  # it has left
+            return False
+        return is_alive(latest.decode(), self._lead)
 
 
 @dataclass(frozen=True)
@@ -53,43 +104,85 @@ class StudyRun:
     """
 
     study: Study
-    log: StudyLog
+    storage: JournalStorage
     owner: Owner
     allowed: Callable[[Mapping[str, Value]], object]
+
+    def __post_init__(self) -> None:
+        self._optuna = optuna.create_study(
+            storage=self.storage,
+            study_name=self.study.name,
+            directions=directions(self.study),
+            load_if_exists=True,
+            sampler=optuna.samplers.RandomSampler(seed=0),  # never asked; the default warns
+        )
+
+    def trials(self) -> list[FrozenTrial]:
+        """Return all points, in the order of their numbers."""
+        return list(self._optuna.get_trials(deepcopy=False))
+
+    def add(
+        self,
+        proposal: Proposal,
+        notes: Mapping[str, Any],
+        scores: tuple[float, ...] | None = None,
+    ) -> int:
+        """Add a point that runs, or that was measured before, in one write; returns its number."""
+        self._optuna.add_trial(
+            create_trial(
+                state=TrialState.RUNNING if scores is None else TrialState.COMPLETE,
+                values=None if scores is None else list(scores),
+                params=proposal.values,
+                distributions=distributions(self.study.spaces),
+                user_attrs=dict(notes),
+                system_attrs=dict(proposal.notes),
+            )
+        )
+        return len(self.trials()) - 1
+
+    def mark(self, name: str, value: Any) -> None:
+        """Keep something with the study."""
+        self._optuna.set_user_attr(name, value)
+
+    @property
+    def marks(self) -> dict[str, Any]:
+        """What was kept with the study."""
+        return dict(self._optuna.user_attrs)
 
     def begin(self, points: Sequence[Mapping[str, Value]], known: Known) -> None:
         """Take points that were measured before as the first ones of a study that has not begun: at
         most half of its trials.
         """
-        there = [trial.params for trial in self.log.trials()]
+        there = [trial.params for trial in self.trials()]
         most = None if self.study.most is None else self.study.most // 2
         pairs = zip(points, known(points), strict=True)
         found = [(dict(point), outcome) for point, outcome in pairs if outcome is not None]
         for point, outcome in found[:most]:
             if point not in there and outcome.scores is not None:
                 notes = {MEASURED: True, SECONDS: outcome.seconds}
-                self.log.add_done(Proposal(point), outcome.scores, notes)
-        self.log.mark(BEGUN, True)
+                self.add(Proposal(point), notes, outcome.scores)
+        self.mark(BEGUN, True)
 
     @property
     def begun(self) -> bool:
         """Whether the study has its first points from what was measured before."""
-        return bool(self.log.marks.get(BEGUN))
+        return bool(self.marks.get(BEGUN))
 
     def ask(self) -> tuple[int, bool] | None:
         """Return the number of the next point for this driver, and whether it is new: one that a
         dead driver left, or a new one. None where the budget is spent, or no point is left.
         """
-        for trial in self.log.trials():
-            if self._is_left(trial):
-                self.log.note(trial.number, OWNER, self.owner.sign)
+        for trial in self.trials():
+            running = trial.state == TrialState.RUNNING
+            if running and not self.owner.lives(trial.user_attrs[OWNER]):
+                self._note(trial.number, OWNER, self.owner.sign)
                 return trial.number, False
         while not self.spent:
-            proposal = suggest(self.study, self.log.trials())
+            proposal = suggest(self.study, self.trials())
             if proposal is None:
-                self.log.mark(EXHAUSTED, True)
+                self.mark(EXHAUSTED, True)
                 return None
-            number = self.log.add(proposal, {OWNER: self.owner.sign})
+            number = self.add(proposal, {OWNER: self.owner.sign})
             try:
                 self.allowed(proposal.values)
             except RaxalignError as error:
@@ -98,37 +191,39 @@ class StudyRun:
             return number, True
         return None
 
-    def _is_left(self, trial: FrozenTrial) -> bool:
-        running = trial.state == TrialState.RUNNING
-        return running and not self.owner.lives(trial.user_attrs[OWNER])
-
     def end(self, number: int, outcome: PointOutcome) -> None:
-        """Keep how a point ended."""
+        """Keep how a point ended. One that has ended before stays as it is."""
         if outcome.seconds is not None:
-            self.log.note(number, SECONDS, outcome.seconds)
+            self._note(number, SECONDS, outcome.seconds)
         if outcome.reason:
-            self.log.note(number, REASON, outcome.reason)
-        if outcome.curve is not None:
-            points = ((point.step, point.score) for point in outcome.curve.points)
-            self.log.keep_curve(number, points)
-        if outcome.curve is not None and outcome.curve.pruned and outcome.scores is None:
-            self.log.note(number, STOPPED, asdict(_stopped(outcome.curve)))
-            self.log.prune(number)
-        else:
-            self.log.finish(number, outcome.scores)
+            self._note(number, REASON, outcome.reason)
+        trial, curve = self.trials()[number], outcome.curve
+        for point in curve.points if curve is not None and not trial.state.is_finished() else ():
+            self.storage.set_trial_intermediate_value(trial._trial_id, point.step, point.score)
+        state, scores = None, None if outcome.scores is None else list(outcome.scores)
+        if scores is None and curve is not None and curve.pruned:
+            self._note(number, STOPPED, asdict(_stopped(curve)))
+            state = TrialState.PRUNED
+        elif scores is None:
+            state = TrialState.FAIL
+        self._optuna.tell(number, scores, state=state, skip_if_finished=True)
+
+    def _note(self, number: int, name: str, value: Any) -> None:
+        """Keep something with a point that runs."""
+        self.storage.set_trial_user_attr(self.trials()[number]._trial_id, name, value)
 
     def refuse(self, number: int, reason: str) -> None:
         """Keep that a point cannot be run."""
-        self.log.note(number, IMPOSSIBLE, True)
+        self._note(number, IMPOSSIBLE, True)
         self.end(number, PointOutcome(None, reason=reason))
 
     @property
     def spent(self) -> bool:
         """Whether nothing more is suggested: the budget is spent, or every point was tried."""
-        trials, study = self.log.trials(), self.study
+        trials, study = self.trials(), self.study
         seconds = sum(trial.user_attrs.get(SECONDS) or 0.0 for trial in trials)
         return bool(
-            self.log.marks.get(EXHAUSTED)
+            self.marks.get(EXHAUSTED)
             or (study.most is not None and len(trials) >= study.most)
             or (study.seconds is not None and seconds >= study.seconds)
         )
@@ -136,16 +231,33 @@ class StudyRun:
     @property
     def over(self) -> bool:
         """Whether the budget is spent and no point runs any more, here or elsewhere."""
-        running = any(trial.state == TrialState.RUNNING for trial in self.log.trials())
+        running = any(trial.state == TrialState.RUNNING for trial in self.trials())
         return self.spent and not running
 
     def record(self) -> StudyRecord:
         """Return the study as it is."""
-        tried = tuple(_tried(trial) for trial in self.log.trials())
+        tried = tuple(_tried(trial) for trial in self.trials())
         record = StudyRecord(self.study.name, tried, best_of(self.study, tried))
         if not self.over:
             return record
-        return replace(record, finished=True, importance=self.log.importance())
+        return replace(record, finished=True, importance=self._importance())
+
+    def _importance(self) -> dict[str, dict[str, float]]:
+        """Return how much of the scores' variance each param explains (fANOVA), by objective and
+        param; nothing where there are too few points, or all scores are equal.
+        """
+        done = [t for t in self.trials() if t.state == TrialState.COMPLETE]
+        found = {}
+        for number, objective in enumerate(self.study.objectives):
+            scores = [trial.values[number] for trial in done]
+            if len(scores) < _FEW or len(set(scores)) < 2:
+                continue
+            found[objective.name] = optuna.importance.get_param_importances(
+                self._optuna,
+                evaluator=optuna.importance.FanovaImportanceEvaluator(seed=0),
+                target=lambda trial, number=number: trial.values[number],
+            )
+        return found
 
 
 def _stopped(curve: DevCurve) -> Stopped:

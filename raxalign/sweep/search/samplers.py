@@ -42,15 +42,15 @@ class Proposal:
 
 def distributions(spaces: Iterable[Space]) -> dict[str, BaseDistribution]:
     """Return the spaces as Optuna has them."""
-    return {space.name: _distribution(space) for space in spaces}
-
-
-def _distribution(space: Space) -> BaseDistribution:
-    if space.kind == "choice":
-        return CategoricalDistribution(space.choices)
-    if space.kind == "int":
-        return IntDistribution(int(space.low), int(space.high))
-    return FloatDistribution(space.low, space.high, log=space.log)
+    found: dict[str, BaseDistribution] = {}
+    for space in spaces:
+        if space.kind == "choice":
+            found[space.name] = CategoricalDistribution(space.choices)
+        elif space.kind == "int":
+            found[space.name] = IntDistribution(int(space.low), int(space.high))
+        else:
+            found[space.name] = FloatDistribution(space.low, space.high, log=space.log)
+    return found
 
 
 def directions(study: Study) -> list[str]:
@@ -108,7 +108,10 @@ def _sampler(study: Study, seed: int) -> optuna.samplers.BaseSampler:
     if study.sampler == "random":
         return optuna.samplers.RandomSampler(seed=seed)
     if study.sampler == "nsga2":
-        return optuna.samplers.NSGAIISampler(population_size=_population(study.most), seed=seed)
+        # some generations have to fit into the budget
+        most = study.most
+        size = 20 if most is None else min(50, max(4, round(math.sqrt(most) * 2)))
+        return optuna.samplers.NSGAIISampler(population_size=size, seed=seed)
     # a trial that runs counts as a bad one, so that parallel suggestions differ
     return optuna.samplers.TPESampler(
         multivariate=True,
@@ -116,11 +119,6 @@ def _sampler(study: Study, seed: int) -> optuna.samplers.BaseSampler:
         n_startup_trials=10 if study.most is None else min(10, max(2, study.most // 4)),
         seed=seed,
     )
-
-
-def _population(most: int | None) -> int:
-    """The points of one generation: some generations have to fit into the budget."""
-    return 20 if most is None else min(50, max(4, round(math.sqrt(most) * 2)))
 
 
 def _sobol(study: Study, number: int) -> Iterator[dict[str, Value]]:

@@ -1,94 +1,308 @@
-"""Running the searches of a grid: suggestions in, results in the ledger and in MLflow out."""
+"""The searches of a grid: suggestions in, results in the ledger out. A running sweep asks for more
+trials. A study begins with what the ledger has in its spaces: trials of grids that have run in the
+same storage.
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
-from raxalign.errors import StorageError
+from optuna.storages import JournalStorage
+
+from raxalign.config.spaces import Value, at_path
+from raxalign.errors import RaxalignError, StorageError
+from raxalign.plan.estimates.cost import aligned_seconds, trial_seconds
 from raxalign.plan.load import Opened, reopened
-from raxalign.plan.study import Study
+from raxalign.plan.plan import Plan
+from raxalign.plan.stored import stored_texts
+from raxalign.plan.study import Study, Suggestion
+from raxalign.plan.trial import Trial
 from raxalign.plan.tried import read_record, saved_words
+from raxalign.plan.values.results import DevScores, judge
 from raxalign.printing import to_stderr
 from raxalign.store.alive import beating
-from raxalign.sweep.collecting import Collector
-from raxalign.sweep.events import all_of
+from raxalign.store.dev_curves import DevCurves
+from raxalign.store.storage import Storage
+from raxalign.sweep.events import Hear
 from raxalign.sweep.job import Job
-from raxalign.sweep.progress import Progress
+from raxalign.sweep.running import Summary
 from raxalign.sweep.search.journal import Journal
-from raxalign.sweep.search.owner import BEAT, Owner
-from raxalign.sweep.search.source import SearchSource
-from raxalign.sweep.tracker import Tracker
+from raxalign.sweep.search.run import BEAT, Owner, PointOutcome, StudyRun
 from raxalign.sweep.tuner import run_sweep
-from raxalign.tracking.client import Target
 
 
-@dataclass(frozen=True)
-class SearchSummary:
-    """How the searches of a grid ended: the grid with everything that they suggested, the number of
-    trials that were run, the failures (trial key -> message), and messages for the user.
+def known_points(
+    trials: Iterable[Mapping[str, Any]], study: Study, kind: str
+) -> list[dict[str, Value]]:
+    """Return the different points in the spaces of a study that planned trials have.
+
+    Whether they are trials of the study, and have results, is for their keys to say: another value
+    of a param that is not searched makes another key.
+
+    Args:
+        trials: The trials (`planned_trials`).
+        study: The study.
+        kind: The kind of its method.
+    """
+    found: dict[str, dict[str, Value]] = {}
+    for trial in trials:
+        alike = trial["kind"] == kind and tuple(trial["languages"]) == study.languages
+        if alike and trial["seed"] in (None, study.seed):
+            params = trial["params"]
+            with suppress(LookupError):  # a value lies outside of its space
+                point = {s.name: s.find(at_path(params, s.name)) for s in study.spaces}
+                found[json.dumps(point, sort_keys=True)] = point
+    return [found[text] for text in sorted(found)]
+
+
+def planned_trials(storage: Storage) -> Iterator[Mapping[str, Any]]:
+    """Yield the trials of all plans that were run in a storage. A plan that cannot be read belongs
+    to another version, and is left out.
+    """
+    for text in stored_texts(storage):
+        try:
+            yield from json.loads(text)["trials"]
+        except (ValueError, KeyError):
+            continue
+
+
+_CONFIRMS = "confirms/"
+
+
+@dataclass
+class SearchSource:
+    """The studies of a grid. A point is asked of the study that has the fewest, so that all of them
+    advance at the same pace; once a study is over, its best points are confirmed.
+
+    Attributes:
+        opened: The grid, with what its searches have suggested so far.
+        journal: The studies on disk.
+        owner: This driver.
+        studies: The studies that are run, of those that the grid has.
+        deadline: When nothing more is suggested (`time.monotonic`; None: never).
+        at_once: The largest number of trials that this driver runs at a time (None: as many as
+            there are workers).
     """
 
     opened: Opened
-    ran: int
-    failed: dict[str, str]
-    messages: list[str]
+    journal: Journal
+    owner: Owner
+    studies: Sequence[Study]
+    deadline: float | None = None
+    at_once: int | None = None
+    exhausted: bool = field(default=False, init=False)
+    _runs: dict[str, StudyRun] = field(default_factory=dict, init=False)
+    _mine: dict[str, list[tuple[str, int]]] = field(default_factory=dict, init=False)
+    _confirmed: set[str] = field(default_factory=set, init=False)  # those that ended
+    _over: set[str] = field(default_factory=set, init=False)
+    _out: set[str] = field(default_factory=set, init=False)  # trials that have not ended
+    _workers: int = field(default=0, init=False)
+
+    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
+        """Return the trials of the next points, and of the best points of studies that are over."""
+        # no worker is free for a point, or the last turn was a moment ago
+        rests = bool(self._out and not self._free(idle)) or self.journal.rests
+        if self._runs and not ended and rests:
+            return None
+        with self.journal.turn() as storage:
+            self._begin(storage)
+            changed = self._end(ended)
+            free = self._free(idle)
+            asked = list(self._ask(free))
+            over = {name for name, run in self._runs.items() if run.over}
+            changed |= {study for study, _ in asked} | (over - self._over)
+            self._over = over
+            self._write(changed)
+        if changed:
+            self.opened = reopened(self.opened)
+        keys = self._trials_of(asked)
+        keys += self._confirming(free - len(asked))
+        self._out |= set(keys)
+        if not self._mine:
+            late = self.deadline is not None and time.monotonic() > self.deadline
+            confirmations = {entry.trial for entry in self.opened.plan.asked if entry.confirmed}
+            done = self._over == set(self._runs) and confirmations <= self._confirmed
+            self.exhausted = late or done
+        plan = self.opened.plan
+        return plan.only(plan.by_key[key] for key in dict.fromkeys(keys)) if keys else None
+
+    def _free(self, idle: int) -> int:
+        """Return how many trials may be added. Trials whose stages are still made leave workers
+        idle: a point that is suggested meanwhile would know less than it could.
+        """
+        self._workers = max(self._workers, idle)
+        most = self._workers if self.at_once is None else min(self._workers, self.at_once)
+        return max(0, min(idle, most - len(self._out)))
+
+    def _begin(self, storage: JournalStorage) -> None:
+        """Open the studies at the first question. What was measured before comes first."""
+        for study in self.studies if not self._runs else ():
+            spec = next(s for s in self.opened.grid.methods if s.name == study.method)
+            assert spec.searched is not None
+            run = StudyRun(study, storage, self.owner, spec.searched.point)
+            self._runs[study.name] = run
+            if not run.begun:
+                points = known_points(planned_trials(self.opened.storage), study, spec.kind)
+                run.begin(points, partial(self._outcomes, study))
+            self._write([study.name])
+
+    def _outcomes(
+        self, study: Study, points: Sequence[Mapping[str, Value]]
+    ) -> list[PointOutcome | None]:
+        """Return what the ledger has of some points of a study."""
+        suggestions = []
+        for number, point in enumerate(points):
+            with suppress(RaxalignError):
+                self._runs[study.name].allowed(point)
+                suggestions.append(Suggestion(number, point))
+        plan = reopened(
+            self.opened, lambda other: suggestions if other.name == study.name else ()
+        ).plan
+        ledger = self.opened.storage.ledger
+        there = ledger.keys()
+        found: list[PointOutcome | None] = [None] * len(points)
+        for entry in plan.asked:
+            trial = plan.by_key[entry.trial]
+            if trial.evaluations and there.issuperset(trial.evaluations.values()):
+                outcome = self._judge(plan, study, trial)
+                found[entry.number] = outcome if outcome.scores is not None else None
+        return found
+
+    def _end(self, ended: Mapping[str, str | None]) -> set[str]:
+        """Keep the outcomes of trials; returns the names of the studies that they change."""
+        changed = set()
+        self._out -= set(ended)
+        for key, error in ended.items():
+            self._confirmed.add(key)
+            for name, number in self._mine.pop(key, ()):
+                run, trial = self._runs[name], self.opened.plan.by_key[key]
+                outcome = (
+                    self._judge(self.opened.plan, run.study, trial)
+                    if error is None
+                    else PointOutcome(None, reason=error)
+                )
+                run.end(number, outcome)
+                changed.add(name)
+        return changed
+
+    def _judge(self, plan: Plan, study: Study, trial: Trial) -> PointOutcome:
+        ledger, storage = self.opened.storage.ledger, self.opened.storage
+        curve = DevCurves(storage, study.name).read(trial.key) if study.prunes else None
+        seconds = trial_seconds(plan, trial, storage)
+        # one that was pruned may have been made whole for another grid
+        judged = (trial.evaluations.get(objective.task) for objective in study.objectives)
+        whole = all(key is not None and ledger.has(key) for key in judged)
+        if curve is not None and curve.pruned and not whole:
+            seconds = aligned_seconds(plan, trial, storage) + curve.points[-1].seconds
+            return PointOutcome(None, seconds, curve=curve)
+        try:
+            scores = judge(study.objectives, trial, DevScores(plan, ledger))
+            return PointOutcome(scores, seconds, curve=curve)
+        except RaxalignError as error:
+            return PointOutcome(None, seconds, str(error))
+
+    def _ask(self, idle: int) -> Iterator[tuple[str, int]]:
+        """Yield new points of this driver, as many as there are idle workers: (study, number)."""
+        open_runs = [run for name, run in self._runs.items() if name not in self._over]
+        late = self.deadline is not None and time.monotonic() > self.deadline
+        for _ in range(0 if late else idle):
+            open_runs.sort(key=lambda run: len(run.trials()))
+            asked = None
+            while open_runs and asked is None:
+                asked = open_runs[0].ask()
+                if asked is None:
+                    open_runs.pop(0)
+            if asked is None:
+                return
+            yield open_runs[0].study.name, asked[0]
+
+    def _trials_of(self, asked: Iterable[tuple[str, int]]) -> list[str]:
+        """Return the keys of the trials of new points; a point that the grid excludes ends."""
+        keys = {
+            (entry.study, entry.number): entry.trial
+            for entry in self.opened.plan.asked
+            if not entry.confirmed
+        }
+        refused = [point for point in asked if point not in keys]
+        for name, number in (point for point in asked if point in keys):
+            self._mine.setdefault(keys[name, number], []).append((name, number))
+        if refused:
+            with self.journal.turn():
+                for name, number in refused:
+                    self._runs[name].refuse(number, "the grid excludes this point")
+                self._write({name for name, _ in refused})
+        return [keys[point] for point in asked if point in keys]
+
+    def _confirming(self, free: int) -> list[str]:
+        """Return trials that confirm chosen points and that no driver runs, as many as are free."""
+        asked = [entry for entry in self.opened.plan.asked if entry.confirmed]
+        left = [entry for entry in asked if entry.trial not in self._confirmed]
+        there = self.opened.storage.ledger.keys() if left else set()
+        waiting = []
+        for entry in left:
+            trial = self.opened.plan.by_key[entry.trial]
+            if there.issuperset(trial.evaluations.values()):
+                self._confirmed.add(entry.trial)
+            elif entry.study in self._over and entry.trial not in self._out:
+                waiting.append((entry.study, entry.trial))
+        if not waiting or not free:
+            return []
+        claimed: list[str] = []
+        with self.journal.turn():
+            for name, key in dict.fromkeys(waiting):
+                if len(claimed) == free:
+                    break
+                run, mark = self._runs[name], f"{_CONFIRMS}{key}"
+                sign = run.marks.get(mark)
+                if sign is None or not self.owner.lives(sign):
+                    run.mark(mark, self.owner.sign)
+                    claimed.append(key)
+        return claimed
+
+    def _write(self, names: Iterable[str]) -> None:
+        studies = self.opened.storage.studies
+        for name in names:
+            studies.write(name, self._runs[name].record().to_json())
 
 
-def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -> SearchSummary:
+def search(
+    opened: Opened, studies: Sequence[Study], job: Job, hear: Hear
+) -> tuple[Opened, Summary]:
     """Run studies until their budgets are spent, then confirm their best points with fresh seeds.
 
     Args:
         opened: The grid.
         studies: Those of its studies that are run.
         job: What workers need to know; its plan is replaced.
-        target: The tracking store.
+        hear: Receives what happens.
+
+    Returns:
+        The grid with everything that the studies suggested, and how its trials ended.
     """
+    seconds = opened.grid.search.timeout_seconds if opened.grid.search is not None else None
     source = SearchSource(
         opened,
         Journal.open(opened.storage, job.storage.local),
         Owner(opened.storage),
         studies,
-        _deadline(opened),
+        None if seconds is None else time.monotonic() + seconds,
         job.at_once,
     )
-    progress, tracker = Progress(opened.storage.ledger), Tracker(opened.plan, target)
+    source.owner.beat()
     try:
-        with _living(source.owner):
-            ended = run_sweep(
-                source,
-                replace(job, plan=""),
-                all_of(progress.hear, tracker.hear, Collector(opened.storage).hear),
-                name=opened.plan.name,
-                address=opened.run.address,
-            )
-    except BaseException:
-        progress.stop()
-        tracker.abandon()
-        raise
-    message = tracker.close()
-    opened = reopened(source.opened)
+        with beating(source.owner.beat, every=BEAT, name="raxalign-search"):
+            name, address = opened.plan.name, opened.run.address
+            ended = run_sweep(source, replace(job, plan=""), hear, name=name, address=address)
+    finally:
+        with suppress(StorageError):  # others see that the process has ended
+            source.owner.leave()
     for study in studies if ended.pruned else ():
         if saved := saved_words(read_record(opened.storage, study)):
             to_stderr(f"search {study.about}: {saved}")
-    return SearchSummary(opened, ended.done, ended.failed, [message] if message else [])
-
-
-def _deadline(opened: Opened) -> float | None:
-    settings = opened.grid.search
-    seconds = settings.timeout_seconds if settings is not None else None
-    return None if seconds is None else time.monotonic() + seconds
-
-
-@contextmanager
-def _living(owner: Owner) -> Iterator[None]:
-    """Give signs of life meanwhile."""
-    owner.beat()
-    try:
-        with beating(owner.beat, every=BEAT, name="raxalign-search"):
-            yield
-    finally:
-        with suppress(StorageError):  # others see that the process has ended
-            owner.leave()
+    return reopened(source.opened), ended

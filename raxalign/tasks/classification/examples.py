@@ -1,24 +1,23 @@
-"""Labelled examples of one text or of two: in Arrow columns, of which many lie in a temporary file,
-as files with the pieces of their texts, and as parts of a training in one language or two.
+"""Labelled examples of one text or of two: in Arrow columns, as files with the pieces of their
+texts, and as parts of a training in one language or two.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raxalign.arrays import Ints
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.encoders.models.flat_pieces import write_pieces
 from raxalign.errors import DataError
@@ -27,10 +26,10 @@ from raxalign.tasks.transfer.lazy_lists import ARRAYS, LazyList, PreparedTexts
 from raxalign.tasks.transfer.rows import TaskRows
 
 CodeSwitching = Literal["none", "sentence"]
+Texts = Sequence[Sequence[str]] | PreparedTexts
+"""Texts that white space divides into words, or their pieces."""
 TEXTS = ("first", "second")
 _BATCH = 8192
-_IN_MEMORY = 6
-"""Batches of examples up to which they are in memory."""
 _COLUMNS, _FINGERPRINTS = "examples", "fingerprints.npy"
 
 
@@ -65,32 +64,16 @@ class ExampleTable(LazyList[Example]):
 
     @classmethod
     def of(cls, rows: Iterable[Example]) -> ExampleTable:
-        """Keep examples: many in a temporary file in the folder of `TMPDIR`, which is mapped and
-        goes with them.
-        """
-        given = iter(rows)
-        batches = iter(lambda: _batch(list(islice(given, _BATCH))), _batch([]))
-        first = list(islice(batches, _IN_MEMORY + 1))
-        if len(first) <= _IN_MEMORY:
-            return cls(pa.Table.from_batches(first, _SCHEMA))
-        handle, path = tempfile.mkstemp(prefix="raxalign-", suffix=".arrow")
-        os.close(handle)
-        try:
-            with pa.ipc.new_stream(path, _SCHEMA) as stream:
-                for batch in chain(first, batches):
-                    stream.write_batch(batch)
-            return cls(pa.ipc.open_stream(pa.memory_map(path)).read_all())
-        finally:
-            os.unlink(path)  # noqa: PTH108  what is mapped stays until nothing reads it
+        """Keep examples, which are read once."""
+        given, batches = iter(rows), []
+        while part := list(islice(given, _BATCH)):
+            columns = [pa.array([getattr(row, f.name) for row in part], f.type) for f in _SCHEMA]
+            batches.append(pa.record_batch(columns, schema=_SCHEMA))
+        return cls(pa.Table.from_batches(batches, _SCHEMA))
 
     def __iter__(self) -> Iterator[Example]:
         for batch in self.table.to_batches(max_chunksize=_BATCH):
             yield from _examples(batch)
-
-
-def _batch(rows: Sequence[Example]) -> pa.RecordBatch:
-    columns = [pa.array([getattr(row, f.name) for row in rows], f.type) for f in _SCHEMA]
-    return pa.record_batch(columns, schema=_SCHEMA)
 
 
 def _examples(table: Any) -> Iterator[Example]:
@@ -125,26 +108,22 @@ class Examples(TaskRows[Example]):
         paired = "second" in self.pieces if self.pieces else not self.table["second"].null_count
         return TEXTS if paired else TEXTS[:1]
 
-    def texts(
-        self, name: str, places: np.ndarray | None = None
-    ) -> LazyList[Sentence] | PreparedTexts:
+    def texts(self, name: str, places: np.ndarray | None = None) -> Texts:
         """Return the first or the second texts of some examples (None: of all), divided at white
         space; the tokenizer divides further, and alone divides a text without spaces. Where their
         pieces were made before, these are returned.
         """
         if name in self.pieces:
             return replace(self.pieces[name], chosen=places)
-        texts = self.table[name]
-        if places is None:
-            return LazyList(len(texts), lambda i: Sentence.of_text(texts[i].as_py()))
-        return LazyList(len(places), lambda i: Sentence.of_text(texts[int(places[i])].as_py()))
+        texts = self.table[name] if places is None else self.table[name].take(pa.array(places))
+        return LazyList(len(texts), lambda i: Sentence.of_text(texts[i].as_py()))
 
     def label_names(self) -> list[str]:
         """Return the labels that examples have."""
         found: list[str] = self.table["label"].unique().to_pylist()
         return found
 
-    def numbers(self, labels: Sequence[str]) -> npt.NDArray[np.int64]:
+    def numbers(self, labels: Sequence[str]) -> Ints:
         """Return the place of each example's label among `labels`; labels that are not there have
         numbers after these.
         """
@@ -156,20 +135,10 @@ class Examples(TaskRows[Example]):
 def write_examples(
     rows: Examples, lang: str, tokenizer: Any, threads: int, folder: Path
 ) -> dict[str, Any]:
-    """Write the pieces and fingerprints of training examples, and their columns without the texts;
-    return the numbers of texts, words and pieces, and of unknown ones among these.
-
-    Args:
-        rows: The training examples.
-        lang: Their language.
-        tokenizer: The tokenizer that makes the pieces.
-        threads: The largest number of processes at once.
-        folder: Takes the files.
-    """
+    """Write training examples (see `Head.write_prepared`) as pieces, and columns without texts."""
     np.save(folder / _FINGERPRINTS, rows.fingerprints())
     notes = {"source": rows.source, "unlabelled": rows.left_out}
-    others = [name for name in _FIELDS if name not in TEXTS]
-    _write(rows.table.select(others), folder / _COLUMNS, notes)
+    _write(rows.table.drop_columns(list(TEXTS)), folder / _COLUMNS, notes)
     with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
         _write(rows.table.select(rows.text_names), Path(work), {})
         columns = dict.fromkeys(rows.text_names, lang)
@@ -183,9 +152,7 @@ def _write(table: pa.Table, folder: Path, metadata: dict[str, Any]) -> None:
 
 
 def read_examples(folder: Path, lang: str, source: str | None) -> Examples:
-    """Return the examples that `write_examples` wrote, mapped; `source` is their name in messages
-    (None: that which was written). Raises `DataError` where a part cannot be read.
-    """
+    """Return the examples that `write_examples` wrote, mapped (see `Head.read_prepared`)."""
     notes = read_metadata(folder / _COLUMNS)
     names = [name for name in TEXTS if name == "first" or (folder / name).exists()]
     return Examples(
@@ -198,15 +165,13 @@ def read_examples(folder: Path, lang: str, source: str | None) -> Examples:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Examples whose first texts share a language, and second ones too (None where there are none);
-    `numbers` are those of their labels, `units` numbers what must be in one batch (one example or
-    two).
+class ExamplePart:
+    """Examples whose first texts share a language, and second ones too; `numbers` are those of
+    their labels, `units` numbers what must be in one batch (one example or two).
     """
 
     langs: tuple[str, str]
-    firsts: LazyList[Sentence] | PreparedTexts
-    seconds: LazyList[Sentence] | PreparedTexts | None
+    texts: Sequence[Texts]
     numbers: np.ndarray
     units: np.ndarray
 
@@ -218,7 +183,7 @@ def training_parts(
     code_switching: CodeSwitching,
     *,
     whole: bool = True,
-) -> list[Part]:
+) -> list[ExamplePart]:
     """Return the training examples of all languages, one unit per original example.
 
     With `sentence` switching (Pan et al. 2021, 3.3) each (p_xx, h_xx) of another language than the
@@ -232,7 +197,7 @@ def training_parts(
         code_switching: Whether languages are mixed.
         whole: Whether every example needs a counterpart; otherwise those without are left out.
     """
-    parts, begin = list[Part](), 0
+    parts, begin = list[ExamplePart](), 0
     for lang, own in given.items():
         numbers, places = own.numbers(labels), dict[str, np.ndarray]()
         mixes = [(lang, lang)]
@@ -241,11 +206,9 @@ def training_parts(
             mixes, numbers = [(lang, pivot), (pivot, lang)], numbers[places[lang]]
         units = np.arange(begin, begin + len(numbers))
         for mix in mixes:
-            texts = [
-                given[of].texts(name, places.get(of))
-                for name, of in zip(own.text_names, mix, strict=False)
-            ]
-            parts.append(Part(mix, texts[0], texts[1] if texts[1:] else None, numbers, units))
+            names = zip(own.text_names, mix, strict=False)
+            texts = [given[of].texts(name, places.get(of)) for name, of in names]
+            parts.append(ExamplePart(mix, texts, numbers, units))
         begin += len(units)
     return parts
 
@@ -256,9 +219,7 @@ _REMEDY = (
 )
 
 
-def counterparts(
-    examples: Examples, pivot: Examples, *, whole: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def counterparts(examples: Examples, pivot: Examples, *, whole: bool) -> tuple[Ints, Ints]:
     """Return the places of examples, and those of the pivot's examples of the same lines: their
     labels agree, and their ids where both have one. Raises `DataError` with file and line.
     """

@@ -18,16 +18,15 @@ from raxalign.tasks.classification.examples import (
     Example,
     Examples,
     ExampleTable,
-    Part,
     counterparts,
     read_examples,
     training_parts,
     write_examples,
 )
-from raxalign.tasks.classification.metrics import METRICS
-from raxalign.tasks.classification.model import SentenceClassifier, WordClassifier
+from raxalign.tasks.classification.model import Classifier, SentenceClassifier, WordClassifier
 from raxalign.tasks.classification.reading import ExampleFile, read_hub
-from raxalign.tasks.transfer.head import Batches, Given, Head, HeldOut, noted
+from raxalign.tasks.classification.scheme import METRICS
+from raxalign.tasks.transfer.head import Batches, Head, HeldOut, noted
 from raxalign.tasks.transfer.lazy_lists import chained
 from raxalign.tasks.transfer.outcome import readers
 
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from raxalign.tasks.transfer.params import HubSet, Split
     from raxalign.train.loop import TrainSettings
 
-Classifier = SentenceClassifier | WordClassifier
 _PHRASEBOOK_SEED = 0
 """The examples are data: they do not change with the seed of a trial."""
 
@@ -53,7 +51,8 @@ class LabelHead(Head):
     def read_local(self, split: Split, lang: str, report: Report = refuse) -> Examples:
         """Read a local file."""
         alone = differs_by_language(getattr(self.params.data, split)) or lang == self.pivot
-        return ExampleFile(self.path(split, lang), lang, split, alone, self.scheme).read(report)
+        file = ExampleFile(self.path(split, lang), lang, split, self.scheme, alone=alone)
+        return file.read(report)
 
     def read_hub(self, found: HubSet, split: Split) -> Examples:
         """Read a split of a data set of the hub."""
@@ -92,20 +91,16 @@ class LabelHead(Head):
 
                 yield read_through(self.path("train", lang), read)
 
-    def new_model(
-        self, aligned: AlignedEncoder, labels: Sequence[str], seed: int, *, training: bool = True
-    ) -> Classifier:
+    def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> Classifier:
         """Make a classifier: a fine-tuned one on a transformer, one over frozen word vectors on a
         static encoder.
         """
-        dropout = self.params.dropout if training else 0.0
+        n, dropout = len(self.labels), self.params.dropout if training else 0.0
         if isinstance(aligned.encoder, StaticEncoder):
-            shape = (len(self.scheme.columns.texts), self.params.static_head.hidden, len(labels))
+            shape = (len(self.scheme.columns.texts), self.params.static_head.hidden, n)
             return WordClassifier(aligned, shape, dropout=dropout, seed=seed)
         length = self.params.max_length
-        return SentenceClassifier(
-            aligned, len(labels), dropout=dropout, max_length=length, seed=seed
-        )
+        return SentenceClassifier(aligned, n, dropout=dropout, max_length=length, seed=seed)
 
     def settings(self, model: Classifier) -> TrainSettings:
         """Return the settings of the training, over frozen word vectors with the rate of their
@@ -116,7 +111,7 @@ class LabelHead(Head):
             return replace(settings, learning_rate=self.params.static_head.learning_rate)
         return settings
 
-    def labels(self, rows: Sequence[Examples]) -> tuple[str, ...]:
+    def labels_of(self, rows: Sequence[Examples]) -> tuple[str, ...]:
         """Return the labels of the task, or else those of the training examples, sorted. Raises
         `DataError` where there are fewer than two.
         """
@@ -137,19 +132,25 @@ class LabelHead(Head):
             return [(None, given)]
         return [(lang, {lang: examples}) for lang, examples in given.items()]
 
-    def batches(self, model: Classifier, given: Given) -> Batches:
-        """Return the training examples as the classifier reads them."""
+    def batches(self, model: Classifier, given: Mapping[str, Examples]) -> Batches:
+        """Return the training examples as the classifier reads them, by units of one example or,
+        where languages are mixed, two.
+        """
         # The phrasebook's examples that are evaluated too were left out: others in each language.
         whole = self.params.data != "phrasebook"
         mixing = self.params.code_switching
-        parts = training_parts(given.rows, given.labels, given.pivot, mixing, whole=whole)
-        return example_batches(model, parts)
+        parts = training_parts(given, self.labels, self.pivot, mixing, whole=whole)
+        pieces = [model.rows(part.texts, part.langs) for part in parts]
+        units, numbers = (
+            np.concatenate(found)
+            for found in zip(*((part.units, part.numbers) for part in parts), strict=True)
+        )
+        members, offsets = np.argsort(units, kind="stable"), offsets_of(np.bincount(units))
+        counted = {"examples": len(numbers)}
+        return Batches(model, chained(pieces), numbers, members, offsets, counted)
 
     def notes_of_training(
-        self,
-        given: Mapping[str, Examples],
-        labels: Sequence[str],  # noqa: ARG002
-        counts: Sequence[Mapping[str, int]],
+        self, given: Mapping[str, Examples], counts: Sequence[Mapping[str, int]]
     ) -> dict[str, object]:
         """Return the numbers of examples."""
         rows = {lang: len(examples) for lang, examples in given.items()}
@@ -169,17 +170,13 @@ class LabelHead(Head):
         """Return the probabilities of labels."""
         return model.probabilities(inputs).numpy()
 
-    def measure(
-        self, held: HeldOut, predicted: np.ndarray, labels: Sequence[str]
-    ) -> dict[str, float]:
+    def measure(self, held: HeldOut, predicted: np.ndarray) -> dict[str, float]:
         """Return the accuracy, and the main metric."""
-        gold, found = held.rows.numbers(labels), predicted.argmax(1)
+        gold, found = held.rows.numbers(self.labels), predicted.argmax(1)
         metrics = dict.fromkeys(("accuracy", self.task.main_metric))
         return {metric: METRICS[metric](gold, found) for metric in metrics}
 
-    def columns(
-        self, held: HeldOut, predicted: np.ndarray, labels: Sequence[str]
-    ) -> dict[str, Any]:
+    def columns(self, held: HeldOut, predicted: np.ndarray) -> dict[str, Any]:
         """Return labels, predicted ones, and a column of probabilities per label. The column of
         the task's `unit` numbers what is resampled together: the groups of the data set, or else
         the first texts.
@@ -190,39 +187,26 @@ class LabelHead(Head):
             "id": pa.array(range(len(rows)), pa.int64()),
             self.task.unit: pa.array(units, pa.int64()),
             "label": pa.array([row.label for row in rows], pa.string()),
-            "predicted": pa.array([labels[i] for i in predicted.argmax(1)], pa.string()),
+            "predicted": pa.array([self.labels[i] for i in predicted.argmax(1)], pa.string()),
         }
         if self.task.repeats:
             columns["seen"] = pa.array(held.seen.tolist(), pa.bool_())
         taken = {"lang", "split", "toward", self.point, *columns}
-        for i, label in enumerate(labels):
+        for i, label in enumerate(self.labels):
             name = f"probability of {label}" if label in taken else label
             columns[name] = pa.array(predicted[:, i], pa.float32())
             taken.add(name)
         return columns
 
-    def notes(
-        self, held_out: Sequence[HeldOut], labels: Sequence[str], chosen: Mapping[str, object]
-    ) -> dict[str, object]:
+    def notes(self, held_out: Sequence[HeldOut], chosen: Mapping[str, object]) -> dict[str, object]:
         """Return the notes of an evaluation."""
-        notes = super().notes(held_out, labels, chosen)
+        notes, known = super().notes(held_out, chosen), {*self.labels}
         notes["unlabelled"] = noted(held_out, lambda held: held.rows.left_out)
         if not self.scheme.labels:
-            notes["labels"] = list(labels)
+            notes["labels"] = list(self.labels)
             notes["labels_not_in_training"] = noted(
-                held_out, lambda held: sorted({*held.rows.label_names()} - {*labels})
+                held_out, lambda held: sorted({*held.rows.label_names()} - known)
             )
         if self.task.repeats:
             notes["seen_in_training"] = noted(held_out, lambda held: int(held.seen.sum()))
         return notes
-
-
-def example_batches(model: Classifier, parts: Sequence[Part]) -> Batches:
-    """Return examples by units, of one example or, where languages are mixed, two."""
-    texts = [[t for t in (part.firsts, part.seconds) if t is not None] for part in parts]
-    pieces = [model.rows(own, part.langs) for own, part in zip(texts, parts, strict=True)]
-    units = np.concatenate([part.units for part in parts])
-    members, offsets = np.argsort(units, kind="stable"), offsets_of(np.bincount(units))
-    numbers = np.concatenate([part.numbers for part in parts])
-    counted = {"examples": len(numbers)}
-    return Batches(model, chained(pieces), numbers, members, offsets, counted)

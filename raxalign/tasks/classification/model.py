@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,15 +22,51 @@ from raxalign.encoders.models.model_inputs import summary_places
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.running import in_text
+from raxalign.tasks.classification.examples import Texts
 from raxalign.tasks.transfer.lazy_lists import PreparedTexts, compact_rows, prepared_rows
-from raxalign.tasks.transfer.model import FineTuned, TaskModel, summed_loss
-from raxalign.tasks.transfer.row_states import RowLayout, lay_out, states_of
+from raxalign.tasks.transfer.model import (
+    FineTuned,
+    RowLayout,
+    TaskModel,
+    lay_out,
+    states_of,
+    summed_loss,
+)
+from raxalign.train.devices import on_device
 from raxalign.train.sharing import shared
 
-Texts = Sequence[Sequence[str]] | PreparedTexts
-"""Texts that white space divides into words, or their pieces."""
 ROWS = 512
 """Examples that are classified together outside training, over word vectors."""
+
+
+class Classifier(TaskModel):
+    """What both classifiers do."""
+
+    @abstractmethod
+    def rows(self, texts: Sequence[Texts], langs: Sequence[str]) -> Sequence[Any]:
+        """Divide texts, or first and second texts, in their languages; return one row per
+        example.
+        """
+
+    @abstractmethod
+    def probabilities(self, rows: Sequence[Any]) -> torch.Tensor:
+        """Return probabilities (rows, labels) on the CPU, in input order; eval mode."""
+
+    @abstractmethod
+    def lay_out(self, rows: Sequence[Any]) -> Any:
+        """Return rows as the classifier reads them. The device has no part in it."""
+
+    @abstractmethod
+    def logits(self, rows: Any) -> torch.Tensor:
+        """Return logits (rows, labels); gradient flows, dropout follows the mode."""
+
+    def loss(self, rows: Any, labels: np.ndarray) -> torch.Tensor:
+        """Return the summed cross-entropy of examples."""
+        return summed_loss(self.logits(rows), labels)
+
+    def forward(self, rows: Sequence[Any]) -> torch.Tensor:
+        """Return logits (rows, labels), as `logits` does."""
+        return self.logits(self.lay_out(rows))
 
 
 @dataclass(frozen=True)
@@ -39,30 +77,21 @@ class ClassifiedRows:
     places_B: np.ndarray
 
 
-class SentenceClassifier(FineTuned):
+class SentenceClassifier(Classifier, FineTuned):
     """Classifier whose head reads [CLS], or the last piece of a decoder; the transforms of that
     piece's language apply to it.
     """
 
     def rows(self, texts: Sequence[Texts], langs: Sequence[str]) -> Sequence[PieceRow]:
-        """Divide sentences, or sentence pairs, into pieces; of a pair that is too long the longer
-        sentence is cut first.
-
-        Args:
-            texts: The sentences, or the first and the second sentences.
-            langs: Their languages.
-
-        Returns:
-            One row per example.
+        """Divide sentences, or the first and second sentences of pairs, into pieces, one row per
+        example; of a pair that is too long the longer sentence is cut first.
         """
         made = [side for side in texts if isinstance(side, PreparedTexts)]
-        if len(made) == len(texts):
+        if made:
             return prepared_rows(self.encoder, made)
-        first, second = [*texts, None][:2]
-        assert not isinstance(first, PreparedTexts)
-        assert not isinstance(second, PreparedTexts)
-        assert first is not None
-        return compact_rows(self.encoder, first, langs[0], second, langs[-1])
+        plain = [side for side in texts if not isinstance(side, PreparedTexts)]
+        second = plain[1] if plain[1:] else None
+        return compact_rows(self.encoder, plain[0], langs[0], second, langs[-1])
 
     def lay_out(self, rows: Sequence[PieceRow]) -> ClassifiedRows:
         """Return rows as the classifier reads them. The device has no part in it."""
@@ -72,17 +101,10 @@ class SentenceClassifier(FineTuned):
 
     def logits(self, rows: ClassifiedRows) -> torch.Tensor:
         """Return logits (rows, labels); gradient flows, dropout follows the mode."""
-        found = states_of(self.aligned, rows.layout)
-        logits: torch.Tensor = self.head(self.dropout(found.at(rows.places_B)))
+        states_FH = states_of(self.aligned, rows.layout)
+        read_BH = states_FH[on_device(rows.places_B, states_FH.device)]
+        logits: torch.Tensor = self.head(self.dropout(read_BH))
         return logits
-
-    def loss(self, rows: ClassifiedRows, labels: np.ndarray) -> torch.Tensor:
-        """Return the summed cross-entropy of examples."""
-        return summed_loss(self.logits(rows), labels)
-
-    def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
-        """Return logits (rows, labels), as `logits` does."""
-        return self.logits(self.lay_out(rows))
 
     @torch.no_grad()
     def probabilities(self, rows: Sequence[PieceRow]) -> torch.Tensor:
@@ -102,11 +124,8 @@ class SentenceClassifier(FineTuned):
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class TextRow:
-    """One example: the language and the words of each of its texts (one or two)."""
-
-    texts: tuple[tuple[str, Sequence[str]], ...]
+TextRow = tuple[tuple[str, Sequence[str]], ...]
+"""The language and the words of each text of an example (one or two)."""
 
 
 def text_features(texts_BTH: torch.Tensor) -> torch.Tensor:
@@ -122,7 +141,7 @@ def text_features(texts_BTH: torch.Tensor) -> torch.Tensor:
     return torch.cat([p_BH, h_BH, (p_BH - h_BH).abs(), p_BH * h_BH], dim=1)
 
 
-class WordClassifier(TaskModel):
+class WordClassifier(Classifier):
     """Classifier with one hidden layer (ReLU, dropout) over the features of the texts.
 
     The vector of a text is the mean of its words' vectors, the transforms of its language applied,
@@ -149,15 +168,8 @@ class WordClassifier(TaskModel):
         self.to(aligned.device)
 
     def rows(self, texts: Sequence[Texts], langs: Sequence[str]) -> list[TextRow]:
-        """Divide texts into words as corpora are divided (in scripts without blanks, into
-        characters).
-
-        Args:
-            texts: The texts, divided at blanks, or the first and the second texts.
-            langs: Their languages.
-
-        Returns:
-            One row per example.
+        """Divide texts, or first and second texts, into words as corpora are divided (in scripts
+        without blanks, into characters), one row per example.
         """
         divided = []
         for code, side in zip(langs, texts, strict=False):
@@ -165,7 +177,7 @@ class WordClassifier(TaskModel):
             words = tokenize(code)
             running = [in_text(text, None).text for text in side]
             divided.append([(code, within_text(words, text)) for text in running])
-        return [TextRow(sides) for sides in zip(*divided, strict=True)]
+        return list(zip(*divided, strict=True))
 
     def lay_out(self, rows: Sequence[TextRow]) -> Sequence[TextRow]:
         """Return rows as they are: their words are looked up where they are classified."""
@@ -177,23 +189,15 @@ class WordClassifier(TaskModel):
         logits: torch.Tensor = self.head(self.dropout(states_BF))
         return logits
 
-    def loss(self, rows: Sequence[TextRow], labels: np.ndarray) -> torch.Tensor:
-        """Return the summed cross-entropy of examples."""
-        return summed_loss(self.logits(rows), labels)
-
-    def forward(self, rows: Sequence[TextRow]) -> torch.Tensor:
-        """Return logits (rows, labels), as `logits` does."""
-        return self.logits(rows)
-
     @torch.no_grad()
     def text_vectors(self, rows: Sequence[TextRow]) -> torch.Tensor:
         """Return the vectors of the texts (rows, texts, H). While caveats are collected, words
         without a vector are reported outside training.
         """
-        n_texts, width = len(rows[0].texts), self.aligned.hidden_size
+        n_texts, width = len(rows[0]), self.aligned.hidden_size
         spoken: dict[str, list[tuple[int, Sequence[str]]]] = defaultdict(list)
         for b, row in enumerate(rows):
-            for t, (lang, words) in enumerate(row.texts):
+            for t, (lang, words) in enumerate(row):
                 spoken[lang].append((b * n_texts + t, words))
         sums_TH = torch.zeros(len(rows) * n_texts, width, device=self.aligned.device)
         for lang, texts in spoken.items():

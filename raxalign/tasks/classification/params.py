@@ -7,32 +7,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from raxalign.config.params import LATER, BaseParams
-from raxalign.tasks.transfer.params import (
-    BATCH_SIZE,
-    DATASET,
-    DROPOUT,
-    EPOCHS,
-    LEARNING_RATE,
-    MAX_LENGTH,
-    MAX_TRAIN,
-    OF_DEVELOPMENT,
-    OF_TEST,
-    OF_TRAINING,
-    PHRASEBOOK,
-    REVISION,
-    SETTING,
-    WARMUP,
-    SettingParams,
-)
+from raxalign.tasks.transfer import params as shared
 from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
 
-class PhrasebookSizes(BaseParams):
+class ExampleCounts(BaseParams):
     """Examples per language of the phrasebook."""
 
-    train: int = Field(3000, ge=1, description=OF_TRAINING)
-    dev: int = Field(600, ge=1, description=OF_DEVELOPMENT)
-    test: int = Field(600, ge=1, description=OF_TEST)
+    train: shared.TrainingRows = 3000
+    dev: shared.DevelopmentRows = 600
+    test: shared.TestRows = 600
 
 
 class StaticHead(BaseParams):
@@ -51,15 +35,15 @@ class StaticHead(BaseParams):
     )
 
 
-class ClassificationParams(SettingParams):
+class ClassificationParams(shared.SettingParams):
     """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Files are
     tab-separated, with a header that names their columns in any order or with the columns in the
     task's own order, or hold one JSON object per line. The optimiser and its schedule are those of
     Cao et al. (2020, A.1) unless options say otherwise.
     """
 
-    setting: Annotated[Literal["zero-shot", "translate-train"], SETTING] = "zero-shot"
-    dataset: Annotated[str, DATASET] = ""
+    setting: Annotated[Literal["zero-shot", "translate-train"], shared.SETTING] = "zero-shot"
+    dataset: Annotated[str, shared.DATASET] = ""
     models: Annotated[Literal["together", "each"], LATER] = Field(
         "together",
         description=(
@@ -67,20 +51,16 @@ class ClassificationParams(SettingParams):
             " per language on its own translations, whose dev set chooses the epoch (`each`)."
         ),
     )
-    revision: Annotated[str, REVISION] = "main"
-    phrasebook: Annotated[PhrasebookSizes, PHRASEBOOK] = PhrasebookSizes()
-    learning_rate: Annotated[float, LEARNING_RATE] = 5e-5
-    epochs: Annotated[int, EPOCHS] = 3
-    batch_size: Annotated[int, BATCH_SIZE] = 32
-    max_length: Annotated[int, MAX_LENGTH] = 128
-    warmup: Annotated[float, WARMUP] = 0.1
+    revision: Annotated[str, shared.REVISION] = "main"
+    phrasebook: Annotated[ExampleCounts, shared.PHRASEBOOK] = ExampleCounts()
+    learning_rate: shared.LearningRate[float] = 5e-5
+    max_length: shared.MaxLength[int] = 128
     schedule: Annotated[RateSchedule, LATER] = "constant"
     weight_decay: Annotated[WeightDecay, LATER] = 0.0
     betas: Annotated[Betas, LATER] = "0.9 0.98"
     eps: Annotated[Epsilon[float], LATER] = 1e-9
     clip: Annotated[Clip[float], LATER] = 0.0
-    dropout: Annotated[float, DROPOUT] = 0.1
-    max_train: Annotated[int | None, MAX_TRAIN] = None
+    dropout: shared.Dropout[float] = 0.1
     static_head: Annotated[StaticHead, LATER] = Field(
         StaticHead(), description="The classifier on static encoders; others do not have it."
     )

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -27,19 +26,22 @@ Record = tuple[int, Mapping[Role, str]]
 """(line, role -> text) of a row."""
 
 
-@dataclass(frozen=True)
 class ExampleFile:
-    """A local file and what is read of it: the examples of one language and split.
+    """A local file, from which the examples of one language and split are read.
 
-    `one_language` says that the file is of this language alone, so that it needs no column for the
+    `alone` says that the file is of this language alone, so that it needs no column for the
     language.
     """
 
-    path: Path
-    lang: str
-    split: Split
-    one_language: bool
-    scheme: LabelScheme
+    def __init__(
+        self, path: Path, lang: str, split: Split, scheme: LabelScheme, *, alone: bool
+    ) -> None:
+        self.path, self.lang, self.split, self.alone = path, lang, split, alone
+        self.scheme, self.names = scheme, scheme.columns
+        self.language = own_code(lang, scheme.languages)
+        self.refused = Refusals()
+        self.unlabelled: list[int] = []
+        self.others: dict[str, None] = {}
 
     def read(self, report: Report = refuse) -> Examples:
         """Read all examples; those without a label (``-``, ``-1`` or empty) are counted.
@@ -52,33 +54,27 @@ class ExampleFile:
         """
         if not self.path.is_file():
             raise DataError(self.path, "there is no such file")
-        reader = _Reader(self, Refusals(report))
+        self.refused = Refusals(report)
         with self.path.open("rb") as file:
             lines = enumerate(read_lines(file, self.path), 1)
-            records = reader.objects if self.path.suffix in _JSON else reader.cells
-            rows = ExampleTable.of(reader.rows(records(lines)))
-        if not len(rows) and not reader.refused.count:
-            raise reader.nothing()
-        return Examples(str(self.path), rows, len(reader.unlabelled))
+            records = self._objects if self.path.suffix in _JSON else self._cells
+            rows = ExampleTable.of(self._rows(records(lines)))
+        if not len(rows) and not self.refused.count:
+            told = f"has no labelled rows for {self.lang}"
+            if self.unlabelled:
+                told += f": each of its {len(self.unlabelled)} labels is empty or -"
+                raise DataError(self.path, told, line=self.unlabelled[0], remedy=_HIDDEN)
+            others = f"; its column `language` has {', '.join(self.others)}" if self.others else ""
+            raise DataError(self.path, f"{told}{others}")
+        return Examples(str(self.path), rows, len(self.unlabelled))
 
-
-class _Reader:
-    """Reads one file for one language, and finds its columns by their names."""
-
-    def __init__(self, file: ExampleFile, refused: Refusals) -> None:
-        self.file, self.path, self.refused = file, file.path, refused
-        self.scheme, self.names = file.scheme, file.scheme.columns
-        self.language = own_code(file.lang, file.scheme.languages)
-        self.unlabelled: list[int] = []
-        self.others: dict[str, None] = {}
-
-    def rows(self, records: Iterator[Record]) -> Iterator[Example]:
+    def _rows(self, records: Iterator[Record]) -> Iterator[Example]:
         """Yield the labelled examples of the language and split."""
         for line, record in records:
             language = record.get("language")
-            if language is not None and not self.is_own(language):
+            if language is not None and not self._is_own(language):
                 self.others[language.strip()] = None
-            elif "split" in record and not self.scheme.of_split(record["split"], self.file.split):
+            elif "split" in record and not self.scheme.of_split(record["split"], self.split):
                 continue
             elif self.scheme.is_unlabelled(record["label"]):
                 self.unlabelled.append(line)
@@ -88,97 +84,82 @@ class _Reader:
             else:
                 remedy = f"Labels are {self.scheme.known()}"
                 if line == 1:
-                    remedy += f". If it is a header's: a{self.needed()[1:]}"
-                self.refuse(line, f"unknown label {record['label']!r}", remedy)
+                    remedy += f". If it is a header's: a{self._needed()[1:]}"
+                self._refuse(line, f"unknown label {record['label']!r}", remedy)
 
-    def cells(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+    def _cells(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
         """Yield the records of a tab-separated file."""
         first = next(lines, None)
         if first is None:
             raise DataError(self.path, "the file is empty")
         names, expected = first[1].split("\t"), "as in the header"
-        if not self.is_header(names):
+        if not self._is_header(names):
             lines, given = chain([first], lines), names
-            names = list(self.names.without_header())
+            names = list(self.names.order or map(self.names.shown, self.names.needed))
             expected = f"({', '.join(names)})"
-            self.require_width(given, names)
-        columns = self.columns(names)
+            if len(given) != len(names):
+                hidden = len(given) == len(names) - 1 and not self.names.order
+                remedy = _HIDDEN if hidden else "Other columns need a header that names them"
+                told = f"{_counted(given)}, expected {len(names)} {expected}"
+                told = f"no labels: {told}" if hidden else told
+                raise DataError(self.path, told, line=1, remedy=remedy)
+        columns = self._columns(names)
         for line, text in lines:
             cells = text.split("\t")
             if len(cells) == len(names):
                 yield line, {role: cells[column] for role, column in columns.items()}
-            elif cells != [""] and not self.is_other(cells, columns):
-                told = f"{_counted(cells)}, expected {len(names)} {expected}"
-                self.refuse(line, told)
+            elif cells != [""]:
+                at = columns.get("language", len(cells))
+                if at >= len(cells) or self._is_own(cells[at]):  # others are not read
+                    self._refuse(line, f"{_counted(cells)}, expected {len(names)} {expected}")
 
-    def is_own(self, language: str) -> bool:
+    def _is_own(self, language: str) -> bool:
         """Return whether a cell of the column `language` is the file's language."""
         return language.strip() == self.language or same_language(language.strip(), self.language)
 
-    def is_other(self, cells: Sequence[str], columns: Mapping[Role, int]) -> bool:
-        """Return whether a damaged row is of another language, which is not read."""
-        at = columns.get("language", len(cells))
-        return at < len(cells) and not self.is_own(cells[at])
-
-    def objects(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+    def _objects(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
         """Yield the records of a file with one JSON object per line."""
         columns: dict[Role, int] = {}
-        known: list[str] = []
-        line = 0
+        known, line = list[str](), 0
         for line, text in lines:
             if not text.strip():
                 continue
             try:
                 entry = json.loads(text)
             except json.JSONDecodeError as error:
-                self.refuse(line, f"is not JSON ({error.msg})", "One object per line is expected")
+                self._refuse(line, f"is not JSON ({error.msg})", "One object per line is expected")
                 continue
             if not isinstance(entry, dict):
-                self.refuse(line, "is not a JSON object")
+                self._refuse(line, "is not a JSON object")
                 continue
             if list(entry) != known:  # mostly all objects have the same keys
                 known = list(entry)
-                columns = self.columns(known, line)
+                columns = self._columns(known, line)
             values = ["" if value is None else str(value) for value in entry.values()]
             yield line, {role: values[column] for role, column in columns.items()}
         if line == 0:
             raise DataError(self.path, "the file is empty")
 
-    def refuse(self, line: int, problem: str, remedy: str = "") -> None:
-        """Report a fault of one row."""
+    def _refuse(self, line: int, problem: str, remedy: str = "") -> None:
         self.refused(DataError(self.path, problem, line=line, remedy=remedy))
 
-    def nothing(self) -> DataError:
-        """Return the fault of a file in which nothing was found."""
-        told = f"has no labelled rows for {self.file.lang}"
-        if self.unlabelled:
-            told += f": each of its {len(self.unlabelled)} labels is empty or -"
-            return DataError(self.path, told, line=self.unlabelled[0], remedy=_HIDDEN)
-        others = f"; its column `language` has {', '.join(self.others)}" if self.others else ""
-        return DataError(self.path, f"{told}{others}")
-
-    def is_header(self, cells: Sequence[str]) -> bool:
+    def _is_header(self, cells: Sequence[str]) -> bool:
         """Return whether a first line names at least two of the columns that every file has."""
         lowered = [cell.strip().lower() for cell in cells]
-        found = [
-            any(
-                cell == name or cell.startswith(f"{name}_")
-                for cell in lowered
-                for name in self._lowered(role)
-            )
-            for role in self.names.needed
-        ]
-        return sum(found) > 1
+
+        def named(name: str) -> bool:
+            return any(cell == name or cell.startswith(f"{name}_") for cell in lowered)
+
+        return sum(any(map(named, self._lowered(role))) for role in self.names.needed) > 1
 
     def _lowered(self, role: Role) -> list[str]:
         return [name.lower() for name in self.names.names(role)]
 
-    def columns(self, names: Sequence[str], line: int = 1) -> dict[Role, int]:
+    def _columns(self, names: Sequence[str], line: int = 1) -> dict[Role, int]:
         """Return the place of each column among the names. Raises `DataError` where a text or the
         label is missing, or nothing says of which language the texts are.
         """
-        lowered = [name.strip().lower() for name in names]
-        columns = {}
+        lowered, columns = [name.strip().lower() for name in names], dict[Role, int]()
         for role in ROLES:
             known = self._lowered(role)
             if role in self.names.texts:
@@ -186,46 +167,32 @@ class _Reader:
             at = next((lowered.index(name) for name in known if name in lowered), None)
             if at is not None:
                 columns[role] = at
-        listed = f"among {', '.join(names)}"
+        told, remedy, listed = "", "", f"among {', '.join(names)}"
+        plain = any(
+            lowered[columns[r]] in self._lowered(r) for r in self.names.texts if r in columns
+        )
         if missing := [self.names.shown(r) for r in self.names.texts if r not in columns]:
-            told = f"names no {' and no '.join(missing)} for {self.file.lang} {listed}"
-            raise DataError(self.path, told, line=line, remedy=self.needed())
-        if "label" not in columns:
-            told = (
-                f"no labels: names no {' or '.join(reversed(self.names.names('label')))} {listed}"
-            )
-            raise DataError(self.path, told, line=line, remedy=_HIDDEN)
-        plain = any(lowered[columns[role]] in self._lowered(role) for role in self.names.texts)
-        if plain and "language" not in columns and not self.file.one_language:
+            told = f"names no {' and no '.join(missing)} for {self.lang} {listed}"
+            remedy = self._needed()
+        elif "label" not in columns:
+            known = list(reversed(self.names.names("label")))
+            told, remedy = f"no labels: names no {' or '.join(known)} {listed}", _HIDDEN
+        elif plain and "language" not in columns and not self.alone:
             shown = self.names.shown("language")
-            raise DataError(
-                self.path,
-                f"is given for all languages, but has no `{shown}` column",
-                line=line,
-                remedy=(
-                    f"Write {{lang}} in the task's `data.{self.file.split}` in the grid, or add the"
-                    " column"
-                ),
-            )
+            told = f"is given for all languages, but has no `{shown}` column"
+            place = f"the task's `data.{self.split}` in the grid"
+            remedy = f"Write {{lang}} in {place}, or add the column"
+        if told:
+            raise DataError(self.path, told, line=line, remedy=remedy)
         return columns
 
-    def needed(self) -> str:
+    def _needed(self) -> str:
         """Return what a file needs, in a sentence."""
         shown = [self.names.shown(role) for role in self.names.needed]
         first = [self.names.names(role)[0] for role in self.names.needed]
         either = f"or {_listed(first)}; " if first != shown else ""
         own = f"{first[0]}_{self.language} for the texts of one language"
         return f"A file needs {_listed(shown)} ({either}{own})"
-
-    def require_width(self, cells: Sequence[str], order: Sequence[str]) -> None:
-        """Refuse a first line without a header that has other columns than are expected."""
-        if len(cells) == len(order):
-            return
-        hidden = len(cells) == len(order) - 1 and not self.names.order
-        remedy = _HIDDEN if hidden else "Other columns need a header that names them"
-        expected = f"expected {len(order)} ({', '.join(order)})"
-        told = f"{'no labels: ' if hidden else ''}{_counted(cells)}, {expected}"
-        raise DataError(self.path, told, line=1, remedy=remedy)
 
 
 def _counted(cells: Sequence[str]) -> str:
@@ -276,16 +243,13 @@ def _label(
     where: str, row: int, cell: object, scheme: LabelScheme, names: Sequence[str] | None
 ) -> str | None:
     """The label of a row, None where it has none."""
-    if cell is None or scheme.is_unlabelled(str(cell)):
+    label, named = None, names is not None and isinstance(cell, int)
+    if cell is None or scheme.is_unlabelled(str(cell)) or (named and cell == -1):
         return None
-    label = None
-    if names is not None and isinstance(cell, int):
-        if cell == -1:
-            return None
-        label = scheme.label(names[cell]) if 0 <= cell < len(names) else None
+    if names is not None and isinstance(cell, int) and 0 <= cell < len(names):
+        label = scheme.label(names[cell])
     label = label or scheme.label(str(cell))
     if label is None:
-        raise DataError(
-            where, f"unknown label {cell!r}", line=row, remedy=f"Labels are {scheme.known()}"
-        )
+        remedy = f"Labels are {scheme.known()}"
+        raise DataError(where, f"unknown label {cell!r}", line=row, remedy=remedy)
     return label

@@ -1,12 +1,17 @@
-"""What a classification task's labels are, and how its data is written; XNLI's and MultiNLI's."""
+"""What a classification task's labels are, how its data is written (XNLI's and MultiNLI's too),
+and the scores of labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from raxalign.arrays import Ints
+from raxalign.lazy import np
+from raxalign.measured import share
 from raxalign.tasks.transfer.params import LanguageNames, Split
 
 Names = str | tuple[str, ...]
@@ -63,10 +68,6 @@ class Columns:
     def needed(self) -> tuple[Role, ...]:
         """The columns that every file has."""
         return (*self.texts, "label")
-
-    def without_header(self) -> tuple[str, ...]:
-        """The names of the columns of a file without a header."""
-        return self.order or tuple(self.shown(role) for role in self.needed)
 
 
 Made = tuple[Sequence[str], Sequence[str], str]
@@ -138,5 +139,30 @@ COLUMNS = Columns(
     id="pairID",
     group="promptID",
 )
-SCHEME = LabelScheme(COLUMNS, LABELS, ALIASES)
-"""The data without a task of its own."""
+
+MEASURED = (
+    share("accuracy", "Share of the examples whose label is right."),
+    share("macro_f1", "Mean over labels of the harmonic mean of precision and recall."),
+)
+"""What classifiers report; the second one where it is the main metric."""
+
+
+def macro_f1(gold: Ints, predicted: Ints) -> float:
+    """Returns the mean of 2 right / (given + predicted) over the labels that are given or
+    predicted.
+
+    >>> macro_f1(np.array([0, 0, 1]), np.array([0, 1, 1]))
+    0.6666666666666666
+    """
+    values = []
+    for label in np.union1d(gold, predicted):
+        given, found = gold == label, predicted == label
+        values.append(2 * float((given & found).sum()) / float(given.sum() + found.sum()))
+    return float(np.mean(values))
+
+
+METRICS: Mapping[str, Callable[[Ints, Ints], float]] = {
+    "accuracy": lambda gold, predicted: float((predicted == gold).mean()),
+    "macro_f1": macro_f1,
+}
+"""Scores by name: of the numbers of the right and of the predicted labels."""

@@ -1,4 +1,4 @@
-"""What classification tasks have in common: labels, columns and options."""
+"""What classification tasks have in common: labels, columns, options and scores."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.corpora.readers.codes import hub_code
-from raxalign.tasks.classification.metrics import MEASURED, METRICS, sample_of
+from raxalign.sample import Sample, of_label_f1, of_labels
 from raxalign.tasks.classification.params import ClassificationParams
-from raxalign.tasks.classification.scheme import Columns, LabelScheme, Made
-from raxalign.tasks.transfer.outcome import kept
+from raxalign.tasks.classification.scheme import MEASURED, METRICS, Columns, LabelScheme, Made
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.task import TransferTask
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from raxalign.sample import Sample
     from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.classification.head import LabelHead
 
@@ -84,21 +82,12 @@ class ClassificationTask(TransferTask):
 
         return LabelHead(self, inputs)
 
-    def canonical(self) -> dict[str, object]:
-        """Return the options without what names data (its own identity enters the key) and what
-        other data would need.
+    def idle(self) -> set[str]:
+        """Return what names data too, since its own identity enters the key, and mixing where
+        nothing is mixed.
         """
-        idle = {"dataset", "revision"}
-        idle |= set() if self.params.data == "phrasebook" else {"phrasebook"}
-        idle |= {"code_switching"} if self.params.setting == "zero-shot" else set()
-        return {name: value for name, value in self.params.identity().items() if name not in idle}
-
-    def training(self) -> Mapping[str, object]:
-        """Return all options but what is done with the epochs afterwards."""
-        return {
-            **{n: v for n, v in self.canonical().items() if n not in ("selection", "readout")},
-            "kept": kept(self.params.selection),
-        }
+        mixing = {"code_switching"} if self.params.setting == "zero-shot" else set()
+        return super().idle() | {"dataset", "revision"} | mixing
 
     def watches(self, metric: str) -> bool:
         """Return whether it is a score of labels, the dev selections are made, and one model is for
@@ -131,4 +120,6 @@ class ClassificationTask(TransferTask):
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
         """Return the sample of a score, with a unit per group of examples."""
-        return sample_of(rows, metric)
+        if metric == "accuracy":
+            return of_labels(rows)
+        return of_label_f1(rows) if metric == "macro_f1" else None

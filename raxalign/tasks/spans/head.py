@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from raxalign.arrays import offsets_of
+from raxalign.arrays import Ints, offsets_of
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.errors import DataError
 from raxalign.tasks.spans.metrics import METRICS, Rules, best
@@ -34,13 +34,11 @@ from raxalign.tasks.spans.windows import (
     read_questions,
     write_questions,
 )
-from raxalign.tasks.transfer.head import Batches, Given, Hashes, Head, HeldOut
+from raxalign.tasks.transfer.head import Batches, Head, HeldOut
 from raxalign.tasks.transfer.lazy_lists import LazyList, chained
-from raxalign.tasks.transfer.outcome import read_given
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.transfer.params import HubSet, Split
 
@@ -84,17 +82,17 @@ class SpanHead(Head):
         """Return the questions with an answer that stands where it says."""
         return rows if isinstance(rows, PreparedQuestions) else answered(rows)
 
-    def held_out(self, languages: Sequence[str], trained: Hashes) -> list[HeldOut]:
+    def held_out(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
         """Read what is evaluated, split by split."""
         return sorted(super().held_out(languages, trained), key=lambda held: held.split)
 
-    def crossed_sets(self, languages: Sequence[str], trained: Hashes) -> list[HeldOut]:
+    def crossed_sets(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
         """Return what is evaluated: each language, or with `g-xlt` each pair of languages (named
         question, then context).
         """
         if not self.crosses:
             return self.held_out(languages, trained)
-        read = read_given(self.rows, self.splits(), languages, self.choosing(languages))
+        read = self.evaluated_rows(languages)
         found = []
         for split in self.splits():
             there = [lang for lang in languages if (lang, split) in read]
@@ -116,31 +114,27 @@ class SpanHead(Head):
 
             yield read_through(self.path(split, lang), shared)
 
-    def new_model(
-        self,
-        aligned: AlignedEncoder,
-        labels: Sequence[str],  # noqa: ARG002
-        seed: int,
-        *,
-        training: bool = True,
-    ) -> SpanModel:
+    def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> SpanModel:
         """Make a model with a logit of starts and one of ends."""
         dropout, length = self.params.dropout if training else 0.0, self.params.max_length
         return SpanModel(aligned, 2, dropout=dropout, max_length=length, seed=seed)
 
-    def batches(self, model: SpanModel, given: Given) -> Batches:
+    def batches(self, model: SpanModel, given: Mapping[str, Questions]) -> Batches:
         """Return the training questions as the model reads them."""
         parts, members = list[WindowRows](), list[list[int]]()
-        for lang, questions in given.rows.items():
+        for lang, questions in given.items():
             begin = sum(map(len, parts))
-            if lang == given.pivot or self.params.code_switching == "none":
-                parts.append(self._training_windows(model, questions, lang))
-                units = [[number] for number in range(len(parts[-1]))]
-            else:
-                mixes, units = self._mixed(
-                    model, (lang, questions), (given.pivot, given.rows[given.pivot])
-                )
+            if lang != self.pivot and self.params.code_switching != "none":
+                both = (lang, questions), (self.pivot, given[self.pivot])
+                mixes, units = self._mixed(model, *both)
                 parts += mixes
+            else:
+                parts.append(
+                    questions.windows(model.encoder, self.sizes)
+                    if isinstance(questions, PreparedQuestions)
+                    else make_windows(questions, model.encoder, (lang, lang), self.sizes).windows
+                )
+                units = [[number] for number in range(len(parts[-1]))]
             members += [[begin + number for number in unit] for unit in units]
         windows, targets = chained(parts), [part.cuts_S5[:, 3:] for part in parts]
         rows = LazyList(len(windows), lambda place: windows[place].row)
@@ -151,12 +145,6 @@ class SpanHead(Head):
         counts = {"windows": len(windows), "windows_with_answer": answered_windows}
         return Batches(model, rows, gold, of_units, offsets, counts)
 
-    def _training_windows(self, model: SpanModel, questions: Questions, lang: str) -> WindowRows:
-        encoder: TransformerEncoder = model.encoder
-        if isinstance(questions, PreparedQuestions):
-            return questions.windows(encoder, self.sizes)
-        return make_windows(questions, encoder, (lang, lang), self.sizes).windows
-
     def _mixed(
         self, model: SpanModel, own: tuple[str, Questions], pivot: tuple[str, Questions]
     ) -> tuple[list[WindowRows], list[list[int]]]:
@@ -166,18 +154,16 @@ class SpanHead(Head):
         rows, source = own[1].rows, pivot[1].source
         missing = {str(row.id) for row in rows} - {str(row.id) for row in pivot[1].rows}
         if missing:
-            raise DataError(
-                own[1].source,
-                f"{len(missing)} of {len(rows)} questions are not in {source}, as {min(missing)}",
-                remedy=(
-                    "Sentence-level code-switching needs translations of the pivot's questions,"
-                    " under their ids"
-                ),
+            told = f"{len(missing)} of {len(rows)} questions are not in {source}, as {min(missing)}"
+            remedy = (
+                "Sentence-level code-switching needs translations of the pivot's questions, under"
+                " their ids"
             )
+            raise DataError(own[1].source, told, remedy=remedy)
         units: dict[str | None, tuple[list[int], list[int]]] = {row.id: ([], []) for row in rows}
         mixes = list[WindowRows]()
-        for place, ((lang, asked), (other, told)) in enumerate([(own, pivot), (pivot, own)]):
-            questions, begin = crossed(asked, told), sum(map(len, mixes))
+        for place, ((lang, asked), (other, there)) in enumerate([(own, pivot), (pivot, own)]):
+            questions, begin = crossed(asked, there), sum(map(len, mixes))
             windows = make_windows(questions, model.encoder, (lang, other), self.sizes).windows
             mixes.append(windows)
             for number, question in enumerate(windows.cuts_S5[:, 0].tolist(), begin):
@@ -189,10 +175,7 @@ class SpanHead(Head):
         ]
 
     def notes_of_training(
-        self,
-        given: Mapping[str, Questions],
-        labels: Sequence[str],  # noqa: ARG002
-        counts: Sequence[Mapping[str, int]],
+        self, given: Mapping[str, Questions], counts: Sequence[Mapping[str, int]]
     ) -> dict[str, object]:
         """Return the numbers of questions that are trained on, and of those that are not."""
         return {
@@ -210,33 +193,18 @@ class SpanHead(Head):
         """Return the answers."""
         return model.answers(inputs, self.params.max_answer_length)
 
-    def measure(
-        self,
-        held: HeldOut,
-        predicted: Sequence[str],
-        labels: Sequence[str],  # noqa: ARG002
-    ) -> dict[str, float]:
+    def measure(self, held: HeldOut, predicted: Sequence[str]) -> dict[str, float]:
         """Return F1 and exact match, by the task's rules."""
         found = _values(held, predicted, self.params.rules)
         return {metric: float(np.mean(values)) for metric, values in found.items()}
 
-    def choosing_score(
-        self,
-        held: HeldOut,
-        predicted: Sequence[str],
-        labels: Sequence[str],  # noqa: ARG002
-    ) -> float:
+    def choosing_score(self, held: HeldOut, predicted: Sequence[str]) -> float:
         """Return F1 by MLQA's rules in every case, so that evaluations by other rules share the
         training.
         """
         return float(np.mean(_values(held, predicted, "mlqa")["f1"]))
 
-    def columns(
-        self,
-        held: HeldOut,
-        predicted: Sequence[str],
-        labels: Sequence[str],  # noqa: ARG002
-    ) -> dict[str, Any]:
+    def columns(self, held: HeldOut, predicted: Sequence[str]) -> dict[str, Any]:
         """Return what was answered, the first gold answer, and the metrics over all gold answers.
         The column `context` numbers the contexts of a set: questions on one context are not
         independent.
@@ -256,11 +224,9 @@ class SpanHead(Head):
             **{metric: pa.array(values, pa.float64()) for metric, values in found.items()},
         }
 
-    def notes(
-        self, held_out: Sequence[HeldOut], labels: Sequence[str], chosen: Mapping[str, object]
-    ) -> dict[str, object]:
+    def notes(self, held_out: Sequence[HeldOut], chosen: Mapping[str, object]) -> dict[str, object]:
         """Return the notes of an evaluation."""
-        return {**super().notes(held_out, labels, chosen), "rules": self.params.rules}
+        return {**super().notes(held_out, chosen), "rules": self.params.rules}
 
 
 def _values(held: HeldOut, answers: Sequence[str], rules: Rules) -> dict[str, list[float]]:

@@ -14,8 +14,7 @@ from torch import nn
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.tasks.spans.windows import Window, Windows
-from raxalign.tasks.transfer.model import FineTuned
-from raxalign.tasks.transfer.row_states import RowLayout, lay_out, padded_places, states_of
+from raxalign.tasks.transfer.model import FineTuned, RowLayout, lay_out, states_of
 from raxalign.train.devices import on_device
 from raxalign.train.sharing import shared
 
@@ -42,14 +41,15 @@ class SpanModel(FineTuned):
     def lay_out(self, rows: Sequence[PieceRow]) -> SpanRows:
         """Rows as the model reads them. The device has no part in it."""
         found = lay_out(self.aligned, rows)
-        return SpanRows(found, *padded_places(found.starts_S, found.lengths_S))
+        places_T = np.arange(int(found.lengths_S.max(initial=0)))
+        there_BT = places_T < found.lengths_S[:, None]
+        return SpanRows(found, found.starts_S[:, None] + np.where(there_BT, places_T, 0), there_BT)
 
     def logits(self, rows: SpanRows) -> torch.Tensor:
         """Logits (rows, pieces, 2) of starts and ends, -inf at padding; gradient flows, dropout
         follows the mode.
         """
-        found = states_of(self.aligned, rows.layout)
-        logits_F2: torch.Tensor = self.head(self.dropout(found.states_FH))
+        logits_F2: torch.Tensor = self.head(self.dropout(states_of(self.aligned, rows.layout)))
         places_BT, there_BT = (
             on_device(part, logits_F2.device) for part in (rows.places_BT, rows.there_BT)
         )
@@ -76,23 +76,17 @@ class SpanModel(FineTuned):
             return [_best_of(*pair, longest) for pair in zip(part, logits_BT2, strict=True)]
 
         best: list[_Span | None] = [None] * len(windows.questions)
-        batches = token_batches(
-            [len(window.row) for window in windows.windows], self.encoder.batch_tokens
-        )
+        lengths = [len(window.row) for window in windows.windows]
+        batches = token_batches(lengths, self.encoder.batch_tokens)
         with evaluating(self):
             for chosen, spans in shared(batches, of_batch):
                 for i, span in zip(chosen, spans, strict=True):
-                    question = windows.windows[i].question
+                    question = int(windows.windows.cuts_S5[i, 0])
                     known = best[question]
                     # of equals the first in the context
-                    if span is not None and (
-                        known is None or (span[0], -span[1]) > (known[0], -known[1])
-                    ):
+                    if span and (known is None or (span[0], -span[1]) > (known[0], -known[1])):
                         best[question] = span
-        return [
-            "" if found is None else windows.text(number, found[1], found[2])
-            for number, found in enumerate(best)
-        ]
+        return [windows.text(number, *span[1:]) if span else "" for number, span in enumerate(best)]
 
 
 def _best_of(window: Window, logits_T2: np.ndarray, longest: int) -> _Span | None:
@@ -127,7 +121,5 @@ def span_loss(logits_BT2: torch.Tensor, targets_B2: torch.Tensor) -> torch.Tenso
     """The sum over rows of the mean of two cross-entropies over a row's pieces: of the start and of
     the end.
     """
-    losses = nn.functional.cross_entropy(
-        logits_BT2, targets_B2, reduction="sum"
-    )  # the pieces are the classes, both logits the positions
-    return losses / 2
+    # The pieces are the classes, both logits the positions.
+    return nn.functional.cross_entropy(logits_BT2, targets_B2, reduction="sum") / 2

@@ -9,25 +9,10 @@ from pydantic import Field
 from raxalign.config.params import LATER, BaseParams
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.tasks.spans.metrics import Rules
-from raxalign.tasks.transfer.params import (
-    BATCH_SIZE,
-    DATASET,
-    DROPOUT,
-    EPOCHS,
-    LEARNING_RATE,
-    MAX_LENGTH,
-    MAX_TRAIN,
-    OF_DEVELOPMENT,
-    OF_TEST,
-    OF_TRAINING,
-    PHRASEBOOK,
-    REVISION,
-    SETTING,
-    WARMUP,
-    LanguageNames,
-    SettingParams,
-)
+from raxalign.tasks.transfer import params as shared
 from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
+
+_Settings = Literal["zero-shot", "g-xlt", "translate-train"]
 
 
 class HubSets(BaseParams):
@@ -40,7 +25,7 @@ class HubSets(BaseParams):
     branch where the hub keeps the converted files.
     """
 
-    dataset: Annotated[str, DATASET] = "facebook/mlqa"
+    dataset: Annotated[str, shared.DATASET] = "facebook/mlqa"
     config: str = Field(
         "mlqa.{lang}.{lang}", description="Configuration of a language in `dataset`."
     )
@@ -50,7 +35,7 @@ class HubSets(BaseParams):
     test: str | None = Field(
         "test", description="Split of `dataset` that is the test set (none: there is none)."
     )
-    revision: Annotated[str, REVISION] = "refs/convert/parquet"
+    revision: Annotated[str, shared.REVISION] = "refs/convert/parquet"
     train_dataset: str = Field(
         "rajpurkar/squad", description="Data set of the hub with the pivot's training questions."
     )
@@ -64,51 +49,43 @@ class HubSets(BaseParams):
         ),
     )
 
-    def place(
-        self, split: str, lang: str, pivot: str, names: LanguageNames
-    ) -> tuple[str, str, str]:
-        """Returns (data set, configuration, split) of the hub."""
+    def at(self, split: str, lang: str, pivot: str, names: shared.LanguageNames) -> shared.HubSet:
+        """Return what has the rows of a split of a language."""
         own = hub_code(self.dataset, lang, names)
-        if split != "train":
-            return self.dataset, self.config.replace("{lang}", own), getattr(self, split)
-        if lang == pivot:
-            return self.train_dataset, self.train_config, "train"
-        return self.dataset, self.translated_config.replace("{lang}", own), "train"
-
-    def revision_of(self, split: str, lang: str, pivot: str) -> str:
-        """Returns the branch, tag or commit that is asked for."""
-        return self.train_revision if split == "train" and lang == pivot else self.revision
+        if split == "train" and lang == pivot:
+            return shared.HubSet(self.train_dataset, self.train_config, self.train_revision)
+        config = self.translated_config if split == "train" else self.config
+        return shared.HubSet(self.dataset, config.replace("{lang}", own), self.revision)
 
 
-class PhrasebookSizes(BaseParams):
+class QuestionCounts(BaseParams):
     """Questions per language of the phrasebook."""
 
-    train: int = Field(2000, ge=1, description=OF_TRAINING)
-    dev: int = Field(300, ge=1, description=OF_DEVELOPMENT)
-    test: int = Field(300, ge=1, description=OF_TEST)
+    train: shared.TrainingRows = 2000
+    dev: shared.DevelopmentRows = 300
+    test: shared.TestRows = 300
 
 
-class SpanParams(SettingParams):
+class SpanParams(shared.SettingParams):
     """Options on what is trained on and how; see `mlqa` for what they mean together."""
 
-    setting: Annotated[Literal["zero-shot", "g-xlt", "translate-train"], SETTING] = "zero-shot"
+    setting: Annotated[Literal["zero-shot", "g-xlt", "translate-train"], shared.SETTING] = (
+        "zero-shot"
+    )
     rules: Rules = Field(
         "mlqa",
         description="How answers are compared: by MLQA's rules for each language, or SQuAD's.",
     )
     hub: HubSets = Field(HubSets(), description="Data sets of the hub, for `data: hub`.")
-    phrasebook: Annotated[PhrasebookSizes, PHRASEBOOK] = PhrasebookSizes()
-    learning_rate: Annotated[float, LEARNING_RATE] = 3e-5
-    epochs: Annotated[int, EPOCHS] = 3
-    batch_size: Annotated[int, BATCH_SIZE] = 32
-    warmup: Annotated[float, WARMUP] = 0.1
+    phrasebook: Annotated[QuestionCounts, shared.PHRASEBOOK] = QuestionCounts()
+    learning_rate: shared.LearningRate[float] = 3e-5
     schedule: Annotated[RateSchedule, LATER] = "linear"
     weight_decay: WeightDecay = 1e-4
     betas: Annotated[Betas, LATER] = "0.9 0.999"
     eps: Annotated[Epsilon[float], LATER] = 1e-8
     clip: Annotated[Clip[float], LATER] = 1.0
-    dropout: Annotated[float, DROPOUT] = 0.0
-    max_length: Annotated[int, MAX_LENGTH, Field(ge=16)] = 384
+    dropout: shared.Dropout[float] = 0.0
+    max_length: Annotated[shared.MaxLength[int], Field(ge=16)] = 384
     max_question_length: int = Field(
         64, ge=1, description="Largest number of pieces of a question; a longer one is cut."
     )
@@ -122,4 +99,3 @@ class SpanParams(SettingParams):
     max_answer_length: int = Field(
         30, ge=1, description="Largest number of pieces of an answer that is predicted."
     )
-    max_train: Annotated[int | None, MAX_TRAIN] = None

@@ -5,7 +5,7 @@ phrasebook.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -56,6 +56,10 @@ class Question:
         )
 
 
+_Entry = tuple[str, str, str, list[Answer]]
+"""(id, question, context, answers) of a question."""
+
+
 @dataclass(frozen=True)
 class Questions(TaskRows[Question]):
     """The questions of one split, in one language or with questions and contexts in two. Those
@@ -73,11 +77,8 @@ def answered(questions: Questions) -> Questions:
     """
     rows = [row for row in questions.rows if row.placed()]
     if not rows:
-        raise DataError(
-            questions.source,
-            "no answer stands at its `answer_start`",
-            remedy="Count characters, not bytes, from the context's first",
-        )
+        remedy = "Count characters, not bytes, from the context's first"
+        raise DataError(questions.source, "no answer stands at its `answer_start`", remedy=remedy)
     return replace(questions, rows=rows, misplaced=len(questions) - len(rows))
 
 
@@ -87,14 +88,12 @@ def scored(rows: Questions) -> Questions:
     """
     blank = [row.id for row in rows.rows if not any(answer.text.strip() for answer in row.answers)]
     if blank:
-        raise DataError(
-            rows.source,
-            f"{len(blank):,} of {len(rows):,} questions have an empty answer, {blank[0]} the first",
-            remedy=(
-                "Take the data set's own file, which has the answers (XTREME's test files have them"
-                " removed)"
-            ),
+        told = f"{len(blank):,} of {len(rows):,} questions have an empty answer, {blank[0]} the"
+        remedy = (
+            "Take the data set's own file, which has the answers (XTREME's test files have them"
+            " removed)"
         )
+        raise DataError(rows.source, f"{told} first", remedy=remedy)
     return rows
 
 
@@ -107,11 +106,9 @@ def crossed(questions: Questions, contexts: Questions) -> Questions:
     asked = {row.id: row.question for row in questions.rows}
     rows = [replace(row, question=asked[row.id]) for row in contexts.rows if row.id in asked]
     if not rows:
-        raise DataError(
-            questions.source,
-            f"shares no question's id with {contexts.source}",
-            remedy="Both must be parts of one parallel set",
-        )
+        told = f"shares no question's id with {contexts.source}"
+        remedy = "Both must be parts of one parallel set"
+        raise DataError(questions.source, told, remedy=remedy)
     return Questions(f"{questions.source} on {contexts.source}", rows)
 
 
@@ -133,45 +130,33 @@ def read_squad(path: Path, report: Report = refuse, *, named: bool = True) -> Qu
     return _collect(str(path), _entries(path, document), report, named=named)
 
 
-def _entries(path: Path, document: Any) -> Iterator[tuple[str, str, str, list[Answer]]]:
-    """(id, question, context, answers) of every question."""
+def _entries(path: Path, document: Any) -> Iterator[_Entry]:
     at = "data"
     try:
-        for a, article in enumerate(document["data"]):
+        for number, article in enumerate(document["data"]):
             for p, paragraph in enumerate(article["paragraphs"]):
-                at = f"data[{a}].paragraphs[{p}]"
+                at = f"data[{number}].paragraphs[{p}]"
                 context = str(paragraph["context"])
                 for q, entry in enumerate(paragraph["qas"]):
-                    at = f"data[{a}].paragraphs[{p}].qas[{q}]"
+                    at = f"data[{number}].paragraphs[{p}].qas[{q}]"
                     found = [] if entry.get("is_impossible") else entry["answers"]
-                    answers = [
-                        Answer(str(answer["text"]), int(answer["answer_start"])) for answer in found
-                    ]
+                    answers = [Answer(str(a["text"]), int(a["answer_start"])) for a in found]
                     yield str(entry["id"]), str(entry["question"]), context, answers
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         lacks = f"there is no {error}" if isinstance(error, KeyError) else "of another shape"
         told = f"{at}: is not in SQuAD's format ({lacks})"
-        raise DataError(
-            path,
-            told,
-            remedy=(
-                "A file is {data: [{paragraphs: [{context, qas: [{id, question, answers: [{text,"
-                " answer_start}]}]}]}]}"
-            ),
-        ) from error
+        remedy = (
+            "A file is {data: [{paragraphs: [{context, qas: [{id, question, answers: [{text,"
+            " answer_start}]}]}]}]}"
+        )
+        raise DataError(path, told, remedy=remedy) from error
 
 
 def _collect(
-    source: str,
-    entries: Iterable[tuple[str, str, str, list[Answer]]],
-    report: Report = refuse,
-    *,
-    named: bool = True,
+    source: str, entries: Iterable[_Entry], report: Report = refuse, *, named: bool = True
 ) -> Questions:
-    contexts: dict[str, int] = {}
+    contexts, ids, unanswerable = dict[str, int](), set[str](), 0
     rows: list[Question] = []
-    ids: set[str] = set()
-    unanswerable = 0
     for name, question, context, answers in entries:
         if named and name in ids:
             report(DataError(source, f"two questions have the id {name}"))
@@ -197,26 +182,19 @@ def read_hub(found: HubSet, split: str, cache: Path | None, *, named: bool = Tru
     where = f"{found.dataset}/{found.config}:{split}"
     table = load_rows(found.dataset, found.config, split, found.revision, cache)
     check_columns(where, table, ("id", "question", "context", "answers"))
-    rows = (_hub_entry(where, number, row) for number, row in enumerate(table, 1))
-    return _collect(where, rows, named=named)
 
+    def entries() -> Iterator[_Entry]:
+        for number, row in enumerate(table, 1):
+            found = row["answers"]
+            try:
+                pairs = zip(found["text"], found["answer_start"], strict=True)
+                answers = [Answer(str(text), int(start)) for text, start in pairs]
+            except (KeyError, TypeError, ValueError) as error:
+                told = "column answers has no lists `text` and `answer_start` of one length"
+                raise DataError(where, told, line=number) from error
+            yield row["id"], row["question"], row["context"], answers
 
-def _hub_entry(
-    where: str, number: int, row: Mapping[str, Any]
-) -> tuple[str, str, str, list[Answer]]:
-    found = row["answers"]
-    try:
-        answers = [
-            Answer(str(text), int(start))
-            for text, start in zip(found["text"], found["answer_start"], strict=True)
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            where,
-            "column answers has no lists `text` and `answer_start` of one length",
-            line=number,
-        ) from error
-    return row["id"], row["question"], row["context"], answers
+    return _collect(where, entries(), named=named)
 
 
 def read_phrasebook(n: int, lang: str, split: str, source: str) -> Questions:

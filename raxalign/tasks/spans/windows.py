@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,8 @@ from raxalign.encoders.models.pieces import (
     text_pieces,
 )
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.errors import DataError
 from raxalign.tasks.spans.rows import Question, Questions, answered
-from raxalign.tasks.transfer.lazy_lists import LazyList
+from raxalign.tasks.transfer.lazy_lists import LazyList, no_pieces
 
 _RECORD = "questions.json"
 _ASKED, _CONTEXTS = "asked", "contexts"
@@ -61,7 +59,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Texts:
+class AskedPieces:
     """What windows are made of.
 
     Attributes:
@@ -82,12 +80,14 @@ class WindowRows(LazyList[Window]):
     the questions and of the contexts.
     """
 
-    def __init__(self, template: Template, texts: Texts, longest: int, cuts_S5: np.ndarray) -> None:
+    def __init__(
+        self, template: Template, given: AskedPieces, longest: int, cuts_S5: np.ndarray
+    ) -> None:
         """Keep what windows are made of.
 
         Args:
             template: The special pieces of a row.
-            texts: The pieces of questions and contexts.
+            given: The pieces of questions and contexts.
             longest: The largest number of pieces of a question; a longer one is cut.
             cuts_S5: For each window the number of its question, its first piece of the context, the
                 number of these, and its target.
@@ -95,9 +95,9 @@ class WindowRows(LazyList[Window]):
 
         def window(place: int) -> Window:
             number, first, size, start, end = cuts_S5[place].tolist()
-            pieces = texts.contexts[number][first : first + size]
-            asked = texts.asked[number][:longest]
-            row, begin = pair_row(template, asked, pieces, texts.languages)
+            pieces = given.contexts[number][first : first + size]
+            asked = given.asked[number][:longest]
+            row, begin = pair_row(template, asked, pieces, given.languages)
             return Window(row, number, begin, first, size, (start, end))
 
         super().__init__(len(cuts_S5), window)
@@ -133,18 +133,18 @@ def make_windows(
     """Windows over questions and their contexts, whose texts are divided into pieces (see
     `cut_windows`); `languages` are the questions' and the contexts'.
     """
-    texts = list(dict.fromkeys(row.context for row in questions.rows))
+    rows, texts = questions.rows, list(dict.fromkeys(row.context for row in questions.rows))
     pieces_of = dict(zip(texts, text_pieces(encoder.tokenizer, texts, languages[1]), strict=True))
-    asked = text_pieces(encoder.tokenizer, [row.question for row in questions.rows], languages[0])
-    contexts = [pieces_of[row.context] for row in questions.rows]
-    spans = [span_of(row, pieces) for row, pieces in zip(questions.rows, contexts, strict=True)]
-    given = Texts(
+    asked = text_pieces(encoder.tokenizer, [row.question for row in rows], languages[0])
+    contexts = [pieces_of[row.context] for row in rows]
+    spans = [span_of(row, pieces) for row, pieces in zip(rows, contexts, strict=True)]
+    given = AskedPieces(
         [pieces.ids for pieces in asked],
         [pieces.ids for pieces in contexts],
         np.array(spans, np.int32).reshape(-1, 2),
         languages,
     )
-    return Windows(questions.rows, contexts, cut_windows(given, encoder, sizes))
+    return Windows(rows, contexts, cut_windows(given, encoder, sizes))
 
 
 def span_of(row: Question, context: TextPieces) -> tuple[int, int]:
@@ -156,7 +156,7 @@ def span_of(row: Question, context: TextPieces) -> tuple[int, int]:
     return found or (-1, -1)
 
 
-def cut_windows(texts: Texts, encoder: TransformerEncoder, sizes: WindowSizes) -> WindowRows:
+def cut_windows(given: AskedPieces, encoder: TransformerEncoder, sizes: WindowSizes) -> WindowRows:
     """Windows that fit into the encoder's positions.
 
     Questions are cut to `sizes.question` pieces and half the room. The stride is at most so large
@@ -164,19 +164,17 @@ def cut_windows(texts: Texts, encoder: TransformerEncoder, sizes: WindowSizes) -
     window.
     """
     template = read_template(encoder.tokenizer)
-    room = (
-        encoder.max_positions
-        - len(template.before)
-        - len(template.between)
-        - len(template.after_pair)
-    )
+    special = len(template.before) + len(template.between) + len(template.after_pair)
+    room = encoder.max_positions - special
     longest, found = min(sizes.question, room // 2), array("i")
-    for number, span in enumerate(map(tuple, texts.spans_Q2.tolist())):
-        asked = min(len(texts.asked[number]), longest)
+    for number, (start, end) in enumerate(given.spans_Q2.tolist()):
+        asked = min(len(given.asked[number]), longest)
         begin = len(template.before) + asked + len(template.between)
-        for first, size in cuts(len(texts.contexts[number]), room - asked, sizes):
-            found.extend((number, first, size, *_target(span, first, size, begin)))
-    return WindowRows(template, texts, longest, np.array(found, np.int32).reshape(-1, 5))
+        for first, size in cuts(len(given.contexts[number]), room - asked, sizes):
+            whole = first <= start and end < first + size  # none is known: -1
+            target = (begin + start - first, begin + end - first) if whole else (0, 0)
+            found.extend((number, first, size, *target))
+    return WindowRows(template, given, longest, np.array(found, np.int32).reshape(-1, 5))
 
 
 def cuts(length: int, room: int, sizes: WindowSizes) -> Iterator[tuple[int, int]]:
@@ -196,12 +194,6 @@ def cuts(length: int, room: int, sizes: WindowSizes) -> Iterator[tuple[int, int]
     yield first, length - first
 
 
-def _target(span: tuple[int, int], first: int, size: int, begin: int) -> tuple[int, int]:
-    if span[0] < first or span[1] >= first + size:  # none is known: -1
-        return 0, 0
-    return begin + span[0] - first, begin + span[1] - first
-
-
 @dataclass(frozen=True)
 class PreparedQuestions(Questions):
     """The questions of a language that are trained on, without their texts: the pieces that windows
@@ -209,7 +201,7 @@ class PreparedQuestions(Questions):
     questions and different contexts.
     """
 
-    pieces: Texts | None = None
+    pieces: AskedPieces | None = None
     counts: tuple[int, int] = (0, 0)
 
     def __len__(self) -> int:
@@ -232,26 +224,26 @@ def write_questions(
     threads: int,  # noqa: ARG001
     folder: Path,
 ) -> dict[str, object]:
-    """Write the pieces of training questions and their contexts, where the answers are among these,
-    and fingerprints, in one process. Return the numbers of questions, of different contexts and of
-    all their pieces, and of unknown ones among these.
+    """Write training questions (see `Head.write_prepared`) as their pieces, those of the different
+    contexts, and where the answers are among these, in one process.
     """
     placed = answered(rows).rows
-    number_of: dict[str, int] = {}
-    asking: dict[int, list[int]] = {}
+    asking: dict[str, list[int]] = {}
     for number, row in enumerate(placed):
-        asking.setdefault(number_of.setdefault(row.context, len(number_of)), []).append(number)
-    context_of = np.array([number_of[row.context] for row in placed], np.int32)
-    spans_Q2 = np.full((len(placed), 2), -1, np.int32)
+        asking.setdefault(row.context, []).append(number)
+    context_of, spans_Q2 = np.zeros(len(placed), np.int32), np.full((len(placed), 2), -1, np.int32)
 
-    def locate(context: int, pieces: TextPieces) -> None:
-        for number in asking[context]:
-            spans_Q2[number] = span_of(placed[number], pieces)
+    def contexts() -> Iterator[TextPieces]:
+        found = enumerate(text_pieces(tokenizer, list(asking), lang))
+        for numbers, (context, pieces) in zip(asking.values(), found, strict=True):
+            context_of[numbers] = context
+            spans_Q2[numbers] = [span_of(placed[number], pieces) for number in numbers]
+            yield pieces
 
-    divide = partial(_write, tokenizer, lang)
     with collecting() as found:  # the trainings that read the pieces count the unknown ones
-        divide(folder / _ASKED, [row.question for row in placed], lambda *_: None)
-        divide(folder / _CONTEXTS, list(number_of), locate)
+        asked = text_pieces(tokenizer, [row.question for row in placed], lang)
+        for name, texts in ((_ASKED, asked), (_CONTEXTS, contexts())):
+            _write(folder / name, texts)
     np.save(folder / "spans.npy", spans_Q2)
     np.save(folder / "context_of.npy", context_of)
     np.save(folder / "fingerprints.npy", rows.fingerprints())
@@ -259,40 +251,23 @@ def write_questions(
     notes = {"source": rows.source, "lang": lang, "unanswerable": rows.left_out}
     record = {**notes, **counts, "total": len(rows)}
     (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
-    return {"questions": len(placed), "contexts": len(number_of), **counts}
+    return {"questions": len(placed), "contexts": len(asking), **counts}
 
 
-def _write(
-    tokenizer: Any,
-    lang: str,
-    folder: Path,
-    texts: Sequence[str],
-    look: Callable[[int, TextPieces], None],
-) -> None:
-    """Write the pieces of texts; `look` takes the number and the pieces of each text."""
-    ids, lengths = array("i"), array("i")
-    for number, pieces in enumerate(text_pieces(tokenizer, texts, lang)):
-        look(number, pieces)
-        ids.frombytes(pieces.ids.astype(np.int32).tobytes())
-        lengths.append(len(pieces))
+def _write(folder: Path, texts: Iterable[TextPieces]) -> None:
+    """Write the pieces of texts."""
+    ids = [pieces.ids.astype(np.int32) for pieces in texts]
     folder.mkdir()
-    np.save(folder / "ids.npy", np.frombuffer(ids, np.int32))
-    np.save(folder / "offsets.npy", offsets_of(np.frombuffer(lengths, np.int32)))
+    np.save(folder / "ids.npy", np.concatenate(ids))
+    np.save(folder / "offsets.npy", offsets_of([len(part) for part in ids]))
 
 
 def read_questions(folder: Path, lang: str, source: str | None) -> PreparedQuestions:
-    """Return the questions that `write_questions` wrote, mapped; `source` is their name in messages
-    (None: that which was written). Raises `DataError` where the folder does not have the questions
-    of the language.
-    """
+    """Return the questions that `write_questions` wrote, mapped (see `Head.read_prepared`)."""
     file = folder / _RECORD
     record = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if record.get("lang") != lang:
-        raise DataError(
-            folder,
-            f"does not have the pieces of questions in {lang}",
-            remedy="Remove the folder, and run the grid again to make it",
-        )
+        raise no_pieces(folder, f"questions in {lang}")
     spans_Q2, context_of = map_array(folder, "spans"), map_array(folder, "context_of")
     asked = _mapped(folder / _ASKED, np.arange(len(spans_Q2)))
     contexts = _mapped(folder / _CONTEXTS, context_of)
@@ -302,7 +277,7 @@ def read_questions(folder: Path, lang: str, source: str | None) -> PreparedQuest
         record["unanswerable"],
         map_array(folder, "fingerprints"),
         record["total"] - len(spans_Q2),
-        Texts(asked, contexts, spans_Q2, (lang, lang)),
+        AskedPieces(asked, contexts, spans_Q2, (lang, lang)),
         (record["unknown"], record["pieces"]),
     )
 

@@ -9,19 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from raxalign.corpora.readers.inspection import Report, refuse
-from raxalign.tasks.tagging.metrics import count, values
-from raxalign.tasks.tagging.models import BilstmCrf, LinearTagger, Placed, make_tagger
+from raxalign.tasks.tagging.models import Placed, Tagger, make_tagger
 from raxalign.tasks.tagging.reading import read_hub, read_tagged
-from raxalign.tasks.tagging.scheme import OUTSIDE
+from raxalign.tasks.tagging.scheme import OUTSIDE, count, values
 from raxalign.tasks.tagging.sentences import (
-    Sentences,
     Tagged,
+    TaggedSentences,
     left_out,
     read_sentences,
     write_sentences,
 )
-from raxalign.tasks.transfer.head import Batches, Given, Head, HeldOut, noted
-from raxalign.tasks.transfer.lazy_lists import ragged
+from raxalign.tasks.transfer.head import Batches, Head, HeldOut, noted
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -45,36 +43,29 @@ class TagHead(Head):
         super().__init__(task, inputs)
         self.scheme, self.options = task.scheme(), task.settings()
 
-    def read_local(self, split: Split, lang: str, report: Report = refuse) -> Sentences:
+    def read_local(self, split: Split, lang: str, report: Report = refuse) -> TaggedSentences:
         """Read a local file."""
         return read_tagged(self.path(split, lang), self.params.encoding, report, self.scheme)
 
-    def read_hub(self, found: HubSet, split: Split) -> Sentences:
+    def read_hub(self, found: HubSet, split: Split) -> TaggedSentences:
         """Read a split of a data set of the hub."""
         return read_hub(found, split, self.scheme, self.inputs.downloads)
 
-    def read_phrasebook(self, split: Split, lang: str, source: str) -> Sentences:
+    def read_phrasebook(self, split: Split, lang: str, source: str) -> TaggedSentences:
         """Read sentences of the phrasebook."""
         n: int = getattr(self.params.phrasebook, split)
         made = enumerate(self.task.phrasebook(n, lang, split, _PHRASEBOOK_SEED), 1)
-        return Sentences(source, [Tagged(tuple(w), tuple(t), i) for i, (w, t) in made])
+        return TaggedSentences(source, [Tagged(tuple(w), tuple(t), i) for i, (w, t) in made])
 
     read_prepared = staticmethod(read_sentences)
     write_prepared = staticmethod(write_sentences)
     note_left_out = staticmethod(left_out)
 
-    def new_model(
-        self,
-        aligned: AlignedEncoder,
-        labels: Sequence[str],
-        seed: int,
-        *,
-        training: bool = True,  # noqa: ARG002
-    ) -> LinearTagger | BilstmCrf:
+    def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> Tagger:  # noqa: ARG002
         """Make the tagger that the options ask for."""
-        return make_tagger(self.options, aligned, len(labels), seed)
+        return make_tagger(self.options, aligned, len(self.labels), seed)
 
-    def labels(self, rows: Sequence[Sentences]) -> tuple[str, ...]:
+    def labels_of(self, rows: Sequence[TaggedSentences]) -> tuple[str, ...]:
         """Return the tags of the training sentences, `O` first."""
         found = {tag for sentences in rows for tag in sentences.tags()}
         return tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, tag)))
@@ -83,43 +74,40 @@ class TagHead(Head):
         """Return the languages whose development sets choose the weights."""
         return self.choosing(languages)
 
-    def batches(self, model: LinearTagger | BilstmCrf, given: Given) -> SentenceBatches:
+    def batches(self, model: Tagger, given: Mapping[str, TaggedSentences]) -> SentenceBatches:
         """Return the training sentences as the tagger reads them."""
-        rows: Sentences = given.rows[given.pivot]
-        placed = model.placed(rows.piece_rows(model.encoder, given.pivot))
-        both = zip(rows.numbers(given.labels), placed.words, strict=True)
-        (labels,) = ragged([numbers[words]] for numbers, words in both)
+        rows = given[self.pivot]
+        placed = model.placed(rows.piece_rows(model.encoder, self.pivot))
+        both = zip(rows.numbers(self.labels), placed.words, strict=True)
+        labels = [numbers[words] for numbers, words in both]
         return SentenceBatches(model, placed, labels, rows.n_words())
 
     def notes_of_training(
-        self,
-        given: Mapping[str, Sentences],
-        labels: Sequence[str],
-        counts: Sequence[Mapping[str, int]],
+        self, given: Mapping[str, TaggedSentences], counts: Sequence[Mapping[str, int]]
     ) -> dict[str, object]:
         """Return the numbers of sentences and words, the labels, and what was left out."""
         rows = given[self.pivot]
         noted_out = left_out(rows.left_out, f"{self.pivot}/train")
-        return {"sentences": len(rows), "labels": list(labels), **noted_out, **counts[-1]}
+        return {"sentences": len(rows), "labels": list(self.labels), **noted_out, **counts[-1]}
 
-    def inputs_of(self, model: LinearTagger | BilstmCrf, held: HeldOut) -> Placed:
+    def inputs_of(self, model: Tagger, held: HeldOut) -> Placed:
         """Return held-out sentences as the tagger reads them."""
         return model.place(held.rows.words(), held.label)
 
-    def predict(self, model: LinearTagger | BilstmCrf, inputs: Placed) -> list[np.ndarray]:
+    def predict(self, model: Tagger, inputs: Placed) -> list[np.ndarray]:
         """Return the label of every word."""
         return model.predict(inputs)
 
-    def measure(self, held: HeldOut, predicted: Labels, labels: Sequence[str]) -> dict[str, float]:
+    def measure(self, held: HeldOut, predicted: Labels) -> dict[str, float]:
         """Return the accuracy, and for entities F1, precision and recall."""
         gold = [row.tags for row in held.rows.rows]
-        return values(count(gold, self._names(predicted, labels), entities=self.scheme.entities))
+        return values(count(gold, self._names(predicted), entities=self.scheme.entities))
 
-    def columns(self, held: HeldOut, predicted: Labels, labels: Sequence[str]) -> dict[str, Any]:
+    def columns(self, held: HeldOut, predicted: Labels) -> dict[str, Any]:
         """Return words, tags and predicted tags as lists, and the numbers whose sums the scores are
         made of.
         """
-        texts, tags = pa.list_(pa.string()), self._names(predicted, labels)
+        texts, tags = pa.list_(pa.string()), self._names(predicted)
         gold = [row.tags for row in held.rows.rows]
         counts = count(gold, tags, entities=self.scheme.entities)
         numbers = dict(zip(("n_tokens_right", "n_tokens"), counts["accuracy"], strict=True))
@@ -135,13 +123,11 @@ class TagHead(Head):
             **{name: pa.array(column, pa.int64()) for name, column in numbers.items()},
         }
 
-    def _names(self, predicted: Labels, labels: Sequence[str]) -> list[list[str]]:
-        missing = self.scheme.missing
-        return [[labels[i] if i >= 0 else missing for i in row.tolist()] for row in predicted]
+    def _names(self, predicted: Labels) -> list[list[str]]:
+        names = [*self.labels, self.scheme.missing]  # of -1
+        return [[names[i] for i in row.tolist()] for row in predicted]
 
-    def notes(
-        self, held_out: Sequence[HeldOut], labels: Sequence[str], chosen: Mapping[str, object]
-    ) -> dict[str, object]:
+    def notes(self, held_out: Sequence[HeldOut], chosen: Mapping[str, object]) -> dict[str, object]:
         """Return the notes of an evaluation."""
         notes: dict[str, object] = {
             "selection": self.options.selection,
@@ -149,7 +135,7 @@ class TagHead(Head):
             "sentences": {held.place: len(held.rows) for held in held_out},
             "seen_in_training": noted(held_out, lambda held: int(held.seen.sum())),
             "tags_not_in_training": noted(
-                held_out, lambda held: sorted(held.rows.tags() - {*labels})
+                held_out, lambda held: sorted(held.rows.tags() - {*self.labels})
             ),
         }
         for held in held_out:
@@ -162,7 +148,7 @@ class SentenceBatches(Batches):
 
     def __init__(
         self,
-        model: LinearTagger | BilstmCrf,
+        model: Tagger,
         placed: Placed,
         labels: Sequence[np.ndarray],
         n_words: int,

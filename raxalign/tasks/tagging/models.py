@@ -21,9 +21,15 @@ from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
 from raxalign.tasks.tagging.params import feature_layers
-from raxalign.tasks.transfer.lazy_lists import compact_rows, ragged
-from raxalign.tasks.transfer.model import FineTuned, TaskModel, summed_loss
-from raxalign.tasks.transfer.row_states import RowLayout, lay_out, states_of
+from raxalign.tasks.transfer.lazy_lists import compact_rows
+from raxalign.tasks.transfer.model import (
+    FineTuned,
+    RowLayout,
+    TaskModel,
+    lay_out,
+    states_of,
+    summed_loss,
+)
 from raxalign.train.devices import on_device, to_device
 from raxalign.train.sharing import shared
 
@@ -45,10 +51,7 @@ class Features:
 
     def padded(self, chosen: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         """(vectors (B, T, H) of the rows `chosen`, zero beyond their ends, and their lengths)."""
-        begins, lengths = (
-            self.offsets[chosen],
-            self.offsets[np.asarray(chosen) + 1] - self.offsets[chosen],
-        )
+        begins, lengths = self.offsets[chosen], np.diff(self.offsets)[chosen]
         shape = (len(chosen), int(lengths.max()), self.flat_PH.shape[1])
         vectors_BTH = np.zeros(shape, dtype=np.float32)
         for row, (begin, length) in enumerate(zip(begins, lengths, strict=True)):
@@ -70,23 +73,19 @@ def extract(
     assert isinstance(encoder, TransformerEncoder)
     lengths = [len(row) for row in rows]
     offsets = offsets_of(lengths)
-    flat_PH = _room((int(offsets[-1]), aligned.hidden_size), in_memory)
+    shape = (int(offsets[-1]), aligned.hidden_size)
+    if 4 * shape[0] * shape[1] <= in_memory:
+        flat_PH = np.empty(shape, dtype=np.float32)
+    else:
+        with tempfile.TemporaryFile(prefix="raxalign-") as file:  # the mapping outlives it
+            flat_PH = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
     with evaluating(encoder.model):
         for chosen in token_batches(lengths, encoder.batch_tokens):
             states = aligned.hidden(encoder.collate([rows[i] for i in chosen]))
-            summed_BTH = (
-                torch.stack([states[layer] for layer in layers]).sum(0).float().cpu().numpy()
-            )
+            summed_BTH = torch.stack([states[layer] for layer in layers]).sum(0).float().cpu()
             for k, i in enumerate(chosen):
-                flat_PH[offsets[i] : offsets[i + 1]] = summed_BTH[k, : lengths[i]]
+                flat_PH[offsets[i] : offsets[i + 1]] = summed_BTH[k, : lengths[i]].numpy()
     return Features(flat_PH, offsets)
-
-
-def _room(shape: tuple[int, int], in_memory: int) -> np.ndarray:
-    if 4 * shape[0] * shape[1] <= in_memory:
-        return np.empty(shape, dtype=np.float32)
-    with tempfile.TemporaryFile(prefix="raxalign-") as file:  # the mapping outlives it
-        return np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
 
 
 @dataclass(frozen=True)
@@ -106,14 +105,13 @@ class Placed:
     @classmethod
     def of(cls, rows: Sequence[PieceRow], features: Features | None = None) -> Placed:
         """Find the first pieces of all words."""
-        firsts, words = ragged(map(_firsts, rows), 2)
+        firsts, words = list[np.ndarray](), list[np.ndarray]()
+        for row in rows:
+            pieces, owners = word_pieces(row.words, row.lasts)
+            present, first = np.unique(owners, return_index=True)
+            firsts.append(pieces[first])
+            words.append(present)
         return cls(rows, firsts, words, features)
-
-
-def _firsts(row: PieceRow) -> tuple[np.ndarray, np.ndarray]:
-    pieces, owners = word_pieces(row.words, row.lasts)
-    present, first = np.unique(owners, return_index=True)
-    return pieces[first], present
 
 
 class Tagger(TaskModel):
@@ -193,8 +191,9 @@ class LinearTagger(Tagger, FineTuned):
 
     def logits(self, rows: TaggedRows) -> torch.Tensor:
         """Return logits (words of all sentences, labels), one sentence after the other."""
-        found = states_of(self.aligned, rows.layout)
-        logits: torch.Tensor = self.head(self.dropout(found.at(rows.places_W)))
+        states_FH = states_of(self.aligned, rows.layout)
+        read_WH = states_FH[on_device(rows.places_W, states_FH.device)]
+        logits: torch.Tensor = self.head(self.dropout(read_WH))
         return logits
 
     def loss(self, rows: TaggedRows, labels: Sequence[np.ndarray]) -> torch.Tensor:
@@ -286,9 +285,7 @@ class BilstmCrf(Tagger):
         return self.crf.decode(*self._states(placed, chosen))
 
 
-def make_tagger(
-    settings: Any, aligned: AlignedEncoder, n_labels: int, seed: int
-) -> LinearTagger | BilstmCrf:
+def make_tagger(settings: Any, aligned: AlignedEncoder, n_labels: int, seed: int) -> Tagger:
     """Return the tagger that the settings ask for, untrained."""
     if settings.tagger == "linear":
         return LinearTagger(

@@ -12,25 +12,8 @@ from raxalign.config.params import LATER, BaseParams
 from raxalign.corpora.readers.codes import hub_code
 from raxalign.encoders.models.vectors import layer_ends, parse_layers
 from raxalign.languages import spelled
+from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.outcome import Selection
-from raxalign.tasks.transfer.params import (
-    BATCH_SIZE,
-    DATASET,
-    DROPOUT,
-    EPOCHS,
-    LEARNING_RATE,
-    MAX_LENGTH,
-    MAX_TRAIN,
-    OF_DEVELOPMENT,
-    OF_TEST,
-    OF_TRAINING,
-    PHRASEBOOK,
-    REVISION,
-    SELECTION,
-    WARMUP,
-    LanguageNames,
-    TransferParams,
-)
 from raxalign.train.options import SCHEDULE, Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
 Tagger = Literal["bilstm_crf", "linear"]
@@ -94,12 +77,12 @@ FeatureLayers = Annotated[str, AfterValidator(_named)]
 """A param that `feature_layers` reads."""
 
 
-class PhrasebookSizes(BaseParams):
+class SentenceCounts(BaseParams):
     """Sentences per language of the phrasebook."""
 
-    train: int = Field(2000, ge=1, description=OF_TRAINING)
-    dev: int = Field(400, ge=1, description=OF_DEVELOPMENT)
-    test: int = Field(400, ge=1, description=OF_TEST)
+    train: shared.TrainingRows = 2000
+    dev: shared.DevelopmentRows = 400
+    test: shared.TestRows = 400
 
 
 class FileColumns(BaseParams):
@@ -109,7 +92,7 @@ class FileColumns(BaseParams):
     tag: int = Field(description="Column of its tag.")
 
 
-class TaggingParams(TransferParams):
+class TaggingParams(shared.TransferParams):
     """The options that all taggers have. Options left at `none` take the value of the profile, or
     else of the tagger.
     """
@@ -129,13 +112,13 @@ class TaggingParams(TransferParams):
             " left out and counted (`drop`)."
         ),
     )
-    dataset: Annotated[str, DATASET] = ""
-    revision: Annotated[str, REVISION] = "main"
+    dataset: Annotated[str, shared.DATASET] = ""
+    revision: Annotated[str, shared.REVISION] = "main"
     configs: dict[str, str] = Field(
         default_factory=dict,
         description="Configuration of the hub's data set by language, where it is not the code.",
     )
-    phrasebook: Annotated[PhrasebookSizes, PHRASEBOOK] = PhrasebookSizes()
+    phrasebook: Annotated[SentenceCounts, shared.PHRASEBOOK] = SentenceCounts()
     profile: Literal["paper", "sane"] = Field(
         "sane",
         description=(
@@ -167,8 +150,8 @@ class TaggingParams(TransferParams):
     hidden: int = Field(384, ge=1, description="Width of the BiLSTM per direction.")
     lstm_layers: int = Field(2, ge=1, description="Number of layers of the BiLSTM.")
     input_dropout: float = Field(0.5, ge=0, lt=1, description="Dropout before the BiLSTM.")
-    dropout: Annotated[float | None, DROPOUT] = None
-    selection: Annotated[Selection | None, SELECTION] = None
+    dropout: shared.Dropout[float | None] = None
+    selection: Annotated[Selection | None, shared.SELECTION] = None
     evaluate_every: int | None = Field(
         None,
         ge=1,
@@ -177,17 +160,17 @@ class TaggingParams(TransferParams):
             " profile sets)."
         ),
     )
-    learning_rate: Annotated[float | None, LEARNING_RATE] = None
-    epochs: Annotated[int | None, EPOCHS] = None
-    batch_size: Annotated[int | None, BATCH_SIZE] = None
-    max_length: Annotated[int | None, MAX_LENGTH] = None
-    warmup: Annotated[float, WARMUP] = 0.0
+    learning_rate: shared.LearningRate[float | None] = None
+    epochs: shared.Epochs[int | None] = None
+    batch_size: shared.BatchSize[int | None] = None
+    max_length: shared.MaxLength[int | None] = None
+    warmup: shared.Warmup = 0.0
     schedule: Annotated[RateSchedule | None, SCHEDULE, LATER] = None
     weight_decay: Annotated[WeightDecay, LATER] = 0.0
     betas: Annotated[Betas, LATER] = "0.9 0.999"
     eps: Annotated[Epsilon[float], LATER] = 1e-8
     clip: Annotated[Clip[float | None], LATER] = None
-    max_train: Annotated[int | None, MAX_TRAIN] = None
+    max_train: shared.MaxTrain = None
 
     @field_validator("encoding")
     @classmethod
@@ -206,7 +189,7 @@ class TaggingParams(TransferParams):
         return codecs.lookup(name).name
 
 
-def config_of(params: TaggingParams, names: LanguageNames, lang: str) -> str:
+def config_of(params: TaggingParams, names: shared.LanguageNames, lang: str) -> str:
     """Returns the configuration of the hub's data set for a language."""
     known = spelled(lang, params.configs)
     return hub_code(params.dataset, lang, names) if known is None else params.configs[known]

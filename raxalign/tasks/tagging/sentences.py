@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from raxalign.arrays import Ints
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.corpora.text.sentences import cells, sentence_columns
 from raxalign.encoders.models.flat_pieces import map_array, write_pieces
@@ -54,7 +54,7 @@ class Tagged:
 
 
 @dataclass(frozen=True)
-class Sentences(TaskRows[Tagged]):
+class TaggedSentences(TaskRows[Tagged]):
     """The tagged sentences of one language and split; `left_out` counts the rows of the source
     that had other numbers of words and of tags.
     """
@@ -77,7 +77,7 @@ class Sentences(TaskRows[Tagged]):
         """Return the number of words."""
         return sum(len(row.words) for row in self.rows)
 
-    def numbers(self, labels: Sequence[str]) -> Iterator[npt.NDArray[np.int64]]:
+    def numbers(self, labels: Sequence[str]) -> Iterator[Ints]:
         """Yield the places of each sentence's tags among `labels`."""
         number = {label: i for i, label in enumerate(labels)}
         for row in self.rows:
@@ -85,14 +85,14 @@ class Sentences(TaskRows[Tagged]):
 
 
 @dataclass(frozen=True)
-class PreparedSentences(Sentences):
+class PreparedSentences(TaggedSentences):
     """The sentences that a tagger is trained on, without their texts: their pieces, all tags by
     `names`, and the places of the words' tags among these, sentence after sentence.
     """
 
     pieces: PreparedTexts | None = None
     names: Sequence[str] = ()
-    tags_W: npt.NDArray[np.int32] | None = None
+    tags_W: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.fingerprints())
@@ -111,7 +111,7 @@ class PreparedSentences(Sentences):
         assert self.tags_W is not None
         return len(self.tags_W)
 
-    def numbers(self, labels: Sequence[str]) -> Iterator[npt.NDArray[np.int64]]:
+    def numbers(self, labels: Sequence[str]) -> Iterator[Ints]:
         """Yield the places of each sentence's tags among `labels`."""
         assert self.pieces is not None
         assert self.tags_W is not None
@@ -122,18 +122,9 @@ class PreparedSentences(Sentences):
 
 
 def write_sentences(
-    rows: Sentences, lang: str, tokenizer: Any, threads: int, folder: Path
+    rows: TaggedSentences, lang: str, tokenizer: Any, threads: int, folder: Path
 ) -> dict[str, Any]:
-    """Write the pieces, tags and fingerprints of training sentences; return the numbers of
-    sentences, words and pieces, and of unknown ones among these.
-
-    Args:
-        rows: The training sentences.
-        lang: Their language.
-        tokenizer: The tokenizer that makes the pieces.
-        threads: The largest number of processes at once.
-        folder: Takes the files.
-    """
+    """Write training sentences (see `Head.write_prepared`) as pieces and tags."""
     names = sorted(rows.tags())
     tags = [np.zeros(0, np.int64), *rows.numbers(names)]
     np.save(folder / "tags.npy", np.concatenate(tags).astype(np.int32))
@@ -150,10 +141,7 @@ def write_sentences(
 
 
 def read_sentences(folder: Path, lang: str, source: str | None) -> PreparedSentences:
-    """Return the sentences that `write_sentences` wrote, mapped; `source` is their name in messages
-    (None: that which was written). Raises `DataError` where the folder does not have the pieces of
-    the language.
-    """
+    """Return the sentences that `write_sentences` wrote, mapped (see `Head.read_prepared`)."""
     pieces = PreparedTexts.mapped(folder / _COLUMN, lang)
     record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
     tags_W, hashes = (map_array(folder, name) for name in ("tags", "fingerprints"))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.sample import Ratios, Sample, of_ratio
 from raxalign.tasks.base import Reads
-from raxalign.tasks.tagging.metrics import ENTITIES_MEASURED, WORDS_MEASURED
 from raxalign.tasks.tagging.params import (
     OF_BILSTM,
     PROFILES,
@@ -17,7 +16,13 @@ from raxalign.tasks.tagging.params import (
     config_of,
     feature_layers,
 )
-from raxalign.tasks.tagging.scheme import Made, TagColumns, TagScheme
+from raxalign.tasks.tagging.scheme import (
+    ENTITIES_MEASURED,
+    WORDS_MEASURED,
+    Made,
+    TagColumns,
+    TagScheme,
+)
 from raxalign.tasks.transfer.outcome import Selection
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.task import TransferTask

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from raxalign.tasks.base import Outcome
+from raxalign.errors import DataError
+from raxalign.tasks.base import Outcome, Score
 from raxalign.tasks.transfer.head import Head, HeldOut
-from raxalign.tasks.transfer.outcome import languages_of, missing_splits, scores_of, select
+from raxalign.tasks.transfer.outcome import means, select
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
 if TYPE_CHECKING:
@@ -37,58 +38,79 @@ def evaluate(
         DataError: A file cannot be read, or was trained on.
     """
     pivot, trained = head.pivot, Trained.read(folder)
+    head.labels = trained.labels
     held_out = head.crossed_sets(languages, trained.fingerprints)
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     tables, chosen = list[pa.Table](), dict[str, object]()
-    for model, spoken in languages_of(trained.models, languages, pivot):
+    for model, spoken in _languages_of(trained.models, languages, pivot):
         view = aligned if model.toward is None else aligned.toward(model.toward)
+        scorer = _Scorer(head, view, model)
         own = [held for held in held_out if held.owner(pivot) in spoken]
-        scorer = _Scorer(head, view, model, trained.labels, own)
-        points, chosen[model.name] = scorer.choose()
+        points, chosen[model.name] = scorer.choose(own)
         for held in own:
             point = points[held.label]
             predicted = scorer.predictions(held, point)
-            for metric, value in head.measure(held, predicted, trained.labels).items():
+            for metric, value in head.measure(held, predicted).items():
                 found[held.label, metric, held.split].append(value)
             tables.append(scorer.table(held, point, predicted))
+    # A pivot that moves differently for each language has the mean over its models.
+    scores = [Score(*name, float(np.mean(values))) for name, values in found.items()]
     labels = list(dict.fromkeys(held.label for held in held_out))
     trained_on = next((held.label for held in held_out if held.langs == (pivot, pivot)), pivot)
-    there = {(held.label, held.split) for held in held_out}
-    notes = head.notes(held_out, trained.labels, chosen)
-    notes |= missing_splits(there, head.splits(), labels)
-    return Outcome(scores_of(found, labels, trained_on), pa.concat_tables(tables), notes)
+    notes = {**head.notes(held_out, chosen), **_missing_splits(head, held_out, labels)}
+    return Outcome([*scores, *means(scores, labels, trained_on)], pa.concat_tables(tables), notes)
 
 
-@dataclass
+def _missing_splits(
+    head: Head, held_out: Sequence[HeldOut], labels: Sequence[str]
+) -> dict[str, object]:
+    """The note that names each split that a language lacks, where there is one."""
+    places = [f"{label}/{split}" for label in labels for split in head.splits()]
+    missing = [place for place in places if place not in {held.place for held in held_out}]
+    return {"missing_splits": missing} if missing else {}
+
+
+def _languages_of(
+    models: Sequence[TrainedModel], languages: Sequence[str], pivot: str
+) -> list[tuple[TrainedModel, list[str]]]:
+    """The languages that each model is for: all, the one that it was trained on, or that of its
+    transforms and the pivot. Raises `DataError` where a language has no model.
+    """
+    pairs = []
+    for model in models:
+        if model.toward is None or model.toward in languages:
+            own = [lang for lang in languages if model.lang in (None, lang)]
+            pairs.append((model, [o for o in own if model.toward in (None, o) or o == pivot]))
+    missing = set(languages) - {lang for _, spoken in pairs for lang in spoken}
+    if missing:
+        told = f"there is no model for {', '.join(sorted(missing))}"
+        raise DataError("trained model", f"{told}: the training was for other languages")
+    return [(model, spoken) for model, spoken in pairs if spoken]
+
+
 class _Scorer:
     """Predictions of one model, which is built once. Weights are read when others are asked for."""
 
-    head: Head
-    aligned: AlignedEncoder
-    trained: TrainedModel
-    labels: Sequence[str]
-    held_out: Sequence[HeldOut]
-    _loaded: int | None = None
-    _inputs: dict[str, Any] = field(default_factory=dict)
-    _found: dict[tuple[str, int], Any] = field(default_factory=dict)
+    def __init__(self, head: Head, aligned: AlignedEncoder, trained: TrainedModel) -> None:
+        self.head, self.trained, self.loaded = head, trained, -1
+        self.model = head.new_model(aligned, 0, training=False)
+        self.inputs: dict[str, Any] = {}
+        self.found: dict[tuple[str, int], Any] = {}
 
-    def __post_init__(self) -> None:
-        self.model = self.head.new_model(self.aligned, self.labels, 0, training=False)
-
-    def choose(self) -> tuple[Mapping[str, int], object]:
+    def choose(self, held_out: Sequence[HeldOut]) -> tuple[Mapping[str, int], object]:
         """Choose the weights that each language or pair takes, by the training's own choice or by
         the development sets alone. Return them, and a note on the choice.
         """
         points = sorted(self.trained.files)
-        labels = list(dict.fromkeys(held.label for held in self.held_out))
+        labels = list(dict.fromkeys(held.label for held in held_out))
         if self.trained.chosen is not None:
             own = {label: self.trained.choice(label) for label in labels}
             return own, own
         chosen, scores = dict.fromkeys(labels, points[0]), defaultdict[str, list[float]](list)
-        dev = [held for held in self.held_out if held.split == "dev"] if len(points) > 1 else []
+        dev = [held for held in held_out if held.split == "dev"] if len(points) > 1 else []
         for point in points if dev else ():
             for held in dev:
-                values = self.head.measure(held, self.predictions(held, point), self.labels)
+                values = self.head.measure(held, self.predictions(held, point))
                 scores[held.label].append(values[self.head.task.main_metric])
         if dev:
             places = select(self.head.options.selection, scores)
@@ -98,15 +120,15 @@ class _Scorer:
     def predictions(self, held: HeldOut, point: int) -> Any:
         """Return the predictions on held-out rows, and remember them."""
         key = (held.place, point)
-        if key not in self._found:
-            if self._loaded != point:
+        if key not in self.found:
+            if self.loaded != point:
                 self.model.load(self.trained.files[point])
-                self._loaded = point
-            inputs = self._inputs.get(held.place) or self.head.inputs_of(self.model, held)
+                self.loaded = point
+            inputs = self.inputs.get(held.place) or self.head.inputs_of(self.model, held)
             if held.split == "dev" and len(self.trained.files) > 1:  # the others are read once
-                self._inputs[held.place] = inputs
-            self._found[key] = self.head.predict(self.model, inputs)
-        return self._found[key]
+                self.inputs[held.place] = inputs
+            self.found[key] = self.head.predict(self.model, inputs)
+        return self.found[key]
 
     def table(self, held: HeldOut, point: int, predicted: Any) -> pa.Table:
         """Return one row per held-out row."""
@@ -117,4 +139,4 @@ class _Scorer:
             "toward": pa.array([self.trained.toward] * n, pa.string()),
             self.head.point: pa.array([point] * n, pa.int64()),
         }
-        return pa.table({**common, **self.head.columns(held, predicted, self.labels)})
+        return pa.table({**common, **self.head.columns(held, predicted)})

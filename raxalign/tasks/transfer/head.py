@@ -12,20 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from raxalign.arrays import ranges
+from raxalign.arrays import Bools, Ints, ranges
+from raxalign.corpora.readers.hub import MissingSplit
 from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through, refuse
 from raxalign.languages import spelled
-from raxalign.tasks.transfer.outcome import TARGET_DEV, read_given, readers
+from raxalign.tasks.transfer.outcome import readers
 from raxalign.tasks.transfer.params import HubSet, Split, path_of, settings_of
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.base import TaskInputs
     from raxalign.train.loop import TrainSettings
-
-Hashes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class HeldOut:
     label: str
     split: Split
     rows: Any
-    seen: npt.NDArray[np.bool_]
+    seen: Bools
     langs: tuple[str, str]
 
     @property
@@ -57,17 +55,6 @@ class HeldOut:
         first text's where the second one is in the pivot.
         """
         return self.langs[0] if self.langs[1] == pivot else self.langs[1]
-
-
-@dataclass(frozen=True)
-class Given:
-    """What one model is trained on: rows by language, the language that others are translations of,
-    and the labels that it tells apart, in their order.
-    """
-
-    rows: Mapping[str, Any]
-    pivot: str
-    labels: tuple[str, ...] = ()
 
 
 @dataclass
@@ -118,6 +105,8 @@ class Head(ABC):
     """The share of rows that may be training rows too."""
     crosses: bool = False
     """Whether rows of several languages are evaluated together."""
+    labels: tuple[str, ...] = ()
+    """What a model tells apart, in its order, once a training knows it."""
 
     def __init__(self, task: Any, inputs: TaskInputs) -> None:
         self.task, self.inputs, self.pivot = task, inputs, inputs.pivot
@@ -142,14 +131,14 @@ class Head(ABC):
     @abstractmethod
     def read_prepared(self, folder: Path, lang: str, source: str | None) -> Any:
         """Return the training rows that `write_prepared` wrote; `source` is their name in messages
-        (None: that which was written).
+        (None: that which was written). Raises `DataError` where they are of another language.
         """
 
     @abstractmethod
     def write_prepared(
         self, rows: Any, lang: str, tokenizer: Any, threads: int, folder: Path
     ) -> Mapping[str, object]:
-        """Divide training rows into pieces, and write them into a folder; return what they count.
+        """Divide training rows into pieces, and write these and the fingerprints of rows.
 
         Args:
             rows: The training rows.
@@ -157,6 +146,9 @@ class Head(ABC):
             tokenizer: The tokenizer that makes the pieces.
             threads: The largest number of processes at once.
             folder: Takes the files.
+
+        Returns:
+            The numbers of rows, words and pieces, and of unknown ones among these.
         """
 
     def check_evaluated(self, rows: Any) -> Any:
@@ -214,14 +206,30 @@ class Head(ABC):
             return self.read_phrasebook(split, spelled(lang, LANGS) or lang, source)
         return self.read_local(split, lang)
 
-    def held_out(self, languages: Sequence[str], trained: Hashes) -> list[HeldOut]:
+    def evaluated_rows(self, languages: Sequence[str]) -> dict[tuple[str, Split], Any]:
+        """Read what is evaluated, by language and split; a split that the hub's set lacks for a
+        language is left out. Raises `MissingSplit` where a development set that chooses is
+        lacking, or a language has no split.
+        """
+        found: dict[tuple[str, Split], Any] = {}
+        splits, choosing = self.splits(), self.choosing(languages)
+        for lang in languages:
+            for split in splits:
+                try:
+                    found[lang, split] = self.rows(split, lang)
+                except MissingSplit:
+                    none = split == splits[-1] and not any((lang, s) in found for s in splits)
+                    if none or (split == "dev" and lang in choosing):
+                        raise
+        return found
+
+    def held_out(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
         """Read what is evaluated, language by language; `trained` are the fingerprints of training
         rows. Raises `DataError` where rows were trained on.
         """
-        found = read_given(self.rows, self.splits(), languages, self.choosing(languages))
         return [
             HeldOut(lang, split, rows, rows.seen_in(trained, self.allowed), (lang, lang))
-            for (lang, split), rows in found.items()
+            for (lang, split), rows in self.evaluated_rows(languages).items()
         ]
 
     def dev_set(self, lang: str) -> HeldOut:
@@ -229,7 +237,7 @@ class Head(ABC):
         rows = self.rows("dev", lang)
         return HeldOut(lang, "dev", rows, np.zeros(len(rows), bool), (lang, lang))
 
-    def crossed_sets(self, languages: Sequence[str], trained: Hashes) -> list[HeldOut]:
+    def crossed_sets(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
         """Return `held_out`, or in a setting across languages every pair of languages."""
         return self.held_out(languages, trained)
 
@@ -284,16 +292,14 @@ class Head(ABC):
     # How a model is trained
 
     @abstractmethod
-    def new_model(
-        self, aligned: AlignedEncoder, labels: Sequence[str], seed: int, *, training: bool = True
-    ) -> Any:
-        """Make an untrained model; dropout is for training alone."""
+    def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> Any:
+        """Make an untrained model of `labels`; dropout is for training alone."""
 
     @abstractmethod
-    def batches(self, model: Any, given: Given) -> Batches:
-        """Return training rows as the model reads them."""
+    def batches(self, model: Any, given: Mapping[str, Any]) -> Batches:
+        """Return the training rows of some languages as the model reads them."""
 
-    def labels(self, rows: Sequence[Any]) -> tuple[str, ...]:  # noqa: ARG002
+    def labels_of(self, rows: Sequence[Any]) -> tuple[str, ...]:  # noqa: ARG002
         """Return the labels that a model tells apart, by the training rows of all languages."""
         return ()
 
@@ -313,7 +319,7 @@ class Head(ABC):
 
     @abstractmethod
     def notes_of_training(
-        self, given: Mapping[str, Any], labels: Sequence[str], counts: Sequence[Mapping[str, int]]
+        self, given: Mapping[str, Any], counts: Sequence[Mapping[str, int]]
     ) -> dict[str, object]:
         """Return the notes of a training; `counts` are those of each group of languages."""
 
@@ -328,25 +334,20 @@ class Head(ABC):
         """Return the predictions of a model for the rows of `inputs_of`."""
 
     @abstractmethod
-    def measure(self, held: HeldOut, predicted: Any, labels: Sequence[str]) -> dict[str, float]:
+    def measure(self, held: HeldOut, predicted: Any) -> dict[str, float]:
         """Return the metrics of predictions by their names."""
 
-    def choosing_score(self, held: HeldOut, predicted: Any, labels: Sequence[str]) -> float:
+    def choosing_score(self, held: HeldOut, predicted: Any) -> float:
         """Return the score by which a training chooses its weights."""
-        return self.measure(held, predicted, labels)[self.task.main_metric]
+        return self.measure(held, predicted)[self.task.main_metric]
 
     @abstractmethod
-    def columns(self, held: HeldOut, predicted: Any, labels: Sequence[str]) -> dict[str, Any]:
+    def columns(self, held: HeldOut, predicted: Any) -> dict[str, Any]:
         """Return the columns of the table of predictions, one row per held-out row, that follow
         those that all tasks have.
         """
 
-    def notes(
-        self,
-        held_out: Sequence[HeldOut],
-        labels: Sequence[str],  # noqa: ARG002
-        chosen: Mapping[str, object],
-    ) -> dict[str, object]:
+    def notes(self, held_out: Sequence[HeldOut], chosen: Mapping[str, object]) -> dict[str, object]:
         """Return the notes of an evaluation; `chosen` are the weights of each model."""
         return {
             "setting": self.params.setting,
@@ -358,10 +359,10 @@ class Head(ABC):
         }
 
     def warning(self, what: str) -> dict[str, object]:
-        """Return the warning that a result is not zero-shot, where it is not."""
-        if self.options.selection != "target-dev":
-            return {}
-        return {"warning": TARGET_DEV.format(what)}
+        """Return the warning that labelled data of the target languages helped a result."""
+        told = f"the {what} chosen on each language's own development set"
+        told = f"{told}: this is not a zero-shot result"
+        return {"warning": told} if self.options.selection == "target-dev" else {}
 
 
 def noted(held_out: Sequence[HeldOut], value_of: Callable[[HeldOut], Any]) -> dict[str, Any]:

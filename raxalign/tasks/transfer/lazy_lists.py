@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
@@ -26,8 +26,6 @@ ARRAYS = ("ids", "offsets", "words", "lasts", "word_offsets")
 """The arrays of pieces that rows are made of (see `FlatPieces`)."""
 _CHUNK = 4096
 """Texts that are divided into pieces at once."""
-_COUNTED = 65_536
-"""Texts whose unknown pieces are counted at once."""
 EntryT = TypeVar("EntryT")
 
 
@@ -54,9 +52,7 @@ class LazyList(Sequence[EntryT]):
         """Return an entry, or a list of some."""
         if isinstance(which, slice):
             return [self._make(place) for place in range(*which.indices(self._count))]
-        if not -self._count <= which < self._count:
-            raise IndexError(which)
-        return self._make(which % self._count)
+        return self._make(range(self._count)[which])
 
 
 def chained(parts: Sequence[Sequence[EntryT]]) -> LazyList[EntryT]:
@@ -74,33 +70,6 @@ def chained(parts: Sequence[Sequence[EntryT]]) -> LazyList[EntryT]:
         return found
 
     return LazyList(offsets[-1], entry)
-
-
-def ragged(rows: Iterable[Sequence[np.ndarray]], columns: int = 1) -> list[LazyList[np.ndarray]]:
-    """Return columns of integer arrays that lie end to end, in four bytes per integer.
-
-    >>> [found] = ragged([[np.array([3, 1])], [np.array([], int)]])
-    >>> len(found), found[0].tolist(), found[-1].tolist()
-    (2, [3, 1], [])
-
-    Args:
-        rows: One array per row and column, given one row after the other.
-        columns: The number of columns.
-    """
-    flat, ends = [array("i") for _ in range(columns)], [array("q", [0]) for _ in range(columns)]
-    for row in rows:
-        for entries, end, own in zip(flat, ends, row, strict=True):
-            entries.frombytes(own.astype(np.int32).tobytes())
-            end.append(len(entries))
-    return [
-        _cut(np.frombuffer(entries, np.int32), end) for entries, end in zip(flat, ends, strict=True)
-    ]
-
-
-def _cut(flat: np.ndarray, ends: Sequence[int]) -> LazyList[np.ndarray]:
-    return LazyList(
-        len(ends) - 1, lambda place: flat[ends[place] : ends[place + 1]].astype(np.int64)
-    )
 
 
 def compact_rows(
@@ -122,27 +91,16 @@ def compact_rows(
     Returns:
         One row per sentence or pair, of 12 bytes per piece and 16 more.
     """
-    parts = (slice(start, start + _CHUNK) for start in range(0, len(first), _CHUNK))
-    return compacted(
-        encoder.pieces(
-            first[part],
-            lang,
-            pairs=None if second is None else second[part],
-            pair_lang=second_lang,
-        )
-        for part in parts
-    )
-
-
-def compacted(parts: Iterable[Sequence[PieceRow]]) -> LazyList[PieceRow]:
-    """Keep rows of the same languages, which are given some at a time, as one array."""
     flat, numbers, languages = [np.zeros((3, 0), np.int32)], array("q"), tuple[str, ...]()
-    for rows in parts:
+    for start in range(0, len(first), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        pairs = None if second is None else second[part]
+        rows = encoder.pieces(first[part], lang, pairs=pairs, pair_lang=second_lang)
         for row in rows:
             numbers.extend((len(row), row.first, row.n_words))
             languages = row.languages
         of_part = [np.stack([row.ids, row.words, row.lasts]) for row in rows]
-        flat += [np.concatenate(of_part, axis=1, dtype=np.int32)] if rows else []
+        flat.append(np.concatenate(of_part, axis=1, dtype=np.int32))
     pieces_3P = np.concatenate(flat, axis=1)
     numbers_S3 = np.frombuffer(numbers, np.int64).reshape(-1, 3)
     offsets = offsets_of(numbers_S3[:, 0])
@@ -185,11 +143,7 @@ class PreparedTexts:
         """Map the files of a folder. Raises `DataError` where it has no pieces of the language."""
         record = read_record(folder)
         if record is None or record["lang"] != lang:
-            raise DataError(
-                folder,
-                f"does not have the pieces of texts in {lang}",
-                remedy="Remove the folder, and run the grid again to make it",
-            )
+            raise no_pieces(folder, f"texts in {lang}")
         arrays = {name: map_array(folder, name) for name in ARRAYS}
         return cls(lang, **arrays, unknown=record["unknown"])
 
@@ -206,17 +160,17 @@ class PreparedTexts:
 
     def count(self, unknown: int) -> tuple[int, int]:
         """Return the number of pieces, and how many of them are the tokenizer's `unknown` one."""
-        numbers = np.arange(len(self.offsets) - 1)
-        if self.chosen is None or np.array_equal(self.chosen, numbers):
-            if self.unknown is not None:
-                return len(self.ids), self.unknown
-        else:
-            numbers = self.chosen
-        pieces = found = 0
-        for start in range(0, len(numbers), _COUNTED):
-            ids = self.ids[ranges(self.offsets, numbers[start : start + _COUNTED])[0]]
-            pieces, found = pieces + len(ids), found + int((ids == unknown).sum())
-        return pieces, found
+        n = len(self.offsets) - 1
+        if self.chosen is None or np.array_equal(self.chosen, np.arange(n)):
+            return len(self.ids), self.unknown or 0
+        ids = self.ids[ranges(self.offsets, self.chosen)[0]]
+        return len(ids), int((ids == unknown).sum())
+
+
+def no_pieces(folder: Path, what: str) -> DataError:
+    """Return the fault of a folder that was prepared for something else."""
+    remedy = "Remove the folder, and run the grid again to make it"
+    return DataError(folder, f"does not have the pieces of {what}", remedy=remedy)
 
 
 def prepared_rows(

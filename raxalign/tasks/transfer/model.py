@@ -1,13 +1,13 @@
 """What every model of a task is made of: an aligned encoder's copy that training changes, and a
-head.
-
-The tensors of a task's model: what its training changed, written and read back.
+head on its last layer's states, of rows that share the encoder's rows wherever they can, so that
+hardly any padding is computed.
 """
 
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -16,8 +16,10 @@ import torch
 from torch import nn
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.packing import can_pack
+from raxalign.encoders.models.packing import Packed, can_pack, fitting_width, pack
+from raxalign.encoders.models.pieces import Padded, PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.vectors import Spoken
 from raxalign.errors import RaxalignError
 from raxalign.train.devices import on_device
 
@@ -27,19 +29,13 @@ class TaskModel(nn.Module):
 
     def trained(self) -> dict[str, torch.Tensor]:
         """Copies of the trained tensors, on the CPU: what training may change."""
-        return {
-            name: p.detach().cpu().clone().contiguous()
-            for name, p in self.named_parameters()
-            if p.requires_grad
-        }
+        own = {name: p for name, p in self.named_parameters() if p.requires_grad}
+        return {name: p.detach().cpu().clone().contiguous() for name, p in own.items()}
 
     def frozen(self) -> dict[str, torch.Tensor]:
         """Copies of the tensors that training must leave alone."""
-        return {
-            name: p.detach().cpu().clone()
-            for name, p in self.named_parameters()
-            if not p.requires_grad
-        }
+        others = {name: p for name, p in self.named_parameters() if not p.requires_grad}
+        return {name: p.detach().cpu().clone() for name, p in others.items()}
 
     def save(self, file: Path) -> None:
         """Write the trained tensors (safetensors)."""
@@ -94,17 +90,12 @@ class FineTuned(TaskModel):
         nn.init.normal_(self.head.weight, std=0.02, generator=generator)
         nn.init.zeros_(self.head.bias)
         self.to(encoder.device)
-        self._freeze(aligned.inside_depth())
-
-    def _freeze(self, depth: int) -> None:
         self.model.requires_grad_(False)
-        base = cast("nn.Module", self.encoder.model.base_model)
+        base, depth = cast("nn.Module", encoder.model.base_model), aligned.inside_depth()
         for name, parameter in base.named_parameters():
             place = name.split(".")
-            block = next((int(part) for part in place if part.isdigit()), None)
-            below = depth > 0 and (
-                place[0] == "embeddings" or (block is not None and block < depth)
-            )
+            block = next((int(part) for part in place if part.isdigit()), depth)
+            below = depth > 0 and (place[0] == "embeddings" or block < depth)
             parameter.requires_grad_(place[0] != "pooler" and not below)
 
 
@@ -112,3 +103,66 @@ def summed_loss(logits: torch.Tensor, labels: np.ndarray) -> torch.Tensor:
     """Return the summed cross-entropy of the labels of some rows or words."""
     gold = on_device(labels, logits.device)
     return nn.functional.cross_entropy(logits, gold, reduction="sum")
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """Rows as an encoder reads them, packed or padded, and where they will be in its states: row s
+    has ``lengths_S[s]`` of them from ``starts_S[s]`` on.
+    """
+
+    read: Packed | Padded
+    starts_S: np.ndarray
+    lengths_S: np.ndarray
+
+
+def shares_rows(aligned: AlignedEncoder, languages: Collection[str]) -> bool:
+    """Whether several rows of these languages can go through the encoder as one: it keeps them
+    apart, and no inside transform applies to them.
+    """
+    encoder = aligned.encoder
+    return (
+        isinstance(encoder, TransformerEncoder)
+        and not any(transform.lang in languages for transform in aligned.active("inside"))
+        and can_pack(encoder)
+    )
+
+
+def lay_out(aligned: AlignedEncoder, rows: Sequence[PieceRow]) -> RowLayout:
+    """Returns rows packed where `shares_rows` holds, else padded. The device has no part in it."""
+    encoder = aligned.encoder
+    assert isinstance(encoder, TransformerEncoder)
+    lengths_S = np.array([len(row) for row in rows], np.int64)
+    if shares_rows(aligned, {lang for row in rows for lang in row.languages}):
+        packed = _packed(encoder, rows, lengths_S)
+        return RowLayout(packed, packed.starts_S, lengths_S)
+    filler = int(encoder.tokenizer.pad_token_id or 0)
+    padded = Padded.of(rows, filler, encoder.inputs.segment_types)
+    return RowLayout(padded, np.arange(len(rows)) * padded.ids_BT.shape[1], lengths_S)
+
+
+def states_of(aligned: AlignedEncoder, layout: RowLayout) -> torch.Tensor:
+    """Returns the last layer's states (F, H) of rows by one forward pass, end to end with padding
+    between them, transformed by the language of each piece. Gradient flows; dropout follows the
+    model's mode.
+    """
+    if isinstance(layout.read, Packed):
+        return aligned.packed_hidden(layout.read)
+    return aligned.hidden(layout.read.on(aligned.device))[-1].flatten(0, 1)
+
+
+def _packed(encoder: TransformerEncoder, rows: Sequence[PieceRow], lengths_S: np.ndarray) -> Packed:
+    """The rows as few rows of about equal width."""
+    names = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
+    number = {name: i for i, name in enumerate(names)}
+    langs_S2 = np.array([(number[row.languages[0]], number[row.languages[-1]]) for row in rows])
+    owners_P = np.repeat(np.arange(len(rows)), lengths_S)
+    segments_P = np.concatenate([row.segments for row in rows])
+    return pack(
+        np.concatenate([row.ids for row in rows]),
+        lengths_S,
+        int(encoder.tokenizer.pad_token_id or 0),
+        fitting_width(lengths_S),
+        segments_P,
+        Spoken(names, langs_S2[owners_P, segments_P]),
+    )

@@ -2,8 +2,7 @@
 data has for languages, readouts, and the training.
 
 The `Params` of a room name all options of the training and give their defaults: ``learning_rate:
-Annotated[float, LEARNING_RATE] = 5e-5``. Those that are not declared here have the types of
-`raxalign.train.options`.
+LearningRate[float] = 5e-5``. Those that are not declared here are in `raxalign.train.options`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -44,9 +43,6 @@ def path_of(template: str, lang: str, pivot: str, names: LanguageNames) -> Path:
     return expand_path(template, lang=own_code(lang, names), pivot=own_code(pivot, names))
 
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-
-
 class DataFiles(BaseParams):
     """Paths of local files, one per split; {lang} and {pivot} in a path stand for languages."""
 
@@ -71,10 +67,8 @@ class HubSet:
 
     def source(self) -> RemoteData:
         """Return its name in keys and lock files, pinned where the revision is a commit."""
-        return RemoteData(
-            f"hub:{self.dataset}/{self.config}@{self.revision}",
-            self.revision if _COMMIT.fullmatch(self.revision) else None,
-        )
+        pin = self.revision if re.fullmatch(r"[0-9a-f]{40}", self.revision) else None
+        return RemoteData(f"hub:{self.dataset}/{self.config}@{self.revision}", pin)
 
     def at(self, revision: str | None) -> HubSet:
         """Return the set at a commit, where that is known."""
@@ -115,12 +109,12 @@ PHRASEBOOK = Field(
         " more than by default."
     )
 )
-OF_TRAINING = "Training rows, less those that another split has too."
-OF_DEVELOPMENT = "Development rows."
-OF_TEST = "Test rows."
+_OF_TRAINING = "Training rows, less those that another split has too."
+TrainingRows = Annotated[int, Field(ge=1, description=_OF_TRAINING)]
+DevelopmentRows = Annotated[int, Field(ge=1, description="Development rows.")]
+TestRows = Annotated[int, Field(ge=1, description="Test rows.")]
 
-
-CODES = (
+_CODES = (
     "The data's own codes for languages, by language (`{ha: hau}`), in paths, configurations of the"
     " hub and columns, where they differ from those of the grid."
 )
@@ -130,7 +124,7 @@ class TransferParams(Task.Params):
     """Data and readouts."""
 
     data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA] = "hub"
-    codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=CODES)
+    codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=_CODES)
     readout: Literal["keep", "refit"] | None = Field(
         None,
         description=(
@@ -154,6 +148,45 @@ SELECTION = Field(
         " ones)."
     )
 )
+_T = TypeVar("_T", int, int | None, float, float | None)
+LearningRate = Annotated[_T, Field(gt=0, description="Learning rate at the end of the warm-up.")]
+Epochs = Annotated[_T, Field(ge=1, description="Passes over the training data.")]
+BatchSize = Annotated[
+    _T,
+    Field(
+        ge=1,
+        description=(
+            "Training rows per step: examples, sentences, or windows of a context; with"
+            " code-switching the two mixes of an example or window count as one."
+        ),
+    ),
+]
+Warmup = Annotated[
+    float,
+    Field(
+        ge=0,
+        description=(
+            "Steps over which the learning rate rises linearly: below 1 a share of all steps, from"
+            " 1 on a number of steps."
+        ),
+    ),
+]
+_DROPOUT = "Dropout before the output layer, and after the layers of a BiLSTM."
+Dropout = Annotated[_T, Field(ge=0, lt=1, description=_DROPOUT)]
+MaxLength = Annotated[
+    _T,
+    Field(
+        ge=8,
+        description=(
+            "Largest number of pieces per row, special ones included; longer rows are cut or"
+            " divided, also where the encoder has fewer positions."
+        ),
+    ),
+]
+_MAX_TRAIN = (
+    "Number of training rows of each language that are used, from the beginning (none: all)."
+)
+MaxTrain = Annotated[int | None, Field(ge=1, description=_MAX_TRAIN)]
 
 
 class SettingParams(TransferParams):
@@ -168,40 +201,10 @@ class SettingParams(TransferParams):
         ),
     )
     selection: Annotated[Selection, SELECTION] = "pivot-dev"
-
-
-LEARNING_RATE = Field(gt=0, description="Learning rate at the end of the warm-up.")
-EPOCHS = Field(ge=1, description="Passes over the training data.")
-BATCH_SIZE = Field(
-    ge=1,
-    description=(
-        "Training rows per step: examples, sentences, or windows of a context; with code-switching"
-        " the two mixes of an example or window count as one."
-    ),
-)
-WARMUP = Field(
-    ge=0,
-    description=(
-        "Steps over which the learning rate rises linearly: below 1 a share of all steps, from 1 on"
-        " a number of steps."
-    ),
-)
-DROPOUT = Field(
-    ge=0, lt=1, description="Dropout before the output layer, and after the layers of a BiLSTM."
-)
-MAX_LENGTH = Field(
-    ge=8,
-    description=(
-        "Largest number of pieces per row, special ones included; longer rows are cut or divided,"
-        " also where the encoder has fewer positions."
-    ),
-)
-MAX_TRAIN = Field(
-    ge=1,
-    description=(
-        "Number of training rows of each language that are used, from the beginning (none: all)."
-    ),
-)
+    epochs: Epochs[int] = 3
+    batch_size: BatchSize[int] = 32
+    warmup: Warmup = 0.1
+    max_train: MaxTrain = None
 
 
 def settings_of(options: Any) -> TrainSettings:

@@ -1,19 +1,19 @@
-"""The rows of one language and split, and how training rows are recognised among those that are
-evaluated.
+"""The rows of one language and split, and the hashes by which a training row is known again among
+those that are evaluated, and a sentence among the predictions of other languages.
 """
 
 from __future__ import annotations
 
+import hashlib
+import unicodedata
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from raxalign.arrays import Bools, Ints
 from raxalign.errors import DataError
-from raxalign.tasks.transfer.fingerprints import among, fingerprint, normal
+from raxalign.lazy import np
 
 
 class TaskRow(Protocol):
@@ -50,7 +50,7 @@ class TaskRows(Generic[RowT]):
     source: str
     rows: Sequence[RowT]
     left_out: int = 0
-    hashes: npt.NDArray[np.int64] | None = None
+    hashes: Ints | None = None
     noun: ClassVar[str] = "rows"
 
     def __len__(self) -> int:
@@ -66,15 +66,20 @@ class TaskRows(Generic[RowT]):
         seen = among(self.fingerprints()[: len(self)], known)
         return replace(self, rows=[row for row, no in zip(self.rows, seen, strict=True) if not no])
 
-    def fingerprints(self) -> npt.NDArray[np.int64]:
+    def fingerprints(self) -> Ints:
         """Hash the texts of each row (case, white space and Unicode forms do not count), then the
-        id of each that has one.
+        id of each that has one. Rows are read once and not kept.
         """
-        return hashed(self.rows) if self.hashes is None else self.hashes
+        if self.hashes is not None:
+            return self.hashes
+        texts, ids = array("q"), array("q")
+        for row in self.rows:
+            texts.append(fingerprint("text", *map(_normal, row.texts())))
+            if row.id is not None:
+                ids.append(fingerprint("id", row.id))
+        return np.concatenate([np.array(texts, np.int64), np.array(ids, np.int64)])
 
-    def seen_in(
-        self, trained: npt.NDArray[np.int64], allowed: float = 0.0
-    ) -> npt.NDArray[np.bool_]:
+    def seen_in(self, trained: Ints, allowed: float = 0.0) -> Bools:
         """Find the rows that were trained on, by their texts and ids.
 
         Args:
@@ -108,11 +113,35 @@ class TaskRows(Generic[RowT]):
         return seen
 
 
-def hashed(rows: Iterable[TaskRow]) -> npt.NDArray[np.int64]:
-    """Return the fingerprints of rows, which are read once and not kept."""
-    texts, ids = array("q"), array("q")
-    for row in rows:
-        texts.append(fingerprint("text", *map(normal, row.texts())))
-        if row.id is not None:
-            ids.append(fingerprint("id", row.id))
-    return np.concatenate([np.array(texts, np.int64), np.array(ids, np.int64)])
+def _normal(text: str) -> str:
+    """The text without what may differ between copies of one row: case, white space, and Unicode's
+    forms.
+    """
+    return "".join(unicodedata.normalize("NFKC", text).lower().split())
+
+
+def fingerprint(*parts: str) -> int:
+    """A signed 64-bit hash of strings."""
+    digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def unit(words: Iterable[str]) -> int:
+    """Hashes the words of the pivot's sentence to 63 bits, so that examples with one such sentence
+    can be resampled together.
+    """
+    return (fingerprint(*words) >> 1) & 0x7FFF_FFFF_FFFF_FFFF
+
+
+def among(found: Ints, known: Ints) -> Bools:
+    """Whether each hash is one of those that are known; these may have any order, but sorted ones
+    take the least time.
+
+    >>> among(np.array([5, 1, 9]), np.array([9, 2, 5])).tolist()
+    [True, False, True]
+    """
+    if not len(known):
+        return np.zeros(len(found), bool)
+    ordered = known if bool((known[:-1] <= known[1:]).all()) else np.sort(known)
+    places = np.searchsorted(ordered, found)
+    return np.asarray(ordered[np.minimum(places, len(ordered) - 1)] == found)

@@ -44,6 +44,8 @@ class TransferTask(Task):
     """The options that decide which training rows there are."""
     one_language_files: ClassVar[bool] = True
     """Whether the format of files does not say which language a row is in."""
+    not_of_training: ClassVar[frozenset[str]] = frozenset({"selection", "readout"})
+    """The options that only evaluation reads."""
     refit_needs: ClassVar[str] = ""
     """What `readout: refit` needs besides a selection, as messages name it."""
     params: TransferParams
@@ -72,6 +74,20 @@ class TransferTask(Task):
     @abstractmethod
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """Return what is read of the hub for one language, source name -> data set."""
+
+    def idle(self) -> set[str]:
+        """Return the options on which nothing depends as the others are."""
+        return set() if self.params.data == "phrasebook" else {"phrasebook"}
+
+    def canonical(self) -> dict[str, Any]:
+        """Return the options without idle ones."""
+        idle = self.idle()
+        return {name: value for name, value in self.params.identity().items() if name not in idle}
+
+    def training(self) -> Mapping[str, object]:
+        """Return all options but what is done with the weights afterwards."""
+        options = {n: v for n, v in self.canonical().items() if n not in self.not_of_training}
+        return {**options, "kept": kept(self.selection())}
 
     def evaluated_sets(self) -> Any:
         """Return what names the data of each split: files, or the hub's options."""

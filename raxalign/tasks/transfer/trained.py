@@ -39,6 +39,12 @@ class TrainedModel:
     lang: str | None = None
     chosen: Mapping[str, int] | None = None
 
+    @classmethod
+    def of(cls, folder: Path, record: Mapping[str, Any]) -> TrainedModel:
+        """Return a model by its record."""
+        files = {int(point): folder / name for point, name in record["files"].items()}
+        return cls(record["toward"], files, record.get("lang"), record.get("chosen"))
+
     @property
     def name(self) -> str:
         """Its name in notes."""
@@ -52,7 +58,7 @@ class TrainedModel:
         if lang not in known and ALL not in known:
             told = f"no weights were chosen for {lang}: the training did not read its dev set"
             raise DataError("trained model", told)
-        return known[lang] if lang in known else known[ALL]
+        return int(known[lang] if lang in known else known[ALL])
 
 
 @dataclass(frozen=True)
@@ -70,13 +76,12 @@ class Trained:
         """Read the record of a folder. Raises `DataError` where it has none."""
         try:
             record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-            models = [_model(folder, entry) for entry in record["models"]]
+            models = [TrainedModel.of(folder, entry) for entry in record["models"]]
             labels = tuple(str(label) for label in record.get("labels", ()))
             return cls(models, load_file(folder / _FINGERPRINTS)["rows"].numpy(), labels)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(
-                folder / _RECORD, f"is not the record of a training ({error})"
-            ) from error
+            told = f"is not the record of a training ({error})"
+            raise DataError(folder / _RECORD, told) from error
 
     @staticmethod
     def write(
@@ -85,21 +90,10 @@ class Trained:
         fingerprints: np.ndarray,
         labels: Sequence[str],
     ) -> None:
-        """Write the records of `train_models`, and what else `read` returns."""
+        """Write the records of models, and what else `read` returns."""
         save_file({"rows": torch.from_numpy(np.sort(fingerprints))}, folder / _FINGERPRINTS)
         record = {"models": models, "labels": list(labels)}
         (folder / _RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-
-
-def _model(folder: Path, entry: Mapping[str, Any]) -> TrainedModel:
-    files = {int(point): folder / name for point, name in entry["files"].items()}
-    chosen = entry.get("chosen")
-    return TrainedModel(
-        entry["toward"],
-        files,
-        entry.get("lang"),
-        None if chosen is None else {str(lang): int(point) for lang, point in chosen.items()},
-    )
 
 
 def trained_encoder(start: Encoder, folder: Path) -> Encoder:

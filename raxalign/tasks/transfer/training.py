@@ -18,16 +18,15 @@ import torch
 from torch import nn
 
 from raxalign.errors import RaxalignError
-from raxalign.tasks.transfer.head import Batches, Given, Head, HeldOut
+from raxalign.tasks.transfer.head import Batches, Head, HeldOut
 from raxalign.tasks.transfer.model import FineTuned
-from raxalign.tasks.transfer.outcome import best_epoch, kept
+from raxalign.tasks.transfer.outcome import kept
 from raxalign.tasks.transfer.trained import ALL, Trained
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.objective import HostSided, Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.transfer.model import TaskModel
     from raxalign.train.runtime import Runtime, Watch
 
 
@@ -54,7 +53,7 @@ def train(
     fingerprints = np.sort(np.concatenate([rows.fingerprints() for rows in given.values()]))
     sets = {held.place: held for held in head.held_out(trained, fingerprints)}
     given = {lang: head.check_trained(rows) for lang, rows in given.items()}
-    labels = head.labels(list(given.values()))
+    head.labels = head.labels_of(list(given.values()))
     asked = runtime.watch.languages if runtime.watch else ()
     watched = {lang: sets.get(f"{lang}/dev") or head.dev_set(lang) for lang in asked}
     sets |= {held.place: held for held in watched.values()}
@@ -62,13 +61,13 @@ def train(
     for own, read in head.groups(given):
         lang, name = own or pivot, "-".join(part for part in (head.task.name, own) if part)
         dev = _dev_sets(head, sets, head.scored_in_training(lang, languages))
-        run = _Run(head, Given(read, lang, labels), dev, watched)
-        made = train_models(aligned, lang, runtime, folder, name, run)
-        records += [record if own is None else {**record, "lang": own} for record in made]
-        counts.append(run.counts)
+        group = _Group(head, lang, read, dev, watched)
+        made = list(group.train(aligned, runtime, folder, name))
+        records += [record if own is None else {**record, "lang": own} for record, _ in made]
+        counts.append(made[-1][1])
     if runtime.rank == 0:
-        Trained.write(folder, records, fingerprints, labels)
-    return {**head.notes_of_training(given, labels, counts), "models": records}
+        Trained.write(folder, records, fingerprints, head.labels)
+    return {**head.notes_of_training(given, counts), "models": records}
 
 
 def _dev_sets(head: Head, sets: dict[str, HeldOut], languages: Sequence[str]) -> dict[str, HeldOut]:
@@ -79,6 +78,50 @@ def _dev_sets(head: Head, sets: dict[str, HeldOut], languages: Sequence[str]) ->
         if f"{lang}/dev" not in sets:
             sets[f"{lang}/dev"] = head.dev_set(lang)
     return {lang: sets[f"{lang}/dev"] for lang in languages if f"{lang}/dev" in sets}
+
+
+@dataclass
+class _Group:
+    """What is trained together: the rows of some languages. `lang` is the one that transforms of
+    the pivot are for, `dev` are the sets that choose, `watched` those that `Runtime.watch` asks
+    for, by language.
+    """
+
+    head: Head
+    lang: str
+    rows: Mapping[str, Any]
+    dev: Mapping[str, HeldOut]
+    watched: Mapping[str, HeldOut]
+
+    def train(
+        self, aligned: AlignedEncoder, runtime: Runtime, folder: Path, name: str
+    ) -> Iterator[tuple[dict[str, object], Mapping[str, int]]]:
+        """Train one model, or one per direction where the pivot's transforms differ by language.
+
+        Yields:
+            A record of each model: its direction, its files in `folder`, and its development
+            scores; and what its batches count.
+        """
+        head, towards = self.head, {t.toward for t in aligned.transforms if t.lang == self.lang}
+        directions: list[str | None] = [*sorted(lang for lang in towards if lang is not None)]
+        if len(directions) > 1:  # a score is the mean over the models, which no training knows
+            runtime = replace(runtime, watch=None)
+        for toward in directions or [None]:
+            view, label, dev = aligned, name, self.dev
+            if toward is not None:
+                view, label = aligned.toward(toward), f"{name}-{toward}"
+                dev = {lang: held for lang, held in dev.items() if lang in (toward, head.pivot)}
+            with _lasting_folder(runtime, label) as keep:
+                model = head.new_model(view, runtime.seed)
+                batches = head.batches(model, self.rows)
+                tuning = Tuning(model, batches, DevSets(head, model, dev, self.watched))
+                run = TrainingRun(runtime, label, keep)
+                fit_task = fit_steps if head.point == "step" else fit_epochs
+                files, more = fit_task(tuning, head.settings(model), run)
+                names = {point: f"{label}.{point}.safetensors" for point in files}
+                for point, file in files.items():
+                    shutil.copyfile(file, folder / names[point])
+            yield {"toward": toward, "files": names, **more}, batches.counted
 
 
 @dataclass(frozen=True)
@@ -98,68 +141,6 @@ class TrainingRun:
 
 Weights = tuple[Mapping[int, Path], Mapping[str, object]]
 """The kept weights by epoch or step, and what the record of the model says of the choice."""
-
-
-@dataclass
-class _Run:
-    """Trains views of the encoder; `dev` are the sets that choose, `watched` those that
-    `Runtime.watch` asks for, by language.
-    """
-
-    head: Head
-    given: Given
-    dev: Mapping[str, HeldOut]
-    watched: Mapping[str, HeldOut]
-
-    def __call__(self, view: AlignedEncoder, run: TrainingRun) -> Weights:
-        model = self.head.new_model(view, self.given.labels, run.runtime.seed)
-        batches = self.head.batches(model, self.given)
-        self.counts = batches.counted
-        spoken = (view.direction, self.given.pivot)
-        dev = {lang: s for lang, s in self.dev.items() if view.direction is None or lang in spoken}
-        tuning = Tuning(model, batches, DevSets(self.head, self.given.labels, dev, self.watched))
-        fit_task = fit_steps if self.head.point == "step" else fit_epochs
-        return fit_task(tuning, self.head.settings(model), run)
-
-
-def train_models(
-    aligned: AlignedEncoder,
-    pivot: str,
-    runtime: Runtime,
-    folder: Path,
-    name: str,
-    train: Callable[[AlignedEncoder, TrainingRun], Weights],
-) -> list[dict[str, object]]:
-    """Train one model, or one per direction where the pivot's transforms differ by language.
-
-    Args:
-        aligned: The encoder that every training starts from.
-        pivot: The language that is trained on.
-        runtime: The device, the seed and the place of checkpoints.
-        folder: Takes the weights.
-        name: Begins the names of curves, checkpoints and weights.
-        train: Trains a view of the encoder.
-
-    Returns:
-        A record of each model: its direction, its files, and its development scores.
-    """
-    towards = sorted(
-        {t.toward for t in aligned.transforms if t.lang == pivot and t.toward is not None}
-    )
-    if len(towards) > 1:  # a score is the mean over the models then, which no training knows
-        runtime = replace(runtime, watch=None)
-    records: list[dict[str, object]] = []
-    for toward in [*towards] if towards else [None]:
-        view, label = (
-            (aligned, name) if toward is None else (aligned.toward(toward), f"{name}-{toward}")
-        )
-        with _lasting_folder(runtime, label) as keep:
-            files, more = train(view, TrainingRun(runtime, label, keep))
-            names = {point: f"{label}.{point}.safetensors" for point in files}
-            for point, file in files.items():
-                shutil.copyfile(file, folder / names[point])
-            records.append({"toward": toward, "files": names, **more})
-    return records
 
 
 @contextmanager
@@ -187,47 +168,33 @@ class DevSets:
     def __init__(
         self,
         head: Head,
-        labels: Sequence[str],
+        model: Any,
         choosing: Mapping[str, HeldOut],
         watched: Mapping[str, HeldOut],
     ) -> None:
-        self.head, self.labels, self.choosing, self.watched = head, labels, choosing, watched
-        self._inputs: dict[str, Any] = {}
+        self.head, self.model, self.choosing, self.watched = head, model, choosing, watched
+        sets = {held.place: held for held in [*choosing.values(), *watched.values()]}
+        self.inputs = {place: head.inputs_of(model, held) for place, held in sets.items()}
 
-    def read(self, model: TaskModel) -> None:
-        """Divide the sets into pieces, as the model reads them."""
-        for held in [*self.choosing.values(), *self.watched.values()]:
-            if held.place not in self._inputs:
-                self._inputs[held.place] = self.head.inputs_of(model, held)
-
-    def scores(self, model: TaskModel) -> dict[str, float]:
+    def scores(self) -> dict[str, float]:
         """Return the score by which the weights are chosen, by language."""
         return {
-            lang: self.head.choosing_score(held, self._predicted(model, held), self.labels)
+            lang: self.head.choosing_score(held, self._predicted(held))
             for lang, held in self.choosing.items()
         }
 
-    def values(self, model: TaskModel, metric: str) -> dict[str, float]:
+    def values(self, metric: str) -> dict[str, float]:
         """Return a metric of the sets that are watched."""
         return {
-            lang: self.head.measure(held, self._predicted(model, held), self.labels)[metric]
+            lang: self.head.measure(held, self._predicted(held))[metric]
             for lang, held in self.watched.items()
         }
 
-    def _predicted(self, model: TaskModel, held: HeldOut) -> Any:
-        return self.head.predict(model, self._inputs[held.place])
+    def _predicted(self, held: HeldOut) -> Any:
+        return self.head.predict(self.model, self.inputs[held.place])
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Some rows as the loss reads them, what is right, and the units of the global batch."""
-
-    rows: Any
-    gold: Any
-    total: int
-
-
-class Tuning(HostSided[int, _Part]):
+class Tuning(HostSided[int, tuple[Any, Any, int]]):
     """The model's summed loss over the units (examples, words, sentences or windows) of the global
     batch, divided by their number.
     """
@@ -236,8 +203,6 @@ class Tuning(HostSided[int, _Part]):
         self.model, self.batches, self.dev = model, batches, dev
         self.module: nn.Module = model
         self.steps = 0
-        if dev is not None:
-            dev.read(model)
 
     def blocks(self) -> Sequence[nn.Module]:
         """Return the encoder's blocks, where they are trained."""
@@ -247,14 +212,15 @@ class Tuning(HostSided[int, _Part]):
         """Return how many units the global batch has."""
         return self.batches.units(step.rows)
 
-    def host_part(self, step: Step, batch: int, positions: np.ndarray) -> _Part:
-        """Return what the model reads of some rows."""
-        return _Part(*self.batches.lay_out(step.rows[positions]), batch)
+    def host_part(self, step: Step, batch: int, positions: np.ndarray) -> tuple[Any, Any, int]:
+        """Return what the model reads of some rows, what is right, and the units of the batch."""
+        return *self.batches.lay_out(step.rows[positions]), batch
 
-    def device_loss(self, step: Step, part: _Part) -> torch.Tensor:  # noqa: ARG002
+    def device_loss(self, step: Step, part: tuple[Any, Any, int]) -> torch.Tensor:  # noqa: ARG002
         """Return the share of these rows in the mean over the units of the global batch."""
-        loss: torch.Tensor = self.model.loss(part.rows, part.gold)
-        return loss / part.total
+        rows, gold, total = part
+        loss: torch.Tensor = self.model.loss(rows, gold)
+        return loss / total
 
     def end(self, step: Step) -> None:
         """Remember how far the training is."""
@@ -263,7 +229,7 @@ class Tuning(HostSided[int, _Part]):
     def watched(self, watch: Watch) -> Mapping[str, float]:
         """Score the development sets that a watch asks for."""
         assert self.dev is not None
-        return self.dev.values(self.model, watch.metric)
+        return self.dev.values(watch.metric)
 
     def fit(
         self,
@@ -299,7 +265,7 @@ def fit_epochs(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Wei
     def end_of_epoch(epoch: int) -> float:
         if rule == "every" and run.runtime.rank == 0:
             model.save(run.file(epoch))
-        (score,) = dev.scores(model).values()
+        (score,) = dev.scores().values()
         return score
 
     fitted = tuning.fit(settings, run, None if rule == "last" else end_of_epoch)
@@ -308,7 +274,7 @@ def fit_epochs(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Wei
     scores = [value for _, value in fitted.scores]
     epochs = range(1, settings.epochs + 1)
     if rule != "every":
-        epoch = settings.epochs if rule == "last" else best_epoch(scores) + 1
+        epoch = settings.epochs if rule == "last" else int(np.argmax(scores)) + 1
         model.save(run.file(epoch))
         epochs = range(epoch, epoch + 1)
     return {epoch: run.file(epoch) for epoch in epochs}, {"pivot_dev": scores}
@@ -328,7 +294,7 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
     kept_scores, last = run.keep / "scores.json", options.selection == "last"
 
     def score(_: int) -> float:
-        scores = dev.scores(model)
+        scores = dev.scores()
         if run.runtime.rank == 0:
             known = json.loads(kept_scores.read_text()) if kept_scores.exists() else {}
             curves = {point: old for point, old in known.items() if int(point) < tuning.steps}

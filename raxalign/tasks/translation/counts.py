@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -109,7 +109,7 @@ class TokenCounts:
 
     def columns(self) -> dict[str, Ints]:
         """Return the counts by name."""
-        return dict(zip(COUNTS, astuple(self), strict=True))
+        return vars(self)
 
 
 def count(
@@ -139,16 +139,9 @@ def count(
 def sacrebleu1(
     encoder: TransformerEncoder, output: Sequence[Ints], references: Sequence[Ints], lang: str
 ) -> float:
-    """Return BLEU of unigrams by sacrebleu on words in place of pieces, from 0 to 1.
-
-    Both sides are put together from pieces and tokenised for the language: 13a, or characters for
-    scripts without spaces.
-
-    Args:
-        encoder: the encoder whose tokenizer has the pieces.
-        output: the translated pieces of each sentence.
-        references: the pieces of each sentence's translation.
-        lang: the target language.
+    """Return BLEU of unigrams by sacrebleu on words in place of pieces, from 0 to 1: both sides
+    are put together from pieces and tokenised for the target language (13a, or characters for
+    scripts without spaces).
     """
     from sacrebleu.metrics.bleu import BLEU
 
@@ -159,12 +152,8 @@ def sacrebleu1(
     texts, wanted = (
         [encoder.tokenizer.decode(ids.tolist()) for ids in side] for side in (output, references)
     )
-    score = (
-        BLEU(max_ngram_order=1, tokenize=tokenize, smooth_method="none")
-        .corpus_score(texts, [wanted])
-        .score
-    )
-    return float(score) / 100
+    bleu = BLEU(max_ngram_order=1, tokenize=tokenize, smooth_method="none")
+    return float(bleu.corpus_score(texts, [wanted]).score) / 100
 
 
 def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None:
@@ -206,27 +195,21 @@ def _sample(part: pa.Table, stem: str) -> Sample:
         np.bincount(place, part[name].to_numpy(), len(units)).astype(np.float64)[None]
         for name in COUNTS
     )
-    return (
-        Sample(units, matches, tokens, reference)
-        if stem == "bleu1"
-        else Sample(units, converted, tokens - shared)
-    )
+    if stem == "bleu1":
+        return Sample(units, matches, tokens, reference)
+    return Sample(units, converted, tokens - shared)
 
 
 def _chosen(table: pa.Table) -> tuple[int, float] | None:
     """Return the shift (layer, weight) with the best BLEU-1 on dev, the first of equals, as the
     task chooses it; without dev rows the only one.
     """
-    shifts = list(
-        dict.fromkeys(zip(table["layer"].to_pylist(), table["alpha"].to_pylist(), strict=True))
-    )
-    dev = _rows(table, split="dev")
+    columns = (table[name].to_pylist() for name in ("layer", "alpha"))
+    shifts, dev = list(dict.fromkeys(zip(*columns, strict=True))), _rows(table, split="dev")
     if not len(dev):
         return shifts[0] if len(shifts) == 1 else None
-    values = [
-        _sample(_rows(dev, layer=layer, alpha=alpha), "bleu1").value for layer, alpha in shifts
-    ]
-    return shifts[int(np.argmax(values))]
+    found = [_sample(_rows(dev, layer=shift[0], alpha=shift[1]), "bleu1") for shift in shifts]
+    return shifts[int(np.argmax([sample.value for sample in found]))]
 
 
 def shift_point(metric: str) -> tuple[int, float, str] | None:

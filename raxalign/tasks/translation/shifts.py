@@ -12,7 +12,7 @@ import torch
 from raxalign.arrays import Ints
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.blocks import recorded, replayable, replayed
-from raxalign.encoders.models.pieces import PieceRow, Template, read_template, token_batches
+from raxalign.encoders.models.pieces import PieceRow, read_template, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.transforms import Affine, Transform
 
@@ -70,13 +70,16 @@ def translate(
     with evaluating(encoder.model):
         for chosen in token_batches([len(row) for row in rows], encoder.batch_tokens):
             batch = encoder.collate([rows[i] for i in chosen])
-            kept_BT = _inner(template, batch)
+            places_T = torch.arange(batch.mask_BT.shape[1], device=batch.mask_BT.device)
+            ends_B1 = batch.mask_BT.sum(1, keepdim=True) - len(template.after_single)
+            # Neither padding nor what the tokenizer adds around a sentence.
+            kept_BT = (places_T >= len(template.before)) & (places_T < ends_B1)
             ends = np.cumsum(kept_BT.sum(1).cpu().numpy())[:-1]
             for shift, states_BTH in _shifted(stream, batch, lang, shifts):
-                ids_P = _likeliest(encoder, states_BTH[kept_BT])
-                for place, ids in zip(
-                    chosen.tolist(), np.split(ids_P.cpu().numpy(), ends), strict=True
-                ):
+                parts = torch.split(states_BTH[kept_BT], _HEAD_ROWS)
+                ids_P = torch.cat([encoder.lm_logits(part).argmax(-1) for part in parts])
+                rows_ids = np.split(ids_P.cpu().numpy(), ends)
+                for place, ids in zip(chosen.tolist(), rows_ids, strict=True):
                     found[shift][place] = ids
     return found
 
@@ -98,18 +101,3 @@ def _shifted(
         with replayed(base, outputs[: shift.layer]):
             states_BTH = shifted.hidden(batch)[-1]
         yield shift, states_BTH
-
-
-def _inner(template: Template, batch: Batch) -> torch.Tensor:
-    """Mark the positions (B, T) that hold a piece of the text: neither padding nor what the
-    tokenizer adds around a sentence.
-    """
-    lengths_B1 = batch.mask_BT.sum(1, keepdim=True)
-    places_T = torch.arange(batch.mask_BT.shape[1], device=batch.mask_BT.device)
-    return (places_T >= len(template.before)) & (places_T < lengths_B1 - len(template.after_single))
-
-
-def _likeliest(encoder: TransformerEncoder, states_PH: torch.Tensor) -> torch.Tensor:
-    """Return the best piece of every state, (P,)."""
-    parts = [encoder.lm_logits(part).argmax(-1) for part in torch.split(states_PH, _HEAD_ROWS)]
-    return torch.cat(parts)

@@ -53,9 +53,7 @@ class TranslatedSide:
     truncated: int
 
     def texts(self, most: int) -> list[str]:
-        """Return the first sentences as text: words joined by blanks, in scripts without spaces by
-        nothing.
-        """
+        """Return the first sentences as text: words joined by blanks, or by nothing."""
         space = " " if language(self.lang).spaced else ""
         return [space.join(words) for words in self.words[:most]]
 
@@ -83,9 +81,8 @@ def read_sides(
     special = frozenset(encoder.tokenizer.all_special_ids)
     sides = []
     for lang, sentences in zip(languages, (pairs.src, pairs.tgt), strict=True):
-        whole = [
-            found.ids.astype(np.int64) for found in bulk_pieces(encoder.tokenizer, sentences, lang)
-        ]
+        divided = bulk_pieces(encoder.tokenizer, sentences, lang)
+        whole = [found.ids.astype(np.int64) for found in divided]
         used = frozenset(np.unique(np.concatenate(whole)).tolist() if whole else ())
         words, pieces = sentences[:limit], whole[:limit]
         rows = encoder.pieces(words, lang)
@@ -190,10 +187,8 @@ class ShiftSweep:
                     **counts.columns(),
                 }
                 if samples:
-                    made = [
-                        self.encoder.tokenizer.decode(ids.tolist())
-                        for ids in self.outputs[split][shift][:kept]
-                    ]
+                    outputs = self.outputs[split][shift][:kept]
+                    made = [self.encoder.tokenizer.decode(ids.tolist()) for ids in outputs]
                     texts = source.texts(kept), made, target.texts(kept)
                     for field, found in zip(_TEXTS, texts, strict=True):
                         columns[field.name] = [*found, *[None] * (n - len(found))]
@@ -206,9 +201,7 @@ class ShiftSweep:
             "chosen_on": "dev" if "dev" in self.ways else None,
             "layer": best and best.layer,
             "alpha": best and best.alpha,
-            "means": {
-                lang: {"rows": mean.rows, "tokens": mean.tokens} for lang, mean in means.items()
-            },
+            "means": {code: {"rows": m.rows, "tokens": m.tokens} for code, m in means.items()},
         }
         for split, (source, target) in self.ways.items():
             found[split] = {

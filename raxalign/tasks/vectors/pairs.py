@@ -15,7 +15,7 @@ from raxalign.corpora.text.sentences import read_sentences
 from raxalign.errors import DataError
 from raxalign.lazy import np
 from raxalign.pairing.schema import links_of, read_types
-from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.transfer.rows import unit
 
 SPECIALS = ("[CLS]", "[SEP]")
 """The names of the first and the last piece, whatever the encoder calls them."""

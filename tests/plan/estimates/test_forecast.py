@@ -11,7 +11,7 @@ import pytest
 
 import raxalign as rx
 from raxalign.config.grid import load
-from raxalign.encoders.models.folder import Shape, config_footprint
+from raxalign.encoders.models.folder import config_footprint, footprint_of
 from raxalign.plan.estimates.forecast import (
     CORE,
     TOKENS,
@@ -239,8 +239,7 @@ def test_weights_count_once_per_run_once_per_cell_or_not_at_all(weighty: Plan) -
 
 def test_the_size_of_what_was_made_corrects_that_of_what_was_not(weighty: Plan) -> None:
     before = estimate_disk(weighty, {})
-    shape = Shape(layers=2, hidden_size=32, intermediate=64, vocab_size=400, positions=128)
-    assert before.kinds["aligned"] == 6 * 4 * shape.parameters
+    assert before.kinds["aligned"] == 6 * 4 * footprint_of(2, 32, 64, 400, 128).parameters
     (training,) = of(weighty, "bitext", part="training")
     after = estimate_disk(weighty, {training: 500_000, next(iter(weights_of(weighty))): 2_000_000})
     assert after.kinds["bitext"] > 500_000

@@ -6,15 +6,22 @@ from pathlib import Path
 
 import optuna
 import pytest
+from optuna.storages import JournalStorage
 
 from raxalign.errors import StorageError
 from raxalign.plan.load import open_grid
 from raxalign.plan.study import Study
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage
-from raxalign.sweep.search.journal import Journal, StudyLog
+from raxalign.sweep.search.journal import Journal
+from raxalign.sweep.search.run import Owner, StudyRun
 from raxalign.sweep.search.samplers import Proposal
 from tests.searches import open_search, run, search_grid, source_of
+
+
+def study_of(storage: JournalStorage, study: Study) -> StudyRun:
+    return StudyRun(study, storage, Owner(Storage("memory://owner")), lambda values: None)
+
 
 POINT = Proposal({"lambda": 0.5, "layers": "last"})
 
@@ -28,7 +35,7 @@ def study(tmp_path: Path) -> Study:
 def test_a_point_is_one_line_of_the_journal(tmp_path: Path, study: Study) -> None:
     journal = Journal.open(Storage(str(tmp_path)), tmp_path)
     with journal.turn() as storage:
-        log = StudyLog(storage, study)
+        log = study_of(storage, study)
         before = journal.path.read_bytes().count(b"\n")
         assert log.add(POINT, {"owner": "me"}) == 0
         assert journal.path.read_bytes().count(b"\n") == before + 1
@@ -56,21 +63,19 @@ def machines(tmp_path: Path, *names: str) -> list[Journal]:
 
 def add(journal: Journal, study: Study, number: int) -> None:
     with journal.turn() as storage:
-        assert StudyLog(storage, study).add(point(number), {"owner": "me"}) == number
+        assert study_of(storage, study).add(point(number), {"owner": "me"}) == number
 
 
 def points(journal: Journal, study: Study) -> list[float]:
     with journal.turn() as storage:
-        return [trial.params["lambda"] for trial in StudyLog(storage, study).trials()]
+        return [trial.params["lambda"] for trial in study_of(storage, study).trials()]
 
 
 def values(count: int) -> list[float]:
     return [point(number).values["lambda"] for number in range(count)]
 
 
-def test_machines_take_turns_at_the_journal_of_an_object_store(
-    tmp_path: Path, study: Study
-) -> None:
+def test_machines_take_turns_at_the_journal_of_an_object_store(tmp_path, study) -> None:
     one, other = machines(tmp_path, "one", "other")
     for number, journal in enumerate([one, other, other, one, other]):
         add(journal, study, number)
@@ -83,9 +88,7 @@ def stored(tmp_path: Path) -> bytes:
     return data
 
 
-def test_a_turn_that_was_killed_is_taken_up_by_its_own_machine(
-    tmp_path: Path, study: Study
-) -> None:
+def test_a_turn_that_was_killed_is_taken_up_by_its_own_machine(tmp_path, study) -> None:
     killed, heir = machines(tmp_path, "one", "one")
     add(killed, study, 0)
     leave_unsent(killed, study, 1)
@@ -93,9 +96,7 @@ def test_a_turn_that_was_killed_is_taken_up_by_its_own_machine(
     assert stored(tmp_path) == heir.path.read_bytes()
 
 
-def test_a_turn_that_was_killed_is_dropped_where_another_machine_has_written_since(
-    tmp_path: Path, study: Study
-) -> None:
+def test_a_turn_that_was_killed_is_dropped_where_another_machine_has_written_since(tmp_path, study):
     killed, other, heir = machines(tmp_path, "one", "other", "one")
     add(killed, study, 0)
     leave_unsent(killed, study, 1)
@@ -111,22 +112,20 @@ def leave_unsent(journal: Journal, study: Study, number: int) -> None:
 
     def killed() -> None:
         with journal.turn() as storage:
-            StudyLog(storage, study).add(point(number), {"owner": "me", "lost": True})
+            study_of(storage, study).add(point(number), {"owner": "me", "lost": True})
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         killed()
 
 
-def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(
-    tmp_path: Path, study: Study
-) -> None:
+def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(tmp_path, study) -> None:
     late, other = machines(tmp_path, "one", "other")
     add(late, study, 0)
 
     def silent() -> None:
         with late.turn() as storage:
-            StudyLog(storage, study).add(point(1), {"owner": "late"})
+            study_of(storage, study).add(point(1), {"owner": "late"})
             held = late.storage.files.names("locks/studies")
             late.storage.files.write(f"locks/studies/{max(held)}", b'{"done": true}')
             add(other, study, 1)
@@ -136,9 +135,7 @@ def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(
     assert stored(tmp_path) == other.path.read_bytes()
 
 
-def test_a_driver_without_a_question_asks_an_object_store_seldom(
-    tmp_path: Path, study: Study
-) -> None:
+def test_a_driver_without_a_question_asks_an_object_store_seldom(tmp_path, study) -> None:
     (journal,) = machines(tmp_path, "one")
     assert not journal.rests
     add(journal, study, 0)

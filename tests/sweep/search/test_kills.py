@@ -15,7 +15,7 @@ import pytest
 from raxalign.plan.load import Opened
 from raxalign.plan.tried import Tried, read_record
 from raxalign.store.ledger import Ledger
-from tests.searches import measure, open_search, run, search_grid, source_of
+from tests.searches import open_search, run, run_both, search_grid, source_of
 
 SEARCH = "trials: 6, confirm: 1"
 PRUNED = f"{SEARCH}, pruner: {{name: asha, startup: 1, reduction: 2}}"
@@ -103,19 +103,7 @@ def test_a_half_written_line_of_the_journal_is_left_out(tmp_path: Path) -> None:
 
 def test_two_drivers_on_one_study_make_each_trial_once(tmp_path: Path) -> None:
     opened = open_search(search_grid(tmp_path, SEARCH))
-    ledger, ran = opened.storage.ledger, []
-    drivers = [source_of(opened), source_of(opened)]
-    ended: list[dict[str, str | None]] = [{}, {}]
-    while not all(driver.exhausted for driver in drivers):
-        plans = [
-            driver.more(done, 1) for driver, done in zip(drivers, ended, strict=True)
-        ]  # both are asked before either trial ends
-        ended = [{}, {}]
-        for plan, done in zip(plans, ended, strict=True):
-            for trial in plan.trials if plan is not None else ():
-                measure(ledger, plan, trial)
-                done[trial.key] = None
-                ran.append(trial.key)
+    ran = run_both([source_of(opened), source_of(opened)])
     assert len(ran) == len(set(ran)) == 6 + 1
     assert len({str(entry.values) for entry in tried_in(opened)}) == 6
 

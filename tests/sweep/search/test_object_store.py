@@ -10,11 +10,11 @@ import pytest
 
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.tried import read_record
+from raxalign.store.drivers import SILENCE
 from raxalign.store.files import files_of
 from raxalign.sweep.search import journal
-from raxalign.tracking.drivers import SILENCE, Driver
 from tests.aws import BUCKET, Proxy
-from tests.searches import measure, search_grid, source_of
+from tests.searches import measure, run_both, search_grid, source_of
 
 
 @pytest.fixture
@@ -26,18 +26,7 @@ def opened(tmp_path: Path, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Ope
 
 
 def test_drivers_on_two_machines_make_each_trial_once(opened: Opened, tmp_path: Path) -> None:
-    drivers = [source_of(opened, tmp_path / name) for name in ("one", "other")]
-    ended: list[dict[str, str | None]] = [{}, {}]
-    ran: list[str] = []
-    while not all(driver.exhausted for driver in drivers):
-        plans = [driver.more(done, 1) for driver, done in zip(drivers, ended, strict=True)]
-        ended = [{}, {}]
-        for plan, done in zip(plans, ended, strict=True):
-            for trial in plan.trials if plan is not None else ():
-                assert plan is not None
-                measure(opened.storage.ledger, plan, trial)
-                done[trial.key] = None
-                ran.append(trial.key)
+    ran = run_both([source_of(opened, tmp_path / name) for name in ("one", "other")])
     assert len(ran) == len(set(ran)) == 3 + 1
     record = read_record(opened.storage, opened.plan.studies[0])
     assert [entry.state for entry in record.tried] == ["done"] * 3
@@ -46,7 +35,7 @@ def test_drivers_on_two_machines_make_each_trial_once(opened: Opened, tmp_path: 
 
 def test_a_machine_that_is_lost_loses_no_point(opened: Opened, tmp_path: Path) -> None:
     lost, heir = (source_of(opened, tmp_path / name) for name in ("one", "other"))
-    lost.owner.driver = Driver("0badcafe-1-1")
+    lost.owner.name = "0badcafe-1-1"
     lost.owner.beat()
     left = lost.more({}, 1)
     assert left is not None
@@ -68,9 +57,7 @@ def grow_old(root: str, token: str) -> None:
     files_of(root).write(path, json.dumps(old).encode())
 
 
-def test_a_driver_whose_workers_are_busy_asks_the_store_nothing(
-    opened: Opened, tmp_path: Path, proxy: Proxy
-) -> None:
+def test_a_driver_whose_workers_are_busy_asks_the_store_nothing(opened, tmp_path, proxy) -> None:
     driver = source_of(opened, tmp_path / "one")
     assert driver.more({}, 1) is not None
     before = len(proxy.requests)

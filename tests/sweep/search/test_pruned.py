@@ -7,7 +7,7 @@ from pathlib import Path
 from raxalign.plan.load import reopened
 from raxalign.plan.tried import read_record
 from raxalign.sweep.tracked import copy_all, pruned_events, target_of
-from raxalign.tracking import sync
+from raxalign.tracking import recorder
 from tests.searches import open_search, run, search_grid, source_of
 
 ASHA = "trials: 8, confirm: 0, pruner: {name: asha, startup: 2}"
@@ -29,7 +29,7 @@ def test_each_pruned_trial_is_an_end_with_its_place(tmp_path: Path, monkeypatch)
     assert all(event.ended and event.trial.searched for event in events)
 
     brought = []
-    monkeypatch.setattr(sync, "sync", lambda plan, target, found: brought.append(found))
+    monkeypatch.setattr(recorder, "sync", lambda plan, target, found: brought.append(found))
     copy_all(opened, target_of(opened))
     assert brought == [events]
 

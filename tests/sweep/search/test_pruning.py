@@ -17,9 +17,10 @@ from raxalign.report.studies import plan_lines, status_lines
 from raxalign.stages.watching import Watched
 from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
 from raxalign.store.ledger import Ledger
+from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.search.journal import StudyLog
+from raxalign.sweep.search.run import StudyRun
 from raxalign.sweep.work import attempt
 from tests.searches import METRIC, open_search, planted, run, search_grid, source_of
 
@@ -84,7 +85,7 @@ def test_the_study_has_the_state_the_last_value_and_the_curve(pruned: Opened) ->
     source = source_of(pruned)
     (study,) = pruned.plan.studies
     with source.journal.turn() as storage:
-        trials = StudyLog(storage, study).trials()
+        trials = StudyRun(study, storage, source.owner, lambda values: None).trials()
     for trial in trials:
         dev = planted_dev(trial.params)
         if trial.state == TrialState.PRUNED:
@@ -111,9 +112,7 @@ def test_the_same_trials_are_pruned_another_time(pruned: Opened, tmp_path: Path)
     assert [(e.values, e.state) for e in once] == [(e.values, e.state) for e in again]
 
 
-def test_a_search_with_a_pruner_is_another_study_and_one_without_keeps_its_name(
-    tmp_path: Path,
-) -> None:
+def test_a_search_with_a_pruner_is_another_study_and_one_without_keeps_its_name(tmp_path) -> None:
     def name(search: str) -> str:
         return open_search(search_grid(tmp_path, f"trials: 8, {search}")).plan.studies[0].name
 
@@ -166,9 +165,7 @@ def test_a_plan_with_a_pruner_is_read_back_from_json(pruned: Opened) -> None:
         ),
     ],
 )
-def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(
-    tmp_path: Path, tasks: str, metric: str, said: str
-) -> None:
+def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(tmp_path, tasks, metric, said):
     more = f"search: {{metric: {metric}, trials: 8, pruner: asha}}\n"
     opened = open_search(search_grid(tmp_path, "", tasks=(tasks,), more=more))
     assert plan_lines(opened.plan, opened.storage)[1] == f"  {said}"
@@ -193,9 +190,7 @@ def test_what_confirms_and_what_a_grid_names_is_run_whole(tmp_path: Path) -> Non
     ("metric", "languages"),
     [("xnli/avg/accuracy", ("en", "de")), ("xnli/{pivot}/accuracy", ("en",))],
 )
-def test_the_languages_of_the_metric_are_measured(
-    tmp_path: Path, metric: str, languages: tuple[str, ...]
-) -> None:
+def test_the_languages_of_the_metric_are_measured(tmp_path, metric, languages) -> None:
     more = f"search: {{metric: '{metric}', trials: 2, pruner: median}}\n"
     opened = open_search(search_grid(tmp_path, "", more=more))
     point = [Suggestion(0, {"lambda": 0.5, "layers": "last"})]
@@ -230,14 +225,13 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     for number in range(4):  # four trials that know everything
         curves.write(f"other-{number}", DevCurve((DevPoint(10, 1.0, 1.0),) * 2, 15))
     job = Job(opened.storage, write_plan(plan, opened.storage))
-    told: list[tuple[str, int]] = []
-    scored = lambda metrics, step: told.extend((name, step) for name in metrics)  # noqa: E731
-    assert attempt(job, trial.key, scored=scored) is None
+    assert attempt(job, trial.key) is None
     curve = curves.read(trial.key)
     assert curve is not None
     assert curve.pruned
     assert [point.step for point in curve.points] == [5]
-    assert ("xnli/dev_de_accuracy", 5) in told
+    reported = {(name, step) for name, _, step, _ in Spool(opened.storage, trial.key).read()}
+    assert ("xnli/dev_de_accuracy", 5) in reported
     ledger = opened.storage.ledger
     assert ledger.keys() == set()  # the searched task runs first
 

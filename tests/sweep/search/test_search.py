@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import raxalign as rx
@@ -18,16 +16,14 @@ FINETUNE = (
 
 
 @pytest.mark.slow
-def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(tmp_path, capfd, address) -> None:
     task = (
         "xnli: {setting: zero-shot, data: phrasebook, phrasebook: {train: 40, dev: 40, test: 20},"
         " epochs: 3, batch_size: 8, learning_rate: 1.0e-3}"
     )
     more = (
         f"search: {{metric: {METRIC}, trials: 4, confirm: 1, sampler: random,"
-        " pruner: {name: median, startup: 1}}\nrun: {concurrency: 1}\n"
+        f" pruner: {{name: median, startup: 1}}}}\nrun: {{concurrency: 1, address: {address!r}}}\n"
     )
     path = search_grid(tmp_path, "", methods=(FINETUNE,), tasks=(task,), more=more)
     opened = rx.plan(path, storage=str(tmp_path / "storage"))
@@ -47,10 +43,10 @@ def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(
 
 
 @pytest.mark.slow
-def test_a_search_runs_beside_the_grid_s_own_trials_and_is_found_done(tmp_path: Path) -> None:
+def test_a_search_runs_beside_the_grid_s_own_trials_and_is_found_done(tmp_path, address) -> None:
     more = (
         "search: {metric: 'retrieval/{lang}-en/contextual_accuracy', trials: 3, confirm: 1}\n"
-        "run: {concurrency: 1}\n"
+        f"run: {{concurrency: 1, address: {address!r}}}\n"
     )
     path = search_grid(
         tmp_path, "", methods=("none: {}", FINETUNE), tasks=("retrieval: {}",), more=more

@@ -51,9 +51,7 @@ def test_the_scores_of_a_search_are_those_of_development_sets(tmp_path: Path) ->
         assert planted(trial)[1] not in scores.values()
 
 
-def test_after_its_time_a_search_suggests_nothing_more_and_confirms_nothing(
-    tmp_path: Path,
-) -> None:
+def test_after_its_time_a_search_suggests_nothing_more_and_confirms_nothing(tmp_path) -> None:
     opened = open_search(search_grid(tmp_path, "trials: 8, confirm: 2, timeout: 1 h"))
     run(source_of(opened), most=3)
     late = source_of(opened)
@@ -114,9 +112,7 @@ def test_two_metrics_have_a_front_whose_points_are_all_confirmed(tmp_path: Path)
     assert set(record.importance) == {"xnli/avg_zero_shot/accuracy", "xnli/en/accuracy"}
 
 
-def test_a_metric_without_a_dev_score_fails_its_trials_and_names_those_there_are(
-    tmp_path: Path,
-) -> None:
+def test_a_metric_without_a_dev_score_fails_its_trials_and_names_those_there_are(tmp_path) -> None:
     more = "search: {metric: xnli/avg_zero_shot/f1, trials: 1, confirm: 0}\n"
     tasks = ("xnli: {setting: zero-shot, data: phrasebook, metrics: {f1: {kind: macro_f1}}}",)
     opened = open_search(search_grid(tmp_path, "", tasks=tasks, more=more))

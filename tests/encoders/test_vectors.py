@@ -1,36 +1,61 @@
-"""Layers as params name them: numbers, ranges, and fractions of an encoder's depth."""
+"""Vectors of words by hand, and the layers that params name."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 
 from raxalign.config.grid import load
-from raxalign.encoders.models.vectors import parse_blocks, parse_layers
+from raxalign.encoders.models.vectors import index_words, parse_blocks, parse_layers, pool_words
 from raxalign.errors import RaxalignError
 from raxalign.methods.mean_shift import MeanShift
 from raxalign.methods.rotation import Rotation
 from raxalign.tasks.retrieval import Retrieval
 from tests.config.small import change
 
-
-@pytest.mark.parametrize(
-    ("layers", "n_layers", "numbers"),
-    [
-        ("0.0", 12, (0,)),
-        ("0.5", 12, (6,)),
-        ("0.5", 5, (3,)),
-        ("0.5", 7, (4,)),
-        ("0.29", 50, (15,)),
-        (".25", 4, (1,)),
-        ("1.0", 24, (24,)),
-        ("0.5-1.0", 6, (3, 4, 5, 6)),
-        ("0.66 - 0.67", 3, (2,)),
-    ],
+# Two rows: word 0 has pieces 1 and 2, word 1 none, word 2 piece 3; the second row's word 0 has
+# piece 1.
+WORDS = np.array([[-1, 0, 0, 2, -1], [-1, 0, -1, -1, -1]])
+STATES = torch.tensor(
+    [[[9.0, 9], [1, 2], [3, 6], [5, 5], [9, 9]], [[9, 9], [7, 8], [9, 9], [0, 0], [0, 0]]]
 )
-def test_a_fraction_of_the_depth_is_the_nearest_layer_and_a_half_rounds_up(
-    layers: str, n_layers: int, numbers: tuple[int, ...]
-) -> None:
-    assert parse_layers(layers, n_layers) == numbers
+EXPECTED = {
+    "first": [[1.0, 2], [0, 0], [5, 5], [7, 8]],
+    "last": [[3.0, 6], [0, 0], [5, 5], [7, 8]],
+    "mean": [[2.0, 4], [0, 0], [5, 5], [7, 8]],
+    "sum": [[4.0, 8], [0, 0], [5, 5], [7, 8]],
+}
+
+
+@pytest.mark.parametrize("pooling", EXPECTED)
+def test_pooling_is_what_one_computes_by_hand(pooling: str) -> None:
+    index = index_words(WORDS, WORDS, [3, 1], "cpu")
+    assert pool_words(STATES, index, pooling).tolist() == EXPECTED[pooling]
+    assert index.present().tolist() == [True, False, True, True]
+
+
+@pytest.mark.parametrize("pooling", EXPECTED)
+def test_gradient_flows_to_the_pieces_that_were_read(pooling: str) -> None:
+    states = STATES.clone().requires_grad_()
+    pool_words(states, index_words(WORDS, WORDS, [3, 1], "cpu"), pooling).sum().backward()
+    shares = {"first": (1.0, 0.0), "last": (0.0, 1.0), "mean": (0.5, 0.5), "sum": (1.0, 1.0)}
+    assert states.grad[0, :, 0].tolist() == [0.0, *shares[pooling], 1.0, 0.0]
+
+
+def test_no_word_at_all_is_no_vector() -> None:
+    index = index_words(np.full((2, 2), -1), np.full((2, 2), -1), [0, 0], "cpu")
+    assert pool_words(torch.zeros(2, 2, 4), index, "mean").shape == (0, 4)
+    with pytest.raises(ValueError, match="median"):
+        pool_words(torch.zeros(2, 2, 4), index, "median")
+
+
+def test_a_fraction_of_the_depth_is_the_nearest_layer_and_a_half_rounds_up() -> None:
+    for layers, depth, found in (("0.0", 12, 0), ("0.5", 12, 6), ("0.5", 5, 3), ("0.5", 7, 4)):
+        assert parse_layers(layers, depth) == (found,)
+    for layers, depth, found in (("0.29", 50, 15), (".25", 4, 1), ("0.66 - 0.67", 3, 2)):
+        assert parse_layers(layers, depth) == (found,)
+    assert parse_layers("0.5-1.0", 6) == (3, 4, 5, 6)
 
 
 def test_a_number_without_a_point_is_a_layer() -> None:
@@ -69,10 +94,8 @@ def test_what_changes_states_after_a_block_refuses_a_fraction_that_is_the_embedd
 
 
 def test_plans_resolve_fractions_at_the_depth_of_each_encoder_without_opening_it() -> None:
-    rotation, retrieval = (
-        Rotation(Rotation.Params(layers="0.5")),
-        Retrieval(Retrieval.Params(layers="0.5-1.0")),
-    )
+    rotation = Rotation(Rotation.Params(layers="0.5"))
+    retrieval = Retrieval(Retrieval.Params(layers="0.5-1.0"))
     assert rotation.acts(12).readouts == {6}
     assert rotation.acts(24).readouts == {12}
     assert retrieval.reads(4).layers == {2, 3, 4}

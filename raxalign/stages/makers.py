@@ -1,0 +1,250 @@
+"""The functions that make stages, by kind: data, encoders, aligned encoders, trainings of tasks."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raxalign.catalog import returned
+from raxalign.corpora.base import CorpusInputs
+from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.vectors import parse_layers
+from raxalign.methods.base import MethodInputs
+from raxalign.plan.expansion.data import SEEN_SWAPPED
+from raxalign.plan.stage import Stage
+from raxalign.stages.workshop import MAKERS, Workshop, files_of, languages_of
+
+if TYPE_CHECKING:
+    from raxalign.corpora.text.bitext import PieceFilter
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.pairing.aligners.base import AlignerInputs
+    from raxalign.pairing.build import LinkRecipe
+
+
+def make_bitext(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Write a training set, or the dev and test sides; return its notes."""
+    from raxalign.corpora.text.bitext import (
+        BitextOptions,
+        SplitCorpus,
+        write_heldout,
+        write_training,
+    )
+
+    corpus, params = stage.plugin(), stage.params
+    inputs = CorpusInputs(stage.locations, shop.downloads, stage.digests)
+    split: Any = params["split"]
+    names = {field.name for field in fields(BitextOptions)} - {"pieces"}
+    given: Any = {name: value for name, value in params.items() if name in names}
+    options = BitextOptions(**given, pieces=_piece_filter(shop, stage))
+    lang, pivot = str(params["lang"]), str(params["pivot"])
+    sizes = (
+        corpus.part_sizes(lang, pivot, inputs)
+        if split == "files"
+        else (split["test"], split["dev"])
+    )
+    source = SplitCorpus(corpus, inputs, lang, pivot, sizes)
+    if params["part"] == "heldout":
+        return write_heldout(source, options, folder)
+    elsewhere = list(shop.inputs(stage, "heldout").values())
+    return write_training(source, int(str(params["sentences"])), options, folder, elsewhere)
+
+
+def _piece_filter(shop: Workshop, stage: Stage) -> PieceFilter | None:
+    """Return the limits on pieces of a training set, with the tokenizer that counts them."""
+    from raxalign.corpora.text.bitext import PieceFilter
+    from raxalign.encoders.models.pieces import bulk_pieces
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+    limits: Any = stage.params.get("pieces")
+    if limits is None:
+        return None
+    encoder = shop.encoder(stage.inputs["encoder"])
+    assert isinstance(encoder, TransformerEncoder), "the plan names no other"
+    tokenizer = encoder.tokenizer
+
+    def count(words: Sequence[str], lang: str) -> int:
+        ((ids, *_),) = bulk_pieces(tokenizer, [words], lang)
+        return len(ids)
+
+    return PieceFilter(count, **limits)
+
+
+def make_text(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Write the sentences of one language, each once; return the notes."""
+    from raxalign.corpora.text.bitext import write_text
+
+    bitexts = shop.datasets(stage, "bitext")
+    is_pivot = stage.params["lang"] == stage.params["pivot"]
+    return write_text(list(bitexts.values()), "tgt" if is_pivot else "src", folder)
+
+
+def make_pairs(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Run the word aligner, or cut a training set out of its run; return the notes."""
+    from raxalign.pairing.build import build_heldout, build_training, slice_training
+
+    params = stage.params
+    sources = {name: shop.ensure(key) for name, key in stage.inputs.items() if name != "encoder"}
+    if params["part"] == "slice":
+        return slice_training(sources["run"], folder, int(str(params["sentences"])))
+    recipe, training = _recipe(shop, stage), sources["training"] / "data"
+    with tempfile.TemporaryDirectory(prefix="raxalign-") as work:
+        inputs = _aligner_inputs(shop, stage, Path(work))
+        if params["part"] == "training":
+            return build_training(training, recipe, inputs, folder)
+        return build_heldout(
+            sources["heldout"],
+            training,
+            recipe,
+            inputs,
+            folder,
+            keep_training=bool(params.get("keep_training")),
+        )
+
+
+def _recipe(shop: Workshop, stage: Stage) -> LinkRecipe:
+    """Return how the word pairs of a stage are made; the metadata names the aligner's encoder."""
+    from raxalign.pairing.build import LinkRecipe
+
+    metadata: dict[str, Any] = {"key": stage.key}
+    if "encoder" in stage.inputs:
+        start = shop.plan.stages[stage.inputs["encoder"]]
+        metadata["aligner_encoder"] = {"name": start.plugin().label(), "key": start.key}
+    names = ("lang", "pivot", "symmetrization", "one_to_one")
+    options: dict[str, Any] = {name: stage.params[name] for name in names}
+    return LinkRecipe(stage.plugin(), metadata=metadata, **options)
+
+
+def _aligner_inputs(shop: Workshop, stage: Stage, work: Path) -> AlignerInputs:
+    """Return what the word aligner of a stage works with, its encoder loaded."""
+    from raxalign.pairing.aligners.base import AlignerInputs
+
+    reads = stage.inputs.get("encoder")
+    return AlignerInputs(
+        ids=(),
+        gold=None,
+        locations=stage.locations,
+        work=work,
+        threads=shop.runtime.threads,
+        encoder=shop.encoder(reads) if reads is not None else None,
+        device=shop.runtime.device,
+    )
+
+
+def make_pieces(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Divide the sentences of a data set, or the training rows of a task, into the pieces of an
+    encoder's tokenizer; return what they count.
+    """
+    from raxalign.encoders.models.flat_pieces import write_pieces
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+    encoder, threads = shop.encoder(stage.inputs["encoder"]), shop.runtime.threads
+    assert isinstance(encoder, TransformerEncoder), "the plan names no other"
+    if "data" not in stage.inputs:
+        lang, inputs = str(stage.params["lang"]), shop.task_inputs(stage)
+        counts: Mapping[str, Any] = stage.plugin().write_rows(
+            lang, inputs, encoder.tokenizer, threads, folder
+        )
+        return counts
+    data = shop.ensure(stage.inputs["data"]) / "data"
+    columns: Any = stage.params["columns"]
+    return write_pieces(encoder.tokenizer, data, columns, threads, folder)
+
+
+def make_seen(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Collect the word types that were linked in training; return the notes."""
+    from raxalign.corpora.readers.dictionary import read_dictionary
+    from raxalign.pairing.schema import build_seen
+
+    run = shop.ensure(stage.inputs["run"]) / "linked_types.arrow"
+    pairs = list(shop.datasets(stage, "pairs").values())
+    dictionaries = [
+        read_dictionary(Path(place), swap=name.startswith(f"{SEEN_SWAPPED}/"))
+        for name, place in stage.locations.items()
+    ]
+    return build_seen([run], pairs, dictionaries, folder)
+
+
+def make_encoder(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Build an encoder from text; return its notes."""
+    inputs = EncoderInputs(
+        text=shop.datasets(stage, "text"), locations=stage.locations, revisions=stage.digests
+    )
+    notes: Mapping[str, Any] = stage.plugin().build(inputs, shop.runtime_for(stage), folder)
+    return notes
+
+
+def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Align an encoder by the method of the stage; return the method's notes."""
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.soundness import refuse_unsound
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+    encoder = shop.encoder(stage.inputs["encoder"], stage.precision, compiled=stage.compiled)
+    if isinstance(encoder, TransformerEncoder):
+        encoder.prepared = {
+            shop.ensure(stage.inputs[name]) / "data": shop.ensure(key)
+            for name, key in stage.prepared.items()
+        }
+    inputs = MethodInputs(
+        languages=languages_of(stage),
+        pivot=str(stage.params["pivot"]),
+        pairs=shop.datasets(stage, "pairs"),
+        bitext=shop.datasets(stage, "bitext"),
+        text=shop.datasets(stage, "text"),
+        files=files_of(stage),
+        dev={lang: path / "dev" for lang, path in shop.inputs(stage, "dev").items()},
+    )
+    method = stage.plugin()
+    found = method.align(encoder, inputs, shop.runtime_for(stage))
+    aligned = returned(method, "align", found, AlignedEncoder)
+    refuse_unsound(method, stage.maker, aligned)
+    if shop.runtime.rank == 0:
+        aligned.save(folder)
+    return dict(aligned.notes)
+
+
+def make_tuned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Run a task's own training; return its notes. One that is watched reads the development sets
+    of its evaluation too.
+    """
+    watched = shop.watched if shop.watched and shop.watched.training == stage.key else None
+    inputs = shop.task_inputs(watched.evaluation if watched else stage)
+    rows = {name.removeprefix("rows/"): shop.ensure(key) for name, key in stage.prepared.items()}
+    notes: Mapping[str, Any] = stage.plugin().train(
+        _untrained(shop, stage),
+        languages_of(stage),
+        replace(inputs, rows=rows),
+        shop.runtime_for(stage),
+        folder,
+    )
+    return notes
+
+
+def _untrained(shop: Workshop, stage: Stage) -> AlignedEncoder:
+    """Return what a task's training starts from: an aligned encoder, or the encoder before it,
+    frozen up to the method's inside transforms.
+    """
+    from raxalign.encoders.models.aligned import AlignedEncoder
+
+    if "encoder" not in stage.inputs:
+        return shop.aligned(stage.inputs["aligned"])
+    encoder = shop.encoder(stage.inputs["encoder"], stage.precision, compiled=stage.compiled)
+    frozen = parse_layers(str(stage.params.get("frozen", "0")), encoder.n_layers)
+    return AlignedEncoder(encoder, frozen=max(frozen))
+
+
+MAKERS.update(
+    {
+        "bitext": make_bitext,
+        "text": make_text,
+        "pairs": make_pairs,
+        "seen": make_seen,
+        "pieces": make_pieces,
+        "encoder": make_encoder,
+        "aligned": make_aligned,
+        "tuned": make_tuned,
+    }
+)
