@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import final
 
 from raxalign.analysis.cells import mean_name
-from raxalign.analysis.metrics import spoken
+from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ALL, Compared, comparisons
 from raxalign.report.cells.names import named
 from raxalign.report.cells.results import TableKey, table_of
@@ -42,7 +42,7 @@ class Ranks(Section):
         by_table = {table: [e for e in pairs if table_of(e.name) == table] for table in tables}
         sketches = (self._sketch(table, entries) for table, entries in by_table.items())
         figures = drawn(sketches, self.material.figures)
-        return Share((Part("ranks", "Ranks of methods", figures=figures),)) if figures else None
+        return Part("ranks", "Ranks of methods", figures=figures).alone()
 
     def _sketch(self, table: TableKey, entries: list[Compared]) -> Sketch:
         task, metric, _ = table
