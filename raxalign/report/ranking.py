@@ -40,8 +40,8 @@ def rankings(entries: Sequence[Compared]) -> Iterator[Ranking]:
         cells, values = _valued(pairs)
         if len(cells) < FEWEST or len(pairs) < len(cells) * (len(cells) - 1) / 2:
             continue
-        order = sorted(range(len(cells)), key=lambda place, values=values: -values[place])
-        cells, values = [cells[place] for place in order], [values[place] for place in order]
+        ordered = sorted(zip(cells, values, strict=True), key=lambda one: -one[1])
+        cells, values = [cell for cell, _ in ordered], [value for _, value in ordered]
         places = {id(cell): place for place, cell in enumerate(cells)}
         different, over = _different(pairs)
         apart = {(places[id(e.cell)], places[id(e.baseline)]) for e in different}

@@ -78,7 +78,7 @@ def judged_claims(
         own = tuple(next(corrected) for _ in several)
         verdicts = [_verdict(claim, test) for test in own]
         order: tuple[Verdict, ...] = ("refuted", "cannot tell", "held")
-        verdict = next((one for one in order if one in verdicts), "not run")
+        verdict: Verdict = next((one for one in order if one in verdicts), "not run")
         found.append(JudgedClaim(claim, verdict, own, _written(claim, lock)))
     return found
 
