@@ -56,7 +56,7 @@ class Stock:
         manifests = storage.artifacts.manifests(artifacts)
         gone = [key for key in records if key in plan.stages and key not in there]
         sizes = {key: manifest.size for key, manifest in manifests.items()}
-        sizes |= {key: records[key].size for key in gone}
+        sizes |= {key: records[key].manifest.size for key in gone}
         return cls(there, frozenset(manifests), frozenset(gone), sizes, records)
 
 
