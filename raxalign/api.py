@@ -63,10 +63,12 @@ def run(
         RaxalignError: data, storage or resources are wrong; failures of trials are returned.
     """
     from raxalign.plan.load import choose, resolve
+    from raxalign.plan.values.claims import lock_claims
     from raxalign.sweep.grid import run_whole
 
     opened = _current(grid)
     opened = resolve(opened, opened.storage.local / "downloads")
+    lock_claims(opened)
     plan, studies = choose(opened.plan, only=only, shard=shard, limit=limit)
     if not (plan.trials or studies):
         tell(f"note: shard {shard} of {opened.plan.name} has no trials")
@@ -98,19 +100,27 @@ def results(grid: Grid | Sequence[Grid]) -> pa.Table:
     return with_options(as_table(found, RESULTS), found, opened.plan)
 
 
-def compare(grid: Grid | Sequence[Grid], baseline: str | None = None) -> pa.Table:
+def compare(
+    grid: Grid | Sequence[Grid], baseline: str | None = None, equivalence: float | None = None
+) -> pa.Table:
     """Test every result of a grid against a baseline: one row per value, the columns those of the
     report's ``comparisons.csv``, and one per option as in `results`.
 
     `value`, `low`, `high` are the mean and its 95 % interval over runs and examples; `difference`,
     `difference_low`, `difference_high`, `p` and `p_adjusted` (Holm) those of the difference to the
-    baseline, each by itself but for `p_adjusted`; `verdict` is what follows (better, worse, not
-    after correction, cannot tell), and `reason` says why there is no test.
+    baseline, each by itself but for `p_adjusted`; `verdict` is what follows (better, worse, no
+    difference, not after correction, cannot tell), and `reason` says why there is no test.
+    `detectable` is the smallest true difference that four of five such comparisons find, and
+    `languages_low`, `languages_high` and `languages_p` are those of a mean for languages like
+    these.
 
     Args:
         grid: what `plan` returned, or a grid file; several make one table.
         baseline: a method as the tables name it (``rotation center=true``); by default the method
-            of the kind `none`.
+            of the kind `none`; ``all`` compares every two methods, each pair once.
+        equivalence: the smallest difference that matters, in points of metrics in percent, else in
+            their own unit; where an interval lies within it, the verdict is `no difference`, with
+            it as `margin`.
 
     Raises:
         RaxalignError: no result has the baseline's name, or several have.
@@ -125,7 +135,9 @@ def compare(grid: Grid | Sequence[Grid], baseline: str | None = None) -> pa.Tabl
     plan, ledger = opened.plan, opened.storage.ledger
     found = rows(plan, ledger)
     made = cells(found, plan.pivot, plan.measured)
-    compared = comparisons(made, plan, ledger, baseline=baseline) if found else []
+    compared = (
+        comparisons(made, plan, ledger, baseline=baseline, equivalence=equivalence) if found else []
+    )
     shown = comparison_rows(compared, plan)
     return with_options(as_table(shown, FIELDS), shown, plan)
 

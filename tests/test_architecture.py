@@ -64,7 +64,7 @@ KNOWN_CIRCLES: set[tuple[str, str]] = (
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 65_793, 410, 54_924
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 67_304, 420, 55_638
 # Public classes whose name another module has too; nothing is added.
 NAMESAKES = ""
 KNOWN_NAMESAKES = set(NAMESAKES.split())
@@ -74,7 +74,7 @@ LONG_FUNCTIONS = {  # each with its reason
     "api.py": ("word_pairs", "align", "evaluate"),  # keyword arguments are the interface
     "cli/_grids.py": ("grid", "search"),  # a command's arguments are its options
     "cli/_results.py": ("results",),  # likewise
-    "cli/_single.py": ("pairs", "align", "evaluate", "export"),  # likewise
+    "cli/_single.py": ("pairs", "power", "align", "evaluate", "export"),  # likewise
     "methods/finetune.py": ("alignment_loss",),  # a formula over tensors
     "methods/objectives/word_contrast.py": ("word_contrastive_loss",),  # likewise
 }

@@ -40,7 +40,7 @@ from tests.tiny import tiny_bert
 
 COMMANDS = [
     *("grid", "plan", "status", "results", "report", "search", "show", "diff"),
-    *("pairs", "aer", "align", "evaluate", "export"),
+    *("pairs", "aer", "align", "evaluate", "export", "power"),
     *("init", "list", "ui", "sync", "doctor", "gc"),
 ]
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from raxalign.arrays import Floats, Ints
 LEVEL = 0.05
 ONE_RUN = "one run"
 ONE_EXAMPLE = "one example"
-_NOTHING = 1e-24  # a variance that is rounding error alone
+NOTHING = 1e-24  # a variance that is rounding error alone
 _EXACT = 1e-9  # of a p-value at the end of an interval
 _STEPS = np.linspace(-18.0, 10.0, 37)  # log odds of the probabilities at which U is taken
 _FINE = 4  # variances that are told apart, per factor of e
@@ -62,7 +62,8 @@ class Comparison:
     None where `untested` says why.
 
     `runs` and `baseline_runs` went in; where `paired`, seed by seed, as both share what is trained.
-    `examples` are independent clusters.
+    `examples` are independent clusters, and `spread` has the variances behind the test; of a side
+    with a single run it does not know how runs differ.
     """
 
     difference: float
@@ -74,6 +75,7 @@ class Comparison:
     examples: int
     paired: bool = False
     untested: str = ""
+    spread: Spread | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,29 @@ class ContrastTest:
 
 
 @dataclass(frozen=True)
+class TrainedSide:
+    """The variances of the mean over the `runs` of one side of a difference, times its squared
+    weight: that `between` its runs, and the noise of an example `within` a run, which is in it.
+    """
+
+    runs: int
+    between: float
+    within: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The variances behind a difference: that of the mean over the `examples` of all runs, over so
+    many `clusters`, and those of its sides whose runs are chance.
+    """
+
+    examples: float
+    clusters: int
+    trained: tuple[TrainedSide, ...] = ()
+
+
+@dataclass(frozen=True)
 class Noise:
     """The variances that a mean over runs and examples may have, in ascending order: how probable
     each is, the degrees of freedom of Student's t under it, and the number of clusters of examples.
@@ -105,20 +130,20 @@ class Noise:
     @property
     def absent(self) -> bool:
         """Whether all examples and runs say the same."""
-        return bool(self.variances[-1] <= _NOTHING)
+        return bool(self.variances[-1] <= NOTHING)
 
     def p(self, difference: float) -> float:
         """Return the two-sided p-value of a difference."""
         from scipy.special import stdtr  # scipy.stats would start torch where that is a lazy stub
 
-        errors = np.sqrt(np.maximum(self.variances, _NOTHING))
+        errors = np.sqrt(np.maximum(self.variances, NOTHING))
         return min(1.0, 2 * float(self.weights @ stdtr(self.freedom, -abs(difference) / errors)))
 
     def half(self) -> float:
         """Return the difference whose p-value is the level: half the width of an interval."""
         from scipy.special import ndtri, stdtrit
 
-        errors = np.sqrt(np.maximum(self.variances, _NOTHING))
+        errors = np.sqrt(np.maximum(self.variances, NOTHING))
         if len(errors) == 1:
             return float(stdtrit(self.freedom[0], 1 - LEVEL / 2) * errors[0])
         beyond = np.minimum(np.cumsum(self.weights[::-1])[::-1], 1.0)
@@ -166,8 +191,8 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
     by seed, over the seeds that both have; else runs of the two are independent even if their seeds
     have equal numbers.
     """
-    sides = [_differences(baseline, system)] if paired else [system, baseline]
-    found = contrast(list(zip((1.0, -1.0), sides, strict=False)))
+    sides = [differences(baseline, system)] if paired else [system, baseline]
+    found, spread = _contrast(list(zip((1.0, -1.0), sides, strict=False)))
     low, high = found.low, found.high
     if low is not None and high is not None and system.share and baseline.share:
         low, high = max(low, -1.0), min(high, 1.0)
@@ -175,6 +200,7 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
     return Comparison(
         *(found.value, low, high, found.p, runs, baseline_runs, found.examples, paired),
         untested=found.untested,
+        spread=spread,
     )
 
 
@@ -187,15 +213,20 @@ def contrast(weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:
     Args:
         weighted: weights and the values over their runs.
     """
+    return _contrast(weighted)[0]
+
+
+def _contrast(weighted: Sequence[tuple[float, Runs]]) -> tuple[ContrastTest, Spread | None]:
+    """The test, and the variances behind it."""
     weights, sides = [weight for weight, _ in weighted], [runs for _, runs in weighted]
     value = math.fsum(weight * runs.mean() for weight, runs in weighted)
     counts = tuple(len(runs.seeds) for runs in sides)
-    testable = all(runs.testable for runs in sides)
-    noise = _noise(sides, weights) if testable else None
-    if noise is None:
+    spread, testable = spread_of(sides, weights), all(runs.testable for runs in sides)
+    clusters = aligned(sides)[0].shape[1]
+    if spread is None or not testable:
         why = ONE_EXAMPLE if testable else ONE_RUN
-        return ContrastTest(value, None, None, None, counts, _aligned(sides)[0].shape[1], why)
-    return ContrastTest(value, *_tested(value, noise), counts, noise.examples)
+        return ContrastTest(value, None, None, None, counts, clusters, why), spread
+    return ContrastTest(value, *_tested(value, noise_of(spread)), counts, clusters), spread
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -212,7 +243,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _differences(baseline: Runs, system: Runs) -> Runs:
+def differences(baseline: Runs, system: Runs) -> Runs:
     """System minus baseline as one system, seed by seed."""
     seeds = [seed for seed in system.seeds if seed in baseline.seeds]
     a, b = baseline.only(seeds), system.only(seeds)
@@ -228,27 +259,43 @@ def _differences(baseline: Runs, system: Runs) -> Runs:
     )
 
 
-def _noise(sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> Noise | None:
-    """The noise of one side, or of a weighted sum of several (the first minus the second); None for
-    less than two clusters of examples.
+def spread_of(sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> Spread | None:
+    """Return what varies behind one side, or behind a weighted sum of several (the first minus the
+    second); None for less than two clusters of examples. The variances of a side with one run are 0
+    where its runs are chance, since one run does not show them.
     """
-    influences = _aligned(sides)
+    influences = aligned(sides)
     n = influences[0].shape[1]
     if n < 2:
         return None
-    factor, apart, parts = n / (n - 1), np.zeros(n), []
+    factor, apart, trained = n / (n - 1), np.zeros(n), []
     for weight, side, part in zip(weights, sides, influences, strict=False):
         mean, runs = part.mean(0), len(side.values)
         apart += weight * mean
-        if side.chance:
+        if side.chance and runs == 1:
+            trained.append(TrainedSide(1, 0.0, 0.0, weight))
+        elif side.chance:
             own = weight**2 * float(side.values.var(ddof=1)) / runs
             within = factor * float(((part - mean) ** 2).sum()) / (runs * (runs - 1))
-            if max(own, weight**2 * within) > _NOTHING:
-                parts.append(_between(own, weight**2 * within, runs, weight))
-    examples = factor * float(apart @ apart)
-    variances, shares = _summed(examples, parts)
-    sure = np.maximum(examples / np.maximum(variances, _NOTHING), 1e-4)
-    return Noise(variances, shares, (n - 1) / sure**2, n)
+            trained.append(TrainedSide(runs, own, weight**2 * within, weight))
+    return Spread(factor * float(apart @ apart), n, tuple(trained))
+
+
+def noise_of(spread: Spread) -> Noise:
+    """Return the variances that are possible under a spread that few runs and examples show."""
+    parts = [
+        _between(side.between, side.within, side.runs, side.weight)
+        for side in spread.trained
+        if max(side.between, side.within) > NOTHING
+    ]
+    variances, shares = _summed(spread.examples, parts)
+    sure = np.maximum(spread.examples / np.maximum(variances, NOTHING), 1e-4)
+    return Noise(variances, shares, (spread.clusters - 1) / sure**2, spread.clusters)
+
+
+def _noise(sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> Noise | None:
+    spread = spread_of(sides, weights)
+    return None if spread is None else noise_of(spread)
 
 
 @dataclass(frozen=True)
@@ -303,7 +350,7 @@ def _summed(examples: float, parts: Sequence[_Between]) -> tuple[Floats, Floats]
 
 def _folded(variances: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Take variances together that are nearly equal, each group as its mean, in ascending order."""
-    sizes = np.log(np.maximum(variances, _NOTHING))
+    sizes = np.log(np.maximum(variances, NOTHING))
     group = np.round(_FINE * (sizes - sizes.min())).astype(np.int64)
     whole = np.bincount(group, weights)
     there = whole > 0
@@ -320,7 +367,7 @@ def _tested(difference: float, noise: Noise) -> tuple[float, float, float]:
     if not noise.absent:
         half = noise.half()
         return difference - half, difference + half, noise.p(difference)
-    if abs(difference) < math.sqrt(_NOTHING):
+    if abs(difference) < math.sqrt(NOTHING):
         return difference, difference, 1.0
     squared = _quantile() ** 2
     half = abs(difference) * squared / (noise.examples + squared)
@@ -329,7 +376,7 @@ def _tested(difference: float, noise: Noise) -> tuple[float, float, float]:
 
 def _wilson(value: float, noise: Noise) -> tuple[float, float]:
     inside = value * (1 - value)
-    if noise.absent or inside <= _NOTHING:
+    if noise.absent or inside <= NOTHING:
         weight = _quantile() ** 2 / noise.examples
     else:
         weight = noise.half() ** 2 / inside
@@ -346,7 +393,7 @@ def _quantile() -> float:
     return float(ndtri(1 - LEVEL / 2))
 
 
-def _aligned(sides: Sequence[Runs]) -> list[Floats]:
+def aligned(sides: Sequence[Runs]) -> list[Floats]:
     """The influences (runs, clusters) of all sides over the same clusters: the units of any side,
     those together that links hold together.
     """

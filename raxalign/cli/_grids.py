@@ -12,6 +12,7 @@ from raxalign.cli import _complete
 from raxalign.cli._results import results
 from raxalign.cli._terminal import (
     Confirm,
+    Equivalence,
     GridFile,
     GridFiles,
     Keep,
@@ -140,14 +141,21 @@ def plan(
     storage: Storage = None,
     format: PlanFormat = "table",  # noqa: A002
     only: Only = None,
+    detect: Annotated[float | None, Option(min=0.01, metavar="POINTS")] = None,
+    run_sd: Annotated[float, Option(min=0.01, metavar="POINTS")] = 0.5,
 ) -> None:
     """Show what a grid will run, what exists already, and what it may cost.
 
     Options:
         format: table or json.
+        detect: Also say which differences the comparisons of the grid can see, and what a
+            difference of this size takes in seeds and time.
+        run_sd: With --detect: by how many points runs differ, where no two runs have been measured.
     """
     from raxalign.plan.load import choose, open_grid
 
+    if detect is not None and format == "json":
+        raise typer.BadParameter("--detect goes with --format table")
     opened = open_grid(file, storage=storage, allow_missing=True)
     part = opened.plan if only is None else choose(opened.plan, only=only)[0]
     if format == "json":
@@ -157,6 +165,16 @@ def plan(
         _tell_doubts(part)
     else:
         _print_plan(opened, part)
+    if format != "json" and (detect is not None or opened.grid.claims):
+        from raxalign.analysis.power import Assumed
+        from raxalign.plan.values.power import claim_power_lines, planned_comparisons, power_lines
+
+        given = Assumed(run_sd=(run_sd,))
+        lines = list(claim_power_lines(opened, given))
+        if detect is not None:
+            found = planned_comparisons(part, opened.storage, given)
+            lines += power_lines(found, given, detect)
+        print_out("\n".join(lines))
 
 
 def _print_plan(opened: Opened, plan_: Plan) -> None:
@@ -196,7 +214,11 @@ def status(file: GridFile, storage: Storage = None, watch: bool = False) -> None
 
 
 def report(
-    files: GridFiles, storage: Storage = None, out: Path | None = None, confirm: Confirm = None
+    files: GridFiles,
+    storage: Storage = None,
+    out: Path | None = None,
+    confirm: Confirm = None,
+    equivalence: Equivalence = None,
 ) -> None:
     """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures, with the papers'
     tables that the grid names (`published`). Several grids make one report.
@@ -204,6 +226,7 @@ def report(
     Options:
         out: Folder (default: NAME-report next to the grid file).
     """
+    from raxalign.plan.values.claims import judged_in
     from raxalign.plan.values.results import rows
     from raxalign.report.compose import write_report, writing
 
@@ -225,6 +248,8 @@ def report(
             ledger=ledger,
             published=opened.grid.published,
             sources=opened.sources,
+            equivalence=equivalence,
+            claims=judged_in(opened),
         )
     print_out("\n".join(map(str, written)))
     if found and not opened.parts:

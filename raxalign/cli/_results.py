@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -13,6 +13,7 @@ from typer import Argument, Option
 from raxalign.cli import _complete
 from raxalign.cli._terminal import (
     Confirm,
+    Equivalence,
     Every,
     Format,
     GridFiles,
@@ -32,6 +33,7 @@ from raxalign.printing import to_stderr as tell
 
 if TYPE_CHECKING:
     from raxalign.plan.load import Opened
+    from raxalign.plan.values.comparisons import Compared
     from raxalign.report.terminal.selection import Selection
 
 
@@ -47,6 +49,8 @@ def results(
     per_seed: bool = False,
     transpose: bool = False,
     compare: Annotated[str | None, Option(metavar="[BASELINE]")] = None,
+    over: Literal["languages"] | None = None,
+    equivalence: Equivalence = None,
     best: bool = False,
     confirm: Confirm = None,
 ) -> None:
@@ -67,14 +71,19 @@ def results(
         transpose: In tables, one line per language.
         compare: Test every value against a baseline: intervals, differences, adjusted p-values.
             Without a name, the baseline is the method of kind none; otherwise name it as the tables
-            do (`rotation center=true`). With --format json or csv, print the rows that the report
-            writes as comparisons.json and comparisons.csv.
+            do (`rotation center=true`), or `all` for every two methods with each other, and their
+            ranks. With --format json or csv, print the rows that the report writes as
+            comparisons.json and comparisons.csv.
+        over: With --compare, languages: also the interval of each mean for languages like these,
+            where the languages of the grid are a sample of at least four.
         best: The best points of the grid's searches, and the runs that confirm them.
     """
     from raxalign.plan.values.remarks import chosen_in_report, remarks
     from raxalign.report.tables import csv_parts, json_parts
     from raxalign.report.terminal.selection import Selection
 
+    if compare is None and (over is not None or equivalence is not None):
+        raise typer.BadParameter("--over and --equivalence go with --compare")
     if compare is not None and (per_seed or transpose):
         raise typer.BadParameter("--compare goes with neither --per-seed nor --transpose")
     if best and len(files) > 1:
@@ -99,7 +108,8 @@ def results(
         if short:
             _print_short(opened, found, selection, format, compare or None)
         elif compare is not None:
-            _print_comparisons(opened, found, selection, rest, compare or None)
+            tested = _compared(opened, found, selection, compare or None, equivalence)
+            _print_comparisons(opened, found, selection, rest, tested, over_languages=bool(over))
         else:
             print_values(
                 found, opened.plan, rest, selection, per_seed=per_seed, transpose=transpose
@@ -173,37 +183,57 @@ def _tell_fallen(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
         tell(f"note: {text}")
 
 
-def _print_comparisons(
+def _compared(
     opened: Opened,
     rows: Sequence[Mapping[str, Any]],
     selection: Selection,
-    format: Format,  # noqa: A002
     baseline: str | None,
-) -> None:
+    equivalence: float | None,
+) -> list[Compared]:
+    """Return the comparisons that were asked for. The correction for the number of tests is over
+    whole tables, whatever languages are shown.
+    """
+    from raxalign.analysis.cells import cells
     from raxalign.plan.values.comparisons import comparisons
-    from raxalign.report import compared, tables
-    from raxalign.report.answer import answer
-    from raxalign.report.cells.results import Results
-    from raxalign.report.terminal.fit import paragraph
 
     plan = opened.plan
-    results = Results.of(rows, plan)
-    cells = selection.cells(results.cells) if selection.narrows else results.cells
-    # the correction for the number of tests is over whole tables, whatever languages are shown
-    tested = comparisons(cells, plan, opened.storage.ledger, baseline=baseline)
+    chosen = selection.cells(cells(rows, plan.pivot, plan.measured))
+    tested = comparisons(
+        chosen, plan, opened.storage.ledger, baseline=baseline, equivalence=equivalence
+    )
     found = [entry for entry in tested if selection.takes_lang(entry.name[1], plan.pivot)]
     if not found:
         raise RaxalignError(
             "--compare: what was asked for is not compared (counts, standard errors and parts of"
             " metrics are not)"
         )
+    return found
+
+
+def _print_comparisons(
+    opened: Opened,
+    rows: Sequence[Mapping[str, Any]],
+    selection: Selection,
+    format: Format,  # noqa: A002
+    found: Sequence[Compared],
+    *,
+    over_languages: bool,
+) -> None:
+    from raxalign.report import compared, tables
+    from raxalign.report.answer import answer
+    from raxalign.report.cells.results import Results
+    from raxalign.report.terminal.fit import paragraph
+
+    plan = opened.plan
     if format == "json":
         print_out(tables.as_json(compared.comparison_rows(found, plan)))
     elif format == "csv":
         print_out(tables.as_csv(compared.comparison_rows(found, plan), compared.FIELDS))
     else:
-        text = compared.as_text(found, plan, width=width())
-        lines = [] if selection.narrows else paragraph(answer(found, results), width())
+        text = compared.as_text(found, plan, width=width(), over_languages=over_languages)
+        results = Results.of(rows, plan)
+        whole = not selection.narrows and not compared.all_pairs(found)
+        lines = paragraph(answer(found, results), width()) if whole else []
         print_out("\n".join([text.rstrip(), *lines]))
 
 

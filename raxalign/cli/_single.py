@@ -19,6 +19,7 @@ from raxalign.cli._terminal import (
     Number,
     Options,
     Out,
+    Percentage,
     Pivot,
     Plugins,
     Precision,
@@ -124,6 +125,37 @@ def aer(
     request = ErrorRateRequest(links, gold, format, int(one_based), int(links_one_based), swap)
     for name, value in error_rate(request, tell=tell).items():
         print_out(f"{name:<9}  {value:.4f}" if isinstance(value, float) else f"{name:<9}  {value}")
+
+
+def power(
+    runs: Annotated[int, Option(min=2)] = 5,
+    examples: Annotated[list[int] | None, Option(min=2)] = None,
+    run_sd: Annotated[list[float] | None, Option(min=0.0)] = None,
+    disagree: Percentage = 15.0,
+    disagree_runs: Percentage = 10.0,
+    accuracy: Percentage = 70.0,
+    detect: Annotated[float | None, Option(min=0.01)] = None,
+) -> None:
+    """Say which difference between two systems a comparison could see, before anything is run.
+
+    Options:
+        runs: Runs (seeds) of each side that is trained.
+        examples: Test examples (default: 1000); twice where the two sides have different ones.
+        run_sd: By how many points runs differ (default: 0.5); twice for the system and for the
+            baseline, and 0 where nothing is trained.
+        disagree: Percentage of examples that one system alone gets right.
+        disagree_runs: Percentage of examples that one of two runs of a system alone gets right.
+        accuracy: In percent; it counts where the sides have different examples.
+        detect: A difference in points: how often it is found, and what it takes to find it.
+    """
+    from raxalign.analysis.power import Assumed
+    from raxalign.single.power import power_lines
+
+    given = Assumed(
+        tuple(examples or (1000,)), tuple(run_sd or (0.5,)), disagree, disagree_runs, accuracy
+    )
+    for line in power_lines(given, runs, detect):
+        print_out(line)
 
 
 def align(

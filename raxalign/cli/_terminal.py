@@ -65,6 +65,14 @@ _EVERY = "In tables, also counts, standard errors and the two directions."
 Every = Annotated[bool, Option("--all", help=_EVERY)]
 Several = list[str] | None
 Number = Annotated[int | None, Option(min=1)]
+Percentage = Annotated[float, Option(min=0.0, max=100.0)]
+
+
+_EQUIVALENCE = (
+    "The smallest difference that matters, in points of metrics in percent, else in their own unit:"
+    " a difference whose interval lies within ± D is `no difference above D`."
+)
+Equivalence = Annotated[float | None, Option(min=0.0, metavar="D", help=_EQUIVALENCE)]
 
 
 def described(command: Callable[..., None]) -> Callable[..., None]:

@@ -146,7 +146,7 @@ def read_search(node: Node, grid: Grid, faults: Faults) -> Search | None:
     metrics = written["metric"].items() if "metric" in written else []
     for item in metrics:
         if isinstance(item.value, str):
-            _check_metric(item, grid, faults)
+            check_metric(item, grid, faults)
     if len({item.value for item in metrics if isinstance(item.value, str)}) < len(metrics):
         faults.add(written["metric"], "the same metric twice", "give one, or two different ones")
     if search is not None and search.pruner.prunes and len(search.metric) > 1:
@@ -158,7 +158,7 @@ def read_search(node: Node, grid: Grid, faults: Faults) -> Search | None:
     return search
 
 
-def _check_metric(item: Node, grid: Grid, faults: Faults) -> None:
+def check_metric(item: Node, grid: Grid, faults: Faults) -> None:
     """Check task/lang/metric against what the tasks of the grid declare."""
     parts = item.value.split("/")
     if len(parts) != 3 or not all(parts):

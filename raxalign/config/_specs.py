@@ -13,6 +13,7 @@ from pydantic import Field
 
 from raxalign.catalog import PluginFile
 from raxalign.config._points import SearchedMethod
+from raxalign.config.claims import Claim
 from raxalign.config.params import BaseParams
 from raxalign.config.run import RunConfig
 from raxalign.config.search import Search
@@ -166,7 +167,7 @@ class Grid:
     which all entries of one mapping hold (an entry's value may be a list of values). `run` is never
     part of a key. `plugins` are files outside the package that the grid names; what they make
     carries their digests in its kind. `search` is how the params of searched methods are chosen.
-    `lines` are those of the file's sections.
+    `claims` are what it is expected to show. `lines` are those of the file's sections.
     """
 
     path: Path
@@ -189,4 +190,5 @@ class Grid:
     plugins: tuple[PluginFile, ...] = ()
     run: RunConfig = field(default_factory=RunConfig)
     search: Search | None = None
+    claims: tuple[Claim, ...] = ()
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)

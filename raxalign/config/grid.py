@@ -39,6 +39,7 @@ from raxalign.config._specs import (
     TaskSpec,
 )
 from raxalign.config._validate import validate
+from raxalign.config.claims import read_claims
 from raxalign.config.published import read_published
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.config.sources import absolute
@@ -78,6 +79,7 @@ KEYS = (
     "seeds",
     "exclude",
     "search",
+    "claims",
     "published",
     "plugins",
     "run",
@@ -184,7 +186,8 @@ def _read(
     _refuse_many(grid, top, faults)
     exclude = read_exclude(top["exclude"], grid, top, faults) if "exclude" in top else ()
     search = read_search(top["search"], grid, faults) if "search" in top else None
-    return None if faults else replace(grid, exclude=exclude, search=search)
+    claims = read_claims(top["claims"], grid, faults) if "claims" in top else ()
+    return None if faults else replace(grid, exclude=exclude, search=search, claims=claims)
 
 
 def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:

@@ -54,7 +54,12 @@ class LanguageTally:
     def span(self) -> str:
         """The only language, or how many there are."""
         many = len(self.languages)
-        return f"for {self.languages[0]}" if many == 1 else f"{many} languages"
+        if many == 1:
+            return f"for {self.languages[0]}"
+        sample = self.whole.over_languages if self.whole is not None else None
+        # too few for a statement on languages like these, which are named instead
+        named = f" ({', '.join(self.languages)})" if sample and sample.low is None else ""
+        return f"{many} languages{named}"
 
 
 def answer(compared: Sequence[Compared], results: Results) -> str:
@@ -192,15 +197,32 @@ def _by(tally: LanguageTally, unit: NumberFormat) -> str:
         if difference < 0:
             difference, low, high = -difference, -high, -low
         shown = unit.show(difference), unit.show(low), unit.show(high)
-        return f", by {shown[0]}{points}{average} (95 %: {shown[1]} to {shown[2]})"
+        like = _for_languages_like_these(found, unit, flipped=test.difference < 0)
+        return f", by {shown[0]}{points}{average} (95 %: {shown[1]} to {shown[2]}{like})"
     bounds = [signed(value * unit.scale, unit.decimals) for value in (low, high)]
-    text = f"{unit.show_difference(difference)}{points} (95 %: {bounds[0]} to {bounds[1]})"
+    like = _for_languages_like_these(found, unit, flipped=None)
+    text = f"{unit.show_difference(difference)}{points} (95 %: {bounds[0]} to {bounds[1]}{like})"
     chance = ""
-    if found.verdict == "not after correction":
+    if found.verdict == "no difference":
+        chance = f", {found.says}"
+    elif found.verdict == "not after correction":
         chance = ", not significant after correction"
     elif bool(tally.significant) != found.is_significant:
         chance = ", which may be chance" if tally.significant else ", which is significant"
     return f"; the difference{average} is {text}{chance}"
+
+
+def _for_languages_like_these(found: Compared, unit: NumberFormat, *, flipped: bool | None) -> str:
+    """The interval of a mean difference where its languages are a sample; `flipped` says whether
+    the difference is shown without its minus (None: all numbers are shown with their signs).
+    """
+    sample = found.over_languages
+    if sample is None or sample.low is None or sample.high is None:
+        return ""
+    low, high = (-sample.high, -sample.low) if flipped else (sample.low, sample.high)
+    signs = flipped is None or low < 0
+    shown = unit.show_difference if signs else unit.show
+    return f"; for languages like these {shown(low)} to {shown(high)}"
 
 
 def _others(tallies: Sequence[LanguageTally]) -> list[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from raxalign.analysis.ranks import Rank
 from raxalign.plan.names import cell_name
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.results import TableKey, table_of
+from raxalign.report.ranking import rankings
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 
 if TYPE_CHECKING:
@@ -20,15 +22,23 @@ FIELDS = (
     *("better", "unit", "value", "low", "high", "runs", "examples"),
     *("baseline", "baseline_value", "baseline_runs"),
     *("difference", "difference_low", "difference_high", "p", "p_adjusted", "paired"),
-    *("verdict", "reason", "at_chance", "falls_far", "outdated"),
+    *("verdict", "margin", "detectable", "reason", "at_chance", "falls_far", "outdated"),
+    *("languages_low", "languages_high", "languages_p", "languages_reason"),
 )
+_OWN = ("margin", "detectable", "at_chance", "falls_far", "outdated")
 _HEADS = ("method", "sentences", "lang")
 _COLUMNS = ("value", "difference", "p (Holm)", "runs", "examples", "verdict")
+_OVER = "for languages like these"
 _WORDS = frozenset({"method", "lang", "verdict"})
 _LEGEND = (
     "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's"
     f" correction over all comparisons of a table; better and worse at 0.05. {ONE_BY_ONE} Runs: of"
-    " the value / of the baseline."
+    " the value / of the baseline. “Could see ≥ d”: four of five such comparisons would find a true"
+    " difference of d."
+)
+_OVER_LEGEND = (
+    f" “{_OVER.capitalize()}”: the interval and p of the mean difference where these languages are"
+    " a sample, which is not corrected."
 )
 
 
@@ -43,7 +53,7 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
         cell, base, found, around = entry.cell, entry.baseline, entry.comparison, entry.interval
         if base is None or entry.baseline_value is None:
             continue
-        examples = found or around
+        examples, sample = found or around, entry.over_languages
         row = {
             "cell": cell_name(cell, plan),
             **{name: getattr(cell, name) for name in ("method", "params", "encoder", "sentences")},
@@ -66,26 +76,43 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
             "paired": found and found.paired,
             "verdict": entry.verdict,
             "reason": entry.untested,
-            **{name: getattr(entry, name) for name in ("at_chance", "falls_far", "outdated")},
+            **{name: getattr(entry, name) for name in _OWN},
+            "languages_low": sample and sample.low,
+            "languages_high": sample and sample.high,
+            "languages_p": sample and sample.p,
+            "languages_reason": sample.untested if sample else "",
         }
         rows.append({**row, "params": dict(cell.params)})
     return rows
 
 
-def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = None) -> str:
-    """Return one table per task and metric, and what it is compared with, for a terminal: one line
-    per cell and language. `width` are its columns; None leaves a table as wide as it is.
+def as_text(
+    compared: Sequence[Compared],
+    plan: Plan,
+    *,
+    width: int | None = None,
+    over_languages: bool = False,
+) -> str:
+    """Return one table per task and metric for a terminal: one line per cell and language, the
+    baselines too.
+
+    Args:
+        compared: the comparisons.
+        plan: the plan of their grid.
+        width: the columns of the terminal; None leaves a table as wide as it is.
+        over_languages: whether a column has the interval of means for languages like these.
     """
     tables: dict[TableKey, list[Compared]] = defaultdict(list)
     for entry in compared:
         tables[table_of(entry.name)].append(entry)
     several = len({entry.cell.encoder for entry in compared}) > 1
+    pairs = all_pairs(compared)
     found: list[str] = []
     for (task, metric, split), entries in tables.items():
         measured = entries[0].measured
         unit = unit_of(measured, (entry.value.mean for entry in entries))
         bases = dict.fromkeys(cell_name(e.baseline, plan) for e in entries if e.baseline)
-        what = f", against {' and '.join(bases)}"
+        what = ", all pairs" if all_pairs(entries) else f", against {' and '.join(bases)}"
         if not measured.declared:
             what = f": {UNDECLARED}"
         elif measured.better == "neither":
@@ -93,13 +120,22 @@ def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = Non
         elif not bases:
             what = ": no baseline, so nothing is compared"
         means_last = sorted(entries, key=lambda entry: entry.name[1].startswith("avg"))
-        lines = tuple(_line(entry, plan, unit, several=several) for entry in means_last)
+        lines: list[tuple[str, ...]] = [
+            _line(entry, plan, unit, several=several, pairs=pairs) for entry in means_last
+        ]
+        columns: tuple[str, ...] = _COLUMNS
+        if over_languages:
+            columns = (*_COLUMNS[:-1], _OVER, _COLUMNS[-1])
+            shown = [_for_languages(entry, unit) for entry in means_last]
+            lines = [(*line[:-1], more, line[-1]) for line, more in zip(lines, shown, strict=True)]
         found += [
             *paragraph(f"{task}: {metric} ({split}){heading_of(measured)}{what}", width),
-            *fitted(TextTable(_HEADS, _COLUMNS, lines, _WORDS), width),
+            *fitted(TextTable(_HEADS, columns, tuple(lines), _WORDS | {_OVER}), width),
+            *(line for text in rank_lines(entries, plan) for line in paragraph(text, width)),
             "",
         ]
-    return "\n".join([*found, *paragraph(_LEGEND, width)]) + "\n"
+    legend = _LEGEND + (_OVER_LEGEND if over_languages else "")
+    return "\n".join([*found, *paragraph(legend, width)]) + "\n"
 
 
 def fallen_text(entries: Sequence[Compared], plan: Plan) -> list[str]:
@@ -123,9 +159,36 @@ def fallen_text(entries: Sequence[Compared], plan: Plan) -> list[str]:
     return told
 
 
-def _line(entry: Compared, plan: Plan, unit: NumberFormat, *, several: bool) -> tuple[str, ...]:
+def all_pairs(compared: Sequence[Compared]) -> bool:
+    """Return whether cells are compared with several others each, and not with one baseline."""
+    return len({(id(entry.cell), entry.name) for entry in compared}) < len(compared)
+
+
+def rank_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
+    """Yield the ranks of the cells of one table whose pairs were all compared, each with its
+    interval.
+    """
+    for found in rankings(entries):
+        told = zip(found.ranks, found.cells, strict=True)
+        names = (f"{cell_name(cell, plan)} {_rank(rank)}" for rank, cell in told)
+        first = found.cells[0]
+        size = f", {first.sentences:,} pairs" if first.sentences else ""
+        of = "for languages like these" if found.over_languages else "in these languages"
+        yield f"ranks {of} (95 % over all pairs; {first.encoder}{size}): {', '.join(names)}"
+
+
+def _rank(rank: Rank) -> str:
+    sure = rank.best == rank.worst
+    return f"{rank.rank}" if sure else f"{rank.rank} [{rank.best} to {rank.worst}]"
+
+
+def _line(
+    entry: Compared, plan: Plan, unit: NumberFormat, *, several: bool, pairs: bool
+) -> tuple[str, ...]:
     cell, found, around = entry.cell, entry.comparison, entry.interval
     name = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
+    if pairs and entry.baseline is not None:
+        name += f" against {cell_name(entry.baseline, plan)}"
     size = f"{cell.sentences:,}" if cell.sentences is not None else ""
     value = unit.show(entry.value.mean)
     value += f" {unit.show_interval(around.low, around.high)}" if around else ""
@@ -141,9 +204,9 @@ def _line(entry: Compared, plan: Plan, unit: NumberFormat, *, several: bool) -> 
             bounds = (unit.show_difference(bound) for bound in (found.low, found.high))
             difference += f" [{', '.join(bounds)}]"
         if entry.p_adjusted is not None:
-            p = f"{entry.p_adjusted:.4f}" if entry.p_adjusted >= 0.0001 else "<0.0001"
+            p = _p(entry.p_adjusted)
     facts = [
-        entry.verdict or "",
+        entry.says,
         f"({entry.untested})" if entry.untested else "",
         "(at chance)" if entry.at_chance else "",
         "(falls far below)" if entry.falls_far else "",
@@ -151,3 +214,18 @@ def _line(entry: Compared, plan: Plan, unit: NumberFormat, *, several: bool) -> 
     ]
     verdict = " ".join(fact for fact in facts if fact)
     return (name, size, entry.name[1], value, difference, p, runs, examples, verdict)
+
+
+def _for_languages(entry: Compared, unit: NumberFormat) -> str:
+    """The interval and p of a mean where its languages are a sample, or why there is none."""
+    sample = entry.over_languages
+    if sample is None:
+        return ""
+    if sample.low is None or sample.high is None or sample.p is None:
+        return f"({sample.untested})"
+    bounds = ", ".join(unit.show_difference(bound) for bound in (sample.low, sample.high))
+    return f"[{bounds}], p {_p(sample.p)}"
+
+
+def _p(p: float) -> str:
+    return f"{p:.4f}" if p >= 0.0001 else "<0.0001"

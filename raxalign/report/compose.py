@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog, load_files, visible
 from raxalign.errors import StorageError
+from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
+from raxalign.report.claims import claim_lines
 from raxalign.report.compared import FIELDS as COMPARISON_FIELDS
 from raxalign.report.compared import comparison_rows
-from raxalign.report.document import Document, Part, Table, identifier
+from raxalign.report.document import Document, Headline, Part, Share, Table, identifier
 from raxalign.report.paper.references import references
 from raxalign.report.paper.short_tables import short_tables
 from raxalign.report.render import as_html, as_latex, as_markdown, short_latex, short_markdown
@@ -74,15 +76,18 @@ def compose(
     ledger: Ledger | None = None,
     published: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
+    equivalence: float | None = None,
+    claims: Sequence[JudgedClaim] = (),
 ) -> Composed:
     """Make the report of result rows of a plan as a value, with its plug-in files' sections.
 
     Figures are drawn into a folder. Without a `ledger` nothing is tested, and there are no
     analyses. `published` names papers (`config.published`), and `sources` are the texts that the
-    grid is made of, by their file names.
+    grid is made of, by their file names. `equivalence` is the smallest difference that matters, and
+    `claims` are those of the grid as its results judge them.
     """
     results = Results.of(rows, plan)
-    judge = Judge(comparisons(results.cells, plan, ledger))
+    judge = Judge(comparisons(results.cells, plan, ledger, equivalence=equivalence))
     made: list[Section] = []
 
     def measure(name: str) -> Measure | None:  # with what the first section that can measures it
@@ -98,12 +103,18 @@ def compose(
         tuple(fact for share in shares for fact in share.facts),
         tuple(_joined(part for share in shares for part in share.parts)),
         LEGEND,
-        next((share.headline for share in shares if share.headline is not None), None),
+        _headline(shares, claims),
         tuple(listing for share in shares for listing in share.listings),
     )
     files = {name: text for share in shares for name, text in share.files.items()}
     short = {key[0]: table for key, table in short_tables(results, judge)}
     return Composed(document, files, judge.compared, short)
+
+
+def _headline(shares: Sequence[Share], claims: Sequence[JudgedClaim]) -> Headline | None:
+    """The first headline of the sections, under the claims."""
+    found = next((share.headline for share in shares if share.headline is not None), None)
+    return found and replace(found, claims=tuple(claim_lines(claims)))
 
 
 def section_kinds(plan: Plan) -> list[type[Section]]:
@@ -143,14 +154,24 @@ def write_report(
     ledger: Ledger | None = None,
     published: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
+    equivalence: float | None = None,
+    claims: Sequence[JudgedClaim] = (),
 ) -> list[Path]:
     """Write the report of result rows into a folder, which is made where it is not there; the other
     arguments are those of `compose`. Returns the paths of all files, the page first.
     """
     for place in ("figures", "tables"):
         (folder / place).mkdir(parents=True, exist_ok=True)
-    given = {"ledger": ledger, "published": published, "sources": sources}
-    composed = compose(rows, plan, folder / "figures", **given)  # type: ignore[arg-type]
+    composed = compose(
+        rows,
+        plan,
+        folder / "figures",
+        ledger=ledger,
+        published=published,
+        sources=sources,
+        equivalence=equivalence,
+        claims=claims,
+    )
     document, short = composed.document, composed.short.items()
     compared = comparison_rows(composed.compared, plan)
     texts: dict[str, Iterable[str]] = {

@@ -9,7 +9,9 @@ from typing import Literal
 
 Mark = Literal["", "better", "worse"]
 State = Literal["value", "published", "absent", "empty"]
-Verdict = Literal["", "better", "worse", "not after correction", "cannot tell", "baseline"]
+Verdict = Literal[
+    "", "better", "worse", "no difference", "not after correction", "cannot tell", "baseline"
+]
 
 
 def identifier(name: str) -> str:
@@ -30,8 +32,8 @@ class Entry:
     `mark` says that the value is significantly better or worse than that of the baseline; `notes`
     are numbers of the table's notes, from 1; `state` tells a measured value from a published one
     alone, one that was not run, and a cell that nobody fills. In a matrix `verdict` says in words
-    what the test against the baseline says, and `shade` colours the cell by the difference, from -4
-    (for the worse) to 4.
+    what the test against the baseline says, `says` adds the difference that could be seen, and
+    `shade` colours the cell by the difference, from -4 (for the worse) to 4.
     """
 
     text: str
@@ -43,6 +45,7 @@ class Entry:
     state: State = "value"
     worse: bool | None = None
     verdict: Verdict = ""
+    says: str = ""
     shade: int = 0
 
 
@@ -130,10 +133,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Headline:
-    """What a reader sees first: the answer, and matrices, that of the main task first."""
+    """What a reader sees first: what became of the grid's claims, the answer, and matrices, that of
+    the main task first.
+    """
 
     sentence: str
     matrices: tuple[Table, ...] = ()
+    claims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

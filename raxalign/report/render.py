@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 MARKS = {"better": "▲", "worse": "▼"}
-SIGNS = {**MARKS, "not after correction": "○", "cannot tell": "○", "baseline": ""}
+SIGNS = {
+    **MARKS,
+    "no difference": "≈",
+    "not after correction": "○",
+    "cannot tell": "○",
+    "baseline": "",
+}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
 _LINE = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)", re.MULTILINE)
 _ANGLES = {

@@ -70,6 +70,7 @@ def _json(value: object) -> str:
 _TEXT = {
     *("trial", "method", "params", "encoder", "task", "task_params", "lang", "metric", "split"),
     *("better", "unit", "evaluation", "cell", "baseline", "verdict", "reason", "outdated"),
+    "languages_reason",
 }
 _WHOLE = {"sentences", "seed", "runs", "examples", "baseline_runs"}
 _TRUTH = {"paired", "at_chance", "falls_far"}

@@ -117,8 +117,10 @@ def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> d
 
     The mean over languages (or the value of the only language) has more values where it was
     compared, with an ending behind the name: ``_low`` and ``_high`` (95 % interval),
-    ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``, ``_p``, and
-    ``_p_adjusted``. A metric without a test has none of these.
+    ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``, ``_p``,
+    ``_p_adjusted``, ``_detectable``, the smallest difference that such comparisons find, and
+    ``_languages_low``, ``_languages_high`` and ``_languages_p`` for languages like these. A metric
+    without a test has none of these.
     """
     tables = set(tables_of(cell.values, plan.measured))
     metrics = {
@@ -130,19 +132,30 @@ def cell_metrics(plan: Plan, cell: Cell, compared: Iterable[Compared] = ()) -> d
         task, _, metric, split = entry.name
         if entry.cell is not cell or entry.name != mean_name(cell, task, metric, split):
             continue
-        found, around = entry.comparison, entry.interval
-        numbers: dict[str, float | None] = {"p_adjusted": entry.p_adjusted}
-        if around:
-            numbers |= {"low": around.low, "high": around.high}
-        if found:
-            numbers |= {"difference": found.difference, "p": found.p}
-            numbers |= {"difference_low": found.low, "difference_high": found.high}
         metrics |= {
             f"{metric_name(*entry.name)}_{name}": number
-            for name, number in numbers.items()
+            for name, number in _test_numbers(entry).items()
             if number is not None
         }
     return metrics
+
+
+def _test_numbers(entry: Compared) -> dict[str, float | None]:
+    """The numbers of a comparison by the endings of their names; None for what was not tested."""
+    found, around, sample = entry.comparison, entry.interval, entry.over_languages
+    return {
+        "low": around.low if around else None,
+        "high": around.high if around else None,
+        "difference": found.difference if found else None,
+        "difference_low": found.low if found else None,
+        "difference_high": found.high if found else None,
+        "p": found.p if found else None,
+        "p_adjusted": entry.p_adjusted,
+        "detectable": entry.detectable,
+        "languages_low": sample.low if sample else None,
+        "languages_high": sample.high if sample else None,
+        "languages_p": sample.p if sample else None,
+    }
 
 
 def results_mark(plan: Plan, evaluations: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from raxalign.analysis.language_sample import LanguageSample
 from raxalign.analysis.significance import ONE_RUN, Comparison
 from raxalign.config.grid import load
 from raxalign.plan.expansion.expand import expand
@@ -187,6 +188,36 @@ def test_the_pivot_is_not_counted_among_the_languages() -> None:
     values: Values = dict.fromkeys(("de", "fr", "avg_zero_shot"), (0.1, "better"))
     found = compared(results, {"en": (0.2, "better"), **values})
     assert "in 2 of 2 languages, by 10.0 points" in answer(found, results)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "untested", "part"),
+    [
+        (
+            0.05,
+            0.15,
+            "",
+            "by 10.0 points on average (95 %: 8.0 to 12.0; for languages like these 5.0 to 15.0)",
+        ),
+        (-0.02, 0.22, "", "(95 %: 8.0 to 12.0; for languages like these −2.0 to +22.0)"),
+        (None, None, "fewer", "in 4 of 4 languages (bg, de, es, fr), by 10.0 points"),
+    ],
+)
+def test_the_sentence_says_what_holds_for_languages_like_these_or_names_them(
+    low: float | None, high: float | None, untested: str, part: str
+) -> None:
+    results = grid("none", "finetune")
+    *single, mean = compared(results, all_of(0.1, "better"))
+    p = None if low is None else 0.01
+    sample = LanguageSample(0.1, low, high, p, p and 3.0, 4, untested)
+    assert part in answer([*single, replace(mean, over_languages=sample)], results)
+
+
+def test_the_sentence_says_that_no_difference_is_large_enough_to_matter() -> None:
+    results = grid("none", "finetune")
+    *single, mean = compared(results, all_of(0.001, "no difference"))
+    told = answer([*single, replace(mean, margin=0.03)], results)
+    assert told.endswith("(95 %: −1.9 to +2.1), no difference above 3.")
 
 
 def headline(results: Results, found: list[Compared]) -> Headline:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, tables_of
@@ -17,17 +18,19 @@ from raxalign.plan.names import cell_name, ordered
 from raxalign.plan.values.predictions import Predictions
 
 if TYPE_CHECKING:
+    from raxalign.analysis.language_sample import LanguageSample
     from raxalign.analysis.runs import Runs
     from raxalign.analysis.significance import Comparison, Interval
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
 
-Verdict = Literal["better", "worse", "not after correction", "cannot tell"]
+Verdict = Literal["better", "worse", "no difference", "not after correction", "cannot tell"]
 ONE_BY_ONE = (
     "Each interval is that of one difference by itself, while better and worse hold for the whole"
     " table. “Not after correction”: the interval does not contain 0 (p below 0.05), but among all"
     " comparisons of the table the difference may be chance."
 )
+ALL = "all"
 NO_PREDICTIONS = "no predictions"
 OTHER_LANGUAGES = "other languages"
 _NEUTRAL = undeclared("")
@@ -39,10 +42,13 @@ class Compared:
 
     `p_adjusted` is the p-value after Holm's correction over all comparisons of the value's table
     (task, metric and split), and `verdict` what follows from it: `not after correction` where that
-    of the comparison by itself is below the level of significance, and the adjusted one is not.
-    `untested` says why there is no interval or no test. `at_chance` is whether the interval of a
-    classifier holds `guessing`, what guessing gets. `outdated` says why the value is under readouts
-    that the task's training has outdated. `measured` is what is declared of the metric.
+    of the comparison by itself is below the level of significance, and the adjusted one is not;
+    `no difference` where the interval lies within plus and minus `margin`, the smallest difference
+    that the user cares about. `over_languages` is the difference of a mean over languages for
+    languages like these. `untested` says why there is no interval or no test. `at_chance` is
+    whether the interval of a classifier holds `guessing`, what guessing gets. `outdated` says why
+    the value is under readouts that the task's training has outdated. `measured` is what is
+    declared of the metric.
     """
 
     cell: Cell
@@ -53,6 +59,8 @@ class Compared:
     comparison: Comparison | None = None
     p_adjusted: float | None = None
     verdict: Verdict | None = None
+    margin: float | None = None
+    over_languages: LanguageSample | None = None
     untested: str = ""
     at_chance: bool = False
     guessing: float | None = None
@@ -75,6 +83,29 @@ class Compared:
         if against is None or self.untested == OTHER_LANGUAGES:
             return None
         return self.value.mean - against.mean
+
+    @cached_property
+    def detectable(self) -> float | None:
+        """The smallest true difference that four of five such comparisons would call real, from the
+        spread of this one; None where nothing is tested.
+        """
+        from raxalign.analysis.power import design
+
+        spread = self.comparison.spread if self.comparison is not None and self.tested else None
+        return design(spread).smallest() if spread is not None else None
+
+    @property
+    def says(self) -> str:
+        """The verdict in words, with the difference that was or would have been seen."""
+        scale = 100 if self.measured.unit == "share" else 1
+        if self.verdict == "no difference" and self.margin is not None:
+            return f"no difference above {scale * self.margin:g}"
+        if self.verdict == "cannot tell" and self.detectable:
+            low, high = self.measured.limits
+            if self.detectable > high - low:
+                return "cannot tell (too few runs and examples)"
+            return f"cannot tell (could see ≥ {scale * self.detectable:.2g})"
+        return self.verdict or ""
 
     @property
     def is_significant(self) -> bool:
@@ -114,6 +145,7 @@ def comparisons(
     *,
     baseline: str | None = None,
     tables: Collection[tuple[str, str, str]] | None = None,
+    equivalence: float | None = None,
 ) -> list[Compared]:
     """Compare all values of the grid's tables, task by task and cell by cell.
 
@@ -125,20 +157,28 @@ def comparisons(
         ledger: Where the predictions are; without it nothing is tested.
         baseline: A name as `cell_name` writes it, of a cell with the same encoder and number of
             sentences. By default the cell with the same encoder whose method leaves it as it is.
+            `all` compares every two cells of one encoder and number of sentences, each pair once,
+            with the correction over all of them.
         tables: The tables (task, metric, split) to compare (None: all).
+        equivalence: The smallest difference that matters, in points of metrics that are shares and
+            in the unit of others; where an interval lies within it, the verdict is `no difference`
+            (None: this verdict is not used).
 
     Raises:
         RaxalignError: No cell has the name, or several different ones have it.
     """
-    chosen = _chosen(cells, plan, baseline)
     entries = tables_of((name for cell in cells for name in cell.values), plan.measured)
     entries = [entry for entry in entries if tables is None or entry in tables]
     found: list[Compared] = []
     for task in dict.fromkeys(entry[0] for entry in entries):
         of_task = {entry for entry in entries if entry[0] == task}
         guessing = getattr(plan.task(task), "guessing", None)
-        found += _Task(plan, Predictions(plan, ledger), of_task, guessing).compared(cells, chosen)
-    return _adjusted(found)
+        reader = _Task(plan, Predictions(plan, ledger), of_task, guessing)
+        if baseline == ALL and not any(cell.method == ALL for cell in cells):
+            found += reader.of_all_pairs(cells)
+        else:
+            found += reader.compared(cells, _chosen(cells, plan, baseline))
+    return _adjusted(found, equivalence)
 
 
 def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
@@ -166,24 +206,40 @@ class _Task:
     predictions: Predictions
     tables: set[tuple[str, str, str]]
     guessing: float | None
+    kept: dict[int, dict[Name, Runs]] = field(default_factory=dict)
 
     def compared(self, cells: Sequence[Cell], baselines: Mapping[int, Cell]) -> list[Compared]:
         """Compare the values of all cells. `baselines` are by the id of the cell."""
-        kept: dict[int, dict[Name, Runs]] = {}
         found: list[Compared] = []
         for cell in cells:
             names = self._names(cell)
             if not names:
                 continue
             base = baselines.get(id(cell)) if any(map(self._competes, names)) else None
-            if base is not None and id(base) not in kept:
-                kept[id(base)] = self.predictions.runs(base, self._names(base))
-            runs = kept[id(cell)] if id(cell) in kept else self.predictions.runs(cell, names)
+            if base is not None and id(base) not in self.kept:
+                self.kept[id(base)] = self.predictions.runs(base, self._names(base))
+            runs = self.kept.get(id(cell)) or self.predictions.runs(cell, names)
             against = base if base is not cell else None
             found += [
-                self._one(cell, name, runs, against if self._competes(name) else None, kept)
+                self._one(cell, name, runs, against if self._competes(name) else None)
                 for name in names
             ]
+        return found
+
+    def of_all_pairs(self, cells: Sequence[Cell]) -> list[Compared]:
+        """Compare each cell with every earlier one of its encoder and number of sentences."""
+        found: list[Compared] = []
+        for cell in cells:
+            self.kept[id(cell)] = self.predictions.runs(cell, self._names(cell))
+        for place, base in enumerate(cells):
+            later = [
+                cell
+                for cell in cells[place + 1 :]
+                if cell.encoder == base.encoder
+                and (cell.sentences == base.sentences or None in (cell.sentences, base.sentences))
+            ]
+            pairs = self.compared(later, {id(cell): base for cell in later})
+            found += [entry for entry in pairs if entry.baseline is not None]
         return found
 
     def _competes(self, name: Name) -> bool:
@@ -202,9 +258,8 @@ class _Task:
         name: Name,
         runs: Mapping[Name, Runs],
         base: Cell | None,
-        kept: Mapping[int, Mapping[Name, Runs]],
     ) -> Compared:
-        """Compare one value of a cell, from its runs and those of the baselines (`kept`)."""
+        """Compare one value of a cell, from its runs and those of the baseline."""
         base = base if base is not None and name in base.values else None
         trials = (self.plan.by_key[key] for key in cell.trials if key in self.plan.by_key)
         outdated = (trial.outdated_in(*name[:2], self.plan.pivot) for trial in trials)
@@ -224,10 +279,11 @@ class _Task:
         found = self._with_interval(found, own)
         if base is None:
             return found
-        other = kept[id(base)].get(name)
+        other = self.kept[id(base)].get(name)
         if other is None:
             return replace(found, untested=NO_PREDICTIONS)
-        return self._tested(found, base, own, other)
+        found = self._tested(found, base, own, other)
+        return self._over_languages(found, runs, self.kept[id(base)])
 
     def _with_interval(self, found: Compared, own: Runs) -> Compared:
         """Add the interval of a value, and whether it holds what guessing gets."""
@@ -252,11 +308,27 @@ class _Task:
             set(languages_of(base, name, pivot)) != set(languages_of(cell, name, pivot))
         ):
             return replace(found, untested=OTHER_LANGUAGES)
-        compared = compare(other, own, paired=self.predictions.pairs_up(base, cell, name))
+        paired = self.predictions.pairs_up(base, cell, name)
+        compared = compare(other, own, paired=paired)
         return replace(found, comparison=compared, untested=compared.untested)
 
+    def _over_languages(
+        self, found: Compared, runs: Mapping[Name, Runs], others: Mapping[Name, Runs]
+    ) -> Compared:
+        """Add the difference of a mean over languages for languages like these."""
+        from raxalign.analysis.language_sample import over_languages
 
-def _adjusted(found: Sequence[Compared]) -> list[Compared]:
+        task, mean, metric, split = found.name
+        test = found.comparison
+        if mean not in MEANS or test is None:
+            return found
+        langs = languages_of(found.cell, found.name, self.plan.pivot)
+        parts = [(task, lang, metric, split) for lang in langs]
+        own, other = [runs[part] for part in parts], [others[part] for part in parts]
+        return replace(found, over_languages=over_languages(other, own, paired=test.paired))
+
+
+def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Compared]:
     """Add Holm's correction over the comparisons of each table, and the verdicts that follow."""
     from raxalign.analysis.significance import LEVEL, holm
 
@@ -266,14 +338,28 @@ def _adjusted(found: Sequence[Compared]) -> list[Compared]:
             families[entry.name[0], *entry.name[2:]].append(index)
     judged = list(found)
     for family in families.values():
+        points = 100 if found[family[0]].measured.unit == "share" else 1
+        margin = None if equivalence is None else equivalence / points
         alone = [_p(found[index]) for index in family]
         for index, p, adjusted in zip(family, alone, holm(alone), strict=True):
             verdict: Verdict = "not after correction" if p < LEVEL else "cannot tell"
             if adjusted < LEVEL:
                 up = (found[index].difference or 0.0) * found[index].measured.sign > 0
                 verdict = "better" if up else "worse"
-            judged[index] = replace(found[index], p_adjusted=adjusted, verdict=verdict)
+            elif _lies_within(found[index], margin):
+                verdict = "no difference"
+            judged[index] = replace(
+                found[index], p_adjusted=adjusted, verdict=verdict, margin=margin
+            )
     return judged
+
+
+def _lies_within(entry: Compared, margin: float | None) -> bool:
+    """Whether the interval of a difference lies within plus and minus a margin."""
+    test = entry.comparison
+    if margin is None or test is None or test.low is None or test.high is None:
+        return False
+    return -margin <= test.low and test.high <= margin
 
 
 def _p(entry: Compared) -> float:
@@ -301,16 +387,26 @@ def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, 
 
 
 def _named(cells: Sequence[Cell], plan: Plan, wanted: str) -> list[Cell]:
-    """Return the cells that a name means: the whole name, or a method with one point."""
+    """Return the cells that the name of a baseline means; there has to be one."""
+    found = named_cells(cells, plan, wanted, "--compare")
+    if not found:
+        known = ", ".join(dict.fromkeys(cell_name(cell, plan) for cell in cells))
+        raise RaxalignError(f"--compare: no result is called {wanted!r}; there are: {known}")
+    return found
+
+
+def named_cells(cells: Sequence[Cell], plan: Plan, wanted: str, where: str) -> list[Cell]:
+    """Return the cells that a name means: the whole name, or a method with one point.
+
+    Raises:
+        RaxalignError: several different cells have the name; the message begins with `where`.
+    """
     asked = " ".join(wanted.split()).casefold().replace("λ", "lambda").replace("α", "alpha")
     whole = [cell for cell in cells if cell_name(cell, plan).casefold() == asked]
     found = whole or [cell for cell in cells if cell.method.casefold() == asked]
     names = list(dict.fromkeys(cell_name(cell, plan) for cell in found))
-    if not found:
-        known = ", ".join(dict.fromkeys(cell_name(cell, plan) for cell in cells))
-        raise RaxalignError(f"--compare: no result is called {wanted!r}; there are: {known}")
     if len(names) > 1:
         raise RaxalignError(
-            f"--compare: {wanted!r} may mean any of: {', '.join(names)}; name one of them"
+            f"{where}: {wanted!r} may mean any of: {', '.join(names)}; name one of them"
         )
     return found

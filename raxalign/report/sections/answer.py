@@ -6,6 +6,7 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import spoken
+from raxalign.plan.values.comparisons import Compared
 from raxalign.report.answer import answer, compared_tables
 from raxalign.report.cells.names import in_columns, named, under
 from raxalign.report.cells.numbers import LOWER, NumberFormat
@@ -79,7 +80,17 @@ class AnswerSection(Section):
         return Entry(
             shown,
             unit.show_interval(test.low, test.high) if test is not None else "",
+            below=_over_languages(found, unit),
             delta=unit.show_difference(found.difference),
             verdict=found.verdict or "cannot tell",
+            says=found.says,
             shade=shade if found.difference * found.measured.sign > 0 else -shade,
         )
+
+
+def _over_languages(found: Compared, unit: NumberFormat) -> str:
+    """The interval of a mean difference for languages like these, where there is one."""
+    sample = found.over_languages
+    if sample is None or sample.low is None or sample.high is None:
+        return ""
+    return f"languages like these: {unit.show_interval(sample.low, sample.high)}"

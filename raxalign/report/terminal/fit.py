@@ -115,8 +115,8 @@ def _stacked(table: TextTable, width: int) -> Iterator[str]:
     for line in table.lines:
         yield from paragraph(", ".join(filter(None, line[:first])), width)
         for column, value in zip(table.columns, line[first:], strict=True):
-            if value:
-                yield f"  {_padded(column, named, left=True)}  {value}"
+            for number, part in enumerate(paragraph(value, width - named - 2 * GAP)):
+                yield f"  {_padded('' if number else column, named, left=True)}  {part}"
 
 
 def _padded(text: str, width: int, *, left: bool) -> str:

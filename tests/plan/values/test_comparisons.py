@@ -42,9 +42,15 @@ GRID = {
 }
 
 
-def compared(opened: Opened, ledger: Ledger | None, baseline: str | None = None) -> list[Compared]:
+def compared(
+    opened: Opened,
+    ledger: Ledger | None,
+    baseline: str | None = None,
+    equivalence: float | None = None,
+) -> list[Compared]:
     found = rows(opened.plan, ledger or opened.storage.ledger)
-    return comparisons(cells_of(opened, found), opened.plan, ledger, baseline=baseline)
+    made = cells_of(opened, found)
+    return comparisons(made, opened.plan, ledger, baseline=baseline, equivalence=equivalence)
 
 
 def cells_of(opened: Opened, found: list[dict[str, Any]]) -> list[Cell]:
@@ -135,6 +141,77 @@ def test_holm_is_over_all_that_one_table_shows(found: list[Compared]) -> None:
         unmarked = "not after correction" if entry.comparison.p < 0.05 else "cannot tell"
         marked = "better" if entry.comparison.difference > 0 else "worse"
         assert entry.verdict == (unmarked if p >= 0.05 else marked)
+
+
+def test_no_difference_is_said_where_the_interval_lies_within_what_matters(
+    made: tuple[Opened, Ledger], found: list[Compared]
+) -> None:
+    wide, narrow = compared(*made, equivalence=500.0), compared(*made, equivalence=0.001)
+    for plain, loose, strict in zip(found, wide, narrow, strict=True):
+        assert plain.verdict != "no difference", "the words are not used unless asked for"
+        if plain.verdict in ("better", "worse", None) or not plain.tested:
+            assert loose.verdict == plain.verdict
+        else:
+            assert (loose.verdict, loose.says) == ("no difference", "no difference above 500")
+            assert loose.margin == pytest.approx(5.0), "in the unit of the stored values"
+        test = strict.comparison
+        sure = test is not None and test.low == test.high == 0.0
+        assert (strict.verdict == "no difference") == (sure and strict.tested)
+
+
+def test_what_cannot_be_told_says_what_could_have_been_seen(found: list[Compared]) -> None:
+    untold = [e for e in found if e.verdict == "cannot tell" and e.tested and e.detectable]
+    assert untold
+    for entry in untold:
+        assert entry.comparison is not None
+        assert entry.comparison.high is not None
+        assert entry.detectable is not None
+        half = entry.comparison.high - entry.comparison.difference
+        assert entry.detectable > half, "half of the interval is seen half of the time"
+        seen = f"could see ≥ {100 * entry.detectable:.2g}"
+        few = entry.detectable > 1
+        assert entry.says == f"cannot tell ({'too few runs and examples' if few else seen})"
+
+
+def test_a_mean_over_languages_is_tested_for_languages_like_these_where_there_are_four(
+    made: tuple[Opened, Ledger], found: list[Compared], tmp_path: Path
+) -> None:
+    few = one(found, made[0], "finetune", "xnli", "avg")
+    assert few.over_languages is not None
+    assert few.over_languages.untested.startswith("fewer than 4 languages")
+    assert one(found, made[0], "finetune", "xnli", "de").over_languages is None
+    larger = {**GRID, "languages": "{together: [de, fr, es, bg]}"}
+    opened, ledger = made_up(tmp_path, **larger)
+    several = one(compared(opened, ledger), opened, "finetune", "retrieval", "avg")
+    sample, test = several.over_languages, several.comparison
+    assert sample is not None
+    assert test is not None
+    assert sample.languages == 4
+    assert sample.difference == pytest.approx(test.difference)
+    assert None not in (sample.low, sample.high, test.low, test.high)
+    assert sample.low < sample.difference < sample.high
+
+
+def test_all_pairs_are_compared_once_with_one_correction(
+    made: tuple[Opened, Ledger], found: list[Compared]
+) -> None:
+    opened, _ = made
+    pairs = compared(*made, baseline="all")
+    methods = {cell_name(entry.cell, opened.plan) for entry in found}
+    whole = [entry for entry in pairs if entry.name[:2] == ("xnli", "avg")]
+    against = {
+        frozenset(cell_name(cell, opened.plan) for cell in (entry.cell, entry.baseline) if cell)
+        for entry in whole
+    }
+    assert len(whole) == len(against) == len(methods) * (len(methods) - 1) / 2
+    table = [entry for entry in pairs if entry.name[0] == "xnli" and entry.tested]
+    adjusted = holm([entry.comparison.p for entry in table])  # type: ignore[union-attr, misc]
+    assert [entry.p_adjusted for entry in table] == adjusted
+    ordinary = {cell_name(e.cell, opened.plan): e for e in found if e.name == whole[0].name}
+    for entry in whole:
+        if entry.baseline is not None and entry.baseline.method == "none":
+            same = ordinary[cell_name(entry.cell, opened.plan)]
+            assert entry.comparison == same.comparison
 
 
 def test_an_interval_without_0_is_never_beside_cannot_tell(tmp_path: Path) -> None:

@@ -1,0 +1,166 @@
+"""How large a difference has to be to be found, and how many runs and examples that takes.
+
+The test of `analysis.significance` calls a difference real where it is larger than half the width
+of its interval, which depends on how much the runs happen to differ. Under true variances the
+squared spread of R runs is distributed as chi-square with R - 1 degrees of freedom, so that the
+share of experiments that find a difference is a mean over its quantiles, at nodes of Gauss and
+Legendre: nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from raxalign.analysis.significance import Spread, TrainedSide, noise_of
+from raxalign.arrays import Floats
+from raxalign.errors import RaxalignError
+
+POWER = 0.8
+MOST_RUNS = 1000
+POINTS = 100
+_NODES = 7  # quantiles of the spread of one side's runs
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a planned comparison may find: its halves of intervals with their probabilities, and the
+    true standard error of its difference.
+    """
+
+    halves: Floats
+    weights: Floats
+    error: float
+
+    def power(self, effect: float) -> float:
+        """Return the share of experiments that call a true difference real, in its direction or in
+        the other.
+        """
+        from scipy.special import ndtr
+
+        if self.error == 0:
+            return float(self.weights @ (abs(effect) > self.halves))
+        ends = ndtr((np.array([[effect], [-effect]]) - self.halves) / self.error)
+        return float((ends @ self.weights).sum())
+
+    def smallest(self, power: float = POWER) -> float:
+        """Return the smallest difference that this share of experiments finds."""
+        low, high = 0.0, float(self.halves.max()) + 10 * self.error
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.power(middle) >= power else (middle, high)
+        return high
+
+
+def design(spread: Spread) -> Design:
+    """Return what a comparison may find whose true variances are those of a spread."""
+    from scipy.special import gammaincinv
+
+    places, shares = np.polynomial.legendre.leggauss(_NODES)
+    places, shares = (places + 1) / 2, shares / 2
+    choices = []
+    for side in spread.trained:
+        half = (side.runs - 1) / 2
+        sizes = gammaincinv(half, places) / half
+        choices.append(
+            [
+                (share, replace(side, between=side.between * size))
+                for share, size in zip(shares, sizes, strict=True)
+            ]
+        )
+    halves, weights = [], []
+    for chosen in itertools.product(*choices):
+        noise = noise_of(replace(spread, trained=tuple(side for _, side in chosen)))
+        halves.append(0.0 if noise.absent else noise.half())
+        weights.append(math.prod(share for share, _ in chosen))
+    added = sum(max(side.between - side.within, 0.0) for side in spread.trained)
+    return Design(np.array(halves), np.array(weights), math.sqrt(spread.examples + added))
+
+
+def at(spread: Spread, runs: Sequence[int], examples: float = 1.0) -> Spread:
+    """Return the spread with other numbers of runs, and with `examples` times the examples."""
+    alone = spread.examples - sum(side.within for side in spread.trained)
+    alone = max(alone, 0.0) / examples
+    trained = []
+    for side, count in zip(spread.trained, runs, strict=True):
+        within = side.within * side.runs / count / examples
+        apart = max(side.between - side.within, 0.0) * side.runs / count
+        trained.append(TrainedSide(count, apart + within, within, side.weight))
+    clusters = max(2, round(spread.clusters * examples))
+    return Spread(alone + sum(side.within for side in trained), clusters, tuple(trained))
+
+
+def runs_for(spread: Spread, effect: float, power: float = POWER) -> int | None:
+    """Return the smallest number of runs of each trained side that finds a difference; None where
+    `MOST_RUNS` do not: the examples are too few.
+
+    A spread without runs that are chance gives 1 or None.
+    """
+
+    def enough(count: int) -> bool:
+        return design(at(spread, [count] * len(spread.trained))).power(effect) >= power
+
+    if not spread.trained:
+        return 1 if design(spread).power(effect) >= power else None
+    if not enough(MOST_RUNS):
+        return None
+    few, many = 1, 2
+    while not enough(many):
+        few, many = many, min(2 * many, MOST_RUNS)
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if enough(middle) else (middle, many)
+    return many
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """What is assumed of a system and of its baseline.
+
+    Attributes:
+        examples: the number that both share, or one number for each where these are different.
+        run_sd: in points, by how much the runs of each differ; 0 where nothing is trained.
+        disagree: the percentage of shared examples on which the two systems give answers of which
+            one is right.
+        disagree_runs: the percentage of examples that one of two runs of a system alone gets right.
+        accuracy: in percent; it counts where the examples are different.
+    """
+
+    examples: tuple[int, ...] = (1000,)
+    run_sd: tuple[float, ...] = (0.5,)
+    disagree: float = 15.0
+    disagree_runs: float = 10.0
+    accuracy: float = 70.0
+
+    def spread(self, runs: int) -> Spread:
+        """Return the variances of a difference with `runs` of each trained side.
+
+        Raises:
+            RaxalignError: there are more than two numbers, or runs disagree more than systems.
+        """
+        for name, given in (("--examples", self.examples), ("--run-sd", self.run_sd)):
+            if len(given) > 2:
+                raise RaxalignError(f"{name} is given {len(given)} times; at most twice")
+        counts, deviations = self.examples * 2, self.run_sd * 2
+        within = self.disagree_runs / POINTS / 2  # the variance of one answer between runs
+        if len(self.examples) == 2:
+            alone = self.accuracy / POINTS * (1 - self.accuracy / POINTS)
+            examples = alone / counts[0] + alone / counts[1]
+            clusters = sum(self.examples)
+        else:
+            examples, clusters = self.disagree / POINTS / counts[0], counts[0]
+        sides = [
+            TrainedSide(1, (sd / POINTS) ** 2 + within / count, within / count)
+            for count, sd in zip(counts[:2], deviations[:2], strict=True)
+            if sd > 0
+        ]
+        if sum(side.within for side in sides) > examples:
+            raise RaxalignError(
+                f"--disagree-runs {self.disagree_runs:g} is too much: two runs of one system cannot"
+                f" disagree more often than two systems do (--disagree {self.disagree:g})"
+            )
+        return at(Spread(examples, clusters, tuple(sides)), [runs] * len(sides))

@@ -1,0 +1,158 @@
+"""What became of a grid's claims: each tested on the grid's results, and whether it was written
+down before there were any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from raxalign.analysis.cells import Cell, cells, mean_name
+from raxalign.config.lock import Lock
+from raxalign.plan.values.comparisons import Compared, comparisons, named_cells
+from raxalign.plan.values.results import rows
+from raxalign.store.key import digest
+
+if TYPE_CHECKING:
+    from raxalign.config.claims import Claim
+    from raxalign.plan.load import Opened
+    from raxalign.plan.plan import Plan
+    from raxalign.store.ledger import Ledger
+
+Verdict = Literal["held", "refuted", "cannot tell", "not run"]
+BEFORE, AFTER = "before the first result", "written after there were results"
+UNLOCKED = "not locked: `raxalign grid` does it"
+
+
+@dataclass(frozen=True)
+class ClaimTest:
+    """A claim's test on one encoder and number of sentences: the difference with its interval, the
+    p-value of its sign (corrected over all claims), and the comparison behind it.
+    """
+
+    entry: Compared
+    low: float | None
+    high: float | None
+    p: float | None
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim with its tests, what follows, and when it was written down."""
+
+    claim: Claim
+    verdict: Verdict
+    tests: tuple[ClaimTest, ...]
+    written: str
+
+
+def judged_claims(
+    claims: Sequence[Claim],
+    cells: Sequence[Cell],
+    plan: Plan,
+    ledger: Ledger | None,
+    lock: Mapping[str, str],
+) -> list[JudgedClaim]:
+    """Judge the claims of a grid; Holm's correction is over the tests of all of them.
+
+    A claim is held where each of its tests says so, and refuted where one says the opposite.
+
+    Args:
+        claims: the claims.
+        cells: all cells of the grid.
+        plan: its plan.
+        ledger: where the predictions are.
+        lock: the entries of the grid's lock.
+    """
+    from raxalign.analysis.significance import holm
+
+    tests = [list(_tests(claim, cells, plan, ledger)) for claim in claims]
+    every = [test for several in tests for test in several]
+    known = [test.p for test in every if test.p is not None]
+    adjusted = iter(holm(known))
+    corrected = iter([replace(t, p=next(adjusted)) if t.p is not None else t for t in every])
+    found = []
+    for claim, several in zip(claims, tests, strict=True):
+        own = tuple(next(corrected) for _ in several)
+        verdicts = [_verdict(claim, test) for test in own]
+        order: tuple[Verdict, ...] = ("refuted", "cannot tell", "held")
+        verdict: Verdict = next((one for one in order if one in verdicts), "not run")
+        found.append(JudgedClaim(claim, verdict, own, _written(claim, lock)))
+    return found
+
+
+def judged_in(opened: Opened) -> list[JudgedClaim]:
+    """Return what the results of an opened grid say about its claims."""
+    plan, ledger = opened.plan, opened.storage.ledger
+    if not opened.grid.claims:
+        return []
+    found = cells(rows(plan, ledger), plan.pivot, plan.measured)
+    lock = Lock.load(opened.grid.path).entries
+    return judged_claims(opened.grid.claims, found, plan, ledger, lock)
+
+
+def lock_claims(opened: Opened) -> None:
+    """Write every claim that the lock does not have yet into it: the time, the digest of the plan,
+    and whether the grid has results already.
+    """
+    lock = Lock.load(opened.grid.path)
+    new = [claim for claim in opened.grid.claims if lock.get(_name(claim)) is None]
+    if not new:
+        return
+    wanted = {key for trial in opened.plan.trials for key in trial.evaluations.values()}
+    done = wanted & opened.storage.ledger.keys()
+    plan, time = digest(sorted(opened.plan.by_key))[:12], datetime.now(UTC)
+    entry = f"{AFTER if done else BEFORE}; {time.isoformat(timespec='seconds')}; plan {plan}"
+    for claim in new:
+        lock = lock.with_(_name(claim), entry)
+    lock.save()
+
+
+def _name(claim: Claim) -> str:
+    return f"claim: {claim.text}"
+
+
+def _written(claim: Claim, lock: Mapping[str, str]) -> str:
+    return lock.get(_name(claim), UNLOCKED).partition(";")[0]
+
+
+def _tests(
+    claim: Claim, cells: Sequence[Cell], plan: Plan, ledger: Ledger | None
+) -> Iterator[ClaimTest]:
+    """Yield the tests of one claim: one per encoder and number of sentences that have results."""
+    metric = claim.metric or plan.main_metric(claim.task)
+    where = f"claim {claim.text!r}"
+    firsts = named_cells(cells, plan, claim.first, where)
+    seconds = named_cells(cells, plan, claim.second, where)
+    if metric is None or not firsts or not seconds:
+        return
+    splits = {name[3] for cell in firsts for name in cell.values if name[0] == claim.task}
+    table = (claim.task, metric, "test" if "test" in splits else "dev")
+    both = list({id(cell): cell for cell in (*firsts, *seconds)}.values())
+    for entry in comparisons(both, plan, ledger, baseline=claim.second, tables=[table]):
+        wanted = mean_name(entry.cell, *table) if claim.lang is None else None
+        lang = entry.name[1].removesuffix(f"-{plan.pivot}")
+        asked = entry.name == wanted if claim.lang is None else claim.lang in (entry.name[1], lang)
+        if asked and entry.baseline is not None and any(entry.cell is one for one in firsts):
+            test = entry.over_languages if claim.over_languages else entry.comparison
+            low, high, p = (test.low, test.high, test.p) if test else (None, None, None)
+            yield ClaimTest(entry, low, high, p)
+
+
+def _verdict(claim: Claim, test: ClaimTest) -> Verdict:
+    from raxalign.analysis.significance import LEVEL
+
+    if test.low is None or test.high is None or test.p is None:
+        return "cannot tell"
+    if claim.margin is not None:
+        margin = claim.margin / (100 if test.entry.measured.unit == "share" else 1)
+        if -margin <= test.low and test.high <= margin:
+            return "held"
+        beyond = test.low > margin or test.high < -margin
+        return "refuted" if beyond and test.p < LEVEL else "cannot tell"
+    if test.p >= LEVEL:
+        return "cannot tell"
+    up = (test.entry.difference or 0.0) * test.entry.measured.sign > 0
+    return "held" if up else "refuted"

@@ -1,0 +1,88 @@
+"""Ranks of methods where a table has more than two: a figure in the manner of critical-difference
+diagrams, from the comparisons of all pairs.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from raxalign.analysis.cells import mean_name
+from raxalign.measured import spoken
+from raxalign.plan.values.comparisons import ALL, Compared, comparisons
+from raxalign.report.cells.names import named
+from raxalign.report.cells.results import TableKey, table_of
+from raxalign.report.document import Part, Share
+from raxalign.report.figures.curves import axis_of
+from raxalign.report.figures.drawing import drawn
+from raxalign.report.figures.panels import Panel, Series, Sketch
+from raxalign.report.ranking import FEWEST, Ranking, rankings
+from raxalign.report.sections.base import Section
+
+_MOST = 12  # methods whose pairs are all tested for the page
+
+
+@final
+class Ranks(Section):
+    """A figure per task: the mean of each method over its rank, with the interval of the rank, and
+    lines that join neighbours of which no two differ significantly.
+    """
+
+    VERSION = 1
+    place = 9
+
+    def share(self) -> Share | None:
+        """Return the figures; None where no table has three to twelve methods that are tested."""
+        results = self.material.results
+        if not FEWEST <= len(results.cells) <= _MOST:
+            return None
+        tables = results.leading_tables()
+        pairs = comparisons(
+            results.cells, results.plan, self.material.ledger, baseline=ALL, tables=tables
+        )
+        by_table = {table: [e for e in pairs if table_of(e.name) == table] for table in tables}
+        sketches = (self._sketch(table, entries) for table, entries in by_table.items())
+        figures = drawn(sketches, self.material.figures)
+        return Part("ranks", "Ranks of methods", figures=figures).alone()
+
+    def _sketch(self, table: TableKey, entries: list[Compared]) -> Sketch:
+        task, metric, _ = table
+        found = [r for r in rankings(entries) if any(e.tested for e in entries)]
+        panels = [self._panel(ranking, table) for ranking in found]
+        like = "for languages like these" if all(r.over_languages for r in found) else "here"
+        caption = (
+            f"Means over languages. Bars: the ranks that a method may have {like}, with 95 %"
+            " confidence for all methods at once, from the comparisons of all pairs. A line joins"
+            " methods of which no two differ significantly."
+        )
+        return Sketch(f"ranks-{task}", f"{task}: {spoken(metric)}", caption, panels)
+
+    def _panel(self, ranking: Ranking, table: TableKey) -> Panel:
+        results, (task, metric, _) = self.material.results, table
+        scale = results.unit(task, metric).scale
+        shown = list(zip(ranking.cells, ranking.ranks, strict=True))
+        values = [
+            scale * cell.values[name].mean
+            for cell in ranking.cells
+            if (name := mean_name(cell, *table)) is not None
+        ]
+        series = [
+            Series(
+                named(cell, results.plan),
+                (rank.rank,),
+                (value,),
+                look="dots",
+                colour=place,
+                x_ends=((rank.best, rank.worst),),
+            )
+            for place, ((cell, rank), value) in enumerate(zip(shown, values, strict=True))
+        ]
+        dots = [(rank.rank, value) for (_, rank), value in zip(shown, values, strict=True)]
+        links = [(*dots[group[0]], *dots[group[-1]]) for group in ranking.groups]
+        first = ranking.cells[0]
+        size = f", {first.sentences:,} pairs" if first.sentences else ""
+        several = len({cell.encoder for cell in results.cells}) > 1
+        title = f"{first.encoder}{size}" if several or size else ""
+        ticks = tuple(range(1, len(shown) + 1))
+        return Panel(
+            title, "rank", axis_of(results, task, metric), series, links=links, ticks=ticks
+        )

@@ -1,0 +1,126 @@
+"""Claims: judged on results, corrected together, and marked where they came after the results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from raxalign.analysis.significance import holm
+from raxalign.config.claims import Claim, claim_of
+from raxalign.config.lock import Lock
+from raxalign.errors import RaxalignError
+from raxalign.plan.load import Opened
+from raxalign.plan.values.claims import AFTER, BEFORE, JudgedClaim, judged_in, lock_claims
+from raxalign.report.claims import claim_lines
+from tests.ledgers import made_up
+
+GRID = {
+    "languages": "{together: [de, fr]}",
+    "sentences": "100",
+    "seeds": "[0, 1, 2]",
+    "methods": ("none: {}", "rotation: {center: [false, true]}", "finetune: {batch_size: 16}"),
+    "tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}"),
+}
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    return made_up(tmp_path_factory.mktemp("grid"), **GRID)[0]
+
+
+def with_claims(opened: Opened, *texts: str) -> Opened:
+    claims = [claim_of(text) for text in texts]
+    assert None not in claims
+    return replace(opened, grid=replace(opened.grid, claims=tuple(filter(None, claims))))
+
+
+def elsewhere(opened: Opened, folder: Path) -> Opened:
+    """The same grid on an empty storage."""
+    return replace(opened, run=opened.run.model_copy(update={"storage": str(folder)}))
+
+
+def judged(opened: Opened, *texts: str) -> list[JudgedClaim]:
+    return judged_in(with_claims(opened, *texts))
+
+
+def test_a_claim_and_its_opposite_are_never_both_held(opened: Opened) -> None:
+    one, other = judged(opened, "finetune > none in retrieval", "none > finetune in retrieval")
+    assert {one.verdict, other.verdict} in ({"held", "refuted"}, {"cannot tell"})
+    (mine,), (theirs,) = one.tests, other.tests
+    assert mine.entry.difference == pytest.approx(-(theirs.entry.difference or 0.0))
+
+
+def test_the_correction_is_over_the_tests_of_all_claims(opened: Opened) -> None:
+    texts = ("finetune > none in xnli", "finetune > none in retrieval for de")
+    together = judged(opened, *texts)
+    alone = [judged(opened, text)[0].tests[0].p for text in texts]
+    assert [one.tests[0].p for one in together] == pytest.approx(holm([p or 0.0 for p in alone]))
+    assert together[1].tests[0].entry.name[1] == "de-en"
+
+
+def test_a_margin_holds_where_the_interval_lies_within_it(opened: Opened) -> None:
+    wide, narrow = judged(
+        opened,
+        "abs(finetune - none) < 500 in retrieval",
+        "abs(finetune - none) < 0.0001 in retrieval",
+    )
+    assert wide.verdict == "held"
+    assert narrow.verdict in ("refuted", "cannot tell")
+
+
+def test_a_claim_over_few_languages_cannot_be_told_and_says_why(opened: Opened) -> None:
+    (found,) = judged(opened, "finetune > none in xnli over languages")
+    assert found.verdict == "cannot tell"
+    (line,) = claim_lines([found])
+    assert "not tested: fewer than 4 languages" in line
+
+
+def test_without_results_nothing_is_judged(opened: Opened, tmp_path: Path) -> None:
+    (found,) = judged(elsewhere(opened, tmp_path), "finetune > none in xnli")
+    assert (found.verdict, found.tests) == ("not run", ())
+
+
+def test_a_name_that_means_several_methods_is_refused_by_the_claim(opened: Opened) -> None:
+    with pytest.raises(RaxalignError, match="claim 'rotation > none in retrieval': 'rotation' may"):
+        judged(opened, "rotation > none in retrieval")
+    (found,) = judged(opened, "rotation center=true > none in retrieval")
+    assert found.tests
+
+
+def test_claims_are_locked_once_and_marked_where_there_were_results(
+    opened: Opened, tmp_path: Path
+) -> None:
+    grid = replace(opened.grid, path=tmp_path / "grid.yaml")
+    moved = replace(opened, grid=grid)
+    before = elsewhere(moved, tmp_path / "empty")
+    lock_claims(with_claims(before, "finetune > none in xnli"))
+    first = Lock.load(grid.path).entries
+    both = with_claims(moved, "finetune > none in xnli", "finetune > none in retrieval")
+    lock_claims(both)
+    later = Lock.load(grid.path).entries
+    assert first.items() <= later.items(), "what was locked stays as it was"
+    assert [found.written for found in judged_in(both)] == [BEFORE, AFTER]
+    told = list(claim_lines(judged_in(both)))
+    assert BEFORE not in told[0]
+    assert told[1].endswith(f"[{AFTER}]")
+
+
+@pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        ("a > b in t", ("a", "b", "t", None, None, None, False)),
+        ("a x=1 > b in t m over languages", ("a x=1", "b", "t", "m", None, None, True)),
+        ("abs(a - b y=2) < 1.5 in t m for de", ("a", "b y=2", "t", "m", "de", 1.5, False)),
+    ],
+)
+def test_both_forms_of_a_claim_are_read(text: str, claim: tuple[object, ...]) -> None:
+    first, second, task, metric, lang, margin, over = claim
+    made = Claim(text, first, second, task, metric, lang, margin, over_languages=over)  # type: ignore[arg-type]
+    assert claim_of(text) == made
+
+
+@pytest.mark.parametrize("text", ["a is better", "a > b", "abs(a - b) in t", "a > b in t m n"])
+def test_what_has_neither_form_is_not_a_claim(text: str) -> None:
+    assert claim_of(text) is None

@@ -1,0 +1,91 @@
+"""What a plan can see: measured where two runs are there, else assumed, and what more seeds do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raxalign.analysis.power import Assumed
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.values.power import (
+    ASSUMED,
+    MEASURED,
+    ONE_RUN,
+    PlannedComparison,
+    planned_comparisons,
+    power_lines,
+)
+from raxalign.store.storage import Storage
+from tests.grids import write_grid
+from tests.ledgers import made_up
+
+GRID = {
+    "languages": "{together: [de, fr]}",
+    "sentences": "100",
+    "methods": ("none: {}", "rotation: {}", "finetune: {batch_size: 16}"),
+    "tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}"),
+}
+GIVEN = Assumed(run_sd=(0.5,))
+
+
+def planned(opened: Opened, given: Assumed = GIVEN) -> dict[tuple[str, str], PlannedComparison]:
+    found = planned_comparisons(opened.plan, opened.storage, given)
+    return {(one.cell.split()[0], one.task): one for one in found}
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    return made_up(tmp_path_factory.mktemp("two"), **GRID, seeds="[0, 1]")[0]
+
+
+def test_each_method_and_task_is_compared_with_the_baseline(two_runs: Opened) -> None:
+    found = planned(two_runs)
+    assert set(found) == {
+        (method, task) for method in ("rotation", "finetune") for task in ("retrieval", "xnli")
+    }
+    assert {one.source for one in found.values()} == {MEASURED}
+    runs = {key: one.runs for key, one in found.items()}
+    assert runs == {
+        ("rotation", "retrieval"): (),
+        ("finetune", "retrieval"): (2,),
+        ("rotation", "xnli"): (2,),  # of one training: compared in pairs
+        ("finetune", "xnli"): (2, 2),
+    }
+
+
+def test_more_seeds_see_smaller_differences(two_runs: Opened, tmp_path: Path) -> None:
+    few = planned(two_runs)
+    path = write_grid(tmp_path, **GRID, seeds="[0, 1, 2, 3, 4]")
+    many = planned(open_grid(path, storage=two_runs.storage.root))
+    for key, one in many.items():
+        if one.runs:
+            assert one.runs == (5,) * len(one.runs)
+            assert one.smallest < few[key].smallest
+        else:
+            assert one.smallest == pytest.approx(few[key].smallest)
+
+
+def test_one_run_shows_the_examples_and_none_shows_nothing(tmp_path: Path) -> None:
+    opened, _ = made_up(tmp_path, **GRID, seeds="[0]")
+    one = planned(opened)
+    assert one["rotation", "retrieval"].source == MEASURED
+    assert one["finetune", "xnli"].source == ONE_RUN
+    wide = planned(opened, Assumed(run_sd=(5.0,)))
+    assert wide["finetune", "xnli"].spread.trained[0].between == pytest.approx(0.05**2)
+    empty = planned_comparisons(opened.plan, Storage(str(tmp_path / "empty")), GIVEN)
+    assert {one.source for one in empty} == {ASSUMED}
+    *_, last = power_lines(empty, GIVEN, 1.0)
+    assert last.startswith("assumed where not measured: runs differ by 0.5 points (--run-sd)")
+
+
+def test_a_difference_is_found_takes_more_seeds_or_is_beyond_them(two_runs: Opened) -> None:
+    found = planned_comparisons(two_runs.plan, two_runs.storage, GIVEN)
+    (large,) = {line.split("; ")[1] for line in power_lines(found, GIVEN, 1e6) if "; " in line}
+    assert large == "a difference of 1e+06 is found"
+    (small,) = {line.split("; ")[1] for line in power_lines(found, GIVEN, 0.01) if "; " in line}
+    assert small == "a difference of 0.01 is beyond any number of runs"
+    trained = next(one for one in found if one.runs == (2, 2))
+    effect = trained.smallest / 4
+    more = trained.more_runs_for(effect)
+    assert more is None or more > 0
