@@ -47,10 +47,8 @@ def scores(x, y, measure, k):
         whole_x, whole_y = x / x.norm(), y / y.norm()
     s = whole_x @ whole_y.T
     r_x, r_y = s.topk(min(k, len(y)), 1).values.mean(1), s.topk(min(k, len(x)), 0).values.mean(0)
-    return (
-        2 * unit_x @ whole_y.T - r_x[:, None] - r_y[None],
-        2 * whole_x @ unit_y.T - r_x[:, None] - r_y[None],
-    )
+    terms = r_x[:, None] + r_y[None]
+    return 2 * unit_x @ whole_y.T - terms, 2 * whole_x @ unit_y.T - terms
 
 
 def assert_nearest(x, y, measure, k, tiling=None, tolerance=1e-9):
