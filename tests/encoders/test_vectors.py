@@ -103,8 +103,7 @@ def test_what_changes_states_after_a_block_refuses_a_fraction_that_is_the_embedd
 def test_plans_resolve_fractions_at_the_depth_of_each_encoder_without_opening_it() -> None:
     rotation = Rotation(Rotation.Params(layers="0.5"))
     retrieval = Retrieval(Retrieval.Params(layers="0.5-1.0"))
-    assert rotation.acts(12).readouts == {6}
-    assert rotation.acts(24).readouts == {12}
+    assert [rotation.acts(depth).readouts for depth in (12, 24)] == [{6}, {12}]
     assert retrieval.reads(4).layers == {2, 3, 4}
 
 
