@@ -60,7 +60,7 @@ def ours(encoder: Path, pairs: Path, options: argparse.Namespace) -> Run:
     clock, steps = clock_of(options.threads), options.steps
     loaded, losses, marks = TransformerEncoder.from_folder(encoder), [], []
     start = clock()
-    rows = read_linked_rows(loaded, pairs, 128)
+    rows = read_linked_rows(loaded, {"de": pairs}, "en", 128)
     tokenising = (clock() - start) / len(rows) * steps * options.batch
 
     def report(values: dict[str, float], _: int) -> None:  # some steps after the loss was computed
@@ -73,7 +73,8 @@ def ours(encoder: Path, pairs: Path, options: argparse.Namespace) -> Run:
         inputs = MethodInputs(("de",), "en", {"de": used})
         Finetune(params).align(loaded, inputs, Runtime(report=report))
     hook.remove()
-    tokens = int(np.sum([side.offsets[steps * options.batch] for side in (rows.src, rows.tgt)]))
+    read = rows.sides(np.arange(steps * options.batch))
+    tokens = int(rows.sentences.row_lengths(read).sum())
     seconds = (marks[-1] - marks[0]) * steps / (steps - 1) + tokenising
     return Run(seconds, tokens, losses)
 

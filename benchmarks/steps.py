@@ -7,10 +7,7 @@ usage: python -m benchmarks.steps [ENCODER_FOLDER WORD_PAIRS_FOLDER] [--device c
 Per part and precision: `waits_per_step`, the operations for which the host waits until the device
 has caught up (reading a value, looking for the places of a mask), and `wait_share`, their part of
 the host's time, from the end of the first step to that of the last; budget: none besides the
-reading of the losses every few steps. With `hidden_share`, the part of the host's own preparation
-of the steps (pieces, layout, indices) that ran in a thread while the step before was computed, and
-`preparation_per_step`, its seconds. On a CPU the thread is switched on for this run alone; it
-shares the cores with the step. The same code runs
+reading of the losses every few steps. The same code runs
 on a CPU, where the operations are counted although nothing has to be waited for, and on a GPU,
 where copies from memory that is not pinned count too. With tokens per second, on a GPU also the
 share of its peak of floating-point operations (two per weight and token and 6 with gradients; the
@@ -25,7 +22,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,7 +42,6 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
 from raxalign.tasks.base import TaskInputs
 from raxalign.train.precision import arithmetic
-from raxalign.train.prefetch import timing
 from raxalign.train.runtime import Runtime
 
 WAITS = (
@@ -184,8 +180,6 @@ def measure(
     if on_card:
         torch.cuda.synchronize()
     seconds = time.perf_counter() - start
-    with timing() as spent:
-        seen_part.run(loaded(), replace(runtime, prefetch=True))
     activities, encoder = [ProfilerActivity.CPU], loaded()
     hook = register_optimizer_step_post_hook(lambda *_: _mark())
     with profile(activities=[*activities, *([ProfilerActivity.CUDA] if on_card else [])]) as seen:
@@ -199,9 +193,6 @@ def measure(
         "waits_per_step": len(waits) / (steps or seen_part.steps),
         "wait_share": sum(event.self_cpu_time_total for event in waits) / whole,
     }
-    if spent.made:
-        found["hidden_share"] = spent.hidden
-        found["preparation_per_step"] = spent.made / (seen_part.steps - 1)
     if on_card:
         blocks = find_blocks(encoder.model.base_model).parts
         weights = sum(p.numel() for block in blocks for p in block.parameters())
@@ -248,17 +239,6 @@ def main() -> None:
                 waits = float(str(made["waits_per_step"]))
                 limit = at_most(1.0 if name == "extraction" else 0.0)  # a check per batch
                 show(Row(what, waits, limit, None, "operations in the profile"))
-                if "hidden_share" in made:
-                    what = f"{name}, {precision}, {options.device}: preparation that is hidden"
-                    show(
-                        Row(
-                            what,
-                            float(str(made["hidden_share"])),
-                            None,
-                            None,
-                            "the whole preparation",
-                        )
-                    )
     print(json.dumps(found, indent=1))
 
 

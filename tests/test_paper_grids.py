@@ -273,7 +273,7 @@ def test_pan_et_al_take_the_first_pairs_of_each_corpus() -> None:
 
 def test_kulshreshtha_et_al_count_basic_tokens_and_fit_on_sentences_of_175_pieces() -> None:
     grid = grid_of("kulshreshtha2020")
-    assert (grid.training_from, grid.max_basic_tokens) == ("start", 99)
+    assert (grid.corpus.training_from, grid.corpus.max_basic_tokens) == ("start", 99)
     rotations = [
         params for spec in grid.methods if spec.kind == "rotation" for params in spec.points
     ]

@@ -17,15 +17,11 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.training import masked_lm
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.encoders.training.text import read_words
-from raxalign.methods.rows.linked_words import (
-    pivot_sentences,
-    read_linked_rows,
-    read_sentence_rows,
-    tokenise,
-)
+from raxalign.methods.distillation import Distillation
+from raxalign.methods.rows.linked_words import read_linked_rows, read_sentence_rows
 from raxalign.methods.rows.sentences import read_bitexts, read_texts
 from raxalign.methods.rows.switching import read_switchable
-from raxalign.methods.statistics.moments import drawn_sentences, linked_vectors, sentences_of
+from raxalign.methods.statistics.moments import WordReading, linked_vectors, sentences_of
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.simalign import SimAlign
 from raxalign.pairing.schema import full_schema
@@ -107,7 +103,7 @@ def switched(encoder, folder: Path) -> None:
 
 
 def drawn(encoder, folder: Path) -> None:
-    for part in drawn_sentences(folder / "pairs", "src", 2, 0):
+    for part in WordReading(encoder, FIRST, "mean", 2, 0).sentences(folder / "de"):
         encoder.words(part, "de", layers=FIRST, pooling="mean")
 
 
@@ -161,8 +157,8 @@ ONE_SIDE = (
 BOTH_SIDES = (
     aligned_words,
     translated,
-    lambda encoder, folder: read_linked_rows(encoder, folder / "pairs", 64),
-    lambda encoder, folder: read_sentence_rows(encoder, [folder / "pairs"], 64),
+    lambda encoder, folder: read_linked_rows(encoder, {"de": folder / "pairs"}, "en", 64),
+    lambda encoder, folder: read_sentence_rows(encoder, {"de": folder / "pairs"}, "en", 64),
     lambda encoder, folder: read_bitexts(encoder, {"de": folder / "pairs"}, "en", 64),
     lambda encoder, folder: list(
         linked_vectors(encoder, read_table(folder / "pairs"), "de", "en", FIRST, "mean")
@@ -183,7 +179,7 @@ def test_sentence_pairs_are_read_as_they_stand(read, heard, encoder, root):
 
 
 def test_a_teacher_reads_the_pivots_text(heard, encoder, root):
-    tokenise(encoder, pivot_sentences([root / "pairs"]), 64)
+    Distillation(Distillation.Params()).teacher(encoder, [root / "pairs"], "en")
     assert heard.texts == EN
 
 
@@ -230,6 +226,9 @@ def test_links_of_running_text_are_those_of_its_words(encoder, root):
     table = read_table(root / "pairs").select(["id", "src", "tgt", "src_links", "tgt_links"])
     with DatasetWriter(root / "plain", table.schema, {}) as writer:
         writer.write(table.to_pydict())
-    plain, running = (read_linked_rows(encoder, root / name, 64) for name in ("plain", "pairs"))
-    assert np.array_equal(plain.link_src, running.link_src)
-    assert len(running.link_src) == 2
+    plain, running = (
+        read_linked_rows(encoder, {"de": root / name}, "en", 64).links
+        for name in ("plain", "pairs")
+    )
+    assert np.array_equal(plain.src, running.src)
+    assert len(running.src) == 2

@@ -56,7 +56,7 @@ def init(
 
 def list_(
     what: Annotated[str, Argument(autocompletion=_complete.folders)],
-    kind: Annotated[str | None, Argument(autocompletion=_complete.kinds_listed)] = None,
+    kind: Annotated[str | None, Argument(autocompletion=_complete.kinds())] = None,
     format: Literal["text", "markdown"] = "text",  # noqa: A002
     plugins: Plugins = None,
 ) -> None:

@@ -12,63 +12,58 @@ import typer
 Completer = Callable[..., list[str]]
 
 
-def kinds(folder: str) -> Completer:
-    """Return what completes the kinds of a folder of plug-ins."""
+def _among(texts: Callable[[typer.Context], Iterable[str]]) -> Completer:
+    """Return what completes one of some texts, which are known when a shell asks."""
 
-    def complete(incomplete: str) -> list[str]:
-        return _beginning(incomplete, _kinds(folder))
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        return [text for text in texts(ctx) if text.startswith(incomplete)]
 
     return complete
+
+
+def kinds(folder: str | None = None) -> Completer:
+    """Return what completes the kinds of a folder of plug-ins (None: of the one before them)."""
+
+    def known(ctx: typer.Context) -> Iterable[str]:
+        from raxalign.catalog import FOLDERS, catalog
+
+        name = folder or ctx.params.get("what")
+        return catalog(name) if name in FOLDERS else ()
+
+    return _among(known)
 
 
 def folders(incomplete: str) -> list[str]:
     """Complete what `raxalign list` lists."""
     from raxalign.catalog import FOLDERS
 
-    return _beginning(incomplete, FOLDERS)
-
-
-def kinds_listed(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete the kinds of the folder that stands before them."""
-    return _beginning(incomplete, _kinds(ctx.params.get("what") or ""))
+    return [name for name in FOLDERS if name.startswith(incomplete)]
 
 
 def starts(incomplete: str) -> list[str]:
     """Complete the grid files and the kinds of plug-ins that `raxalign init` writes."""
     from raxalign.single.start import CHOICES, FOLDERS
 
-    return _beginning(incomplete, [*CHOICES, *FOLDERS])
+    return [name for name in (*CHOICES, *FOLDERS) if name.startswith(incomplete)]
 
 
 def names(what: str) -> Completer:
     """Return what completes the names that the grid file of the command gives to its tasks or
     languages.
     """
-
-    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        return _beginning(incomplete, _named(ctx).get(what, ()))
-
-    return complete
+    return _among(lambda ctx: _named(ctx).get(what, ()))
 
 
 def conditions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the last condition of ``--only``: its name, then its value."""
     before, comma, last = incomplete.rpartition(",")
     name, equals, _ = last.partition("=")
-    found = _named(ctx)
-    found.pop("task", None)
-    texts = (
-        [f"{name}={value}" for value in found.get(name, ())]
-        if equals
-        else [f"{name}=" for name, values in found.items() if values]
-    )
-    return _beginning(incomplete, [f"{before}{comma}{text}" for text in texts])
-
-
-def _kinds(folder: str) -> list[str]:
-    from raxalign.catalog import FOLDERS, catalog
-
-    return list(catalog(folder)) if folder in FOLDERS else []
+    found = {known: values for known, values in _named(ctx).items() if known != "task" and values}
+    texts = [f"{name}={value}" for value in found.get(name, ())]
+    texts = texts if equals else [f"{known}=" for known in found]
+    return [
+        text for text in (before + comma + text for text in texts) if text.startswith(incomplete)
+    ]
 
 
 def _named(ctx: typer.Context) -> dict[str, tuple[str, ...]]:
@@ -82,7 +77,3 @@ def _named(ctx: typer.Context) -> dict[str, tuple[str, ...]]:
         return named(Path(given))
     except RaxalignError:
         return {}
-
-
-def _beginning(incomplete: str, texts: Iterable[str]) -> list[str]:
-    return [text for text in texts if text.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""The sections that name plug-ins: `encoder`, `methods`, `tasks` and `pairs`."""
+"""The sections that name plug-ins: `encoder`, `methods`, `tasks`, `pairs`, `corpus` and `text`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,30 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Literal, cast
+from typing import cast
 
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, Node, suggestion
 from raxalign.config._points import read_points
 from raxalign.config._specs import (
+    CorpusSettings,
+    CorpusSpec,
     EncoderSpec,
     MethodSpec,
     MetricSpec,
-    OneToOne,
+    PairsSettings,
     PairsSpec,
-    Symmetrization,
     TaskSpec,
 )
 from raxalign.config._validate import key_names, validate
-from raxalign.config.params import BaseParams
+from raxalign.config.params import BaseParams, Parts, models_in
 from raxalign.config.sources import EncoderMarker
+from raxalign.languages import WITHOUT_SEGMENTER, is_code, language, no_segmenter
 from raxalign.printing import with_article
 
 DEFAULT_ALIGNER = "eflomal"
+PARALLEL = "parallel"
+"""The source of text that is not a corpus: the training sides of the bitext."""
 _OF_EVERY_TASK = ("kind", "languages", "metrics")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -236,20 +240,124 @@ def _narrowed(node: Node, known: list[str], faults: Faults) -> tuple[str, ...]:
     return tuple(lang for lang in known if lang in wanted)
 
 
-class PairsSettings(BaseParams):
-    """What the `pairs` section holds besides the options of its word aligner."""
-
-    symmetrization: Symmetrization = "intersection"
-    one_to_one: OneToOne = True
-    align_on: Literal["own", "largest"] = "own"
-
-
-def read_pairs(node: Node, faults: Faults) -> PairsSpec | None:
-    """Read the word aligner with its options, and what is done with its links."""
+def read_pairs(node: Node, faults: Faults) -> PairsSpec:
+    """Read the word aligner with its options, and what is done with its links; after a fault the
+    options are none.
+    """
     entries, shared = node.entries(faults), key_names(PairsSettings)
     default = Node(DEFAULT_ALIGNER, node.line, "pairs.aligner", DEFAULT_ALIGNER)
     own = {name: entry for name, entry in entries.items() if name in shared}
-    settings = validate(PairsSettings, node, faults, values=own)
+    settings = validate(PairsSettings, node, faults, values=own) or PairsSettings()
     aligner = entries.get("aligner") or default
     read = read_plugin("aligners", aligner, node, entries, faults, ("aligner", *shared))
-    return PairsSpec(*read, **dict(settings)) if read and settings else None
+    kind, params = read or ("", BaseParams())
+    return PairsSpec(kind=kind, params=params, **dict(settings))
+
+
+def read_corpora(
+    node: Node, languages: tuple[str, ...], faults: Faults
+) -> tuple[dict[str, CorpusSpec], CorpusSettings]:
+    """Read the corpus of each language, and the settings that all share."""
+    entries = dict(node.entries(faults))
+    if not entries:
+        return {}, CorpusSettings()
+    overrides, shared = entries.pop("by_language", None), key_names(CorpusSettings)
+    own = {name: entries.pop(name) for name in list(entries) if name in shared}
+    settings = validate(CorpusSettings, node, faults, values=own) or CorpusSettings()
+    by_language = overrides.entries(faults) if overrides is not None else {}
+    read: dict[str, CorpusSpec | None] = {}
+    files = settings.split == "files"
+    for lang, entry in by_language.items():
+        if languages and lang not in languages:
+            remedy = suggestion(lang, languages, listed="they are")
+            faults.add(entry, f"{lang!r} is not one of the grid's languages", remedy)
+        read[lang] = _corpus(entry, _overridden(entry, entries, faults), faults, files=files)
+    if not languages or set(languages) - set(by_language):
+        whole = _corpus(node, entries, faults, ("by_language", *shared), files=files)
+        read |= {lang: whole for lang in languages if lang not in by_language}
+    found = {lang: spec for lang, spec in read.items() if spec is not None}
+    for lang, spec in found.items() if settings.segmentation == "words" else ():
+        spoken = language(lang) if is_code(lang) else None
+        divided = spoken is None or spoken.spaced or spoken.segmenter is not None
+        if not divided and not getattr(spec.params, "pretokenized", False):
+            faults.add(own["segmentation"], no_segmenter(lang), WITHOUT_SEGMENTER)
+    return found, settings
+
+
+def _overridden(node: Node, base: Mapping[str, Node], faults: Faults) -> dict[str, Node]:
+    """Return the options of the corpus of a language. With another `source` the shared ones do not
+    apply.
+    """
+    own = dict(node.entries(faults))
+    for name in own.keys() & key_names(CorpusSettings):
+        faults.add(own.pop(name), "is the same for all languages", "move it up, under `corpus`")
+    source, other = own.get("source"), base.get("source")
+    inherits = source is None or (other is not None and source.value == other.value)
+    return {**(base if inherits else {}), **own}
+
+
+def _corpus(
+    node: Node,
+    entries: Mapping[str, Node],
+    faults: Faults,
+    also: tuple[str, ...] = (),
+    *,
+    files: bool = False,
+) -> CorpusSpec | None:
+    """Read a corpus from its `source` and options. `files` is whether training, dev and test must
+    be separate files.
+    """
+    source = entries.get("source")
+    if source is None:
+        faults.add(node, "`source` is missing", f"known: {', '.join(catalog('corpora'))}")
+        return None
+    read = read_plugin("corpora", source, node, entries, faults, ("source", *also))
+    if read is None:
+        return None
+    _check_parts(read[1], entries.get("path", node), str(source.value), faults, files=files)
+    return CorpusSpec(*read)
+
+
+def _check_parts(
+    params: BaseParams, node: Node, source: str, faults: Faults, *, files: bool
+) -> None:
+    """Add faults for parts without ``split: files``, and for ``split: files`` without parts."""
+    has_parts = isinstance(getattr(params, "path", None), Parts)
+    if has_parts and not files:
+        faults.add(
+            node,
+            "training, dev and test are separate files",
+            "that requires `split: files` under `corpus`; `text` takes one path",
+        )
+    elif files and not has_parts:
+        fields = {name: corpus.Params.model_fields for name, corpus in catalog("corpora").items()}
+        able = [
+            name
+            for name, own in fields.items()
+            if "path" in own and Parts in models_in(own["path"].annotation)
+        ]
+        remedy = (
+            "write {train: ..., dev: ..., test: ...}"
+            if source in able
+            else f"{source} has no such files; {' and '.join(able)} may have"
+        )
+        faults.add(
+            node, "`split: files` requires a path for each of training, dev and test", remedy
+        )
+
+
+def read_text(node: Node | None, faults: Faults) -> CorpusSpec | None:
+    """Read ``parallel`` or ``{source: parallel}`` (None: the training sides), or a corpus."""
+    if node is None or node.value is None:
+        return None
+    entries = {"source": node} if isinstance(node.value, str) else dict(node.entries(faults))
+    source, known = entries.get("source"), [PARALLEL, *catalog("corpora")]
+    if source is not None and source.value == PARALLEL:
+        for name in entries.keys() - {"source"}:
+            faults.add(entries[name], "unknown key", "`source: parallel` has no options")
+        return None
+    if source is not None and isinstance(source.value, str) and source.value not in known:
+        told = f"unknown text source {source.value!r}"
+        faults.add(source, told, suggestion(source.value, known))
+        return None
+    return _corpus(node, entries, faults)

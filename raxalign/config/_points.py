@@ -98,7 +98,6 @@ def read_points(
         Its points, and the searched method where an option is a space: the points are then the
         corners of the space, every choice with the lower ends of the ranges.
     """
-    start = len(faults)
     known = known_keys(params, values, faults, also=("kind",))
     before, spaces = len(faults), list(_spaces_in(known))
     _refuse_misspelt(params, known, faults)
@@ -109,36 +108,28 @@ def read_points(
         return (), None
     if spaces:
         return _searched(params, node, known, spaces, faults)
+    return _product(params, node, known, faults), None
+
+
+def _product(
+    params: type[BaseParams], node: Node, known: Mapping[str, Node], faults: Faults
+) -> tuple[BaseParams, ...]:
+    """Return the points of options whose lists are axes; none after a fault."""
+    start = len(faults)
     axes = {name: _axis(entry, faults) for name, entry in known.items()}
-    _check_each(params, node, axes, faults)
     points = math.prod(len(axis) for axis in axes.values())
     if points > MOST_POINTS:
         remedy = f"a method may have {MOST_POINTS:,}; shorten its lists, or let `search` choose"
         faults.add(node, f"{points:,} points", remedy)
-    return (() if len(faults) > start else _product(params, node, axes, faults)), None
-
-
-def _check_each(
-    params: type[BaseParams], node: Node, axes: Mapping[str, list[Node]], faults: Faults
-) -> None:
-    """Check each value by itself, with the first ones of the others, so that a fault is reported
-    once.
-    """
     first = {name: axis[0] for name, axis in axes.items() if axis}
-    validate(params, node, faults, values=first)
-    for name, axis in axes.items():
-        for item in axis[1:]:
+    for name, axis in axes.items():  # each value by itself, with the first ones of the others
+        for item in axis:
             validate(params, node, faults, values={**first, name: item})
-
-
-def _product(
-    params: type[BaseParams], node: Node, axes: Mapping[str, list[Node]], faults: Faults
-) -> tuple[BaseParams, ...]:
-    points = (
-        validate(params, node, faults, values=dict(zip(axes, values, strict=True)))
-        for values in product(*axes.values())
-    )
-    return tuple(point for point in points if point is not None)
+    if len(faults) > start:
+        return ()
+    every = (dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
+    built = (validate(params, node, faults, values=values) for values in every)
+    return tuple(point for point in built if point is not None)
 
 
 def _axis(node: Node, faults: Faults) -> list[Node]:

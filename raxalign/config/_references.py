@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, Node, suggestion
-from raxalign.config._specs import EncoderSpec, MethodSpec, TaskSpec
+from raxalign.config._specs import Grid, MethodSpec
 from raxalign.config._validate import validate
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.params import BaseParams, path_fields
@@ -19,30 +19,14 @@ _COMMON = (*Axis, LANGUAGE)
 _MEANS = ("avg", "avg_zero_shot")
 
 
-@dataclass(frozen=True)
-class Axes:
-    """What the points of a grid are the product of, and the tasks that are run at each; a section
-    with faults lacks what has them.
-    """
-
-    pivot: str
-    together: bool
-    languages: tuple[str, ...]
-    encoders: tuple[EncoderSpec, ...]
-    sentences: tuple[int, ...]
-    seeds: tuple[int, ...]
-    methods: tuple[MethodSpec, ...]
-    tasks: tuple[TaskSpec, ...]
-
-
 def read_exclude(
-    node: Node, axes: Axes, written: Mapping[str, Node], faults: Faults
+    node: Node, grid: Grid, written: Mapping[str, Node], faults: Faults
 ) -> tuple[dict[str, Any], ...]:
     """Read the excluded points, with the values of the grid that each entry means.
 
     Args:
         node: The section.
-        axes: What the grid declares.
+        grid: The grid as far as it was read; a section with faults lacks what has them.
         written: The other sections, for the names of methods that have faults, and the encoders as
             they are written.
         faults: Receives the faults.
@@ -53,10 +37,10 @@ def read_exclude(
         return ()
     methods = written["methods"].value if "methods" in written else None
     names = list(methods) if isinstance(methods, dict) else []
-    encoders = {spec.label: spec.label for spec in axes.encoders}
+    encoders = {spec.label: spec.label for spec in grid.encoders}
     items = written["encoder"].items() if "encoder" in written else []
-    if len(items) == len(axes.encoders):
-        labels = zip(items, axes.encoders, strict=True)
+    if len(items) == len(grid.encoders):
+        labels = zip(items, grid.encoders, strict=True)
         encoders |= {item.value: spec.label for item, spec in labels if isinstance(item.value, str)}
     entries = []
     for item in node.value:
@@ -64,20 +48,20 @@ def read_exclude(
         if not conditions:
             told = "an entry without conditions would exclude everything"
             faults.add(item, told, "write {method: name, ...}")
-        entries.append(_entry(conditions, axes, names, encoders, faults))
+        entries.append(_entry(conditions, grid, names, encoders, faults))
     return tuple(entries)
 
 
 def _entry(
     conditions: dict[str, Node],
-    axes: Axes,
+    grid: Grid,
     names: list[str],
     encoders: Mapping[str, str],
     faults: Faults,
 ) -> dict[str, Any]:
     asked = conditions[Axis.METHOD].items() if Axis.METHOD in conditions else []
     named = [value.value for value in asked if value.value in names]
-    methods = [spec for spec in axes.methods if spec.name in named or not named]
+    methods = [spec for spec in grid.methods if spec.name in named or not named]
     whole = len(methods) == len(set(named) or set(names)) > 0
     choices: dict[str, list[Any]] = {}
     for spec in methods:
@@ -85,10 +69,10 @@ def _entry(
             choices.setdefault(name, []).extend(values)
     choices |= {
         Axis.METHOD: names,
-        LANGUAGE: list(axes.languages),
-        Axis.LANGUAGES: list(axes.languages),
-        Axis.SENTENCES: list(axes.sentences),
-        Axis.SEED: list(axes.seeds),
+        LANGUAGE: list(grid.languages),
+        Axis.LANGUAGES: list(grid.languages),
+        Axis.SENTENCES: list(grid.sentences),
+        Axis.SEED: list(grid.seeds),
         Axis.ENCODER: list(encoders),
     }
     chosen: dict[str, Any] = {}
@@ -144,7 +128,7 @@ def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
     return value
 
 
-def read_search(node: Node, axes: Axes, faults: Faults) -> Search | None:
+def read_search(node: Node, grid: Grid, faults: Faults) -> Search | None:
     """Read the section, and check it against the methods, of which one has to have a space, and the
     tasks, one of which the metric names.
     """
@@ -162,19 +146,19 @@ def read_search(node: Node, axes: Axes, faults: Faults) -> Search | None:
     metrics = written["metric"].items() if "metric" in written else []
     for item in metrics:
         if isinstance(item.value, str):
-            _check_metric(item, axes, faults)
+            _check_metric(item, grid, faults)
     if len({item.value for item in metrics if isinstance(item.value, str)}) < len(metrics):
         faults.add(written["metric"], "the same metric twice", "give one, or two different ones")
     if search is not None and search.pruner.prunes and len(search.metric) > 1:
         told = "a search by two metrics cannot be pruned: a trial may be ahead by one of them"
         faults.add(written["pruner"], told, "leave `pruner` out, or name one metric")
-    if not faults and axes.methods and not any(spec.searched for spec in axes.methods):
+    if not faults and grid.methods and not any(spec.searched for spec in grid.methods):
         remedy = "write for example lambda: {log_uniform: [0.01, 10]}, or leave `search` out"
         faults.add(node, "no param of a method has a space to search", remedy)
     return search
 
 
-def _check_metric(item: Node, axes: Axes, faults: Faults) -> None:
+def _check_metric(item: Node, grid: Grid, faults: Faults) -> None:
     """Check task/lang/metric against what the tasks of the grid declare."""
     parts = item.value.split("/")
     if len(parts) != 3 or not all(parts):
@@ -182,14 +166,14 @@ def _check_metric(item: Node, axes: Axes, faults: Faults) -> None:
         faults.add(item, f"{item.shown()} is not task/lang/metric", remedy)
         return
     name, lang, metric = parts
-    tasks = {spec.name: spec for spec in axes.tasks}
+    tasks = {spec.name: spec for spec in grid.tasks}
     if name not in tasks:
         if tasks:
             faults.add(item, f"unknown task {name!r}", suggestion(name, tasks))
         return
-    known = [*axes.languages, axes.pivot]
+    known = [*grid.languages, grid.pivot]
     spoken = [] if lang in known else lang.split("-")
-    if axes.languages and lang not in _MEANS and {*spoken} - {*known, "{lang}", "{pivot}"}:
+    if grid.languages and lang not in _MEANS and {*spoken} - {*known, "{lang}", "{pivot}"}:
         faults.add(item, f"{lang!r} is not a language here", suggestion(lang, [*_MEANS, *known]))
     declared = catalog("tasks")[tasks[name].kind].metrics
     added = [entry.name for entry in tasks[name].metrics]

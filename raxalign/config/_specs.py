@@ -32,9 +32,6 @@ Symmetrization = Literal[
 
 OneToOne = bool | Literal["first"]
 
-PARALLEL = "parallel"
-"""The source of text that is not a corpus: the training sides of the bitext."""
-
 
 @dataclass(frozen=True)
 class EncoderSpec:
@@ -55,17 +52,6 @@ class CorpusSpec:
     params: BaseParams
 
 
-@dataclass(frozen=True)
-class SplitSpec:
-    """How many lines at the end of the corpus are test, and how many before those dev; with `files`
-    both are all of a file of their own.
-    """
-
-    test: int = 1024
-    dev: int = 1024
-    files: bool = False
-
-
 class PieceLimits(BaseParams):
     """Which training pairs are taken, by the pieces that the tokenizer of `encoder` makes of them:
     `min_pieces` or more on each side, and `max_pieces` or less on both together (0: no limit).
@@ -77,27 +63,49 @@ class PieceLimits(BaseParams):
     max_pieces: int = Field(0, ge=0)
 
 
-@dataclass(frozen=True)
-class TextSpec:
-    """Monolingual text: `source` is ``parallel`` (the training sides), or a corpus's kind, and then
-    `corpus` holds it with its options.
+class Split(BaseParams):
+    """`split`: the last `test` lines of a corpus, and the `dev` lines before those."""
+
+    test: int = Field(1024, ge=1, description="Number of lines.")
+    dev: int = Field(1024, ge=0, description="Number of lines.")
+
+
+class CorpusSettings(BaseParams):
+    """What the `corpus` section holds besides the options of its source.
+
+    `split: files` takes dev and test whole from files of their own, and training from the end of
+    its file. `training_from: start` takes training from the beginning of the corpus instead.
+    Training pairs with a side of more than `max_words` words are dropped: 128 words, or 512
+    characters of a script without spaces, are about what an encoder of 128 to 512 pieces reads.
+    `max_basic_tokens` limits the tokens of BERT's basic tokeniser in the same way. `pieces` leaves
+    out training pairs before they are counted. `segmentation` is for languages without spaces.
     """
 
-    source: str = PARALLEL
-    corpus: CorpusSpec | None = None
+    split: Split | Literal["files"] = Split()
+    overlap: Literal["drop", "keep"] = "drop"
+    shortage: Literal["refuse", "use-all"] = "refuse"
+    training_from: Literal["end", "start"] = "end"
+    max_words: int = Field(128, ge=1)
+    max_basic_tokens: int | None = Field(None, ge=1)
+    pieces: PieceLimits | None = None
+    segmentation: Literal["characters", "words"] = "characters"
 
 
-@dataclass(frozen=True)
-class PairsSpec:
+class PairsSettings(BaseParams):
+    """What the `pairs` section holds besides the options of its word aligner."""
+
+    symmetrization: Symmetrization = "intersection"
+    one_to_one: OneToOne = True
+    align_on: Literal["own", "largest"] = "own"
+
+
+class PairsSpec(PairsSettings):
     """How word pairs are made: the word aligner's kind and options, and what is done with its two
     directions.
     """
 
     kind: str
     params: BaseParams
-    symmetrization: Symmetrization = "intersection"
-    one_to_one: OneToOne = True
-    align_on: Literal["own", "largest"] = "own"
 
 
 @dataclass(frozen=True)
@@ -152,11 +160,13 @@ class TaskSpec:
 class Grid:
     """A grid file that was read and found good.
 
-    `together`: one model for all `languages`, otherwise one trial per language. `exclude` are the
-    points that are left out: a point for which all entries of one mapping hold (an entry's value
-    may be a list of values). `run` is never part of a key. `plugins` are files outside the package
-    that the grid names; what they make carries their digests in its kind. `search` is how the
-    params of searched methods are chosen. `lines` are those of the file's sections.
+    `together`: one model for all `languages`, otherwise one trial per language. `corpora` are those
+    of the languages, and `corpus` is what they share; monolingual `text` is that of the bitext's
+    training sides (None) or of a corpus. `exclude` are the points that are left out: a point for
+    which all entries of one mapping hold (an entry's value may be a list of values). `run` is never
+    part of a key. `plugins` are files outside the package that the grid names; what they make
+    carries their digests in its kind. `search` is how the params of searched methods are chosen.
+    `lines` are those of the file's sections.
     """
 
     path: Path
@@ -167,13 +177,8 @@ class Grid:
     together: bool
     languages: tuple[str, ...]
     corpora: Mapping[str, CorpusSpec] = field(hash=False)
-    split: SplitSpec
-    overlap: Literal["drop", "keep"]
-    shortage: Literal["refuse", "use-all"]
-    training_from: Literal["end", "start"]
-    max_words: int
-    segmentation: Literal["characters", "words"]
-    text: TextSpec
+    corpus: CorpusSettings
+    text: CorpusSpec | None
     pairs: PairsSpec
     sentences: tuple[int, ...]
     seeds: tuple[int, ...]
@@ -183,11 +188,5 @@ class Grid:
     published: tuple[str, ...] = ()
     plugins: tuple[PluginFile, ...] = ()
     run: RunConfig = field(default_factory=RunConfig)
-    max_basic_tokens: int | None = None
-    pieces: PieceLimits | None = None
     search: Search | None = None
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
-
-    def corpus_for(self, lang: str) -> CorpusSpec:
-        """Return the corpus of a language, with what is overridden for it."""
-        return self.corpora[lang]

@@ -8,27 +8,35 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from raxalign.catalog import PluginFault, PluginFile, open_file, visible
-from raxalign.config._corpora import CorpusSettings, corpus_fields, read_corpora, read_text
 from raxalign.config._faults import Faults, Node, suggestion
-from raxalign.config._plugins import check_name, read_encoders, read_methods, read_pairs, read_tasks
+from raxalign.config._plugins import (
+    check_name,
+    read_corpora,
+    read_encoders,
+    read_methods,
+    read_pairs,
+    read_tasks,
+    read_text,
+)
 from raxalign.config._points import MOST_POINTS
-from raxalign.config._references import Axes, read_exclude, read_search
+from raxalign.config._references import read_exclude, read_search
 from raxalign.config._specs import (
+    CorpusSettings,
     CorpusSpec,
     EncoderSpec,
     Grid,
     MethodSpec,
     MetricSpec,
     PairsSpec,
-    SplitSpec,
+    Split,
     TaskSpec,
-    TextSpec,
 )
 from raxalign.config._validate import validate
 from raxalign.config.published import read_published
@@ -40,15 +48,15 @@ from raxalign.errors import GridError
 from raxalign.languages import FORM, is_code, nearest_code, spelled
 
 __all__ = [
+    "CorpusSettings",
     "CorpusSpec",
     "EncoderSpec",
     "Grid",
     "MethodSpec",
     "MetricSpec",
     "PairsSpec",
-    "SplitSpec",
+    "Split",
     "TaskSpec",
-    "TextSpec",
     "load",
     "written",
 ]
@@ -146,87 +154,74 @@ def _sections(root: Node, faults: Faults) -> dict[str, Node]:
     return {n: node for n, node in entries.items() if n in KEYS and node.value not in empty}
 
 
-def _axes(top: Mapping[str, Node], faults: Faults) -> Axes:
-    """Read the axes. A section that is missing or has faults is empty."""
-    pivot, together, before = "en", False, len(faults)
-    languages: tuple[str, ...] = ()
-    if "pivot" in top:
-        pivot, before = check_language(top["pivot"], faults) or "", len(faults)
-    if "languages" in top:
-        together, languages = read_languages(top["languages"], pivot, faults)
-    if len(faults) > before:  # what refers to them is not checked
-        languages = ()
-    search, numbers = "search" in top, dict[str, tuple[int, ...]]()
-    for name, least in (("sentences", 1), ("seeds", 0)):
-        numbers[name] = read_numbers(top[name], faults, least=least) if name in top else ()
-    return Axes(
-        pivot,
-        together,
-        languages,
-        read_encoders(top["encoder"], faults) if "encoder" in top else (),
-        numbers["sentences"],
-        numbers["seeds"] or (0,),
-        read_methods(top["methods"], faults, search=search) if "methods" in top else (),
-        read_tasks(top["tasks"], languages, faults) if "tasks" in top else (),
-    )
-
-
 def _read(
     path: Path, text: str, root: Node, faults: Faults, plugins: tuple[PluginFile, ...]
 ) -> Grid | None:
     """Read all sections; None where faults leave no grid."""
     top = _sections(root, faults)
-    name = _name(top["name"], faults) if "name" in top else ""
     axes = _axes(top, faults)
-    _refuse_many(top, axes, faults)
-    corpora: dict[str, CorpusSpec] = {}
-    settings = CorpusSettings()
+    corpora, settings = dict[str, CorpusSpec](), CorpusSettings()
     if "corpus" in top:
-        corpora, settings = read_corpora(top["corpus"], axes.languages, faults)
-    pairs = read_pairs(top.get("pairs", Node(None, root.line, "pairs")), faults)
-    text_spec = read_text(top.get("text"), faults)
-    exclude = read_exclude(top["exclude"], axes, top, faults) if "exclude" in top else ()
-    search = read_search(top["search"], axes, faults) if "search" in top else None
-    published = read_published(top["published"], faults) if "published" in top else ()
-    run = validate(RunConfig, top["run"], faults) if "run" in top else None
-    if run is not None and run.storage:
-        root_of_storage = storage_root(run.storage, path.parent.resolve())
-        run = run.model_copy(update={"storage": root_of_storage})
-    if faults or pairs is None:
-        return None
-    return Grid(
+        corpora, settings = read_corpora(top["corpus"], axes["languages"], faults)
+    run = (validate(RunConfig, top["run"], faults) if "run" in top else None) or RunConfig()
+    if run.storage:
+        storage = storage_root(run.storage, path.parent.resolve())
+        run = run.model_copy(update={"storage": storage})
+    grid = Grid(
         path=path,
         text_of_file=text,
-        name=name,
-        **vars(axes),
+        name=_name(top["name"], faults) if "name" in top else "",
+        **axes,
         corpora=corpora,
-        **corpus_fields(settings),
-        text=text_spec,
-        pairs=pairs,
-        exclude=exclude,
-        published=published,
+        corpus=settings,
+        text=read_text(top.get("text"), faults),
+        pairs=read_pairs(top.get("pairs", Node(None, root.line, "pairs")), faults),
+        published=read_published(top["published"], faults) if "published" in top else (),
         plugins=plugins,
-        run=run or RunConfig(),
-        search=search,
+        run=run,
         lines={key: node.line for key, node in top.items()},
     )
+    _refuse_many(grid, top, faults)
+    exclude = read_exclude(top["exclude"], grid, top, faults) if "exclude" in top else ()
+    search = read_search(top["search"], grid, faults) if "search" in top else None
+    return None if faults else replace(grid, exclude=exclude, search=search)
 
 
-def _refuse_many(top: Mapping[str, Node], axes: Axes, faults: Faults) -> None:
-    """Add a fault, at the longest axis, where a grid has more points than can be planned."""
-    lengths = {
-        "encoder": len(axes.encoders),
-        "languages": 1 if axes.together else len(axes.languages),
-        "sentences": len(axes.sentences),
-        "seeds": len(axes.seeds),
-        "methods": sum(len(spec.points) for spec in axes.methods),
+def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:
+    """Read what the points of a grid are the product of, and its tasks, by the names in `Grid`. A
+    section that is missing or has faults is empty for those that refer to it.
+    """
+    before, search = len(faults), "search" in top
+    pivot = (check_language(top["pivot"], faults) or "") if "pivot" in top else "en"
+    together, languages = False, tuple[str, ...]()
+    if "languages" in top:
+        together, languages = read_languages(top["languages"], pivot, faults)
+    if len(faults) > before:  # what refers to them is not checked
+        languages = ()
+    numbers = {
+        name: read_numbers(top[name], faults, least=least) if name in top else ()
+        for name, least in (("sentences", 1), ("seeds", 0))
     }
-    points = math.prod(lengths.values())
+    return {
+        "pivot": pivot,
+        "together": together,
+        "languages": languages,
+        "encoders": read_encoders(top["encoder"], faults) if "encoder" in top else (),
+        "sentences": numbers["sentences"],
+        "seeds": numbers["seeds"] or (0,),
+        "methods": read_methods(top["methods"], faults, search=search) if "methods" in top else (),
+        "tasks": read_tasks(top["tasks"], languages, faults) if "tasks" in top else (),
+    }
+
+
+def _refuse_many(grid: Grid, top: Mapping[str, Node], faults: Faults) -> None:
+    """Add a fault where a grid has more points than can be planned."""
+    axes: list[Sized] = [grid.encoders, grid.sentences, grid.seeds]
+    axes += [] if grid.together else [grid.languages]
+    points = math.prod(map(len, axes)) * sum(len(spec.points) for spec in grid.methods)
     if points > MOST_POINTS:
-        longest = max(lengths, key=lambda name: lengths[name])
-        shown = " x ".join(f"{name} {count:,}" for name, count in lengths.items())
         remedy = f"a grid may have {MOST_POINTS:,}; shorten its lists, or let `search` choose"
-        faults.add(top[longest], f"{points:,} points ({shown})", remedy)
+        faults.add(top["methods"], f"the grid has {points:,} points", remedy)
 
 
 def _name(node: Node, faults: Faults) -> str:

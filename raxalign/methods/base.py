@@ -126,7 +126,12 @@ class Method(ABC):
         """Return the params (YAML names, defaults filled in, no paths) without those that others'
         values make idle.
         """
-        return self.params.identity()
+        given, idle = self.params.identity(), self.idle()
+        return {name: value for name, value in given.items() if name not in idle}
+
+    def idle(self) -> set[str]:
+        """Return the params (YAML names) that others' values make idle."""
+        return set()
 
     def shown(self) -> dict[str, Any]:
         """Return the params as tables show them: the canonical ones, and the names of the files

@@ -16,9 +16,10 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import RaxalignError
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
+from raxalign.methods.families.trained import Folders
 from raxalign.methods.rows.switching import (
     Entries,
     SwitchableText,
@@ -54,6 +55,8 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
 
     VERSION = 1
     name = "code_switching"
+    reads = "text"
+    predicts = True
     reference = "Qin et al. 2020"
     papers = ("qin2020",)
 
@@ -83,10 +86,6 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Text."""
-        return Needs(text=True, dev=self.selects(), head=True, pieces=True)
-
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the dictionary."""
         return {
@@ -94,7 +93,7 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
         }
 
     def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
     ) -> SwitchableText:
         """Return the text of all languages and the pivot, with its words looked up.
 
@@ -128,14 +127,14 @@ class CodeSwitching(MaskedLMMethod[SwitchableText]):
             rng=chance_of(step, MIXING),
         )
 
-    def counts(self, inputs: MethodInputs, rows: SwitchableText) -> dict[str, object]:
+    def counts(self, rows: SwitchableText) -> dict[str, object]:
         """Return the number of sentences, words, those with a translation, and entries of each
         language.
         """
-        return {**super().counts(inputs, rows), **rows.coverage()}
+        return {**super().counts(rows), **rows.coverage()}
 
     def _looked_up(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
     ) -> SwitchableText:
         return read_switchable(
             encoder,
@@ -176,10 +175,8 @@ def _entries_in_text(
 
     pivot, counts = vocabulary(inputs.text[inputs.pivot], "words"), {}
     for lang, entries in dictionaries.items():
-        path, words = (
-            inputs.files["dictionary"][lang],
-            (vocabulary(inputs.text[lang], "words"), pivot),
-        )
+        path = inputs.files["dictionary"][lang]
+        words = vocabulary(inputs.text[lang], "words"), pivot
         found = found_entries(path, entries, words, langs=(lang, inputs.pivot), swap=swap)
         counts[lang] = {
             "entries": len({(src.lower(), tgt.lower()) for src, tgt in entries}),

@@ -5,7 +5,7 @@ pivot's side (Reimers & Gurevych 2020).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,33 +15,26 @@ import numpy as np
 from pydantic import Field
 
 from raxalign.config.sources import DataPath, Source
+from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.encoders.models.flat_pieces import CHUNK
 from raxalign.encoders.models.sentence_config import SentencePooling
-from raxalign.encoders.models.vectors import Layer, Spoken, parse_layers
+from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import torch
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import TrainedMethod, TrainedParams
-from raxalign.methods.objectives.rounding import real_gap
-from raxalign.methods.rows.linked_words import (
-    PieceSide,
-    SentenceRows,
-    pivot_sentences,
-    read_sentence_rows,
-    side_languages,
-    tokenise,
-)
-from raxalign.methods.rows.states import pool_sentences, read_states
+from raxalign.methods.families.trained import Folders, TrainedMethod, TrainedParams
+from raxalign.methods.rows.linked_words import read_sentence_rows
+from raxalign.methods.rows.sentences import Bitexts, Sentences, tokenise
+from raxalign.methods.rows.states import pool_sentences, read_states, real_gap
 from raxalign.train.devices import to_device
 from raxalign.train.objective import Objective, Step
 from raxalign.train.options import Epochs, Epsilon, LearningRate, Warmup
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.loop import Fitted
-    from raxalign.train.runtime import Runtime
 
 
 @final
@@ -63,6 +56,7 @@ class Distillation(TrainedMethod["Lessons"]):
 
     VERSION = 1
     name = "distillation"
+    reads = "bitext"
     reference = "Reimers & Gurevych 2020"
     papers = ("reimers2020",)
 
@@ -88,10 +82,6 @@ class Distillation(TrainedMethod["Lessons"]):
         max_length: int = Field(128, ge=3, description=wording.SENTENCE_LENGTH)
 
     params: Params
-
-    def needs(self) -> Needs:
-        """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects(), pieces=True)
 
     def canonical(self) -> dict[str, Any]:
         """Return the params with the teacher's pooling filled in."""
@@ -121,55 +111,45 @@ class Distillation(TrainedMethod["Lessons"]):
         """Return `pooling`, where the last layer is trained."""
         return self.params.pooling if self.params.layers == "last" else None
 
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> Lessons:
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Lessons:
         """Return the sentence pairs of all languages, and their teacher."""
-        chosen = [folders[lang] for lang in inputs.languages]
-        corpus = read_sentence_rows(encoder, chosen, self.params.max_length)
-        return Lessons(corpus, self._teacher(encoder, chosen))
+        chosen, pivot = {lang: folders[lang] for lang in inputs.languages}, inputs.pivot
+        bitexts = read_sentence_rows(encoder, chosen, pivot, self.params.max_length)
+        return Lessons(bitexts, self.teacher(encoder, list(chosen.values()), pivot))
 
-    def objective(
-        self,
-        encoder: TransformerEncoder,
-        rows: Lessons,
-        runtime: Runtime,  # noqa: ARG002
-    ) -> Distill:
+    def objective(self, encoder: TransformerEncoder, rows: Lessons, seed: int) -> Distill:  # noqa: ARG002
         """Return the distance from the teacher's vectors."""
-        (layer,) = parse_layers(self.params.layers, encoder.n_layers)
-        return Distill(encoder, rows, layer, self.params.pooling)
+        layers = parse_layers(self.params.layers, encoder.n_layers)
+        return Distill(encoder, rows, layers, self.params.pooling)
 
-    def notes(
-        self, inputs: MethodInputs, rows: Lessons, objective: Distill, fitted: Fitted
-    ) -> dict[str, object]:
+    def notes(self, rows: Lessons, objective: Distill, fitted: Fitted) -> dict[str, object]:
         """Return the number of sentence pairs, whether the teacher was read once before the
         training, and the losses.
         """
-        notes = super().notes(inputs, rows, objective, fitted)
+        notes = super().notes(rows, objective, fitted)
         return {"sentences": len(rows), "teacher_cached": objective.cached, **notes}
 
-    def _teacher(self, encoder: TransformerEncoder, folders: list[Path]) -> Teacher:
-        params = self.params
-        pooling = params.teacher_pooling or params.pooling
-        if params.teacher is None:
-            (layer,) = parse_layers(params.layers, encoder.n_layers)
-            return Teacher.of(encoder, folders, layer, pooling, params.max_length)
-        teacher = load_teacher(Path(params.teacher), encoder.device)
-        teacher.precision, teacher.compiled = encoder.precision, encoder.compiled
-        return Teacher.of(teacher, folders, teacher.n_layers, pooling, params.max_length)
+    def teacher(self, encoder: TransformerEncoder, folders: list[Path], pivot: str) -> Teacher:
+        """Return the teacher of the pivot's sentences of some bitexts."""
+        params, teacher = self.params, encoder
+        layers = parse_layers(params.layers, encoder.n_layers)
+        if params.teacher is not None:
+            teacher = load_teacher(Path(params.teacher), encoder.device)
+            teacher.precision, teacher.compiled = encoder.precision, encoder.compiled
+            layers = (teacher.n_layers,)
+        chunks = (
+            part for path in folders for part in sentence_chunks(read_table(path), "tgt", CHUNK)
+        )
+        sentences = replace(tokenise(teacher, chunks, params.max_length), languages=(pivot,))
+        return Teacher(teacher, sentences, layers, params.teacher_pooling or params.pooling)
 
 
 def distillation_loss(
     src_NH: torch.Tensor, tgt_NH: torch.Tensor, teacher_NH: torch.Tensor, n: int
 ) -> torch.Tensor:
     """Return the contribution of N of n sentence pairs to the loss: MSE(source, teacher) +
-    MSE(pivot, teacher), means over pairs and coordinates (Reimers & Gurevych 2020, Eq. 1).
-
-    Args:
-        src_NH: The vectors of the other language.
-        tgt_NH: The vectors of the pivot.
-        teacher_NH: The teacher's vectors of the pivot.
-        n: The number of pairs in the global batch.
+    MSE(pivot, teacher), means over pairs and coordinates (Reimers & Gurevych 2020, Eq. 1). The
+    teacher's vectors are those of the pivot's sentences.
     """
     squares: torch.Tensor = (
         real_gap(src_NH, teacher_NH).pow(2).sum() + real_gap(tgt_NH, teacher_NH).pow(2).sum()
@@ -184,35 +164,11 @@ def load_teacher(folder: Path, device: str) -> TransformerEncoder:
     Of a folder of sentence-transformers the transformer alone is read: neither its pooling nor what
     comes after.
     """
-    from transformers import AutoModel, AutoTokenizer
-
-    from raxalign.encoders.models.folder import check_folder
-    from raxalign.encoders.models.hub import first_line
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-    check_folder(folder)
-    try:
-        model = AutoModel.from_pretrained(
-            str(folder),
-            use_safetensors=True,
-            dtype=torch.float32,
-            attn_implementation="sdpa",
-            trust_remote_code=False,
-        )
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(folder), use_fast=True, trust_remote_code=False
-        )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise DataError(
-            folder, f"is not an encoder that transformers can open ({first_line(error)})"
-        ) from error
-    if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise DataError(
-            folder,
-            "its tokenizer has no fast form (tokenizer.json)",
-            remedy="Convert the tokenizer",
-        )
-    return TransformerEncoder(model.eval().requires_grad_(requires_grad=False), tokenizer, device)
+    teacher = TransformerEncoder.from_folder(folder, device=device)
+    teacher.model.requires_grad_(requires_grad=False)
+    return teacher
 
 
 @dataclass(frozen=True)
@@ -220,24 +176,9 @@ class Teacher:
     """An encoder that reads the pivot's sentences, tokenised by itself, and never changes."""
 
     encoder: TransformerEncoder
-    side: PieceSide
-    layer: int
+    sentences: Sentences
+    layers: tuple[int, ...]
     pooling: SentencePooling
-
-    @classmethod
-    def of(
-        cls,
-        encoder: TransformerEncoder,
-        folders: list[Path],
-        layer: int,
-        pooling: SentencePooling,
-        max_length: int,
-    ) -> Teacher:
-        """Return a teacher of the pivot's sentences of some bitexts."""
-        side = tokenise(encoder, pivot_sentences(folders), max_length)
-        (_, (pivot, _)) = side_languages(folders[0])
-        spoken = None if pivot is None else Spoken.of(pivot, len(side))
-        return cls(encoder, replace(side, spoken=spoken), layer, pooling)
 
     def frozen(self) -> Teacher:
         """Return the same with weights of its own, which stay as they are now."""
@@ -247,16 +188,15 @@ class Teacher:
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of some sentences, (N, H), without gradient and without dropout."""
         with torch.no_grad(), _evaluating(self.encoder.model):
-            return pool_sentences(
-                read_states(self.encoder, [(self.side, rows)], (self.layer,)), self.pooling
-            )
+            states = read_states(self.encoder, self.sentences, rows, self.layers)
+            return pool_sentences(states, self.pooling)
 
     def all_vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of many sentences, on the CPU."""
         from raxalign.encoders.models.pieces import token_batches
 
         vectors_NH = torch.empty(len(rows), self.encoder.hidden_size)
-        lengths = self.side.offsets[rows + 1] - self.side.offsets[rows]
+        lengths = self.sentences.row_lengths(rows)
         for chosen in token_batches(lengths, self.encoder.batch_tokens):
             vectors_NH[torch.from_numpy(chosen)] = self.vectors(rows[chosen]).float().cpu()
         return vectors_NH
@@ -266,11 +206,11 @@ class Teacher:
 class Lessons:
     """Sentence pairs, and the teacher of their pivot's side."""
 
-    corpus: SentenceRows
+    bitexts: Bitexts
     teacher: Teacher
 
     def __len__(self) -> int:
-        return len(self.corpus)
+        return len(self.bitexts)
 
 
 class Distill(Objective):
@@ -284,11 +224,11 @@ class Distill(Objective):
         self,
         encoder: TransformerEncoder,
         lessons: Lessons,
-        layer: int,
+        layers: tuple[int, ...],
         pooling: SentencePooling,
         cache_bytes: int = 2 << 30,
     ) -> None:
-        corpus, teacher = lessons.corpus, lessons.teacher
+        bitexts, teacher = lessons.bitexts, lessons.teacher
         if teacher.encoder.hidden_size != encoder.hidden_size:
             raise RaxalignError(
                 f"distillation: the teacher's vectors have {teacher.encoder.hidden_size}"
@@ -296,23 +236,20 @@ class Distill(Objective):
                 " encoder's width"
             )
         self.module = encoder.model
-        self.encoder, self.corpus, self.layer, self.pooling = encoder, corpus, layer, pooling
+        self.encoder, self.rows, self.layers, self.pooling = encoder, bitexts, layers, pooling
+        # the same sentence is read once
         _, first, self.sentence = np.unique(
-            corpus.tgt_types, return_index=True, return_inverse=True
-        )  # the same sentence is read once
+            bitexts.types[bitexts.tgt_P], return_index=True, return_inverse=True
+        )
         self.cached = 4 * len(first) * encoder.hidden_size <= cache_bytes
         if self.cached:
             self.known_SH = teacher.all_vectors(first)
         else:
             self.teacher = teacher if teacher.encoder is not encoder else teacher.frozen()
 
-    def blocks(self) -> Sequence[nn.Module]:
-        """Return the encoder's blocks."""
-        return self.encoder.blocks()
-
     def on(self, lessons: Lessons) -> Distill:
         """Return the same objective over other sentence pairs; it shares the module."""
-        return Distill(self.encoder, lessons, self.layer, self.pooling)
+        return Distill(self.encoder, lessons, self.layers, self.pooling)
 
     def taught(self, rows: np.ndarray) -> torch.Tensor:
         """Return the teacher's vectors of some rows, (N, H)."""
@@ -325,9 +262,8 @@ class Distill(Objective):
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         """Return the contribution of some rows of the global batch."""
         rows = step.rows[positions]
-        states = read_states(
-            self.encoder, [(self.corpus.src, rows), (self.corpus.tgt, rows)], (self.layer,)
-        )
+        bitexts: Bitexts = self.rows
+        states = read_states(self.encoder, bitexts.sentences, bitexts.sides(rows), self.layers)
         vectors_SH = pool_sentences(states, self.pooling)
         return distillation_loss(
             vectors_SH[: len(rows)], vectors_SH[len(rows) :], self.taught(rows), len(step.rows)

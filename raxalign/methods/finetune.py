@@ -7,31 +7,27 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, final
 
 from pydantic import Field
 
-from raxalign.arrays import offsets_of, ranges
+from raxalign.arrays import offsets_of
 from raxalign.config.params import LATER
-from raxalign.encoders.models.packing import can_pack
+from raxalign.encoders.models.packing import Packed, can_pack, flat_states
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.lazy import np, torch
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams
-from raxalign.methods.objectives.rounding import real_gap
-from raxalign.methods.rows.linked_words import LinkedRows, PieceSide, read_linked_rows
-from raxalign.methods.rows.states import Layout, Spans, lay_out, states_of
+from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
+from raxalign.methods.rows.linked_words import read_linked_rows
+from raxalign.methods.rows.sentences import Bitexts
+from raxalign.methods.rows.states import Spans, lay_out, real_gap
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
 from raxalign.train.options import Betas, Epochs, Epsilon, LearningRate, RateSchedule, Warmup
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.runtime import Runtime
 
 Norm = Literal["squared", "plain"]
 Reduction = Literal["sum", "mean"]
@@ -75,7 +71,7 @@ _PART = (
 
 
 @final
-class Finetune(TrainedMethod[list[LinkedRows]]):
+class Finetune(TrainedMethod[Bitexts]):
     """Train the encoder so that linked words have the same vector, while the vectors of one side
     stay near those of the start.
 
@@ -100,6 +96,7 @@ class Finetune(TrainedMethod[list[LinkedRows]]):
 
     VERSION = 1
     name = "finetune"
+    reads = "links"
     reference = "Cao et al. 2020; Kulshreshtha et al. 2020"
     papers = ("cao2020", "norm=plain kulshreshtha2020")
     profiles = _PROFILES
@@ -153,10 +150,6 @@ class Finetune(TrainedMethod[list[LinkedRows]]):
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Word pairs."""
-        return Needs(links=True, dev=self.selects(), pieces=True)
-
     def canonical(self) -> dict[str, Any]:
         """Return the resolved params; with `reduction: sum` there are no means over parts."""
         resolved = super().canonical()
@@ -172,48 +165,27 @@ class Finetune(TrainedMethod[list[LinkedRows]]):
         """As `shuffle` says."""
         return bool(self.resolved()["shuffle"])
 
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> list[LinkedRows]:
-        """Return the word pairs of each language."""
-        length = self.params.max_length
-        return [read_linked_rows(encoder, folders[lang], length) for lang in inputs.languages]
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
+        """Return the word pairs of all languages."""
+        chosen = {lang: folders[lang] for lang in inputs.languages}
+        return read_linked_rows(encoder, chosen, inputs.pivot, self.params.max_length)
 
-    def n_rows(self, rows: list[LinkedRows]) -> int:
+    def n_rows(self, rows: Bitexts) -> int:
         """Return the size of the largest corpus."""
-        return max(map(len, rows))
+        return int(np.bincount(rows.langs_P).max())
 
-    def counts(self, inputs: MethodInputs, rows: list[LinkedRows]) -> dict[str, object]:
+    def counts(self, rows: Bitexts) -> dict[str, object]:
         """Return the number of sentences and word pairs of each language."""
+        pairs = np.bincount(rows.langs_P[rows.links.rows()], minlength=len(rows.counts))
         return {
-            lang: {"sentences": len(corpus), "pairs": len(corpus.link_src)}
-            for lang, corpus in zip(inputs.languages, rows, strict=True)
+            lang: {"sentences": counted["sentences"], "pairs": n}
+            for (lang, counted), n in zip(rows.counts.items(), pairs.tolist(), strict=True)
         }
 
-    def objective(
-        self,
-        encoder: TransformerEncoder,
-        rows: list[LinkedRows],
-        runtime: Runtime,  # noqa: ARG002
-    ) -> Alignment:
+    def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Alignment:  # noqa: ARG002
         """Return the distances of linked words, and of words from those of a frozen twin."""
         model = copy.deepcopy(encoder.model).eval().requires_grad_(requires_grad=False)
-        options = self._options(encoder.n_layers)
-        return Alignment(encoder, encoder.with_model(model), rows, options)
-
-    def _options(self, n_layers: int) -> AlignmentOptions:
-        params, resolved = self.params, self.resolved()
-        return AlignmentOptions(
-            moves="src" if params.direction == "to-pivot" else "tgt",
-            layers=parse_layers(params.layers, n_layers),
-            pooling=params.pooling,
-            reg_weight=params.reg_weight,
-            norm=params.norm,
-            align_target=resolved["align_target"],
-            reduction=resolved["reduction"],
-            special_pairs=resolved["special_pairs"],
-            part=resolved["part"],
-        )
+        return Alignment(encoder, encoder.with_model(model), rows, self.resolved())
 
 
 def alignment_loss(
@@ -273,52 +245,24 @@ def item_weights(
     return 1.0 / (np.maximum(totals_N, 1) * (hidden if norm == "squared" else 1))
 
 
-@dataclass(frozen=True)
-class WeightedWords:
-    """Words to read: the place of the first piece of each, its number of pieces, and its weight."""
-
-    first: np.ndarray
-    count: np.ndarray
-    weight: np.ndarray
-
-    @classmethod
-    def join(cls, parts: Sequence[WeightedWords]) -> WeightedWords:
-        """Return all words of several parts."""
-        columns = zip(*((part.first, part.count, part.weight) for part in parts), strict=True)
-        return cls(*map(np.concatenate, columns))
-
-    def pooled(self, pooling: Pooling) -> tuple[Spans, np.ndarray]:
-        """Return the words as their vectors are read, and their weights."""
-        return Spans.of(self.first, self.count, pooling), self.weight
-
-
-@dataclass(frozen=True)
-class AlignmentOptions:
-    """The options of `finetune` that the loss reads. `moves` is the side that training moves."""
-
-    moves: Literal["src", "tgt"]
-    layers: tuple[int, ...]
-    pooling: Pooling
-    reg_weight: float
-    norm: Norm
-    align_target: Literal["live", "frozen"]
-    reduction: Reduction
-    special_pairs: bool
-    part: int
+_Words = tuple["np.ndarray", "np.ndarray", "np.ndarray"]
+"""Words to read: the place of the first piece of each, its number of pieces, and its weight."""
 
 
 @dataclass(frozen=True)
 class _Read:
     """What the device reads of a micro-batch: the sentences of the encoder, those of the frozen
-    one (None: it is not read), and the words: of pairs those that move and their targets; those
-    that are held, and their origins.
+    one (None: it is not read), the weights of pairs and words, and the words: of pairs those that
+    move and their targets; those that are held, and their origins.
     """
 
-    live: Layout
-    frozen: Layout | None
-    pairs: tuple[Spans, np.ndarray]
+    live: Packed
+    frozen: Packed | None
+    pair_weights: np.ndarray
+    word_weights: np.ndarray
+    pairs: Spans
     targets: Spans
-    words: tuple[Spans, np.ndarray]
+    words: Spans
     origins: Spans
 
 
@@ -328,7 +272,7 @@ _Weights = list[tuple["np.ndarray", "np.ndarray"]]
 
 class Alignment(HostSided[_Weights, _Read]):
     """Brings linked words together and holds one side where it was, summed over corpora of equal
-    batches; shorter corpora begin anew.
+    batches, one per language; shorter corpora begin anew. `options` are the resolved params.
 
     Row r of the training is row ``r % len(corpus)`` of each corpus. One forward reads both sides of
     all corpora; the frozen twin reads the side that is held, without gradients.
@@ -338,172 +282,135 @@ class Alignment(HostSided[_Weights, _Read]):
         self,
         encoder: TransformerEncoder,
         frozen: TransformerEncoder,
-        corpora: list[LinkedRows],
-        options: AlignmentOptions,
+        bitexts: Bitexts,
+        options: Mapping[str, Any],
     ) -> None:
         for part in (encoder, frozen):
             can_pack(part)  # found out here, and not by the thread that prepares steps
         self.module = encoder.model
         self.encoder, self.frozen, self.options = encoder, frozen, options
-        self.loss_unit = max(1.0, options.reg_weight)
-        self.reads_frozen = options.reg_weight > 0 or options.align_target == "frozen"
-        self.reads_kept = options.reg_weight > 0 or options.align_target == "live"
-        self._read(corpora)
+        self.layers = parse_layers(options["layers"], encoder.n_layers)
+        self.weight, self.target = options["lambda"], options["align_target"]
+        self.loss_unit = max(1.0, self.weight)
+        self.to_pivot = options["direction"] == "to-pivot"
+        self._read(bitexts)
 
-    def on(self, corpora: list[LinkedRows]) -> Self:
-        """Return the same objective over other corpora of these languages, with the same module."""
-        other = copy.copy(self)
-        other._read(corpora)
+    def on(self, bitexts: Bitexts) -> Self:
+        """Return the same objective over other pairs of these languages, with the same module."""
+        other = super().on(bitexts)
+        other._read(bitexts)
         return other
 
-    def _read(self, corpora: list[LinkedRows]) -> None:
-        """Count the links and the words that are held in each row of the corpora."""
-        self.corpora = corpora
-        self.n_links = [np.diff(corpus.link_offsets) for corpus in corpora]
-        held = [self.sides(corpus)[1] for corpus in corpora]
-        self.n_kept = [np.diff(offsets_of(side.read_words())[side.word_offsets]) for side in held]
-
-    def sides(self, corpus: LinkedRows) -> tuple[PieceSide, PieceSide]:
-        """Return (the side that moves, the side that is held)."""
-        return (corpus.src, corpus.tgt) if self.options.moves == "src" else (corpus.tgt, corpus.src)
-
-    def blocks(self) -> Sequence[nn.Module]:
-        """Return the encoder's blocks."""
-        return self.encoder.blocks()
+    def _read(self, bitexts: Bitexts) -> None:
+        """Count the links and the words that are held in each row."""
+        self.rows, sentences = bitexts, bitexts.sentences
+        self.corpora = [np.flatnonzero(bitexts.langs_P == k) for k in range(len(bitexts.counts))]
+        sides = (bitexts.src_P, bitexts.tgt_P)
+        self.moving_P, self.held_P = sides if self.to_pivot else sides[::-1]
+        before = offsets_of(sentences.count_W[:] > 0)[sentences.word_offsets]
+        self.n_items = (np.diff(bitexts.links.offsets), np.diff(before)[self.held_P])
 
     def host_batch(self, step: Step) -> _Weights:
         """Return the weights of every row's pairs and words, from the counts of the batch."""
-        options, specials = self.options, 2 if self.options.special_pairs else 0
+        options, hidden = self.options, self.encoder.hidden_size
+        how = options["part"], options["reduction"], options["norm"], hidden
+        specials = 2 if options["special_pairs"] else 0
         weights: _Weights = []
-        for corpus, links, kept in zip(self.corpora, self.n_links, self.n_kept, strict=True):
-            rows = step.rows % len(corpus)
-            pair, word = (
-                item_weights(
-                    counts[rows] + specials,
-                    options.part,
-                    options.reduction,
-                    options.norm,
-                    self.encoder.hidden_size,
-                )
-                for counts in (links, kept)
-            )
+        for corpus in self.corpora:
+            rows = corpus[step.rows % len(corpus)]
+            pair, word = (item_weights(counts[rows] + specials, *how) for counts in self.n_items)
             weights.append((pair, word))
         return weights
 
     def host_part(self, step: Step, batch: _Weights, positions: np.ndarray) -> _Read:
         """Return what is read of some rows of the global batch."""
-        rows = [step.rows[positions] % len(corpus) for corpus in self.corpora]
-        live, frozen, starts = self.layouts(rows)
-        items = [
-            self.corpus_items(
-                c,
-                rows[c],
-                {name: part[c] for name, part in starts.items()},
-                (pair[positions], word[positions]),
-            )
-            for c, (pair, word) in enumerate(batch)
-        ]
-        pairs, targets, words, origins = (
-            WeightedWords.join(parts).pooled(self.options.pooling)
-            for parts in zip(*items, strict=True)
-        )
-        return _Read(live, frozen, pairs, targets[0], words, origins[0])
+        chosen = [corpus[step.rows[positions] % len(corpus)] for corpus in self.corpora]
+        rows, sentences = np.concatenate(chosen), self.rows.sentences
+        moving, held = self.moving_P[rows], self.held_P[rows]
+        is_read = {  # by the encoder, and by the frozen one
+            name: self.weight > 0 or self.target == name for name in ("live", "frozen")
+        }
+        both = np.concatenate([moving, held]) if is_read["live"] else moving
+        live = lay_out(self.encoder, sentences, both)
+        frozen = lay_out(self.frozen, sentences, held) if is_read["frozen"] else None
+        starts = {"moving": live.starts_S[: len(rows)], "live": live.starts_S[len(rows) :]}
+        if frozen is not None:
+            starts["frozen"] = frozen.starts_S
+        items = []
+        for c, (pair, word) in enumerate(batch):
+            own = slice(c * len(positions), (c + 1) * len(positions))
+            begins = {name: part[own] for name, part in starts.items()}
+            items.append(self._items(chosen[c], begins, pair[positions], word[positions]))
+        words = [_joined(parts) for parts in zip(*items, strict=True)]
+        spans = [Spans.of(first, count, self.options["pooling"]) for first, count, _ in words]
+        return _Read(live, frozen, words[0][2], words[2][2], *spans)
 
     def device_loss(self, step: Step, part: _Read) -> torch.Tensor:  # noqa: ARG002
         """Return the contribution of what was read, a scalar."""
-        live = states_of(self.encoder, part.live, self.options.layers).layers
+        live = flat_states(self.encoder, part.live, self.layers)
         frozen: list[torch.Tensor] = []
         if part.frozen is not None:
             with torch.no_grad():
-                frozen = states_of(self.frozen, part.frozen, self.options.layers).layers
-        (pairs, pair_weights), (words, word_weights) = part.pairs, part.words
-        moving_PLH = pairs.pool(live)
+                frozen = flat_states(self.frozen, part.frozen, self.layers)
+        moving_PLH = part.pairs.pool(live)
         return alignment_loss(
             moving_PLH,
-            part.targets.pool(live if self.options.align_target == "live" else frozen),
-            words.pool(live),
+            part.targets.pool(live if self.target == "live" else frozen),
+            part.words.pool(live),
             part.origins.pool(frozen or live),
-            reg_weight=self.options.reg_weight,
-            norm=self.options.norm,
-            pair_weights_P=on_device(pair_weights, moving_PLH.device, moving_PLH.dtype),
-            word_weights_W=on_device(word_weights, moving_PLH.device, moving_PLH.dtype),
+            reg_weight=self.weight,
+            norm=self.options["norm"],
+            pair_weights_P=on_device(part.pair_weights, moving_PLH.device, moving_PLH.dtype),
+            word_weights_W=on_device(part.word_weights, moving_PLH.device, moving_PLH.dtype),
         )
 
-    def layouts(
-        self, rows: list[np.ndarray]
-    ) -> tuple[Layout, Layout | None, dict[str, np.ndarray]]:
-        """Return some rows of each corpus as the encoder reads them, and as the frozen one does,
-        where it is read. Then where the sentences begin in the states, (corpora, rows): those that
-        move (`moving`), and those that are held (`live`, `frozen`), if read.
-        """
-        moving, kept = (
-            [(self.sides(corpus)[i], rows[c]) for c, corpus in enumerate(self.corpora)]
-            for i in (0, 1)
-        )
-        live = lay_out(self.encoder, [*moving, *kept] if self.reads_kept else moving)
-        begins = np.split(live.packed.starts_S, [sum(map(len, rows))])
-        starts = dict(zip(("moving", "live"), begins, strict=True))
-        frozen = lay_out(self.frozen, kept) if self.reads_frozen else None
-        if frozen is not None:
-            starts["frozen"] = frozen.packed.starts_S
-        by_corpus = {
-            name: part.reshape(len(rows), -1) for name, part in starts.items() if len(part)
-        }
-        return live, frozen, by_corpus
-
-    def corpus_items(
+    def _items(
         self,
-        c: int,
         rows: np.ndarray,
-        starts: dict[str, np.ndarray],
-        weights: tuple[np.ndarray, np.ndarray],
-    ) -> tuple[WeightedWords, WeightedWords, WeightedWords, WeightedWords]:
-        """Return the words of some rows of a corpus: of pairs those that move and their targets;
-        those that are held, and their origins.
+        starts: Mapping[str, np.ndarray],
+        pair_weight: np.ndarray,
+        word_weight: np.ndarray,
+    ) -> list[_Words]:
+        """Return the words of some rows of a corpus, whose sentences begin at `starts`: of pairs
+        those that move and their targets; those that are held, and their origins.
         """
-        corpus, options = self.corpora[c], self.options
-        mine, held = self.sides(corpus)
-        pair_weight, word_weight = weights
-        left, right = (
-            (corpus.link_src, corpus.link_tgt)
-            if options.moves == "src"
-            else (corpus.link_tgt, corpus.link_src)
-        )
-        link, owners = ranges(corpus.link_offsets, rows)
-        pairs = self.items(mine, rows, starts["moving"], left[link], owners, pair_weight)
-        targets = self.items(
-            held, rows, starts[options.align_target], right[link], owners, pair_weight
-        )
-        if not options.reg_weight:
+        moving, held = self.moving_P[rows], self.held_P[rows]
+        owners, *ends = self.rows.linked(rows)
+        mine, theirs = ends if self.to_pivot else ends[::-1]
+        pairs = [
+            self._words(moving, starts["moving"], mine, owners, pair_weight),
+            self._words(held, starts[self.target], theirs, owners, pair_weight),
+        ]
+        if not self.weight:
             none = np.zeros(0, np.int64)
-            nothing = WeightedWords(none, none, np.zeros(0))
-            return pairs, targets, nothing, nothing
-        number, owners = ranges(held.word_offsets, rows)
-        read = held.count_W[number] > 0
-        place, owners = (number - held.word_offsets[rows][owners])[read], owners[read]
-        words, origins = (
-            self.items(held, rows, starts[name], place, owners, word_weight)
-            for name in ("live", "frozen")
+            return [*pairs, *[(none, none, np.zeros(0))] * 2]
+        words, owners = self.rows.sentences.read_words(held)
+        kept = (
+            self._words(held, starts[n], words, owners, word_weight) for n in ("live", "frozen")
         )
-        return pairs, targets, words, origins
+        return [*pairs, *kept]
 
-    def items(
+    def _words(
         self,
-        side: PieceSide,
-        rows: np.ndarray,
+        numbers: np.ndarray,
         starts: np.ndarray,
         words: np.ndarray,
         owners: np.ndarray,
         weight: np.ndarray,
-    ) -> WeightedWords:
-        """Words (positions in their sentences, and the place in `rows` of each) and, where wanted,
-        the first and last piece of each row.
+    ) -> _Words:
+        """Words of the sentences `numbers`, the place there of the sentence of each, and, where
+        wanted, the first and last piece of each sentence.
         """
-        first, count = side.spans(side.word_offsets[rows][owners] + words)
-        items = WeightedWords(starts[owners] + first, count, weight[owners])
-        if not self.options.special_pairs:
+        first, count = self.rows.sentences.spans(words)
+        items = (starts[owners] + first, count, weight[owners])
+        if not self.options["special_pairs"]:
             return items
-        ends = starts + side.offsets[rows + 1] - side.offsets[rows] - 1
-        ones = np.ones(len(rows), np.int64)
-        specials = [WeightedWords(places, ones, weight) for places in (starts, ends)]
-        return WeightedWords.join([items, *specials])
+        ends = starts + self.rows.sentences.row_lengths(numbers) - 1
+        ones = np.ones(len(numbers), np.int64)
+        return _joined([items, (starts, ones, weight), (ends, ones, weight)])
+
+
+def _joined(parts: Sequence[_Words]) -> _Words:
+    """All words of several parts."""
+    first, count, weight = map(np.concatenate, zip(*parts, strict=True))
+    return first, count, weight

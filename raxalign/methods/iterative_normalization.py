@@ -4,7 +4,7 @@ language.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
@@ -62,13 +62,9 @@ class IterativeNormalization(TextMethod):
         """Monolingual text, and word pairs for the rotation."""
         return Needs(text=True, links=self.params.rotate)
 
-    def canonical(self) -> dict[str, Any]:
-        """Without the direction of no rotation."""
-        return {
-            name: value
-            for name, value in super().canonical().items()
-            if name != "direction" or self.params.rotate
-        }
+    def idle(self) -> set[str]:
+        """The direction of no rotation."""
+        return super().idle() if self.params.rotate else super().idle() | {"direction"}
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """Return the encoder with a chain of steps for each language and layer. Raises

@@ -4,7 +4,7 @@ the languages' means.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field, field_validator
 
@@ -102,13 +102,9 @@ class MeanShift(Method):
         """Monolingual text."""
         return Needs(text=True)
 
-    def canonical(self) -> dict[str, Any]:
-        """Without the size of blocks where sentences are the rows."""
-        return {
-            name: value
-            for name, value in self.params.identity().items()
-            if name != "block_size" or self.params.rows == "blocks"
-        }
+    def idle(self) -> set[str]:
+        """The size of blocks, where sentences are the rows."""
+        return set() if self.params.rows == "blocks" else {"block_size"}
 
     def effect(self) -> Effect:
         """An inside transform; of the pivot, one for each language, where that is what moves."""

@@ -4,8 +4,6 @@ translations does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
@@ -14,14 +12,8 @@ from pydantic import Field
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
-from raxalign.methods.rows.sentences import (
-    Rows,
-    Sentences,
-    chosen,
-    read_bitexts,
-    read_texts,
-    single_rows,
-)
+from raxalign.methods.families.trained import Folders
+from raxalign.methods.rows.sentences import Rows, Texts, read_bitexts, read_texts, single_rows
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -29,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Mlm(MaskedLMMethod[Sentences]):
+class Mlm(MaskedLMMethod[Texts]):
     """Train the encoder on, as it was pre-trained: masked pieces of single sentences are predicted.
 
     Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] with masks).
@@ -64,9 +56,7 @@ class Mlm(MaskedLMMethod[Sentences]):
         text = self.params.data == "text"
         return Needs(text=text, bitext=not text, dev=self.selects(), head=True, pieces=True)
 
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> Sentences:
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Texts:
         """Return the sentences of all languages."""
         if self.params.data == "bitext":
             return self._both_sides(encoder, inputs, folders)
@@ -74,25 +64,27 @@ class Mlm(MaskedLMMethod[Sentences]):
         least = self.params.min_pieces
         return read_texts(encoder, text, self.params.max_length, min_pieces=least)
 
-    def read_dev(self, encoder: TransformerEncoder, inputs: MethodInputs) -> Sentences:
+    def read_dev(self, encoder: TransformerEncoder, inputs: MethodInputs) -> Texts:
         """Return the sentences of both sides of the dev part."""
         return self._both_sides(encoder, inputs, inputs.dev)
 
     def _both_sides(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> Sentences:
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
+    ) -> Texts:
         """Return the sentences of bitexts, each side after the other."""
         length, least = self.params.max_length, self.params.min_pieces
         pairs = {lang: folders[lang] for lang in inputs.languages}
-        bitexts = read_bitexts(encoder, pairs, inputs.pivot, length, min_pieces=least)
-        return chosen(bitexts.sentences, np.concatenate([bitexts.src_P, bitexts.tgt_P]))
+        bitexts = read_bitexts(encoder, pairs, inputs.pivot, length, (least, None))
+        return Texts(bitexts.sentences, bitexts.sides(np.arange(len(bitexts))))
 
-    def batch_of(self, rows: Sentences, step: Step) -> Rows:
+    def batch_of(self, rows: Texts, step: Step) -> Rows:
         """Return rows of single sentences."""
-        return single_rows(rows, step.rows)
+        return single_rows(rows.sentences, rows.numbers_R[step.rows])
 
-    def counts(self, inputs: MethodInputs, rows: Sentences) -> dict[str, object]:
+    def counts(self, rows: Texts) -> dict[str, object]:
         """Return the number of sentences of each language."""
-        counts = np.bincount(rows.langs_S, minlength=len(rows.languages)).tolist()
-        named = zip(rows.languages, counts, strict=True)
-        return {**super().counts(inputs, rows), **{lang: {"sentences": n} for lang, n in named}}
+        languages = rows.sentences.languages
+        langs_R = rows.sentences.langs_S[rows.numbers_R]
+        counts = np.bincount(langs_R, minlength=len(languages)).tolist()
+        named = zip(languages, counts, strict=True)
+        return {**super().counts(rows), **{lang: {"sentences": n} for lang, n in named}}

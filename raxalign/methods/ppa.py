@@ -4,24 +4,22 @@ languages (Pan et al. 2021).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field, model_validator
 
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMParams
-from raxalign.methods.families.trained import Profiles, TrainedMethod
-from raxalign.methods.rows.sentences import Bitexts, read_bitexts
+from raxalign.methods.families.masked_lm import MaskedLMParams, read_pairs
+from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod
+from raxalign.methods.rows.sentences import Bitexts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.methods.objectives.ppa import PostPretraining, PostPretrainingOptions
+    from raxalign.methods.objectives.ppa import PostPretraining
     from raxalign.train.loop import Fitted
-    from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {
     "paper": {"queue_start": "random", "normalize_z": False, "min_pieces": 10, "max_pieces": 128},
@@ -63,6 +61,7 @@ class Ppa(TrainedMethod[Bitexts]):
 
     VERSION = 1
     name = "ppa"
+    reads = "bitext"
     reference = "Pan et al. 2021; He et al. 2020"
     papers = ("pan2021", "he2020")
     profiles = _PROFILES
@@ -122,48 +121,34 @@ class Ppa(TrainedMethod[Bitexts]):
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects(), head=self.params.tlm, pieces=True)
+        return replace(super().needs(), head=self.params.tlm)
 
-    def canonical(self) -> dict[str, Any]:
-        """Return the resolved params without those of a part that is left out."""
+    def idle(self) -> set[str]:
+        """Those of a part that is left out."""
         idle = {*(() if self.params.moco else _OF_MOCO), *(() if self.params.tlm else _OF_TLM)}
-        return {name: value for name, value in super().canonical().items() if name not in idle}
+        return super().idle() | idle
 
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> Bitexts:
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages, without those of another length."""
-        resolved = self.resolved()
-        return read_bitexts(
-            encoder,
-            {lang: folders[lang] for lang in inputs.languages},
-            inputs.pivot,
-            self.params.max_length,
-            min_pieces=resolved["min_pieces"],
-            max_pieces=resolved["max_pieces"] or None,
-        )
+        return read_pairs(self, encoder, inputs, folders)
 
-    def objective(
-        self, encoder: TransformerEncoder, rows: Bitexts, runtime: Runtime
-    ) -> PostPretraining:
+    def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> PostPretraining:
         """Return L_MoCo + L_TLM. Raises `RaxalignError` where the queue would never be full."""
         from raxalign.methods.objectives.ppa import PostPretraining
 
         filled = self._filled_at(len(rows))
-        objective = PostPretraining(encoder, rows, self._options(), runtime.seed)
+        objective = PostPretraining(encoder, rows, self.resolved(), seed)
         objective.comparable_from = filled
         return objective
 
-    def notes(
-        self, inputs: MethodInputs, rows: Bitexts, objective: PostPretraining, fitted: Fitted
-    ) -> dict[str, object]:
+    def notes(self, rows: Bitexts, objective: PostPretraining, fitted: Fitted) -> dict[str, object]:
         """Return what was counted, the losses, and the steps that the contrast was held back."""
         random = self.resolved()["queue_start"] == "random"
         held = 0 if random else objective.comparable_from
-        notes = super().notes(inputs, rows, objective, fitted)
+        notes = super().notes(rows, objective, fitted)
         return {**notes, "held_back": held, "first_loss": fitted.losses[held]}
 
-    def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:  # noqa: ARG002
+    def counts(self, rows: Bitexts) -> dict[str, object]:
         """Return the number of sentence pairs of each language, and of those that were read."""
         return dict(rows.counts)
 
@@ -190,21 +175,3 @@ class Ppa(TrainedMethod[Bitexts]):
                 f" queue_size, more {'steps' if params.steps else 'epochs'}, or queue_start: random"
             )
         return first
-
-    def _options(self) -> PostPretrainingOptions:
-        from raxalign.methods.objectives.ppa import MocoOptions, PostPretrainingOptions
-
-        params, resolved = self.params, self.resolved()
-        moco = MocoOptions(
-            params.queue_size,
-            params.momentum,
-            params.temperature,
-            resolved["normalize_z"],
-            resolved["queue_start"],
-            params.projection,
-        )
-        return PostPretrainingOptions(
-            moco if params.moco else None,
-            params.mask_share if params.tlm else None,
-            joint=not params.mlm_for_tlm,
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, final
+from typing import TYPE_CHECKING, Annotated, Literal, final
 
 from pydantic import Field
 
@@ -113,11 +113,10 @@ class Rotation(WordMapMethod):
         """
         return replace(super().needs(), text=self.params.reads_corpus())
 
-    def canonical(self) -> dict[str, Any]:
-        """Return the params without what only a dictionary, or only a centroid, makes use of."""
+    def idle(self) -> set[str]:
+        """What only a dictionary, or only a centroid, makes use of."""
         taken = self.params.center or self.params.normalize != "none"
-        idle = set() if taken else {"centroids"}
-        return {name: value for name, value in super().canonical().items() if name not in idle}
+        return super().idle() if taken else super().idle() | {"centroids"}
 
     def effect(self) -> Effect:
         """Readouts; of the pivot too where it is normalised, or where it is what moves."""

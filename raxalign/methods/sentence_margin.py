@@ -4,11 +4,8 @@ other sentences (LaBSE; Feng et al. 2022).
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 from pydantic import Field
@@ -16,20 +13,18 @@ from pydantic import Field
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.lazy import torch
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams
+from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
-from raxalign.methods.rows.linked_words import SentenceRows, read_sentence_rows
+from raxalign.methods.rows.linked_words import read_sentence_rows
+from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import pool_sentences, read_states
 from raxalign.train.devices import on_device
 from raxalign.train.options import Clip, Epochs, Epsilon, LearningRate, Steps, Warmup
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {
     "released": {
@@ -63,7 +58,7 @@ _SAME_SENTENCE = (
 
 
 @final
-class SentenceMargin(TrainedMethod[SentenceRows]):
+class SentenceMargin(TrainedMethod[Bitexts]):
     """Train the encoder so that the vector of a sentence is nearer to its translation's, by a
     margin, than to any other sentence's.
 
@@ -85,6 +80,7 @@ class SentenceMargin(TrainedMethod[SentenceRows]):
 
     VERSION = 1
     name = "sentence_margin"
+    reads = "bitext"
     reference = "Feng et al. 2022"
     papers = ("feng2022", "yang2019margin")
     profiles = _PROFILES
@@ -121,35 +117,20 @@ class SentenceMargin(TrainedMethod[SentenceRows]):
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects(), pieces=True)
-
     def sentence_pooling(self) -> SentencePooling | None:
         """Return `pooling`, where the last layer is trained."""
         return self.resolved()["pooling"] if self.params.layers == "last" else None
 
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> SentenceRows:
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages."""
-        chosen = [folders[lang] for lang in inputs.languages]
-        return read_sentence_rows(encoder, chosen, self.resolved()["max_length"])
+        chosen = {lang: folders[lang] for lang in inputs.languages}
+        return read_sentence_rows(encoder, chosen, inputs.pivot, self.resolved()["max_length"])
 
-    def objective(
-        self,
-        encoder: TransformerEncoder,
-        rows: SentenceRows,
-        runtime: Runtime,  # noqa: ARG002
-    ) -> Margin:
+    def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Margin:  # noqa: ARG002
         """Return the margin loss over the whole batch."""
-        params, resolved = self.params, self.resolved()
-        (layer,) = parse_layers(params.layers, encoder.n_layers)
-        mask = resolved["same_sentence"] == "mask"
-        options = MarginOptions(layer, resolved["pooling"], params.margin, params.scale, mask)
-        return Margin(encoder, rows, options)
+        return Margin(encoder, rows, self.resolved())
 
-    def counts(self, inputs: MethodInputs, rows: SentenceRows) -> dict[str, object]:  # noqa: ARG002
+    def counts(self, rows: Bitexts) -> dict[str, object]:
         """Return the number of sentence pairs."""
         return {"sentences": len(rows)}
 
@@ -164,13 +145,7 @@ def margin_loss(
 ) -> torch.Tensor:
     """Return the sum over both directions of the mean of -log softmax of scale · (cosine - margin
     for the translation), among the other side's sentences (Feng et al. 2022, Eq. 1-2).
-
-    Args:
-        src_ND: The vectors of the other language.
-        tgt_ND: The vectors of the pivot.
-        margin: The margin.
-        scale: The factor of the cosines.
-        hidden_NN: Symmetric; where ``hidden_NN[i, j]``, sentence j is not a candidate for i.
+    Sentence j is not a candidate for i where ``hidden_NN[i, j]``, which is symmetric.
     """
     src_ND, tgt_ND = (torch.nn.functional.normalize(part, dim=-1) for part in (src_ND, tgt_ND))
     itself_NN = torch.eye(len(src_ND), dtype=torch.bool, device=src_ND.device)
@@ -184,40 +159,18 @@ def margin_loss(
     return loss
 
 
-@dataclass(frozen=True)
-class MarginOptions:
-    """The options of the method that the loss reads; `layer` is the layer whose vectors are
-    compared.
-    """
-
-    layer: int
-    pooling: SentencePooling
-    margin: float
-    scale: float
-    mask_same_sentence: bool
-
-
 class Margin(WholeBatch):
     """Ranks a sentence's translation above the other sentences of the global batch; an item is a
-    sentence pair.
+    sentence pair. `options` are the resolved params of the method.
     """
 
     def __init__(
-        self, encoder: TransformerEncoder, corpus: SentenceRows, options: MarginOptions
+        self, encoder: TransformerEncoder, bitexts: Bitexts, options: Mapping[str, Any]
     ) -> None:
-        self.encoder, self.corpus, self.options = encoder, corpus, options
+        self.encoder, self.rows, self.options = encoder, bitexts, options
+        self.layers = parse_layers(options["layers"], encoder.n_layers)
         self.module = encoder.model
         self.shape = (2, encoder.hidden_size)
-
-    def blocks(self) -> Sequence[nn.Module]:
-        """Return the encoder's blocks."""
-        return self.encoder.blocks()
-
-    def on(self, corpus: SentenceRows) -> Self:
-        """Return the same objective over other sentence pairs; it shares the module."""
-        other = copy.copy(self)
-        other.corpus = corpus
-        return other
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """Return one pair per row."""
@@ -225,27 +178,16 @@ class Margin(WholeBatch):
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of the sentences, (N, 2, H)."""
-        states = read_states(
-            self.encoder, [(self.corpus.src, rows), (self.corpus.tgt, rows)], (self.options.layer,)
-        )
-        vectors_SH = pool_sentences(states, self.options.pooling)
+        bitexts: Bitexts = self.rows
+        states = read_states(self.encoder, bitexts.sentences, bitexts.sides(rows), self.layers)
+        vectors_SH = pool_sentences(states, self.options["pooling"])
         return torch.stack([vectors_SH[: len(rows)], vectors_SH[len(rows) :]], dim=1)
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
         """Return the loss; pairs that share a sentence are not negatives of one another."""
-        hidden_NN = None
-        if self.options.mask_same_sentence:
-            hidden_NN = sharing(
-                *(
-                    on_device(types[rows], vectors.device)
-                    for types in (self.corpus.src_types, self.corpus.tgt_types)
-                )
-            )
-        src_NH, tgt_NH = vectors.unbind(dim=1)
-        return margin_loss(
-            src_NH,
-            tgt_NH,
-            margin=self.options.margin,
-            scale=self.options.scale,
-            hidden_NN=hidden_NN,
-        )
+        options, hidden_NN = self.options, None
+        if options["same_sentence"] == "mask":
+            types_2N = self.rows.types[self.rows.sides(rows)].reshape(2, -1)
+            hidden_NN = sharing(*on_device(types_2N, vectors.device))
+        margin, scale = options["margin"], options["scale"]
+        return margin_loss(*vectors.unbind(dim=1), margin=margin, scale=scale, hidden_NN=hidden_NN)

@@ -91,18 +91,8 @@ def sentence_means(
     layers: tuple[int, ...],
     pooling: Pooling,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the mean vectors of the words of sentences.
-
-    Args:
-        encoder: The encoder that reads the sentences.
-        sentences: B sentences as words.
-        lang: Their language.
-        layers: The L layers that are read.
-        pooling: How pieces become words.
-
-    Returns:
-        Means (B, L, H) in float64 of the words that the encoder reads, and whether (B,) there
-        is such a word.
+    """Return the means (B, L, H), in float64, of the words of B sentences that the encoder reads,
+    and whether (B,) there is such a word.
     """
     words = encoder.words(sentences, lang, layers=layers, pooling=pooling)
     offsets = torch.tensor(words.offsets, device=words.vectors_NLH.device)

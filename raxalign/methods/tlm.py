@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self, final
 
 import numpy as np
@@ -13,11 +11,11 @@ from pydantic import Field, model_validator
 
 from raxalign.config.params import LATER
 from raxalign.encoders.training.masking import chance_of
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
-from raxalign.methods.families.trained import Profiles
-from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts
+from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, read_pairs
+from raxalign.methods.families.trained import Folders, Profiles
+from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
 from raxalign.train.chance import MIXING
 
 if TYPE_CHECKING:
@@ -51,6 +49,8 @@ class Tlm(MaskedLMMethod[Bitexts]):
 
     VERSION = 1
     name = "tlm"
+    reads = "bitext"
+    predicts = True
     reference = "Conneau and Lample 2019; Pan et al. 2021"
     papers = ("conneau2019", "pan2021")
     profiles = _PROFILES
@@ -89,23 +89,9 @@ class Tlm(MaskedLMMethod[Bitexts]):
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects(), head=True, pieces=True)
-
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> Bitexts:
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages, without those of another length."""
-        resolved = self.resolved()
-        return read_bitexts(
-            encoder,
-            {lang: folders[lang] for lang in inputs.languages},
-            inputs.pivot,
-            self.params.max_length,
-            min_pieces=resolved["min_pieces"],
-            max_pieces=resolved["max_pieces"] or None,
-        )
+        return read_pairs(self, encoder, inputs, folders)
 
     def batch_of(self, rows: Bitexts, step: Step) -> Rows:
         """Return the rows of a global batch."""
@@ -116,6 +102,6 @@ class Tlm(MaskedLMMethod[Bitexts]):
         turned = chance_of(step, MIXING).random(len(src)) < 0.5
         return joint_rows(rows.sentences, np.where(turned, tgt, src), np.where(turned, src, tgt))
 
-    def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:
+    def counts(self, rows: Bitexts) -> dict[str, object]:
         """Return the number of sentence pairs of each language, and of those that were read."""
-        return {**super().counts(inputs, rows), **rows.counts}
+        return {**super().counts(rows), **rows.counts}

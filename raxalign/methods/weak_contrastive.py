@@ -23,14 +23,7 @@ class WeakContrastive(ContrastMethod):
     Data: linked words of the bitext; the sentence pairs of all languages are mixed, and are one
     another's negatives.
 
-    `profile` fills in what is not given. `paper` is the published setting: 128 sentence pairs per
-    batch, 100,000 steps, λ = 1, first pieces, and words that occur in the batch several times are
-    not treated apart. `released` is the same with the projector of the authors' code, whose second
-    layer has no bias either. `sane` is for thousands of sentence pairs: 32 per batch, by epochs; a
-    tenth of the λ, since such a short training all but stops under λ = 1; last pieces, which the
-    other methods and retrieval read; and links that share a word type on either side are not
-    negatives of one another (`same_type: mask`): in a batch of sentences these are frequent words
-    above all, and would push translations apart.
+    Options and their profiles are those of `strong_contrastive`.
 
     Reference: Wu & Dredze (2020, §3); for `freeze` and `negatives: all` Bakos et al. (2025,
     AlignFreeze).

@@ -4,23 +4,20 @@ et al. 2021).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field
 
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMParams
-from raxalign.methods.families.trained import Profiles, TrainedMethod
-from raxalign.methods.rows.sentences import Bitexts, read_bitexts
+from raxalign.methods.families.masked_lm import MaskedLMParams, read_pairs
+from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod
+from raxalign.methods.rows.sentences import Bitexts
 from raxalign.train.options import Epochs, LearningRate
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.objectives.weam import WordExchange
-    from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {"paper": {"reduction": "sum"}, "sane": {"reduction": "mean"}}
 
@@ -51,6 +48,8 @@ class Weam(TrainedMethod[Bitexts]):
 
     VERSION = 1
     name = "weam"
+    reads = "links"
+    predicts = True
     reference = "Yang et al. 2021"
     papers = ("weam2021",)
     profiles = _PROFILES
@@ -82,42 +81,21 @@ class Weam(TrainedMethod[Bitexts]):
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Word pairs."""
-        return Needs(links=True, dev=self.selects(), head=True, pieces=True)
-
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> Bitexts:
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the sentence pairs of all languages, with the links of their pieces."""
-        from raxalign.methods.rows.piece_links import with_piece_links
+        from raxalign.methods.rows.linked_words import with_piece_links
 
-        params, chosen = self.params, {lang: folders[lang] for lang in inputs.languages}
-        bitexts = read_bitexts(
-            encoder,
-            chosen,
-            inputs.pivot,
-            params.max_length,
-            min_pieces=params.min_pieces,
-            max_pieces=params.max_pieces or None,
-        )
-        return with_piece_links(bitexts, chosen)
+        bitexts = read_pairs(self, encoder, inputs, folders)
+        return with_piece_links(bitexts, {lang: folders[lang] for lang in inputs.languages})
 
-    def objective(
-        self,
-        encoder: TransformerEncoder,
-        rows: Bitexts,
-        runtime: Runtime,  # noqa: ARG002
-    ) -> WordExchange:
+    def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> WordExchange:  # noqa: ARG002
         """Return the two predictions. Raises `RaxalignError` where the encoder's masked-LM head
         cannot be copied.
         """
-        from raxalign.methods.objectives.weam import ExchangeOptions, WordExchange
+        from raxalign.methods.objectives.weam import WordExchange
 
-        params, reduction = self.params, self.resolved()["reduction"]
-        options = ExchangeOptions(params.reg_weight, params.mask_share, reduction)
-        return WordExchange(encoder, rows, options)
+        return WordExchange(encoder, rows, self.resolved())
 
-    def counts(self, inputs: MethodInputs, rows: Bitexts) -> dict[str, object]:  # noqa: ARG002
+    def counts(self, rows: Bitexts) -> dict[str, object]:
         """Return the number of sentence pairs of each language, and of linked pieces."""
         return {**rows.counts, "piece_links": len(rows.links.src)}

@@ -256,8 +256,7 @@ def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
     """Fetch or look up all remote data of a grid: source name -> revision or digest."""
     found: list[Mapping[str, str]] = [plugin_of(spec).fetch() for spec in all_encoders(grid)]
     for lang in grid.languages:
-        corpus = grid.corpus_for(lang)
-        specs = [corpus, grid.text.corpus] if grid.text.corpus else [corpus]
+        specs = [grid.corpora[lang], *([grid.text] if grid.text else [])]
         found += [
             catalog("corpora")[spec.kind](spec.params).fetch(lang, grid.pivot, downloads)
             for spec in specs

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.estimates.cost import seconds_by_key, stored_keys, to_make
-from raxalign.plan.estimates.disk import estimate_disk
 from raxalign.plan.estimates.forecast import (
+    RAY_SECONDS,
+    WORKERS_SECONDS,
     Forecast,
-    Speed,
+    estimate_disk,
     forecast,
-    has_card,
-    other_work,
     quicker_links,
-    start_seconds,
     worker_speed,
 )
 from raxalign.plan.expansion.identity import near
@@ -58,7 +56,7 @@ class Stock:
         manifests = storage.artifacts.manifests(artifacts)
         gone = [key for key in records if key in plan.stages and key not in there]
         sizes = {key: manifest.size for key, manifest in manifests.items()}
-        sizes |= {key: records[key].size for key in gone}
+        sizes |= {key: records[key].manifest.size for key in gone}
         return cls(there, frozenset(manifests), frozenset(gone), sizes, records)
 
 
@@ -69,7 +67,7 @@ def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
     the estimate for the whole grid.
     """
     stock = Stock.of(plan, storage)
-    times = _time(plan, storage, stock, _speed(run))
+    times = _time(plan, storage, stock, run)
     data = {
         "points": plan.points,
         "trials": [_trial(trial) for trial in plan.trials],
@@ -130,8 +128,8 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
         for kind, count in kinds.items()
     )
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
-    speed = _speed(run)
-    times = _time(plan, storage, stock, speed)
+    times = _time(plan, storage, stock, run)
+    start = 0.0 if run.address else WORKERS_SECONDS + RAY_SECONDS
     uncounted = " (without the trials of searches)" if plan.studies else ""
     lines = [
         f"{plan.name}: {counted(plan.points, 'point')}, {counted(len(plan.trials), 'trial')}"
@@ -142,7 +140,7 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
         f"evaluations: {len(evaluations)} ({len(evaluations & stock.there)} done)",
         *studies.plan_lines(plan, storage),
         f"storage: {storage}",
-        *_time_lines(times, speed.core, run, uncounted),
+        times.told(at_once(run), start) + uncounted,
         quicker_links(plan, times),
         estimate_disk(plan, stock.bytes, run.concurrency).told(run.keep) + uncounted,
         made_again(plan, stock.there, stock.stored, stock.records) or "",
@@ -165,26 +163,12 @@ def at_once(run: RunConfig) -> int:
     return min(cores, run.concurrency or cores)
 
 
-def _time_lines(times: Forecast, core: float, run: RunConfig, uncounted: str) -> Iterator[str]:
-    """Yield the line on the time of what is left, and a note where this machine is busy."""
-    workers = at_once(run)
-    start = 0.0 if run.address else start_seconds(core, ray=True)
-    yield times.told(workers, start) + uncounted
-    if times.seconds and not run.address and (note := other_work().note(workers)):
-        yield f"note: {note}"
-
-
-def _speed(run: RunConfig) -> Speed:
-    """The speed of a worker on this machine."""
-    given = run.gpus_per_worker
-    gpu = has_card() if given == "auto" else given > 0
-    return worker_speed(run.threads * run.workers, gpu=gpu)
-
-
-def _time(plan: Plan, storage: Storage, stock: Stock, speed: Speed) -> Forecast:
-    """The time of what is left. The speed of this machine counts until something has run."""
+def _time(plan: Plan, storage: Storage, stock: Stock, run: RunConfig) -> Forecast:
+    """The time of what is left."""
     left = to_make(plan, stock.there, stock.there)
     if not left:
         return Forecast({}, {}, {}, 0)
     took = seconds_by_key(plan, storage, stock.there, stock.records)
-    return forecast(plan, took, left, speed)
+    given = run.gpus_per_worker
+    gpu = Path("/dev/nvidia0").exists() if given == "auto" else given > 0
+    return forecast(plan, took, left, worker_speed(run.threads * run.workers, gpu=gpu))

@@ -387,25 +387,29 @@ def _evaluated(score: CardScore) -> list[EvalResult]:
     """The score as the hub reads it, and next to it that of the base encoder."""
     from huggingface_hub import EvalResult
 
-    lang = _ROLES.get(score.lang, score.lang)
     facts = {"n": score.examples, "low": score.low, "high": score.high}
-    values = [
-        (spoken(score.metric), score.value, {k: v for k, v in facts.items() if v is not None})
-    ]
-    if score.base is not None:
-        values.append((f"{spoken(score.metric)} of the base encoder", score.base, {}))
+    name, known = spoken(score.metric), {k: v for k, v in facts.items() if v is not None}
+    own = EvalResult(
+        task_type=score.kind.replace("_", "-"),
+        task_name=score.task,
+        dataset_type=score.kind,
+        dataset_name=f"{score.task} ({_ROLES.get(score.lang, score.lang)})",
+        dataset_config=score.lang,
+        dataset_split=score.split,
+        metric_type=score.metric,
+        metric_name=name,
+        metric_value=round(score.value, 6),
+        metric_args=known or None,
+    )
+    if score.base is None:
+        return [own]
     return [
-        EvalResult(
-            task_type=score.kind.replace("_", "-"),
-            task_name=score.task,
-            dataset_type=score.kind,
-            dataset_name=f"{score.task} ({lang})",
-            dataset_config=score.lang,
-            dataset_split=score.split,
-            metric_type=score.metric if not place else f"{score.metric}_base",
-            metric_name=name,
-            metric_value=round(value, 6),
-            metric_args=arguments or None,
-        )
-        for place, (name, value, arguments) in enumerate(values)
+        own,
+        replace(
+            own,
+            metric_type=f"{score.metric}_base",
+            metric_name=f"{name} of the base encoder",
+            metric_value=round(score.base, 6),
+            metric_args=None,
+        ),
     ]

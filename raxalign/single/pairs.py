@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import CorpusSpec, Grid, PairsSpec, SplitSpec, TextSpec
+from raxalign.config.grid import CorpusSettings, CorpusSpec, Grid, PairsSpec, Split
 from raxalign.config.options import read_options
 from raxalign.corpora.text.bitext import TooShort
 from raxalign.errors import DataError, RaxalignError
@@ -118,7 +118,7 @@ def _runtime(request: PairsRequest, stage: Stage, threads: int | None) -> Runtim
 def _plan(request: PairsRequest, storage: Storage) -> tuple[SharedStages, Stage]:
     """The stages, with remote data looked up."""
     grid = _grid(request)
-    corpus = catalog("corpora")[request.source](grid.corpus_for(request.lang).params)
+    corpus = catalog("corpora")[request.source](grid.corpora[request.lang].params)
     aligner = catalog("aligners")[request.aligner](grid.pairs.params)
     digests, sides = storage.digests, (request.lang, request.pivot)
     identity = Identity(digests.of)
@@ -158,18 +158,17 @@ def _grid(request: PairsRequest) -> Grid:
         together=False,
         languages=(request.lang,),
         corpora={request.lang: CorpusSpec(catalog("corpora").kind(request.source), source)},
-        split=SplitSpec(request.heldout, 0),
-        overlap=request.overlap,
-        training_from="end",
-        shortage="refuse" if request.sentences is not None else "use-all",
-        max_words=128,
-        segmentation="characters",
-        text=TextSpec(),
+        corpus=CorpusSettings(
+            split=Split.model_construct(test=request.heldout, dev=0),
+            overlap=request.overlap,
+            shortage="refuse" if request.sentences is not None else "use-all",
+        ),
+        text=None,
         pairs=PairsSpec(
-            catalog("aligners").kind(request.aligner),
-            aligner,
-            request.symmetrization,  # type: ignore[arg-type]  # the command checks it
-            request.one_to_one,
+            kind=catalog("aligners").kind(request.aligner),
+            params=aligner,
+            symmetrization=request.symmetrization,
+            one_to_one=request.one_to_one,
         ),
         sentences=(request.sentences or _ALL,),
         seeds=(0,),

@@ -37,10 +37,8 @@ search: {{sampler: {sampler}, budget: {budget}, metric: "{metric}", confirm: {co
 
 
 def grids_folder() -> Path:
-    """Return the folder of the grids: ``raxalign/grids`` where the package is installed, the
-    repository's ``grids`` where it is used in place.
-
-    Raises `RaxalignError` where neither is there.
+    """Return ``raxalign/grids`` where the package is installed, the repository's ``grids`` where it
+    is used in place. Raises `RaxalignError` where neither is there.
     """
     package = Path(raxalign.__file__).parent
     for folder in (package / "grids", package.parent / "grids"):
@@ -51,10 +49,8 @@ def grids_folder() -> Path:
 
 def write_grid(name: str, out: Path | None = None) -> Path:
     """Write the grid `name` (one of `CHOICES`) to `out`, by default ``<name>.yaml`` here; returns
-    where it lies.
-
-    Raises `RaxalignError` for another name and for a file that is there already, `StorageError`
-    where the file cannot be written.
+    where it lies. Raises `RaxalignError` for another name and for a file that is there already,
+    `StorageError` where the file cannot be written.
     """
     if name not in CHOICES:
         raise RaxalignError(f"init {name}: is not one of the grids; there are {', '.join(CHOICES)}")
@@ -108,21 +104,17 @@ def write_search(
     **values: str | int | None,
 ) -> None:
     """Write the grid file of a search; nothing is overwritten. What is wrong with its values is
-    found when the file is read.
+    found when the file is read. Raises `RaxalignError` for options that cannot be written down,
+    `StorageError` where the file cannot be written.
 
     Args:
         path: The file.
         spaces: The searched params, as ``lambda=log_uniform:0.01:10``.
         options: The other options of the method, as ``batch_size=16``.
         languages: The languages; each has a study of its own.
-        task: What the search is judged by: the kind of a task, or a mapping of one in YAML
-            (``xnli: {data: phrasebook}``).
+        task: The kind of a task, or a mapping of one in YAML (``xnli: {data: phrasebook}``).
         values: The other options of `raxalign search` by their names; `metric` None is the main
             metric of the task.
-
-    Raises:
-        RaxalignError: Options cannot be written down.
-        StorageError: The file cannot be written.
     """
     task, _, task_options = task.partition(":")
     pruner = values.pop("pruner", "none")
@@ -143,13 +135,12 @@ def write_search(
 def _params(spaces: Sequence[str], options: Sequence[str], languages: Sequence[str]) -> str:
     """Return the params of the method as a grid file has them."""
     if not spaces or not languages:
-        raise RaxalignError(
-            "a search needs --lang, and a --space for each param to search; for example"
-            f" --lang de --space {_FORMS.split(',', maxsplit=1)[0]}"
-        )
-    params = [f"    {_space(text)}" for text in spaces]
-    params += [f"    {': '.join(_pair('--option', text))}" for text in options]
-    return "\n".join(params)
+        example = f"--lang de --space {_FORMS.split(',', maxsplit=1)[0]}"
+        needs = "a search needs --lang, and a --space for each param to search"
+        raise RaxalignError(f"{needs}; for example {example}")
+    params = [_space(text) for text in spaces]
+    params += [": ".join(_pair("--option", text)) for text in options]
+    return "\n".join(f"    {param}" for param in params)
 
 
 def _write(path: Path, text: str, remedy: str) -> None:

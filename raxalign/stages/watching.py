@@ -11,8 +11,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.search import prunes
-from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
 from raxalign.store.storage import Storage
+from raxalign.store.studies import DevCurve, DevCurves, DevPoint
 from raxalign.train.runtime import Moment
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class StudyWatch:
     def __init__(self, watched: Watched, storage: Storage) -> None:
         self.languages, self.metric = watched.languages, watched.metric
         self._watched = watched
-        self._curves = [DevCurves(storage, study.name) for study in watched.studies]
+        self._curves = [DevCurves(storage.files, study.name) for study in watched.studies]
         kept = self._curves[0].read(watched.trial)
         self._kept: tuple[DevPoint, ...] = kept.points if kept is not None else ()
         self._started = time.monotonic()
@@ -108,5 +108,5 @@ def pruned_at(plan: Plan, trial: str, storage: Storage) -> DevCurve | None:
     watched = Watched.of(plan, trial)
     if watched is None:
         return None
-    curve = DevCurves(storage, watched.studies[0].name).read(trial)
+    curve = DevCurves(storage.files, watched.studies[0].name).read(trial)
     return curve if curve is not None and curve.pruned else None

@@ -49,7 +49,7 @@ class Cache:
         """Return the place of a copy, which stays there as long as this object lives. A folder that
         is made again has another marker, and so never replaces one that is in use.
         """
-        place = self.folder / path / hashlib.sha256(marker).hexdigest()[:_SHORT]
+        place = self._place(path, marker)
         with told(str(self.folder), "write"):
             if place not in self._used:
                 with self._alone():
@@ -83,17 +83,25 @@ class Cache:
                     discard(damaged)
                     continue
                 break
-        self._added(cached)
+        new = _ADDED.get(self.folder, float("inf")) + _size(cached)
+        if new >= limit_bytes() * _LOOK:  # a look reads all folders
+            # another process removes or replaces what is looked at: the next look sees the rest
+            with suppress(FileNotFoundError):
+                self.evict()
+            new = 0.0
+        _ADDED[self.folder] = new
 
     def drop(self, path: str, marker: bytes) -> None:
         """Remove a copy."""
-        discard(self.folder / path / hashlib.sha256(marker).hexdigest()[:_SHORT])
+        discard(self._place(path, marker))
 
     def evict(self) -> int:
         """Remove the copies that were used longest ago and that no living process uses, until the
         rest is within the limit; returns the bytes that were freed.
         """
-        copies = sorted((place.stat().st_mtime, place) for place in self._copies())
+        found = [place for pattern in _COPIES for place in self.folder.glob(pattern)]
+        whole = (place for place in found if not place.name.startswith(PREFIX) and place.is_dir())
+        copies = sorted((place.stat().st_mtime, place) for place in whole)
         sizes = {place: _size(place) for _, place in copies}
         over, freed = sum(sizes.values()) - limit_bytes(), 0
         doomed: list[Path] = []
@@ -113,22 +121,8 @@ class Cache:
                 place.parent.rmdir()
         return freed
 
-    def _added(self, place: Path) -> None:
-        """Evict when enough was added since the last look: a look reads all folders."""
-        new = _ADDED.get(self.folder, float("inf")) + _size(place)
-        if new < limit_bytes() * _LOOK:
-            _ADDED[self.folder] = new
-        else:
-            # another process removes or replaces what is looked at: the next look sees the rest
-            with suppress(FileNotFoundError):
-                self.evict()
-            _ADDED[self.folder] = 0.0
-
-    def _copies(self) -> Iterator[Path]:
-        for pattern in _COPIES:
-            for place in self.folder.glob(pattern):
-                if not place.name.startswith(PREFIX) and place.is_dir():
-                    yield place
+    def _place(self, path: str, marker: bytes) -> Path:
+        return self.folder / path / hashlib.sha256(marker).hexdigest()[:_SHORT]
 
     def _in_use(self) -> set[Path]:
         """Return the copies that living processes use."""
@@ -162,8 +156,7 @@ def limit_bytes() -> float:
 
 def _size(folder: Path) -> int:
     total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                total += Path(parent, name).stat().st_size
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            total += file.stat().st_size if file.is_file() else 0
     return total

@@ -56,17 +56,17 @@ class Connection:
     def ask(
         self, place: str, doing: str, request: Callable[[], T], waits: Sequence[float] | None = None
     ) -> T:
-        """Return the answer to a request.
+        """Return the answer to a request, which is made again after a blip.
 
         Args:
             place: The URL that the request is about, for messages.
             doing: What is done there, for messages (``read``).
-            request: Makes the request; it is called again after a blip.
+            request: Makes the request.
             waits: Seconds to wait before each repetition (None: `WAITS`, about a minute).
 
         Raises:
-            StorageError: The request was refused, or no repetition was answered.
-            FileNotFoundError: There is no such object. A bucket that is missing is a StorageError.
+            StorageError: The request was refused, not answered, or there is no such bucket.
+            FileNotFoundError: There is no such object.
             FileExistsError: There is one already.
         """
         left = list(WAITS if waits is None else waits)
@@ -84,7 +84,14 @@ class Connection:
             except Exception as error:
                 if not left or time.monotonic() > end or not is_blip(error):
                     raise self._message(error, place, doing) from error
-                self._wait(left, error)
+                seconds = left.pop(0)
+                if len(left) == len(WAITS) - 3:
+                    to_stderr(
+                        f"{self.root} does not answer ({_short(error)}); trying again for"
+                        f" {seconds + sum(left):.0f} s"
+                    )
+                # machines that lost a store at the same time do not return at the same time
+                time.sleep(seconds * random.uniform(0.7, 1.0))
 
     def make_parents(self, name: str) -> None:
         """Make the folders above a file where the store has folders. A bucket is never made."""
@@ -92,38 +99,28 @@ class Connection:
             with suppress(OSError):  # who may only write below a prefix does not need it
                 self.files.makedirs(name.rpartition("/")[0], exist_ok=True)
 
-    def _wait(self, left: list[float], error: Exception) -> None:
-        """Wait before the next repetition; long waits are reported."""
-        seconds = left.pop(0)
-        if len(left) == len(WAITS) - 3:
-            to_stderr(
-                f"{self.root} does not answer ({_short(error)}); trying again for"
-                f" {seconds + sum(left):.0f} s"
-            )
-        # machines that lost a store at the same time do not return at the same time
-        time.sleep(seconds * random.uniform(0.7, 1.0))
-
     def _message(self, error: Exception, place: str, doing: str) -> StorageError:
-        name = type(error).__name__
-        if name in _NO_CREDENTIALS:
-            return StorageError(
-                f"{place}: cannot {doing}: no credentials were found ({_short(error)}). Set them as"
-                " the store's own tools read them: for S3 AWS_ACCESS_KEY_ID and"
-                " AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or the machine's role"
+        if type(error).__name__ in _NO_CREDENTIALS:
+            what, remedy = (
+                "no credentials were found",
+                "Set them as the store's own tools read them: for S3 AWS_ACCESS_KEY_ID and"
+                " AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or the machine's role",
             )
-        if isinstance(error, PermissionError):
-            return StorageError(
-                f"{place}: cannot {doing}: the store refused it ({_short(error)}). Check the"
-                " credentials, and that they may list, read, write and delete below"
-                f" {self.root}"
+        elif isinstance(error, PermissionError):
+            what, remedy = (
+                "the store refused it",
+                "Check the credentials, and that they may list, read, write and delete below"
+                f" {self.root}",
             )
-        if is_blip(error):
-            return StorageError(
-                f"{place}: cannot {doing}: the store does not answer ({_short(error)}). Check the"
-                " network and the endpoint (for S3 AWS_ENDPOINT_URL and the region), and run the"
-                " same command again"
+        elif is_blip(error):
+            what, remedy = (
+                "the store does not answer",
+                "Check the network and the endpoint (for S3 AWS_ENDPOINT_URL and the region), and"
+                " run the same command again",
             )
-        return storage_error(error, place, doing)
+        else:
+            return storage_error(error, place, doing)
+        return StorageError(f"{place}: cannot {doing}: {what} ({_short(error)}). {remedy}")
 
     def _missing_bucket(self) -> StorageError:
         scheme, _, rest = self.root.partition("://")

@@ -140,7 +140,12 @@ class ObjectFiles(Files):
         """Return what changes when an object is written again, for each object below a folder, by
         its path; None where the store shows nothing like it.
         """
-        return {_join(top, name): _stamp(info) for name, info in self._list(top).items()}
+        found = {}
+        for name, info in self._list(top).items():
+            shown = [info.get(key) for key in ("ETag", "etag", "md5Hash", "mtime")]
+            known = next((value for value in shown if value), None)
+            found[_join(top, name)] = f"{info.get('size')} {known}" if known else None
+        return found
 
     def modified(self, path: str) -> float:
         """Return when the store took the object."""
@@ -317,13 +322,6 @@ class ObjectFiles(Files):
 
 def _join(top: str, name: str) -> str:
     return f"{top}/{name}" if top else name
-
-
-def _stamp(info: dict[str, Any]) -> str | None:
-    """Return what changes when an object is written again; None where the store shows nothing."""
-    shown = [info.get(name) for name in ("ETag", "etag", "md5Hash", "mtime")]
-    known = [str(value) for value in shown if value]
-    return f"{info.get('size')} {known[0]}" if known else None
 
 
 def _pack(entries: _Entries) -> bytes:

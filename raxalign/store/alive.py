@@ -55,13 +55,9 @@ def lives(name: str, age: float, silence: float) -> bool:
 
 @contextmanager
 def beating(beat: Callable[[], object], *, every: float, name: str) -> Iterator[None]:
-    """Give signs of life in a thread until the block ends. One that fails is left out: the storage
-    may be back before others count the process as dead.
-
-    Args:
-        beat: Gives one sign of life.
-        every: The seconds before each.
-        name: The name of the thread.
+    """Give signs of life (`beat`) in a thread of some name, one after some seconds each, until the
+    block ends. One that fails is left out: the storage may be back before others count the process
+    as dead.
     """
     over = threading.Event()
 

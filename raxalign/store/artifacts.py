@@ -1,7 +1,5 @@
 """Artifacts: a directory per key, made aside, published last, and never used when a byte of it is
 not as it was made.
-
-Permissions of what libraries write: some make files that only their owner can read.
 """
 
 from __future__ import annotations
@@ -22,8 +20,9 @@ from raxalign.store.manifest import MANIFEST, Manifest, Verified
 
 
 def as_umask_says(folder: Path) -> None:
-    """Give every file and folder below `folder` the permissions that the umask gives new ones;
-    permissions beyond these stay. `folder` was made by `mkdir`, and so shows the umask.
+    """Give every file and folder below `folder` the permissions that the umask gives new ones:
+    some libraries make files that only their owner can read. Permissions beyond these stay.
+    `folder` was made by `mkdir`, and so shows the umask.
     """
     of_folders = folder.stat().st_mode & 0o777
     for parent, folders, files in os.walk(folder):
@@ -100,11 +99,7 @@ class ArtifactStore:
         StorageError where there is none.
         """
         manifest, seen = self._manifest(kind, key)
-        folder, problem = self._storage.fetch(
-            _path(kind, key),
-            _published(manifest, seen),
-            lambda place: _verified.problem(place, manifest),
-        )
+        folder, problem = self._fetch(manifest, seen)
         if problem is not None:
             raise self._set_aside(kind, key, problem, seen)
         return folder
@@ -158,14 +153,11 @@ class ArtifactStore:
                 (staged / MANIFEST).write_bytes(data)
             _verified.trust(staged)
             if not self._storage.publish(staged, path, MANIFEST, manifest.content):
-                return self.make(
-                    kind, key, build
-                )  # somebody was first: theirs, unless it is damaged
+                # somebody was first: theirs, unless it is damaged
+                return self.make(kind, key, build)
         # not `open`: who repairs the same damage at the same time may have taken the marker away
         # again, and this is whole
-        return self._storage.fetch(
-            path, _published(manifest, data), lambda place: _verified.problem(place, manifest)
-        )[0]
+        return self._fetch(manifest, data)[0]
 
     def keys(self) -> Iterator[tuple[str, str]]:
         """Yield (kind, key) of every artifact."""
@@ -198,6 +190,21 @@ class ArtifactStore:
         except (ValueError, TypeError, KeyError) as error:
             raise self._set_aside(kind, key, f"{MANIFEST} {error}", data) from error
 
+    def _fetch(
+        self, manifest: Manifest, seen: bytes, *, anew: bool = False
+    ) -> tuple[Path, str | None]:
+        """Return the local folder of an artifact, and what is wrong with it; bytes are compared at
+        first use, or `anew`.
+        """
+
+        def problem(folder: Path) -> str | None:
+            if anew:
+                _verified.forget(folder)
+            return _verified.problem(folder, manifest)
+
+        published = Published(MANIFEST, seen, manifest.content, tuple(manifest.files))
+        return self._storage.fetch(_path(manifest.kind, manifest.key), published, problem)
+
     def _fresh_problem(self, path: str, manifest: Manifest, seen: bytes) -> str | None:
         sizes = self._storage.sizes(path, manifest.content, list(manifest.files))
         for name, entry in manifest.files.items():
@@ -205,12 +212,7 @@ class ArtifactStore:
                 return f"{name} is missing"
             if sizes[name] != entry.size:
                 return f"{name} has {sizes[name]} bytes instead of {entry.size}"
-
-        def problem(folder: Path) -> str | None:
-            _verified.forget(folder)
-            return _verified.problem(folder, manifest)
-
-        return self._storage.fetch(path, _published(manifest, seen), problem)[1]
+        return self._fetch(manifest, seen, anew=True)[1]
 
     def _set_aside(self, kind: str, key: str, problem: str, seen: bytes) -> DamagedArtifact:
         place = self.folder(kind, key)
@@ -220,10 +222,6 @@ class ArtifactStore:
         except StorageError as error:
             what = f"It could not be set aside: {error}."
         return DamagedArtifact(f"{place}: {problem}. {what}")
-
-
-def _published(manifest: Manifest, data: bytes) -> Published:
-    return Published(MANIFEST, data, manifest.content, tuple(manifest.files))
 
 
 def _path(kind: str, key: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,8 @@ from raxalign.store.key import file_digest
 from raxalign.store.sealed import seal, unseal
 
 _REMEMBERED = "digests.json"
-_SETTLED_NS = (
-    2_000_000_000  # a file this new may change again within one tick of its file system's clock
-)
+# a file this new may change again within one tick of its file system's clock
+_SETTLED_NS = 2_000_000_000
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -44,37 +44,22 @@ class FileDigests:
             return str(known[2])
         found = file_digest(place)
         after = place.stat()
-        if [
-            after.st_size,
-            after.st_mtime_ns,
-        ] == stamp and time.time_ns() - after.st_mtime_ns > _SETTLED_NS:
-            self._remember(str(place), [*stamp, found])
+        settled = time.time_ns() - after.st_mtime_ns > _SETTLED_NS
+        if [after.st_size, after.st_mtime_ns] == stamp and settled:
+            self._known = {**self._known, **self._load(), str(place): [*stamp, found]}
+            with suppress(StorageError):
+                self._files.write(_REMEMBERED, seal({"files": self._known}))
         return found
 
     def _load(self) -> dict[str, list[Any]]:
-        try:
-            entries = unseal(self._files.read(_REMEMBERED))["files"]
-        except (FileNotFoundError, StorageError, ValueError, KeyError):
-            return {}
-        return (
-            {path: entry for path, entry in entries.items() if _is_entry(entry)}
-            if isinstance(entries, dict)
-            else {}
-        )
-
-    def _remember(self, place: str, entry: list[Any]) -> None:
-        self._known = {**(self._known or {}), **self._load(), place: entry}
-        try:
-            self._files.write(_REMEMBERED, seal({"files": self._known}))
-        except StorageError:
-            return
+        """Return the entries that have the form of one."""
+        with suppress(FileNotFoundError, StorageError, ValueError, KeyError, AttributeError):
+            entries = unseal(self._files.read(_REMEMBERED))["files"].items()
+            return {path: entry for path, entry in entries if _is_entry(entry)}
+        return {}
 
 
 def _is_entry(entry: object) -> bool:
-    return (
-        isinstance(entry, list)
-        and len(entry) == 3
-        and all(isinstance(number, int) for number in entry[:2])
-        and isinstance(entry[2], str)
-        and _SHA256.fullmatch(entry[2]) is not None
-    )
+    if not isinstance(entry, list) or [type(part) for part in entry] != [int, int, str]:
+        return False
+    return _SHA256.fullmatch(entry[2]) is not None

@@ -14,15 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from raxalign.errors import StorageError
+from raxalign.store import alive
 from raxalign.store._filesystem import Files
-from raxalign.store.alive import (
-    BEAT_SECONDS,
-    DAY_SECONDS,
-    beating,
-    lives,
-    maker_name,
-    temporary_name,
-)
+from raxalign.store.alive import DAY_SECONDS, beating, maker_name
 from raxalign.store.sealed import parse
 from raxalign.store.storage import Storage
 
@@ -53,17 +47,13 @@ class Sign:
 
 @contextmanager
 def signed_on(storage: Storage, plan: str) -> Iterator[None]:
-    """Give signs of life for this process until the block ends.
-
-    Args:
-        storage: The storage.
-        plan: The place of the plan that it runs.
+    """Give signs of life for this process, with the place of the plan that it runs, until the block
+    ends.
     """
-    _write(storage.files, plan)
+    beat = partial(_write, storage.files, plan)
+    beat()
     try:
-        with beating(
-            partial(_write, storage.files, plan), every=BEAT_SECONDS, name="raxalign-driver"
-        ):
+        with beating(beat, every=alive.BEAT_SECONDS, name="raxalign-driver"):
             yield
     finally:
         with suppress(StorageError):
@@ -72,12 +62,15 @@ def signed_on(storage: Storage, plan: str) -> Iterator[None]:
 
 def signs(storage: Storage) -> list[Sign]:
     """Return the signs of all drivers, dead ones included; damaged ones are left out."""
-    files = storage.files
+    files, found = storage.files, []
     paths = [f"{path}/{_MARKER}" for path in files.marked(_TOP, 1, _MARKER)]
-    found = []
     for path, data in files.read_many(paths).items():
         with suppress(ValueError, TypeError, KeyError):
-            found.append(_sign(files, path.split("/")[1], parse(data)))
+            name, record = path.split("/")[1], parse(data)
+            # a plan is looked for in the storage itself, whatever place its sign names
+            plan = files.place(f"plans/{str(record['plan']).rpartition('/')[2]}")
+            alive_now = alive.lives(name, time.time() - float(record["at"]), DAY_SECONDS)
+            found.append(Sign(name, str(record["host"]), int(record["pid"]), plan, alive_now))
     return found
 
 
@@ -85,7 +78,7 @@ def clock_lead(storage: Storage) -> float:
     """Return the seconds by which the clock of a storage is ahead of this machine's: it dates a
     file that is written now. Where none can be written, the two are taken to agree.
     """
-    files, path = storage.files, temporary_name("clock")
+    files, path = storage.files, alive.temporary_name("clock")
     with suppress(StorageError):
         files.write(path, b"")
         lead = files.modified(path) - time.time()
@@ -115,7 +108,7 @@ def is_alive(sign: str, lead: float) -> bool:
         name, age = str(left.get("name")), time.time() + lead - float(left["at"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return False
-    return lives(name, age, SILENCE)
+    return alive.lives(name, age, SILENCE)
 
 
 def remove_sign(storage: Storage, name: str) -> None:
@@ -126,14 +119,3 @@ def remove_sign(storage: Storage, name: str) -> None:
 def _write(files: Files, plan: str) -> None:
     record = {"host": socket.gethostname(), "pid": os.getpid(), "plan": plan, "at": time.time()}
     files.write(f"{_TOP}/{maker_name()}/{_MARKER}", json.dumps(record).encode())
-
-
-def _sign(files: Files, name: str, record: dict[str, object]) -> Sign:
-    """Read a sign. Its plan is looked for in the storage itself, whatever place it names."""
-    return Sign(
-        name,
-        str(record["host"]),
-        int(str(record["pid"])),
-        files.place(f"plans/{str(record['plan']).rpartition('/')[2]}"),
-        lives(name, time.time() - float(str(record["at"])), DAY_SECONDS),
-    )

@@ -78,7 +78,8 @@ def lease(
     waiting: Callable[[str], None] | None = None,
     patience: Callable[[Holder], float] = patient,
 ) -> Iterator[Lease]:
-    """Wait until no other process of any machine holds the lock of this name, and hold it.
+    """Wait until no other process of any machine holds the lock of this name, and hold it. Raises
+    `StorageError` where the storage cannot be read or written.
 
     Args:
         storage: The storage.
@@ -86,9 +87,6 @@ def lease(
         waiting: Called once with the holder's host and process where the lock is held.
         patience: Returns the seconds of silence after which a holder loses the lock: 0 for one that
             is known to be dead. It is asked every `ASK` seconds.
-
-    Raises:
-        StorageError: The storage cannot be read or written.
     """
     held = Lease(storage.files, name)
     held.take(waiting or (lambda holder: None), patience)  # noqa: ARG005
@@ -210,9 +208,8 @@ class Lease:
 
     def _record(self, *, done: bool = False) -> bytes:
         record = {"maker": maker_name(), "host": socket.gethostname(), "pid": os.getpid()}
-        return json.dumps(
-            {**record, "nonce": self._nonce, "beat": self._beats, "done": done}
-        ).encode()
+        state = {"nonce": self._nonce, "beat": self._beats, "done": done}
+        return json.dumps({**record, **state}).encode()
 
 
 def _parsed(data: bytes) -> dict[str, object]:

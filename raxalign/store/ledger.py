@@ -113,18 +113,12 @@ class Ledger:
 
     def fail(self, trial: str, record: Mapping[str, Any]) -> None:
         """Keep why a trial failed, in place of an earlier reason."""
-        self._storage.write(
-            _failure(trial),
-            json.dumps(record, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass"),
-        )
+        text = json.dumps(record, ensure_ascii=False, indent=1)
+        self._storage.write(_failure(trial), text.encode("utf-8", "surrogatepass"))
 
     def failure(self, trial: str) -> dict[str, Any] | None:
         """Why a trial failed when it was last run; None where nothing (readable) is known."""
-        try:
-            record = parse(self._storage.read(_failure(trial)))
-        except (FileNotFoundError, ValueError):
-            return None
-        return record if isinstance(record, dict) else None
+        return self.failures([trial]).get(trial)
 
     def failures(self, trials: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return why trials failed when they were last run, for those of which something (readable)
@@ -144,16 +138,12 @@ class Ledger:
         """Forget a failure."""
         self._storage.delete(_failure(trial))
 
-    def _place(self, key: str) -> str:
-        return self._storage.place(_path(key))
-
     def _read(self, key: str) -> tuple[dict[str, Any], FileEntry | None, bytes]:
         try:
             data = self._storage.read(f"{_path(key)}/{EVALUATION}")
         except FileNotFoundError:
-            raise StorageError(
-                f"{self._place(key)}: there is no such evaluation. Run the grid again to make it"
-            ) from None
+            told = "there is no such evaluation. Run the grid again to make it"
+            raise StorageError(f"{self._storage.place(_path(key))}: {told}") from None
         return *self._parse(key, data), data
 
     def _parse(self, key: str, data: bytes) -> tuple[dict[str, Any], FileEntry | None]:
@@ -170,14 +160,11 @@ class Ledger:
     def _set_aside(self, key: str, problem: str, seen: bytes) -> DamagedArtifact:
         try:
             aside = self._storage.set_aside(_path(key), EVALUATION, f"ledger-{key}", seen)
-            what = (
-                f"It was set aside as {aside} and counts as not done."
-                if aside
-                else "Another process has set it aside."
-            )
+            what = f"It was set aside as {aside} and counts as not done."
+            what = what if aside else "Another process has set it aside."
         except StorageError as error:
             what = f"It could not be set aside: {error}."
-        return DamagedArtifact(f"{self._place(key)}: {problem}. {what}")
+        return DamagedArtifact(f"{self._storage.place(_path(key))}: {problem}. {what}")
 
 
 def _path(key: str) -> str:
@@ -196,22 +183,18 @@ def _refuse_infinite(record: Mapping[str, Any]) -> None:
     """Raise where a score or a note is not a finite number: a mean over it would be none either,
     and a table would hide it.
     """
+    task = record.get("task", "")
     for score in record.get("scores", ()):
         if not math.isfinite(score["value"]):
-            what = (
-                f"{record.get('task', '')}/{score['lang']}/{score['metric']} ({score['split']}) is"
-                f" {score['value']}"
-            )
+            what = f"{task}/{score['lang']}/{score['metric']} ({score['split']})"
             raise RaxalignError(
-                f"{what}: this is not a result, and is not kept. The vectors or predictions behind"
-                " it have values that are not numbers"
+                f"{what} is {score['value']}: this is not a result, and is not kept. The vectors or"
+                " predictions behind it have values that are not numbers"
             )
     for place, value in _numbers("notes", record.get("notes", {})):
         if not math.isfinite(value):
-            raise RaxalignError(
-                f"{record.get('task', '')}: {place} is {value}: this is not a result, and is not"
-                " kept"
-            )
+            told = "this is not a result, and is not kept"
+            raise RaxalignError(f"{task}: {place} is {value}: {told}")
 
 
 _FORMS = {"params": Mapping, "notes": Mapping, "versions": Mapping, "seconds": int | float}

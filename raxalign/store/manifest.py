@@ -67,13 +67,8 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """As it is stored."""
-        return seal(
-            {
-                **vars(self),
-                "files": {name: vars(entry) for name, entry in self.files.items()},
-                "notes": dict(self.notes),
-            }
-        )
+        files = {name: vars(entry) for name, entry in self.files.items()}
+        return seal({**vars(self), "files": files, "notes": dict(self.notes)})
 
     @classmethod
     def from_bytes(cls, data: bytes, kind: str, key: str) -> Manifest:
@@ -81,31 +76,17 @@ class Manifest:
         record = unseal(data)
         if (record.get("kind"), record.get("key")) != (kind, key):
             raise ValueError(f"is that of {record.get('kind')} {record.get('key')}")
-        return cls(
-            **{
-                **record,
-                "files": {
-                    inside(name): FileEntry.read(entry) for name, entry in record["files"].items()
-                },
-            }
-        )
+        files = record["files"].items()
+        record["files"] = {inside(name): FileEntry.read(entry) for name, entry in files}
+        return cls(**record)
 
     @classmethod
     def describe(
         cls, folder: Path, kind: str, key: str, notes: Mapping[str, Json], seconds: float
     ) -> Manifest:
-        """Look at what was made.
-
-        Args:
-            folder: The folder that was filled.
-            kind: The kind of the artifact.
-            key: Its key.
-            notes: What its maker noted.
-            seconds: The time that it took.
-
-        Raises:
-            ValueError: The folder holds what an artifact may not hold: a link or another thing
-                that is not a file, or a manifest.
+        """Look at a folder that was filled in some `seconds`, with the `notes` of its maker. Raises
+        `ValueError` where it holds what an artifact may not hold: a link or another thing that is
+        not a file, or a manifest.
         """
         files = {
             path.relative_to(folder).as_posix(): FileEntry(path.stat().st_size, file_digest(path))
@@ -188,17 +169,15 @@ def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | Non
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
             return "is not a plain file"
-        size = status.st_size
-        if size != entry.size:
-            return f"has {size} bytes instead of {entry.size}"
+        if status.st_size != entry.size:
+            return f"has {status.st_size} bytes instead of {entry.size}"
         if contents and file_digest(path) != entry.sha256:
             return "was changed: its bytes have another SHA-256"
     except (FileNotFoundError, NotADirectoryError):
         return "is missing"
     except OSError as error:
-        if (
-            error.errno != errno.EIO
-        ):  # a disk that gives no bytes has lost them; a missing permission is not damage
+        # a disk that gives no bytes has lost them; a missing permission is not damage
+        if error.errno != errno.EIO:
             raise storage_error(error, str(path), "read") from error
         return f"cannot be read ({error.strerror})"
     return None

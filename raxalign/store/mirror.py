@@ -25,8 +25,7 @@ class Mirror:
     """The copy of a folder at one path of a storage."""
 
     def __init__(self, storage: Storage, path: str) -> None:
-        self._files = storage.files
-        self._path = path
+        self._files, self._path = storage.files, path
 
     @property
     def place(self) -> str:
@@ -61,7 +60,7 @@ class Mirror:
         self._files.write(f"{self._path}/{_INDEX}", data)
         for digest in there - set(digests.values()):
             self._files.delete(f"{self._path}/files/{digest}")
-        return _version(data)
+        return hashlib.sha256(data).hexdigest()
 
     def pull(self, folder: Path) -> str | None:
         """Replace a local folder by the copy; returns its version. Where there is no whole copy,
@@ -94,15 +93,10 @@ class Mirror:
         self._files.delete_all(self._path)
 
     def _index(self) -> tuple[str, dict[str, str]] | None:
-        """Return the version and the digests of the files by name."""
+        """Return the version of the index, the digest of its bytes, and those of files by name."""
         try:
             data = self._files.read(f"{self._path}/{_INDEX}")
             digests = {inside(name): str(value) for name, value in unseal(data)["files"].items()}
         except (FileNotFoundError, ValueError, KeyError, AttributeError):
             return None
-        return _version(data), digests
-
-
-def _version(data: bytes) -> str:
-    """Return the version of an index: the digest of its bytes."""
-    return hashlib.sha256(data).hexdigest()
+        return hashlib.sha256(data).hexdigest(), digests

@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 
 from raxalign.errors import StorageError
 from raxalign.store.sealed import parse
@@ -45,20 +46,15 @@ class Spool:
         it is kept: curves stop no training.
         """
         with self._lock:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._flushed = time.monotonic()
-        if not self._points:
-            return
-        name = f"{self._folder}/{time.time_ns()}-{os.getpid()}.json"
-        points = {"node": socket.gethostname(), "points": self._points}
-        try:
-            self._files.write(name, json.dumps(points).encode())
-        # a full disk stops the training where its results are written, with a message
-        except StorageError:
-            return
-        self._points = []
+            self._flushed = time.monotonic()
+            if not self._points:
+                return
+            name = f"{self._folder}/{time.time_ns()}-{os.getpid()}.json"
+            points = {"node": socket.gethostname(), "points": self._points}
+            # a full disk stops the training where its results are written, with a message
+            with suppress(StorageError):
+                self._files.write(name, json.dumps(points).encode())
+                self._points = []
 
     def read(self) -> list[tuple[str, float, int, int]]:
         """Return all points (name, value, step, milliseconds), the last of each name and step (a
@@ -69,20 +65,13 @@ class Spool:
         last: dict[tuple[str, int], tuple[str, float, int, int]] = {}
         for path, data in sorted(found.items()):
             try:
-                points = _points(data)
+                points = [
+                    (str(name), float(value), int(step), int(moment))
+                    for name, value, step, moment in parse(data)["points"]
+                ]
             except (ValueError, TypeError, KeyError) as error:
-                where = self._files.place(path)
-                warnings.warn(
-                    f"{where}: damaged training curves are left out ({error})", stacklevel=2
-                )
+                text = f"{self._files.place(path)}: damaged training curves are left out ({error})"
+                warnings.warn(text, stacklevel=2)
                 continue
             last |= {(point[0], point[2]): point for point in points}
         return sorted(last.values(), key=lambda point: (point[0], point[2]))
-
-
-def _points(data: bytes) -> list[tuple[str, float, int, int]]:
-    """Read the points of one file. Raises `ValueError`, `TypeError` or `KeyError` for others."""
-    return [
-        (str(name), float(value), int(step), int(moment))
-        for name, value, step, moment in parse(data)["points"]
-    ]

@@ -1,5 +1,6 @@
 """Searches in a storage: one record per study, from which everything but the search itself reads
-what was suggested so far.
+what was suggested so far; and the dev curves of its trials, by which they are compared while they
+run.
 """
 
 from __future__ import annotations
@@ -7,6 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from raxalign.errors import StorageError
@@ -54,3 +57,61 @@ def _path(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not the name of a study")
     return f"{FOLDER}/{name}.json"
+
+
+@dataclass(frozen=True)
+class DevPoint:
+    """The searched score at one dev selection: the optimiser step, and the seconds that the
+    training had taken.
+    """
+
+    step: int
+    score: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class DevCurve:
+    """The points of one trial in the order of their steps, the `steps` of its whole training, and
+    whether it was `pruned` at the last point.
+    """
+
+    points: tuple[DevPoint, ...]
+    steps: int
+    pruned: bool = False
+
+    @property
+    def scores(self) -> list[float]:
+        """The scores alone."""
+        return [point.score for point in self.points]
+
+
+class DevCurves:
+    """The curves of a study: ``<root>/studies/curves/<study>/<trial>.json``. One that cannot be
+    read is not there: the training that wrote it writes it again.
+    """
+
+    def __init__(self, files: Files, study: str) -> None:
+        self._files, self._folder = files, f"{FOLDER}/curves/{study}"
+
+    def read(self, trial: str) -> DevCurve | None:
+        """Return the curve of a trial, by its key; None where it has none."""
+        return self._read([trial]).get(trial)
+
+    def all(self) -> dict[str, DevCurve]:
+        """Return the curves of all trials, by their keys."""
+        names = sorted(self._files.names(self._folder))
+        return self._read([name.removesuffix(".json") for name in names if name.endswith(".json")])
+
+    def write(self, trial: str, curve: DevCurve) -> None:
+        """Put a curve in place of the one that may be there."""
+        self._files.write(f"{self._folder}/{trial}.json", json.dumps(asdict(curve)).encode())
+
+    def _read(self, trials: list[str]) -> dict[str, DevCurve]:
+        paths, found = {f"{self._folder}/{trial}.json": trial for trial in trials}, {}
+        for path, data in self._files.read_many(list(paths)).items():
+            with suppress(ValueError, KeyError, TypeError):
+                read = parse(data)
+                points = tuple(DevPoint(**point) for point in read["points"])
+                found[paths[path]] = DevCurve(points, read["steps"], read["pruned"])
+        return found

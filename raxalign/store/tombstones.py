@@ -23,11 +23,6 @@ class Tombstone:
     why: str
     when: str
 
-    @property
-    def size(self) -> int:
-        """Bytes that the artifact had."""
-        return self.manifest.size
-
     def to_bytes(self) -> bytes:
         """As it is stored."""
         manifest = self.manifest.to_bytes().decode("utf-8", "surrogatepass")
@@ -59,11 +54,8 @@ class Tombstones:
     def all(self) -> dict[str, Tombstone]:
         """Return every record by its key; on an object store read together."""
         paths = {f"{_path(kind, key)}/{_MARKER}": (kind, key) for kind, key in self.keys()}
-        found = {
-            key: self._parsed(path, data, kind, key)
-            for path, data in self._files.read_many(list(paths)).items()
-            for kind, key in [paths[path]]
-        }
+        read = self._files.read_many(list(paths)).items()
+        found = {paths[path][1]: self._parsed(path, data, *paths[path]) for path, data in read}
         return {key: entry for key, entry in found.items() if entry is not None}
 
     def of(self, kind: str, key: str) -> Tombstone | None:

@@ -126,7 +126,7 @@ class Progress:
         self._left.add(event.jobs)
         left = self._left.all(time.monotonic())
         if left is not None and not self._done + self._failed + self._stages_done:
-            self._say(first_estimate(left, event.workers))
+            self._say(first_estimate(left))
         if event.first and self._console.is_terminal:
             self._live = Live(
                 get_renderable=self._render,

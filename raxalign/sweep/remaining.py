@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 from raxalign.plan.estimates.cost import roughly
 from raxalign.plan.estimates.forecast import (
-    core_speed,
+    WORKERS_SECONDS,
     family,
     forecast,
-    other_work,
-    start_seconds,
     worker_speed,
 )
 from raxalign.plan.plan import Plan
@@ -203,12 +201,8 @@ def expected_jobs(
     ]
 
 
-def first_estimate(seconds: float, workers: int) -> str:
-    """Return in words when a sweep ends whose jobs take so many seconds on a quiet machine, from
-    the start of its workers on. Other work on this machine is named and not counted, since nobody
-    knows how long it lasts.
+def first_estimate(seconds: float) -> str:
+    """Return in words when a sweep ends whose jobs take so many seconds, from the start of its
+    workers on.
     """
-    whole = seconds + start_seconds(core_speed(), ray=False)
-    note = other_work().note(workers)
-    busy = f" ({note})" if note else ""
-    return f"about {roughly(whole)} from now, by the size of the work{busy}"
+    return f"about {roughly(seconds + WORKERS_SECONDS)} from now, by the size of the work"

@@ -1,20 +1,65 @@
-"""The gradients of one step, computed in micro-batches that fit into memory."""
+"""The gradients of one step, computed in micro-batches that fit into memory, while a thread makes
+the host's side of the next one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 
 from raxalign.config.run import Precision
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.train._progress import TrainProgress
 from raxalign.train.chance import DROPOUT, mix, seed_generators
-from raxalign.train.objective import Objective, Step
+from raxalign.train.checkpoint import TrainProgress
+from raxalign.train.objective import Objective, Prepared, Step
 from raxalign.train.precision import arithmetic
-from raxalign.train.prefetch import Ahead
 from raxalign.train.recompute import recomputed
 from raxalign.train.runtime import Runtime
+
+
+class Ahead:
+    """Prepares the steps of one training, each one step ahead where it was asked for.
+
+    The result does not depend on it: what an objective prepares is a function of the step (see
+    `HostSided`). An error of the thread is raised where its step is taken, as if it had been
+    prepared there.
+    """
+
+    def __init__(self, objective: Objective, *, works: bool) -> None:
+        """Make one that has prepared nothing; without `works` it never prepares anything."""
+        self._objective, self._works = objective, works
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="raxalign-ahead")
+        self._next: tuple[tuple[int, int], Future[Prepared | None]] | None = None
+
+    def ask(self, step: Step | None) -> None:
+        """Have a step prepared by the thread (None: there is none)."""
+        if self._works and step is not None:
+            self._drop()
+            made = self._thread.submit(self._objective.prepare, step)
+            self._next = ((step.number, step.micro), made)
+
+    def take(self, step: Step) -> Step:
+        """Return a step with what was prepared for it; raises what preparing it raised."""
+        if not self._works:
+            return step
+        if self._next is not None and self._next[0] == (step.number, step.micro):
+            made, self._next = self._next[1], None
+            return replace(step, prepared=made.result())
+        self._drop()  # the first step, or micro-batches that became smaller
+        return replace(step, prepared=self._objective.prepare(step))
+
+    def close(self) -> None:
+        """End the thread; what it is at is waited for, and its result and error are dropped."""
+        self._drop()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _drop(self) -> None:
+        if self._next is not None:
+            self._next[1].cancel()
+            self._next = None
 
 
 class MicroBatches:
@@ -26,7 +71,7 @@ class MicroBatches:
         """Make one. `runtime` says how memory may be saved, and `name` is for messages."""
         self._objective, self._runtime, self._name = objective, runtime, name
         self._blocks = () if runtime.checkpointing == "never" else objective.blocks()
-        self._ahead = Ahead(objective, runtime.device, works=runtime.prepares_ahead)
+        self._ahead = Ahead(objective, works=runtime.prepares_ahead)
 
     def recomputes(self, progress: TrainProgress) -> bool:
         """Return whether the backward pass computes activations again."""
@@ -37,13 +82,9 @@ class MicroBatches:
         self, number: int, step_of: Callable[[int], Step | None], progress: TrainProgress
     ) -> tuple[Step, torch.Tensor]:
         """Return a step, and this worker's share of its loss (a scalar), whose gradients are then
-        in the parameters. Raises `RaxalignError` where a single row does not fit.
-
-        Args:
-            number: The number of the step.
-            step_of: Returns the step of a number, in the micro-batches of `progress`; None after
-                the last step.
-            progress: Remembers what fits into memory.
+        in the parameters. `step_of` returns the step of a number in the micro-batches of
+        `progress`, which remembers what fits into memory; None after the last step. Raises
+        `RaxalignError` where a single row does not fit.
         """
         while True:
             step = step_of(number)

@@ -13,9 +13,6 @@ from raxalign.lazy import np, torch
 ORDER: Final = 0
 """The order of the rows in one epoch: ``mix(seed, epoch, ORDER)``."""
 
-BATCH: Final = 1
-"""Draws of torch for one global batch: ``mix(seed, step, BATCH)``."""
-
 DROPOUT: Final = 2
 """Dropout in one step and one share of its batch: ``mix(seed, step, share, DROPOUT)``."""
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar, cast
 
 from raxalign.lazy import np, torch
-
-T = TypeVar("T")
 
 
 def on_device(
@@ -20,10 +16,9 @@ def on_device(
     it is). On the CPU it shares the memory of the array.
 
     A plain copy to a GPU waits until the GPU has done all that it was given before. This one is
-    from pinned memory and takes its turn in the queue, so that the host goes on at once. What
-    `pinned` returned is not pinned again.
+    from pinned memory and takes its turn in the queue, so that the host goes on at once.
     """
-    tensor = _tensor_of(array, device)
+    tensor = torch.from_numpy(array)
     return to_device(tensor if dtype is None else tensor.to(dtype), device)
 
 
@@ -32,50 +27,6 @@ def to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
     if torch.device(device).type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
-
-
-def pinned(value: T, device: torch.device | str) -> T:
-    """Return the same value for a device, with the arrays in it in pinned memory where that is a
-    GPU. It may be an array, or lists, tuples, mappings and dataclasses that hold some. Other
-    values in them are kept.
-    """
-    return cast("T", _pinned(value)) if torch.device(device).type == "cuda" else value
-
-
-def current(device: torch.device | str) -> AbstractContextManager[object]:
-    """A block in which a thread's memory is pinned for a device, not for the first one."""
-    chosen = torch.device(device)
-    return torch.cuda.device(chosen) if chosen.type == "cuda" else nullcontext()
-
-
-def _pinned(value: object) -> object:
-    if isinstance(value, np.ndarray):
-        if not value.size or value.dtype.kind not in "biuf":
-            return value
-        return torch.from_numpy(np.ascontiguousarray(value)).pin_memory().numpy()
-    if isinstance(value, Mapping):
-        return {key: _pinned(held) for key, held in value.items()}
-    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        return type(value)(map(_pinned, value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in dataclasses.fields(value) if field.init]
-        return dataclasses.replace(value, **{n: _pinned(getattr(value, n)) for n in names})
-    return value
-
-
-def _tensor_of(array: np.ndarray, device: torch.device | str) -> torch.Tensor:
-    """PyTorch uses pinned memory again as soon as nobody holds it and the copies from it are done.
-    It knows of a copy only by the tensor that the memory belongs to, so that this very tensor is
-    what is copied, and a part of pinned memory is copied on the host first.
-    """
-    held: object = array.base
-    whole = isinstance(held, torch.Tensor) and tuple(held.shape) == array.shape
-    if isinstance(held, torch.Tensor) and whole and held.data_ptr() == array.ctypes.data:
-        return held
-    tensor = torch.from_numpy(array)
-    if torch.device(device).type == "cuda" and tensor.is_pinned():
-        return tensor.clone()
-    return tensor
 
 
 @dataclass

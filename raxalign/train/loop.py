@@ -13,11 +13,10 @@ from raxalign.lazy import torch
 from raxalign.losses import not_lowered, still_falling
 from raxalign.store.key import Json, digest
 from raxalign.train._micro_batches import MicroBatches, is_out_of_memory
-from raxalign.train._progress import Saver, TrainProgress
-from raxalign.train._schedule import RowOrder, Schedule, TrainSettings, rate_at
-from raxalign.train.checkpoint import copied, module_state
+from raxalign.train.checkpoint import Saver, TrainProgress, copied, module_state
 from raxalign.train.group import agree, gather_values, sum_gradients
 from raxalign.train.objective import Objective, Step
+from raxalign.train.options import RowOrder, Schedule, TrainSettings, rate_at
 from raxalign.train.reading import LossReader
 from raxalign.train.runtime import Moment, Pruned, Runtime, Watch
 from raxalign.train.sharing import sharing

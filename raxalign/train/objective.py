@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from raxalign.lazy import np, torch
-from raxalign.train.chance import BATCH, mix
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,10 +47,6 @@ class Step:
     micro: int = 1
     shares: int = 0
     prepared: Prepared | None = field(default=None, repr=False, compare=False)
-
-    def generator(self) -> torch.Generator:
-        """Return the chance of the global batch, on the CPU, the same on every worker."""
-        return torch.Generator().manual_seed(mix(self.seed, self.number, BATCH))
 
     @property
     def n_shares(self) -> int:
@@ -91,8 +87,17 @@ class Objective(ABC):
     """
 
     module: nn.Module
+    encoder: Any = None
+    """The encoder in the module, if its blocks may run again in the backward pass."""
+    rows: Any = None
     comparable_from: int = 0
     loss_unit: float = 1.0
+
+    def on(self, rows: Any) -> Self:
+        """Return the same objective over other rows; it shares the module."""
+        other = copy.copy(self)
+        other.rows = rows
+        return other
 
     def prepare(self, step: Step) -> Prepared | None:  # noqa: ARG002
         """Return what the host makes for a step, for an objective that can make it ahead of the
@@ -104,7 +109,7 @@ class Objective(ABC):
         """Return the parts of the module that the backward pass may run again, so that what they
         compute need not be kept. A second run of such a part changes nothing.
         """
-        return ()
+        return () if self.encoder is None else self.encoder.blocks()
 
     def begin(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
         """Before the micro-batches: for what needs the whole global batch. It may be called again

@@ -10,8 +10,8 @@ from typing import Any
 
 from raxalign.lazy import torch
 from raxalign.losses import Course, check_step
-from raxalign.train._schedule import TrainSettings, rate_at
 from raxalign.train.objective import Objective
+from raxalign.train.options import TrainSettings, rate_at
 from raxalign.train.runtime import TOKENS, Runtime
 
 

@@ -72,12 +72,12 @@ def _kept_inputs(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     if not torch.is_grad_enabled():
         return forward(*args, **kwargs)
+
+    def call(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return forward(*args, **{name: _empty(name, value) for name, value in kwargs.items()})
+
     # named inputs are given by position: the random state of the devices of others is not kept
-    return checkpoint(_call, forward, args, kwargs, use_reentrant=False)
-
-
-def _call(forward: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    return forward(*args, **{name: _empty(name, value) for name, value in kwargs.items()})
+    return checkpoint(call, args, kwargs, use_reentrant=False)
 
 
 def _empty(name: str, value: Any) -> Any:

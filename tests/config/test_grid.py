@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from raxalign.config.grid import Grid, load
+from raxalign.config.grid import CorpusSettings, Grid, Split, load
 from raxalign.errors import GridError
 from tests.config.small import PARTS, SMALL, change
 from tests.strategies import grids, to_yaml
@@ -24,11 +24,10 @@ def test_a_small_grid_has_its_defaults_filled_in(read: Any, tmp_path: Path) -> N
         ("transformer", "bert-base-multilingual-cased")
     ]
     assert (grid.sentences, grid.seeds) == ((1_000, 10_000), (0,))
-    assert (grid.split.test, grid.split.dev, grid.max_words) == (1024, 1024, 128)
-    assert (grid.overlap, grid.shortage) == ("drop", "refuse")
+    assert grid.corpus == CorpusSettings()
     assert (grid.pairs.kind, grid.pairs.symmetrization) == ("eflomal", "intersection")
     assert (grid.pairs.one_to_one, grid.pairs.align_on) == (True, "own")
-    assert (grid.text.source, grid.exclude, grid.published) == ("parallel", (), ())
+    assert (grid.text, grid.exclude, grid.published) == (None, (), ())
     assert grid.path == tmp_path / "grid.yaml"
     assert grid.text_of_file == SMALL
 
@@ -128,7 +127,7 @@ def test_paths_are_relative_to_the_grid_file(
         f"{tmp_path}/grids/other",
         "some/hub-name",
     ]
-    assert grid.corpus_for("de").params.path == f"{tmp_path}/data/{{lang}}-{{pivot}}"  # type: ignore[attr-defined]
+    assert grid.corpora["de"].params.path == f"{tmp_path}/data/{{lang}}-{{pivot}}"  # type: ignore[attr-defined]
     assert grid.methods[1].points[0].dictionary == f"{tmp_path}/grids/dict/{{lang}}-{{pivot}}.txt"  # type: ignore[attr-defined]
     assert grid.run.storage == f"{tmp_path}/store"
 
@@ -151,17 +150,17 @@ def test_a_language_may_have_a_corpus_of_its_own(read: Any, tmp_path: Path) -> N
         " path:"
     )
     grid = read(change("  path:", overrides))
-    german, norwegian = grid.corpus_for("de"), grid.corpus_for("no")
+    german, norwegian = grid.corpora["de"], grid.corpora["no"]
     assert (german.kind, german.params.path) == ("moses", str(tmp_path / "other"))
     assert (norwegian.kind, norwegian.params.path) == ("tsv", str(tmp_path / "no.tsv"))
-    assert (grid.split.test, grid.split.dev) == (1024, 0)
+    assert grid.corpus.split == Split(test=1024, dev=0)
 
 
 def test_shared_options_may_be_incomplete_where_each_language_completes_them(
     read: Any, faults: Any
 ) -> None:
     text = change("  path: data/{lang}-{pivot}", "  by_language: {de: {path: a}, no: {path: b}}")
-    assert read(text).corpus_for("no").params.path.endswith("/b")
+    assert read(text).corpora["no"].params.path.endswith("/b")
     about = (
         "path that both files share up to their extension, the code of the language; or the whole"
         " path, with `{side}` in place of that code; either may hold `{lang}` and `{pivot}`"
@@ -258,7 +257,7 @@ def _facts(grid: Grid) -> dict[str, Any]:
 
 def test_parts_of_a_corpus_are_files_of_their_own(read: Any, tmp_path: Path) -> None:
     grid = read(change("  path: data/{lang}-{pivot}", f"{PARTS}\n  split: files"))
-    assert (grid.split.files, grid.split.test, grid.split.dev) == (True, 0, 0)
+    assert grid.corpus.split == "files"
     assert grid.corpora["de"].params.path.paths() == {
         "train": str(tmp_path / "data/{lang}-{pivot}.train"),
         "dev": str(tmp_path / "data/dev"),

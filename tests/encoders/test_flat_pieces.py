@@ -20,9 +20,9 @@ from raxalign.encoders.models.flat_pieces import (
     map_pieces,
     write_pieces,
 )
-from raxalign.encoders.models.pieces import bulk_pieces, cut
+from raxalign.encoders.models.pieces import bulk_pieces, cut, read_template
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.rows.linked_words import tokenise
+from raxalign.methods.rows.sentences import single_rows, tokenise
 from tests.encoders.tokenizers_of_kinds import tokenizer_of
 from tests.methods.toy import WORDS, toy_encoder
 
@@ -55,22 +55,23 @@ def same(one: FlatPieces, other: FlatPieces) -> bool:
     st.integers(3, 14),
 )
 def test_rows_are_the_pieces_of_each_sentence_cut_to_the_room(encoder, sentences, max_length):
-    side = tokenise(encoder, [sentences[:2], sentences[2:]], max_length, "de")
-    number = 0
+    read = tokenise(encoder, [sentences[:2], sentences[2:]], max_length, "de")
+    rows, template, number = [], read_template(encoder.tokenizer), 0
     for s, sentence in enumerate(sentences):
         (whole,) = bulk_pieces(encoder.tokenizer, [sentence], "de")
         row = cut(whole, max_length - 2)
-        assert side.ids(np.array([s])).tolist() == [*side.before, *row.ids.tolist(), *side.after]
+        rows.append([*template.before, *row.ids.tolist(), *template.after_single])
+        assert single_rows(read, np.array([s])).ids.tolist() == rows[s]
         pieces, words = word_pieces(row.words, row.lasts)
         for word in range(len(sentence)):
-            first, count = side.spans(np.array([number]))
+            first, count = read.spans(np.array([number]))
             own = pieces[words == word]
             assert count.tolist() == [len(own)]
             if len(own):
                 assert first.tolist() == [own[0] + 1]
             number += 1
     order = np.arange(len(sentences))[::-1]
-    assert side.ids(order).tolist() == [i for s in order for i in side.ids(np.array([s])).tolist()]
+    assert single_rows(read, order).ids.tolist() == [i for s in order for i in rows[s]]
 
 
 @pytest.mark.parametrize("kind", ["unigram", "byte-level", "wordpiece"])

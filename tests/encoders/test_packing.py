@@ -19,7 +19,7 @@ from raxalign.encoders.models.packing import can_pack, compiled_blocks, flat_sta
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Batch, Spoken
 from raxalign.errors import RaxalignError
-from raxalign.methods.rows.linked_words import tokenise
+from raxalign.methods.rows.sentences import single_rows, tokenise
 from raxalign.train.recompute import recomputed
 from tests.encoders.architectures import encoder_of, model_of
 from tests.methods.toy import WORDS, toy_encoder
@@ -44,10 +44,10 @@ def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path) -
     assert can_pack(encoder)
     words = list(WORDS)
     sentences = [words[:3], words[3:9], words[1:2], words[::2]]
-    side = tokenise(encoder, [sentences], 64)
-    lengths = np.diff(side.offsets)
+    rows = single_rows(tokenise(encoder, [sentences], 64), np.arange(4))
+    ids, lengths = rows.ids, rows.lengths
     for width in (0, 12, 40):
-        packed = pack(side.ids(np.arange(len(side))), lengths, pad=0, width=width)
+        packed = pack(ids, lengths, pad=0, width=width)
         states = flat_states(encoder, packed, (0, 1, 2))
         for s, sentence in enumerate(sentences):
             alone = encoder.hidden(encoder.collate(encoder.pieces([sentence], "de")))

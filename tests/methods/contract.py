@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from raxalign.catalog import catalog
-from raxalign.config.params import path_fields
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.methods.base import Method, MethodInputs
 from raxalign.train.objective import Step
@@ -33,6 +32,12 @@ SMALL: dict[str, Any] = {
 PER_METHOD: dict[str, dict[str, Any]] = {
     "ppa": {"epochs": 2}
 }  # after the queue is full there is a contrastive loss, too
+POOLS = {
+    "first": lambda v: v[0],
+    "last": lambda v: v[-1],
+    "mean": lambda v: v.mean(0),
+    "sum": lambda v: v.sum(0),
+}
 TRANSFORMER_METHODS = [
     kind for kind in catalog("methods") if "transformer" in catalog("methods")[kind].accepts
 ]
@@ -44,26 +49,25 @@ def make(kind: str, root: Path, **options: Any) -> Method:
     """
     method = catalog("methods")[kind]
     fields = method.Params.model_fields
-    dictionaries = {
-        name: str(root / "dictionary.txt")
-        for name in path_fields(method.Params)
-        if name == "dictionary"
+    given = {
+        "dictionary": str(root / "dictionary.txt"),
+        **SMALL,
+        **PER_METHOD.get(kind, {}),
+        **options,
     }
-    small = {
-        name: value
-        for name, value in {**SMALL, **PER_METHOD.get(kind, {}), **options}.items()
-        if name in fields
-    }
-    return method(method.Params.model_validate({**dictionaries, **small}))
+    return method(method.Params.model_validate({k: v for k, v in given.items() if k in fields}))
 
 
 def trained() -> list[str]:
     """The kinds that train."""
-    return [
-        kind
-        for kind in TRANSFORMER_METHODS
-        if "learning_rate" in catalog("methods")[kind].Params.model_fields
-    ]
+    methods = catalog("methods")
+    return [k for k in TRANSFORMER_METHODS if "learning_rate" in methods[k].Params.model_fields]
+
+
+def resolved(kind: str, **options: Any) -> dict[str, Any]:
+    """The options of a method that trains, as its objective has them."""
+    method = catalog("methods")[kind]
+    return method(method.Params.model_validate(options)).resolved()
 
 
 def asked_for(method: Method, root: Path, languages: tuple[str, ...] = LANGUAGES) -> MethodInputs:

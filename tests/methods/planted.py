@@ -6,15 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import torch
 
+from raxalign.catalog import catalog
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transforms import Transform
 from raxalign.encoders.models.vectors import Pooling, WordVectors
-from raxalign.methods.base import MethodInputs
+from raxalign.methods.base import Method, MethodInputs
+from raxalign.train.runtime import Runtime
 from tests.methods.toy import write_pairs
 
 
@@ -77,6 +81,24 @@ def planted_inputs(root: Path, n: int, languages: Sequence[str] = ("de",)) -> Me
     pairs = {lang: write_pairs(root / f"pairs-{lang}", columns) for lang in languages}
     text = {lang: write_text(root / f"text-{lang}", sentences) for lang in (*languages, "en")}
     return MethodInputs(tuple(languages), "en", pairs, pairs, text)
+
+
+def method(kind: str, **params: Any) -> Method:
+    made = catalog("methods")[kind]
+    return made(made.Params.model_validate(params))
+
+
+def fitted(
+    kind: str,
+    root: Path,
+    tables: Mapping[str, torch.Tensor],
+    inputs: MethodInputs | None = None,
+    **params: Any,
+) -> AlignedEncoder:
+    """What a method makes of vectors, by their own text and pairs unless others are given."""
+    others = [lang for lang in tables if lang != "en"]
+    inputs = inputs or planted_inputs(root, len(tables["en"]), others)
+    return method(kind, **params).align(TableEncoder(tables), inputs, Runtime())
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.methods.finetune import Alignment, AlignmentOptions, alignment_loss, item_weights
+from raxalign.encoders.models.vectors import parse_layers
+from raxalign.methods.finetune import Alignment, alignment_loss, item_weights
 from raxalign.methods.rows.linked_words import read_linked_rows
 from raxalign.train.objective import Step
+from tests.methods.contract import POOLS, resolved
 from tests.methods.toy import toy_encoder, toy_rows, write_pairs
 
 # Two pairs at distances 5 (3, 4) and 1; three held words, of which one drifted by 2 and one by 3.
@@ -80,19 +82,18 @@ def test_means_are_over_the_batch_or_over_its_parts(part, reduction, norm, expec
     assert item_weights(np.array([3, 2, 1]), part, reduction, norm, 10) == pytest.approx(expected)
 
 
-PAPER = AlignmentOptions(
-    "src", (2,), "last", 0.5, "squared", "live", "sum", special_pairs=False, part=0
-)
-RELEASED = replace(PAPER, align_target="frozen", reduction="mean", special_pairs=True, part=2)
+PAPER = resolved("finetune", profile="paper", **{"lambda": 0.5})
+RELEASED = resolved("finetune", profile="released", part=2, **{"lambda": 0.5})
+KULSHRESHTHA = {"layers": "1-2", "pooling": "mean", "norm": "plain", "reduction": "mean"}
 CASES = {
     "paper": PAPER,
     "released": RELEASED,
-    "sane": replace(RELEASED, part=0),
-    "kulshreshtha": replace(PAPER, layers=(1, 2), pooling="mean", norm="plain", reduction="mean"),
-    "to-other": replace(RELEASED, moves="tgt", pooling="first"),
-    "sums-of-pieces": replace(RELEASED, pooling="sum"),
-    "no-regulariser": replace(RELEASED, reg_weight=0.0),
-    "live-alone": replace(PAPER, reg_weight=0.0),
+    "sane": RELEASED | {"part": 0},
+    "kulshreshtha": PAPER | KULSHRESHTHA,
+    "to-other": RELEASED | {"direction": "to-other", "pooling": "first"},
+    "sums-of-pieces": RELEASED | {"pooling": "sum"},
+    "no-regulariser": RELEASED | {"lambda": 0.0},
+    "live-alone": PAPER | {"lambda": 0.0},
 }
 
 
@@ -101,36 +102,31 @@ def slow_loss(
     frozen: TransformerEncoder,
     columns: dict[str, list],
     rows: list[int],
-    options: AlignmentOptions,
+    options: dict[str, Any],
 ) -> float:
     """The loss from its definition: a sentence at a time, a word at a time."""
 
     def words(encoder: TransformerEncoder, sentence: list[str]) -> list[torch.Tensor]:
         batch = encoder.collate(encoder.pieces([sentence], "x"))
-        hidden = [encoder.hidden(batch)[layer][0] for layer in options.layers]
-        pool = {
-            "first": lambda v: v[0],
-            "last": lambda v: v[-1],
-            "mean": lambda v: v.mean(0),
-            "sum": lambda v: v.sum(0),
-        }[options.pooling]
+        layers = parse_layers(options["layers"], 2)
+        hidden, pool = [encoder.hidden(batch)[k][0] for k in layers], POOLS[options["pooling"]]
         read = [
             torch.stack([pool(layer[batch.words_BT[0] == w]) for layer in hidden])
             for w in range(len(sentence))
         ]
         ends = [torch.stack([layer[place] for layer in hidden]) for place in (0, -1)]
-        return [*read, *ends] if options.special_pairs else read
+        return [*read, *ends] if options["special_pairs"] else read
 
     def distance(a: torch.Tensor, b: torch.Tensor) -> float:
         gap = (a - b).detach().double()
         return float(
             gap.pow(2).sum()
-            if options.norm == "squared"
+            if options["norm"] == "squared"
             else sum(layer.pow(2).sum().sqrt() for layer in gap)
         )
 
-    mine, held = ("src", "tgt") if options.moves == "src" else ("tgt", "src")
-    total, size = 0.0, options.part or len(rows)
+    mine, held = ("src", "tgt") if options["direction"] == "to-pivot" else ("tgt", "src")
+    total, size = 0.0, options["part"] or len(rows)
     for start in range(0, len(rows), size):
         aligned, drifted = [], []
         for row in rows[start : start + size]:
@@ -139,21 +135,21 @@ def slow_loss(
                 words(live, columns[held][row]),
                 words(frozen, columns[held][row]),
             )
-            target = kept if options.align_target == "live" else origin
+            target = kept if options["align_target"] == "live" else origin
             pairs = list(
                 zip(columns[f"{mine}_links"][row], columns[f"{held}_links"][row], strict=True)
             )
             pairs += [
                 (len(columns[mine][row]) + k, len(columns[held][row]) + k)
-                for k in range(2 if options.special_pairs else 0)
+                for k in range(2 if options["special_pairs"] else 0)
             ]
             aligned += [distance(moving[i], target[j]) for i, j in pairs]
             drifted += [distance(a, b) for a, b in zip(kept, origin, strict=True)]
-        scale = 1 / live.hidden_size if options.norm == "squared" else 1.0
-        if options.reduction == "mean":
-            total += scale * (np.mean(aligned) + options.reg_weight * np.mean(drifted))
+        scale = 1 / live.hidden_size if options["norm"] == "squared" else 1.0
+        if options["reduction"] == "mean":
+            total += scale * (np.mean(aligned) + options["lambda"] * np.mean(drifted))
         else:
-            total += sum(aligned) + options.reg_weight * sum(drifted)
+            total += sum(aligned) + options["lambda"] * sum(drifted)
     return total
 
 
@@ -175,12 +171,8 @@ def encoders(tmp_path_factory):
 def test_the_objective_is_the_loss_from_its_definition(name, encoders, tmp_path):
     live, frozen = encoders
     columns, rows = toy_rows(6), [4, 0, 5, 1, 3]
-    objective = Alignment(
-        live,
-        frozen,
-        [read_linked_rows(live, write_pairs(tmp_path / "pairs", columns), 64)],
-        CASES[name],
-    )
+    folders = {"de": write_pairs(tmp_path / "pairs", columns)}
+    objective = Alignment(live, frozen, read_linked_rows(live, folders, "en", 64), CASES[name])
     step = Step(0, 0, np.array(rows))
     objective.begin(step)
     loss = objective.loss(step, np.arange(5)).item()
@@ -192,10 +184,8 @@ def test_the_objective_is_the_loss_from_its_definition(name, encoders, tmp_path)
 def test_corpora_are_summed_and_the_shorter_one_begins_anew(encoders, tmp_path):
     live, frozen = encoders
     long, short = toy_rows(5, seed=1), toy_rows(3, seed=2)
-    corpora = [
-        read_linked_rows(live, write_pairs(tmp_path / str(k), columns), 64)
-        for k, columns in enumerate((long, short))
-    ]
+    folders = {lang: write_pairs(tmp_path / lang, c) for lang, c in (("de", long), ("fr", short))}
+    corpora = read_linked_rows(live, folders, "en", 64)
     objective, step = Alignment(live, frozen, corpora, RELEASED), Step(0, 0, np.array([2, 3, 4]))
     objective.begin(step)
     expected = slow_loss(live, frozen, long, [2, 3, 4], RELEASED) + slow_loss(
@@ -206,13 +196,11 @@ def test_corpora_are_summed_and_the_shorter_one_begins_anew(encoders, tmp_path):
 
 def test_live_targets_are_drawn_too_and_frozen_ones_are_not(encoders, tmp_path):
     live, frozen = encoders
-    rows = read_linked_rows(live, write_pairs(tmp_path / "pairs", toy_rows(4)), 64)
+    rows = read_linked_rows(live, {"de": write_pairs(tmp_path / "p", toy_rows(4))}, "en", 64)
     gradients = []
     for target in ("live", "frozen"):
-        objective, step = (
-            Alignment(live, frozen, [rows], replace(PAPER, align_target=target)),
-            Step(0, 0, np.arange(4)),
-        )
+        objective = Alignment(live, frozen, rows, PAPER | {"align_target": target})
+        step = Step(0, 0, np.arange(4))
         objective.begin(step)
         live.model.zero_grad()
         objective.loss(step, np.arange(4)).backward()
@@ -230,11 +218,7 @@ def test_words_that_a_row_has_no_room_for_are_in_no_pair(tmp_path):
         "src_links": [[0, 1, 3]],
         "tgt_links": [[0, 2, 1]],
     }
-    rows = read_linked_rows(encoder, write_pairs(tmp_path / "pairs", columns), 5)
-    assert rows.src.count_W.tolist() == [1, 1, 1, 0]
-    assert rows.tgt.count_W.tolist() == [
-        1,
-        0,
-        0,
-    ]  # `redhouse` falls into more pieces than there is room for
-    assert (rows.link_src.tolist(), rows.link_tgt.tolist()) == ([0], [0])
+    rows = read_linked_rows(encoder, {"de": write_pairs(tmp_path / "p", columns)}, "en", 5)
+    # `redhouse` falls into more pieces than there is room for
+    assert rows.sentences.count_W.tolist() == [1, 1, 1, 0, 1, 0, 0]
+    assert (rows.links.src.tolist(), rows.links.tgt.tolist()) == ([0], [0])

@@ -8,7 +8,6 @@ import torch
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.base import Needs
 from raxalign.methods.code_switching import CodeSwitching
 from raxalign.methods.rows.sentences import Rows
 from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
@@ -207,13 +206,3 @@ def test_a_dictionary_of_other_languages_is_refused(root):
     (root / "foreign.txt").write_text("talo house\n", encoding="utf-8")
     with pytest.raises(RaxalignError, match="text of de is in the dictionary"):
         trained(root, dictionary=str(root / "foreign.txt"))
-
-
-def test_it_reads_text_and_a_dictionary_and_has_chance():
-    method = CodeSwitching(CodeSwitching.Params(dictionary="{lang}-{pivot}.txt", dropout=False))
-    assert method.needs() == Needs(text=True, head=True, pieces=True)
-    assert {name: str(source.path) for name, source in method.sources("de", "en").items()} == {
-        "dictionary": "de-en.txt"
-    }
-    assert method.has_chance()
-    assert "dictionary" not in method.canonical()

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from math import exp, log, sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,75 +10,80 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.methods.objectives.word_contrast import (
     Contrast,
-    ContrastOptions,
+    WordContrast,
     contrastive_loss,
+    hidden_words,
     parameter_distance,
     sharing,
+    word_contrastive_loss,
 )
-from raxalign.methods.rows.linked_words import WordRows, read_sentence_rows, read_word_rows
+from raxalign.methods.rows.linked_words import read_sentence_rows, read_word_rows
+from raxalign.methods.rows.sentences import Bitexts, single_rows
+from raxalign.pairing.schema import read_pairs
 from raxalign.train.objective import Step
-from tests.methods.contract import in_micro_batches
+from tests.methods.contract import POOLS, in_micro_batches, resolved
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 
 # Unit vectors (lengths are normalised away): cosines s1·t1 = 1, s1·t2 = 0.6, s2·t1 = 0, s2·t2 =
 # 0.8, s1·s2 = 0, t1·t2 = 0.6.
 SRC = torch.tensor([[2.0, 0.0], [0.0, 0.5]], dtype=torch.float64)
 TGT = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
+# Unit vectors of s1, s2, t1, t2, t3, of which s1-t1 is the only link: s1·t1 = 0.6, s1·t2 = 0, s1·t3
+# = 0.8, s1·s2 = 0, t1·t2 = 0.8, t1·t3 = 0, t1·s2 = 0.8 (of t3 the length is not 1, and the sign of
+# its second part is not t1's).
+WORDS = torch.tensor(
+    [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.0, 1.0], [1.6, -1.2]], dtype=torch.float64
+)
+ONE_LINK = (torch.tensor([True, True, False, False, False]), torch.tensor([0]), torch.tensor([2]))
 TAU = 0.5
 
 
-def nll(gold: float, *others: float) -> float:
-    """-log softmax at temperature TAU."""
-    return -log(exp(gold / TAU) / sum(exp(value / TAU) for value in (gold, *others)))
+def nll(gold: float, *others: float, tau: float = TAU) -> float:
+    """-log softmax at a temperature."""
+    return -log(exp(gold / tau) / sum(exp(value / tau) for value in (gold, *others)))
 
 
-def test_weak_contrast_is_the_mean_of_both_directions():
-    forward, backward = (nll(1, 0.6) + nll(0.8, 0)) / 2, (nll(1, 0) + nll(0.8, 0.6)) / 2
-    assert contrastive_loss(SRC, TGT, temperature=TAU, strong=False).item() == pytest.approx(
-        (forward + backward) / 2, abs=1e-12
-    )
+def test_candidates_are_the_linked_words_of_the_other_side_or_of_both_without_the_word_itself():
+    weak = nll(1, 0.6) + nll(0.8, 0) + nll(1, 0) + nll(0.8, 0.6)
+    strong = nll(1, 0.6, 0) + nll(0.8, 0, 0) + nll(1, 0, 0.6) + nll(0.8, 0.6, 0.6)
+    for is_strong, expected in ((False, weak), (True, strong)):
+        found = contrastive_loss(SRC, TGT, temperature=TAU, strong=is_strong)
+        assert found.item() == pytest.approx(expected / 4, abs=1e-12)
+        assert contrastive_loss(SRC[:1], TGT[1:], temperature=TAU, strong=is_strong).item() == 0
 
 
-def test_strong_contrast_has_the_other_words_of_both_sides_as_negatives_but_not_itself():
-    expected = nll(1, 0.6, 0) + nll(0.8, 0, 0) + nll(1, 0, 0.6) + nll(0.8, 0.6, 0.6)
-    assert contrastive_loss(SRC, TGT, temperature=TAU, strong=True).item() == pytest.approx(
-        expected / 4, abs=1e-12
-    )
+def test_words_without_a_link_are_negatives_of_those_that_have_one():
+    weak = (nll(0.6, 0, 0.8) + nll(0.6, 0.8)) / 2
+    strong = (nll(0.6, 0, 0.8, 0) + nll(0.6, 0.8, 0.8, 0)) / 2
+    for expected, is_strong in ((weak, False), (strong, True)):
+        found = word_contrastive_loss(WORDS, *ONE_LINK, temperature=TAU, strong=is_strong)
+        assert found.item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_hidden_words_are_no_negatives_but_the_linked_one_stays():
+    hidden = torch.tensor([[True, True, True, False, True]])
+    found = word_contrastive_loss(WORDS, *ONE_LINK, temperature=TAU, strong=True, hidden_PW=hidden)
+    assert found.item() == pytest.approx((nll(0.6, 0) + nll(0.6, 0.8)) / 2, abs=1e-12)
 
 
 @pytest.mark.parametrize("strong", [True, False])
 def test_links_that_share_a_type_are_no_negatives_of_one_another(strong):
     src, tgt = torch.cat([SRC, SRC[:1] + 0.1]), torch.cat([TGT, TGT[:1] - 0.2])
-    hidden = sharing(
-        torch.tensor([4, 5, 4]), torch.tensor([1, 2, 3])
-    )  # the first and the third link
+    hidden = sharing(torch.tensor([4, 5, 4]), torch.tensor([1, 2, 3]))
     assert hidden.tolist() == [[True, False, True], [False, True, False], [True, False, True]]
+    assert sharing(torch.tensor([1, 2, 3]), torch.tensor([7, 7, 8])).sum().item() == 3 + 2
     found = contrastive_loss(src, tgt, temperature=TAU, strong=strong, hidden_PP=hidden)
-
-    def cos(a: torch.Tensor, b: torch.Tensor) -> float:
-        return float(a @ b / (a.norm() * b.norm()))
-
     expected = []
     for mine, theirs in ((src, tgt), (tgt, src)):
+        mine, theirs = (side / side.norm(dim=1, keepdim=True) for side in (mine, theirs))
         for i, others in ((0, [1]), (1, [0, 2]), (2, [1])):
-            negatives = [cos(mine[i], theirs[j]) for j in others] + (
-                [cos(mine[i], mine[j]) for j in others] if strong else []
-            )
-            expected.append(nll(cos(mine[i], theirs[i]), *negatives))
+            negatives = [float(mine[i] @ theirs[j]) for j in others]
+            negatives += [float(mine[i] @ mine[j]) for j in others] if strong else []
+            expected.append(nll(float(mine[i] @ theirs[i]), *negatives))
     assert found.item() == pytest.approx(sum(expected) / 6, abs=1e-12)
-
-
-def test_either_sides_type_is_enough():
-    assert sharing(torch.tensor([1, 2, 3]), torch.tensor([7, 7, 8])).sum().item() == 3 + 2
-
-
-@pytest.mark.parametrize("strong", [True, False])
-def test_a_single_link_has_no_negatives_and_no_loss(strong):
-    assert contrastive_loss(SRC[:1], TGT[1:], temperature=TAU, strong=strong).item() == 0
 
 
 @given(st.integers(1, 6), st.integers(0, 1000), st.booleans())
@@ -88,23 +93,39 @@ def test_the_loss_knows_neither_the_order_of_links_nor_which_side_is_which_nor_l
 ):
     chance = torch.Generator().manual_seed(seed)
     src, tgt, scale = (torch.randn(n, 3, dtype=torch.float64, generator=chance) for _ in range(3))
-    order = torch.randperm(n, generator=chance)
-    expected = contrastive_loss(src, tgt, temperature=0.1, strong=strong).item()
-    other = contrastive_loss(
-        tgt[order] * scale[:, :1].exp(), src[order], temperature=0.1, strong=strong
-    ).item()
-    assert other == pytest.approx(expected, rel=1e-9)
+    order, how = torch.randperm(n, generator=chance), {"temperature": 0.1, "strong": strong}
+    other = contrastive_loss(tgt[order] * scale[:, :1].exp(), src[order], **how)
+    assert other.item() == pytest.approx(contrastive_loss(src, tgt, **how).item(), rel=1e-9)
+
+
+@pytest.mark.parametrize("strong", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+def test_where_every_word_has_one_link_all_words_are_the_linked_ones(strong, masked):
+    src, tgt = torch.randn(2, 6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    types = torch.tensor([0, 0, 1, 2, 3, 4]), torch.tensor([10, 11, 12, 12, 13, 14])
+    links, how = (torch.arange(6), torch.arange(6, 12)), {"temperature": TAU, "strong": strong}
+    hidden = hidden_words(torch.cat(types), *links) if masked else None
+    both, is_src = torch.cat([src, tgt]), torch.arange(12) < 6
+    found = word_contrastive_loss(both, is_src, *links, **how, hidden_PW=hidden)
+    expected = contrastive_loss(src, tgt, **how, hidden_PP=sharing(*types) if masked else None)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_a_word_is_hidden_by_its_own_type_and_by_that_of_a_word_that_it_is_linked_to():
+    types = torch.tensor([5, 6, 5, 8, 9, 8, 7])
+    links = torch.tensor([0, 2]), torch.tensor([3, 4])  # 5-8 and 5-9
+    assert hidden_words(types, *links).tolist() == [
+        [True, False, True, True, True, True, False],
+        [True, False, True, True, True, False, False],
+    ]
 
 
 def test_the_regulariser_is_the_norm_and_its_gradient_the_direction():
     weights = [
-        torch.tensor([3.0, 1.0], dtype=torch.float64, requires_grad=True),
-        torch.tensor([[5.0]], dtype=torch.float64, requires_grad=True),
+        torch.tensor(values, dtype=torch.float64, requires_grad=True)
+        for values in ([3.0, 1.0], [[5.0]])
     ]
-    origins = [
-        torch.tensor([0.0, 1.0], dtype=torch.float64),
-        torch.tensor([[1.0]], dtype=torch.float64),
-    ]
+    origins = [torch.tensor(values, dtype=torch.float64) for values in ([0.0, 1.0], [[1.0]])]
     distance = parameter_distance(weights, origins)
     (2 * distance).backward()
     assert distance.item() == pytest.approx(5)
@@ -118,27 +139,23 @@ def test_the_regulariser_is_the_norm_and_its_gradient_the_direction():
 def test_where_nothing_moved_the_regulariser_pulls_nowhere():
     weights = torch.ones(3, requires_grad=True)
     parameter_distance([weights], [torch.ones(3)]).backward()
-    assert weights.grad is not None
     assert torch.equal(weights.grad, torch.zeros(3))
 
 
-OPTIONS = ContrastOptions(
-    strong=True,
-    layers=(1, 2),
-    pooling="last",
-    temperature=0.1,
-    reg_weight=0.5,
-    projector_size=8,
-    projector_bias=True,
-    mask_same_type=True,
-)
-CASES = {
-    "strong": OPTIONS,
-    "weak": replace(OPTIONS, strong=False),
-    "no-projector": replace(OPTIONS, projector_size=None, pooling="mean"),
-    "no-bias": replace(OPTIONS, projector_bias=False),
-    "no-regulariser": replace(OPTIONS, reg_weight=0.0, pooling="first"),
-    "duplicates-kept": replace(OPTIONS, mask_same_type=False, layers=(2,), pooling="sum"),
+SMALL = {"layers": "1-2", "projector_size": 8, "lambda": 0.5, "temperature": 0.1}
+LINKED = resolved("strong_contrastive", **SMALL)
+ALL = LINKED | {"negatives": "all", "pooling": "first", "lambda": 0.0, "projector_bias": False}
+CASES: dict[str, tuple[dict[str, Any], bool]] = {
+    "strong": (LINKED, True),
+    "weak": (LINKED, False),
+    "no-projector": (LINKED | {"projector": False, "pooling": "mean"}, True),
+    "no-bias": (LINKED | {"projector_bias": False}, True),
+    "no-regulariser": (LINKED | {"regularizer": "none", "pooling": "first"}, True),
+    "duplicates-kept": (LINKED | {"same_type": "keep", "layers": "2", "pooling": "sum"}, True),
+    "all-strong": (ALL, True),
+    "all-weak": (ALL, False),
+    "all-types-kept": (ALL | {"same_type": "keep"}, True),
+    "all-no-projector": (ALL | {"projector": False, "pooling": "mean", "layers": "2"}, True),
 }
 
 
@@ -150,96 +167,88 @@ def encoder(tmp_path_factory):
 
 
 def made(
-    encoder: TransformerEncoder, columns: dict[str, list], folder: Path, options: ContrastOptions
+    encoder: Any, columns: Any, folder: Path, options: Any, *, strong: bool = True, length: int = 64
 ) -> Contrast:
-    corpus = read_word_rows(
-        encoder, [write_pairs(folder / "pairs", columns)], 64, drop_identical=True
-    )
+    folders = {"de": write_pairs(folder / "pairs", columns)}
+    corpus = read_word_rows(encoder, folders, "en", length, drop_identical=True)
     torch.manual_seed(0)
-    objective = Contrast(encoder, corpus, options)
+    kind = WordContrast if options.get("negatives") == "all" else Contrast
+    objective = kind(encoder, corpus, options, strong=strong)
     for origin in objective.origins:
         origin += 0.01
     return objective
 
 
-def slow_loss(objective: Contrast, columns: dict[str, list], rows: list[int]) -> float:
-    """The loss from its definition: a link at a time."""
-    encoder, options = objective.encoder, objective.options
+def word_vectors(objective: Contrast, columns: Any, rows: list[int]) -> dict[Any, Any]:
+    """(side, place in `rows`, number) of each word that is read -> its unit vectors by layer."""
+    encoder, options, found = objective.encoder, objective.options, {}
+    for side in ("src", "tgt"):
+        for place, row in enumerate(rows):
+            batch = encoder.collate(encoder.pieces([columns[side][row]], "x"))
+            states = encoder.hidden(batch)
+            for number in range(len(columns[side][row])):
+                where = batch.words_BT[0] == number
+                parts = [POOLS[options["pooling"]](states[k][0][where]) for k in objective.layers]
+                if objective.projector is not None:
+                    first, _, second = objective.projector
+                    bias = second.bias if options["projector_bias"] else 0
+                    parts = [second.weight @ torch.relu(first.weight @ v) + bias for v in parts]
+                found[side, place, number] = [(v / v.norm()).detach() for v in parts]
+    return found
 
-    def word(sentence: list[str], w: int) -> list[torch.Tensor]:
-        batch = encoder.collate(encoder.pieces([sentence], "x"))
-        pieces = [
-            encoder.hidden(batch)[layer][0][batch.words_BT[0] == w] for layer in options.layers
-        ]
-        pool = {
-            "first": lambda v: v[0],
-            "last": lambda v: v[-1],
-            "mean": lambda v: v.mean(0),
-            "sum": lambda v: v.sum(0),
-        }[options.pooling]
-        vectors = [pool(part) for part in pieces]
-        if options.projector_size is not None:
-            first, _, second = objective.projector  # type: ignore[misc]
-            bias = second.bias if options.projector_bias else 0
-            vectors = [second.weight @ torch.relu(first.weight @ v) + bias for v in vectors]
-        return [(v / v.norm()).detach() for v in vectors]
 
+def slow_loss(objective: Contrast, columns: Any, rows: list[int]) -> float:
+    """The loss from its definition: a word at a time. A word is (side, place in `rows`, number)."""
+    options, vectors = objective.options, word_vectors(objective, columns, rows)
+    spelt = {word: (word[0], columns[word[0]][rows[word[1]]][word[2]]) for word in vectors}
     links = [
-        (row, i, j)
-        for row in rows
+        (("src", place, i), ("tgt", place, j))
+        for place, row in enumerate(rows)
         for i, j in zip(columns["src_links"][row], columns["tgt_links"][row], strict=True)
     ]
-    spelt = [(columns["src"][row][i], columns["tgt"][row][j]) for row, i, j in links]
-    src, tgt = (
-        [word(columns[side][row], w) for row, w in words]
-        for side, words in (
-            ("src", [(r, i) for r, i, _ in links]),
-            ("tgt", [(r, j) for r, _, j in links]),
-        )
-    )
+    about = {word: {spelt[w] for link in links if word in link for w in link} for word in vectors}
     total = 0.0
-    for k in range(len(options.layers)):
-        for mine, theirs in ((src, tgt), (tgt, src)):
-            for i in range(len(links)):
-                same = [
-                    bool({(0, spelt[i][0]), (1, spelt[i][1])} & {(0, s), (1, t)})
-                    and options.mask_same_type
-                    for s, t in spelt
-                ]
-                others = [j for j in range(len(links)) if j != i and not same[j]]
-                scores = [float(mine[i][k] @ theirs[j][k]) for j in [i, *others]]
-                scores += [float(mine[i][k] @ mine[j][k]) for j in others] if options.strong else []
-                total -= log(exp(scores[0] / 0.1) / sum(exp(score / 0.1) for score in scores))
-    distance = sqrt(
-        sum(
-            float((p - o).detach().pow(2).sum())
-            for p, o in zip(objective.trained, objective.origins, strict=True)
-        )
-    )
-    return total / (2 * len(links) * len(options.layers)) + options.reg_weight * distance
+    for link in links:
+        types = {spelt[word] for word in link}
+        for word, gold in (link, link[::-1]):
+            if options.get("negatives") == "all":
+                others = [w for w in vectors if w not in link]
+                hidden = {w for w in others if (about[w] | {spelt[w]}) & types}
+            else:
+                ends = [(w, other) for other in links for w in other if other != link]
+                others = [w for w, _ in ends]
+                hidden = {w for w, other in ends if {spelt[v] for v in other} & types}
+            others = [w for w in others if objective.strong or w[0] == gold[0]]
+            if options["same_type"] == "mask":
+                others = [w for w in others if w not in hidden]
+            for k in range(len(objective.layers)):
+                scores = [float(vectors[word][k] @ vectors[w][k]) for w in (gold, *others)]
+                total += nll(*scores, tau=0.1)
+    gaps = zip(objective.trained, objective.origins, strict=True)
+    distance = sqrt(sum(float((p - o).detach().pow(2).sum()) for p, o in gaps))
+    return total / (2 * len(links) * len(objective.layers)) + options["lambda"] * distance
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
     name, encoder, tmp_path
 ):
-    columns, rows = toy_rows(5), [4, 0, 1, 3]
-    objective = made(encoder, columns, tmp_path, CASES[name])
-    losses, gradients = zip(
-        *(in_micro_batches(objective, rows, micro) for micro in (4, 3, 1)), strict=True
-    )
+    columns, rows, (options, strong) = toy_rows(5), [4, 0, 1, 3], CASES[name]
+    objective = made(encoder, columns, tmp_path, options, strong=strong)
+    sizes = (4, 3, 1)
+    losses, gradients = zip(*(in_micro_batches(objective, rows, n) for n in sizes), strict=True)
     assert losses[0] == pytest.approx(slow_loss(objective, columns, rows), rel=1e-9)
     assert list(losses[1:]) == pytest.approx([losses[0]] * 2, rel=1e-9)
-    assert all(
-        torch.allclose(gradient, gradients[0], rtol=1e-8, atol=1e-10) for gradient in gradients[1:]
-    )
+    for gradient in gradients[1:]:
+        assert torch.allclose(gradient, gradients[0], rtol=1e-8, atol=1e-10)
     assert gradients[0].abs().max() > 1e-3
 
 
-def test_a_batch_without_links_has_no_contrast(encoder, tmp_path):
+@pytest.mark.parametrize("options", [LINKED, ALL])
+def test_a_batch_without_links_has_no_contrast(options, encoder, tmp_path):
     columns = toy_rows(3)
     columns["src_links"][1], columns["tgt_links"][1] = [], []
-    objective = made(encoder, columns, tmp_path, replace(OPTIONS, reg_weight=0.0))
+    objective = made(encoder, columns, tmp_path, options | {"regularizer": "none"})
     for micro in (2, 1):
         step = Step(0, 0, np.array([1, 1]), micro=micro)
         objective.begin(step)
@@ -248,90 +257,93 @@ def test_a_batch_without_links_has_no_contrast(encoder, tmp_path):
         assert loss.item() == 0
 
 
-def rows_of(encoder: TransformerEncoder, root: Path, *, drop: bool = True) -> WordRows:
-    def columns(src: list[list[str]], tgt: list[list[str]]) -> dict[str, list[object]]:
-        links = [list(range(len(s))) for s in src]
-        return {
-            "id": list(range(len(src))),
-            "src": src,
-            "tgt": tgt,
-            "src_links": links,
-            "tgt_links": links,
-        }  # type: ignore[dict-item]
+def test_words_beyond_the_length_that_is_read_are_no_candidates(encoder, tmp_path):
+    columns, rows = toy_rows(6), [5, 2, 0, 3]
+    objective = made(encoder, columns, tmp_path, ALL | {"projector": False}, length=5)
+    # Cutting a row changes its states, so the reference reads sentences that are cut, and links
+    # between what is left.
+    cut: Any = {side: [row[:3] for row in columns[side]] for side in ("src", "tgt")}
+    left = [
+        [(i, j) for i, j in zip(*links, strict=True) if max(i, j) < 3]
+        for links in zip(columns["src_links"], columns["tgt_links"], strict=True)
+    ]
+    cut |= {"src_links": [[i for i, _ in part] for part in left]}
+    cut |= {"tgt_links": [[j for _, j in part] for part in left]}
+    whole = [
+        row
+        for row in rows
+        for words in [[*cut["src"][row], *cut["tgt"][row]]]
+        if all(encoder.tokenizer.tokenize(word) == [word] for word in words)
+    ]
+    assert len(whole) >= 2
+    step = Step(0, 0, np.array(whole), micro=4)
+    sizes = [len(cut["src"][row]) + len(cut["tgt"][row]) for row in whole]
+    assert objective.counts(step.rows).tolist() == sizes
+    found = objective.loss(step, np.arange(len(whole))).item()
+    assert found == pytest.approx(slow_loss(objective, cut, whole), rel=1e-9)
 
-    one = write_pairs(
-        root / "one", columns([["haus", "rot"], ["haus"]], [["house", "rot"], ["dog"]])
-    )
-    two = write_pairs(root / "two", columns([["alt", "haus"]], [["dog", "house"]]))
-    return read_word_rows(encoder, [one, two], 64, drop_identical=drop)
+
+def rows_of(encoder: Any, root: Path, *, drop: bool = True) -> Bitexts:
+    def columns(src: list[list[str]], tgt: list[list[str]]) -> Any:
+        links = [list(range(len(s))) for s in src]
+        ids = list(range(len(src)))
+        return {"id": ids, "src": src, "tgt": tgt, "src_links": links, "tgt_links": links}
+
+    one = columns([["haus", "rot"], ["haus"]], [["house", "rot"], ["dog"]])
+    two = columns([["alt", "haus"]], [["dog", "house"]])
+    folders = {k: write_pairs(root / k, part) for k, part in (("de", one), ("nl", two))}
+    return read_word_rows(encoder, folders, "en", 64, drop_identical=drop)
 
 
 def test_words_spelt_the_same_are_dropped_and_counted_unless_they_are_kept(encoder, tmp_path):
     dropped, kept = rows_of(encoder, tmp_path / "a"), rows_of(encoder, tmp_path / "b", drop=False)
-    assert (dropped.dropped, dropped.link_offsets.tolist(), dropped.link_src.tolist()) == (
-        1,
-        [0, 1, 2, 4],
-        [0, 0, 0, 1],
-    )
-    assert (kept.dropped, kept.link_offsets.tolist(), kept.link_tgt.tolist()) == (
-        0,
-        [0, 2, 3, 5],
-        [0, 1, 0, 0, 1],
-    )
+    assert (dropped.dropped, dropped.links.offsets.tolist()) == (1, [0, 1, 2, 4])
+    assert dropped.links.src.tolist() == [0, 0, 0, 1]
+    assert (kept.dropped, kept.links.offsets.tolist()) == (0, [0, 2, 3, 5])
+    assert kept.links.tgt.tolist() == [0, 1, 0, 0, 1]
 
 
-def test_the_pivots_types_are_one_language_and_the_others_are_each_their_own(encoder, tmp_path):
-    rows = rows_of(encoder, tmp_path)
-    assert (rows.src_types[0] == rows.src_types[1], rows.src_types[0] == rows.src_types[3]) == (
-        True,
-        False,
-    )
-    assert (rows.tgt_types[0] == rows.tgt_types[3], rows.tgt_types[1] == rows.tgt_types[2]) == (
-        True,
-        True,
-    )
-    assert len(set(rows.src_types.tolist())) == 3
-
-
-def test_rows_of_several_languages_are_those_of_each(encoder, tmp_path):
-    inputs = toy_inputs(tmp_path, 9, ("de", "nl"))
-    folders = [inputs.pairs["de"], inputs.pairs["nl"]]
+def test_rows_of_several_languages_are_those_of_each_and_each_word_has_its_type(encoder, tmp_path):
+    folders = toy_inputs(tmp_path, 9, ("de", "nl")).pairs
     both, *each = (
-        read_word_rows(encoder, part, 64, drop_identical=True)
-        for part in (folders, folders[:1], folders[1:])
+        read_word_rows(encoder, part, "en", 64, drop_identical=True)
+        for part in (folders, {"de": folders["de"]}, {"nl": folders["nl"]})
     )
-    for side in ("src", "tgt"):
-        whole, parts = getattr(both, side), [getattr(rows, side) for rows in each]
-        ids = [part.ids(np.array([i])).tolist() for part in parts for i in range(len(part))]
-        assert [whole.ids(np.array([i])).tolist() for i in range(len(whole))] == ids
-        spans = [side.spans(np.arange(len(side.count_W))) for side in (whole, *parts)]
-        for found, *of_parts in zip(*spans, strict=True):
-            assert found.tolist() == np.concatenate(of_parts).tolist()
-    assert np.diff(both.link_offsets).tolist() == [
-        n for rows in each for n in np.diff(rows.link_offsets)
+    for name in ("src_P", "tgt_P"):
+        ids = [single_rows(r.sentences, getattr(r, name)).ids.tolist() for r in (both, *each)]
+        assert ids[0] == ids[1] + ids[2]
+    counts = [np.diff(rows.links.offsets).tolist() for rows in (both, *each)]
+    assert counts[0] == counts[1] + counts[2]
+    spelt = [
+        (lang if side == "src" else "en", word)
+        for lang, folder in folders.items()
+        for side in ("src", "tgt")
+        for sentence in read_pairs(folder).column(side).to_pylist()
+        for word in sentence
     ]
+    assert len(both.types) == both.sentences.word_offsets[-1] == len(spelt)
+    pairs = set(zip(both.types.tolist(), spelt, strict=True))
+    assert len(pairs) == len(set(spelt)) == len(set(both.types.tolist()))
 
 
 def test_nothing_to_learn_from_is_an_error(encoder, tmp_path):
-    columns = {
-        "id": [0],
-        "src": [["rot"]],
-        "tgt": [["rot"]],
-        "src_links": [[0]],
-        "tgt_links": [[0]],
-    }
+    columns = {"id": [0], "src": [["rot"]], "tgt": [["rot"]], "src_links": [[0]]}
+    folders = {"de": write_pairs(tmp_path / "pairs", columns | {"tgt_links": [[0]]})}
     with pytest.raises(DataError, match="no word pair to learn from \\(1 were dropped"):
-        read_word_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64, drop_identical=True)
+        read_word_rows(encoder, folders, "en", 64, drop_identical=True)
+    empty = {"de": write_pairs(tmp_path / "empty", {name: [] for name in toy_rows(0)})}
+    with pytest.raises(DataError, match="the dataset has no sentence pairs"):
+        read_word_rows(encoder, empty, "en", 64, drop_identical=True)
 
 
 def test_sentences_are_told_apart_as_wholes(encoder, tmp_path):
-    src = [["haus"], ["haus", "rot"], ["haus"], ["rot"]]
     columns = {
         "id": [0, 1, 2, 3],
-        "src": src,
+        "src": [["haus"], ["haus", "rot"], ["haus"], ["rot"]],
         "tgt": [["dog"], ["dog"], ["tree"], ["old"]],
         "src_links": [[]] * 4,
         "tgt_links": [[]] * 4,
     }
-    rows = read_sentence_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64)
-    assert (rows.src_types.tolist(), rows.tgt_types.tolist()) == ([0, 1, 0, 2], [0, 0, 1, 2])
+    folders = {"de": write_pairs(tmp_path / "pairs", columns)}
+    types = read_sentence_rows(encoder, folders, "en", 64).types.tolist()
+    assert [types.index(number) for number in types] == [0, 1, 0, 3, 4, 4, 6, 7]

@@ -16,6 +16,7 @@ from raxalign.methods.distillation import (
     load_teacher,
 )
 from raxalign.methods.rows.linked_words import read_sentence_rows
+from raxalign.methods.rows.sentences import tokenise
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
@@ -66,9 +67,9 @@ def test_the_objective_reads_the_student_and_the_teacher_with_their_own_tokenize
     columns["tgt"][3] = columns["tgt"][0]
     folder = write_pairs(tmp_path / "pairs", columns)
     teacher = load_teacher(teacher_folder, "cpu")
-    taught = Teacher.of(teacher, [folder], teacher.n_layers, "cls", 64)
-    lessons = Lessons(read_sentence_rows(student, [folder], 64), taught)
-    objective = Distill(student, lessons, 2, pooling, cache_bytes=cache)
+    taught = Teacher(teacher, tokenise(teacher, [columns["tgt"]], 64), (teacher.n_layers,), "cls")
+    lessons = Lessons(read_sentence_rows(student, {"de": folder}, "en", 64), taught)
+    objective = Distill(student, lessons, (2,), pooling, cache_bytes=cache)
     rows, expected = [3, 1, 4], 0.0
     for row in rows:
         target = sentence(teacher, columns["tgt"][row], "cls")
@@ -87,13 +88,11 @@ def test_the_objective_reads_the_student_and_the_teacher_with_their_own_tokenize
 
 @pytest.mark.parametrize("cache", [1 << 20, 0])
 def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(cache, tmp_path):
-    student, folder = (
-        toy_encoder(tmp_path / "encoder"),
-        write_pairs(tmp_path / "pairs", toy_rows(5)),
-    )
-    teacher = Teacher.of(student, [folder], 2, "mean", 64)
-    lessons = Lessons(read_sentence_rows(student, [folder], 64), teacher)
-    objective = Distill(student, lessons, 2, "mean", cache)
+    student, columns = toy_encoder(tmp_path / "encoder"), toy_rows(5)
+    folders = {"de": write_pairs(tmp_path / "pairs", columns)}
+    teacher = Teacher(student, tokenise(student, [columns["tgt"]], 64), (2,), "mean")
+    lessons = Lessons(read_sentence_rows(student, folders, "en", 64), teacher)
+    objective = Distill(student, lessons, (2,), "mean", cache)
     before = objective.taught(np.arange(5)).clone()
     with torch.no_grad():
         for p in student.model.parameters():
@@ -101,19 +100,6 @@ def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(cac
     student.model.train()
     assert torch.equal(objective.taught(np.arange(5)), before)
     assert student.model.training
-
-
-@pytest.mark.slow
-def test_training_brings_both_sides_to_the_teacher(teacher_folder, tmp_path):
-    options = {"learning_rate": 2e-3, "batch_size": 12, "epochs": 20, "dropout": False}
-    for more in ({}, {"teacher": str(teacher_folder)}):
-        inputs = toy_inputs(tmp_path, languages=("de", "nl"))
-        aligned = method(**options, **more).align(
-            toy_encoder(tmp_path / "encoder"), inputs, Runtime()
-        )
-        assert aligned.notes["sentences"] == 24 + 19
-        assert aligned.notes["last_loss"] < 0.5 * aligned.notes["first_loss"], more
-        assert all(p.requires_grad for p in aligned.encoder.model.parameters())
 
 
 def test_a_teacher_of_another_width_is_refused(tmp_path):
@@ -136,11 +122,7 @@ def test_the_teachers_files_are_its_identity_and_its_place_is_not(teacher_folder
     )
     assert taught.canonical() == method().canonical()
     assert method().sources("de", "en") == {}
-    assert (
-        method(teacher_pooling="mean").canonical()
-        == method().canonical()
-        != method(teacher_pooling="cls").canonical()
-    )
+    assert method().canonical() != method(teacher_pooling="cls").canonical()
 
 
 def test_a_teacher_that_is_not_there_is_an_error(tmp_path):

@@ -10,10 +10,7 @@ from raxalign.encoders.models.trained_weights import (
     lowest_trained,
 )
 from raxalign.errors import RaxalignError
-from raxalign.methods.strong_contrastive import StrongContrastive
-from raxalign.methods.weak_contrastive import WeakContrastive
-from raxalign.train.runtime import Runtime
-from tests.methods.toy import toy_encoder, toy_inputs
+from tests.methods.toy import toy_encoder
 
 
 def parts(blocks: str, *, embeddings: bool = False) -> FrozenParts:
@@ -87,18 +84,6 @@ def test_the_lowest_layer_that_training_changes(freeze, n_blocks, lowest):
     assert lowest_trained(freeze, n_blocks) == lowest
 
 
-def test_a_mapping_that_says_what_a_word_says_is_that_word():
-    for kind in (StrongContrastive, WeakContrastive):
-
-        def identity(freeze: object, kind: type = kind) -> object:
-            return kind(kind.Params.model_validate({"freeze": freeze})).canonical()["freeze"]
-
-        assert identity({"blocks": "lower", "embeddings": True}) == identity("lower") == "lower"
-        assert identity({"blocks": "upper"}) == identity("upper") == "upper"
-        assert identity({"blocks": "none"}) == identity("none") == "none"
-        assert identity({"blocks": "lower"}) == {"blocks": "lower", "embeddings": False}
-
-
 def test_blocks_that_are_not_there_or_not_blocks_are_refused():
     with pytest.raises(
         RaxalignError, match=r"freeze.blocks: 3-9: this encoder has the blocks 1 to 4"
@@ -109,29 +94,3 @@ def test_blocks_that_are_not_there_or_not_blocks_are_refused():
             parts(wrong)
     with pytest.raises(ValidationError):
         FrozenParts.model_validate({"embeddings": True})
-
-
-def test_frozen_blocks_stay_bit_for_bit_while_the_embeddings_below_are_trained(tmp_path):
-    options = {
-        "freeze": {"blocks": "lower"},
-        "layers": "1-2",
-        "learning_rate": 2e-3,
-        "warmup": 0,
-        "batch_size": 12,
-    }
-    before = {
-        name: tensor.clone()
-        for name, tensor in toy_encoder(tmp_path / "encoder").model.state_dict().items()
-    }
-    method = StrongContrastive(StrongContrastive.Params.model_validate(options))
-    after = method.align(
-        toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime(seed=0)
-    ).encoder.model.state_dict()
-    moved = {
-        name
-        for name in before
-        if name.startswith("bert.") and not bool((before[name] == after[name]).all())
-    }
-    assert not any("layer.0." in name for name in moved)
-    assert any("layer.1." in name for name in moved)
-    assert "bert.embeddings.word_embeddings.weight" in moved

@@ -180,12 +180,3 @@ def test_text_without_words_is_an_error_that_names_the_language(encoder, inputs,
     empty = replace(inputs, text={**inputs.text, "fr": write_text(tmp_path / "empty", [[], []])})
     with pytest.raises(RaxalignError, match="text of fr has no word"):
         align(encoder, empty)
-
-
-def test_the_size_of_blocks_is_idle_where_sentences_are_the_rows():
-    for rows, idle in (("sentences", True), ("blocks", False)):
-        one, other = (
-            MeanShift(MeanShift.Params.model_validate({"rows": rows, "block_size": size}))
-            for size in (10, 20)
-        )
-        assert (one.canonical() == other.canonical()) is idle

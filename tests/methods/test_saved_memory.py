@@ -1,6 +1,4 @@
-"""Trainings whose steps are prepared ahead, and whose activations are computed again, have the
-weights of plain ones, bit for bit.
-"""
+"""What a training computes again, prepares ahead and waits for changes no weight."""
 
 from __future__ import annotations
 
@@ -12,10 +10,13 @@ import pytest
 import torch
 
 from raxalign.encoders.models.trained_weights import Lora
-from raxalign.train import prefetch
+from raxalign.train import _micro_batches
+from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
+from tests.host_reads import host_reads
 from tests.methods.contract import asked_for, make, trained
 from tests.methods.toy import toy_encoder, toy_inputs
+from tests.train.problems import Regression
 
 AHEAD = ["code_switching", "finetune", "mlm", "ppa", "tlm"]
 """The methods whose host's side is apart from the device's."""
@@ -38,17 +39,21 @@ def weights(kind: str, root: Path, *, lora: Lora | None = None, **where: Any) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", trained())
 def test_weights_are_bit_for_bit_those_of_a_plain_training(kind, root, monkeypatch):
-    threads = []
-    prepare = prefetch.Ahead._make
+    threads, init = [], _micro_batches.Ahead.__init__
 
-    def seen(self: Any, step: Any) -> Any:
-        made = prepare(self, step)
-        threads.append((threading.current_thread().name, made[0] is not None))
-        return made
+    def noted(self: Any, objective: Any, *, works: bool) -> None:
+        prepare = objective.prepare
 
-    monkeypatch.setattr(prefetch.Ahead, "_make", seen)
+        def seen(step: Any) -> Any:
+            made = prepare(step)
+            threads.append((threading.current_thread().name, made is not None))
+            return made
+
+        objective.prepare = seen
+        init(self, objective, works=works)
+
     plain = weights(kind, root)
-    assert threads == []
+    monkeypatch.setattr(_micro_batches.Ahead, "__init__", noted)
     assert torch.equal(weights(kind, root, prefetch=True, checkpointing="always"), plain)
     assert threads[0][0] == threading.current_thread().name
     assert {name for name, _ in threads[1:]} == {"raxalign-ahead_0"}
@@ -62,3 +67,21 @@ def test_adapters_in_blocks_that_run_again_are_trained_as_ever(root):
         for way in ("never", "always")
     )
     assert torch.equal(again, plain)
+
+
+@pytest.mark.parametrize("kind", trained())
+def test_no_step_after_the_first_one_waits_for_the_device(kind, tmp_path):
+    toy_inputs(tmp_path, languages=("de", "fr"))
+    method = make(kind, tmp_path)
+    encoder, inputs = toy_encoder(tmp_path / "encoder"), asked_for(method, tmp_path)
+    with host_reads() as steps:
+        method.align(encoder, inputs, Runtime(seed=1))
+    assert len(steps) > 2
+    assert [name for found in steps[1:] for name in found] == []
+
+
+def test_a_read_within_a_step_is_found():
+    objective = Regression()  # asks which rows are rare, by the value of a tensor
+    with host_reads() as steps:
+        fit(objective, len(objective.x), TrainSettings(0.1, 4), Runtime())
+    assert "__bool__" in steps[1]

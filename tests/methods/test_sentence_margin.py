@@ -4,20 +4,15 @@ from math import exp, log
 
 import pytest
 import torch
-from pydantic import ValidationError
 
 from raxalign.methods.rows.linked_words import read_sentence_rows
-from raxalign.methods.sentence_margin import Margin, MarginOptions, SentenceMargin, margin_loss
-from tests.methods.contract import in_micro_batches, train
+from raxalign.methods.sentence_margin import Margin, margin_loss
+from tests.methods.contract import in_micro_batches
 from tests.methods.toy import toy_encoder, toy_rows, write_pairs
 
 # Cosines x1·y1 = 1, x1·y2 = 0.6, x2·y1 = 0, x2·y2 = 0.8.
 SRC = torch.tensor([[2.0, 0.0], [0.0, 0.5]], dtype=torch.float64)
 TGT = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
-
-
-def method(**params: object) -> SentenceMargin:
-    return SentenceMargin(SentenceMargin.Params.model_validate(params))
 
 
 def test_the_margin_is_taken_from_the_translation_alone_and_both_directions_are_summed():
@@ -51,10 +46,10 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
     encoder.model.double()
     columns, rows = toy_rows(5), [4, 0, 1, 3]
     columns["tgt"][3] = columns["tgt"][0]  # the rows at the places 1 and 3 of the batch
-    corpus = read_sentence_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64)
-    objective = Margin(
-        encoder, corpus, MarginOptions(1, pooling, 0.3, 10.0, mask_same_sentence=mask)
-    )
+    folders = {"de": write_pairs(tmp_path / "pairs", columns)}
+    corpus = read_sentence_rows(encoder, folders, "en", 64)
+    options = {"layers": "1", "pooling": pooling, "margin": 0.3, "scale": 10.0}
+    objective = Margin(encoder, corpus, options | {"same_sentence": "mask" if mask else "keep"})
 
     def vector(sentence: list[str]) -> torch.Tensor:
         states = encoder.hidden(encoder.collate(encoder.pieces([sentence], "x")))[1][0].detach()
@@ -75,28 +70,3 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
     for micro in (4, 3, 1):
         loss, _ = in_micro_batches(objective, rows, micro)
         assert loss == pytest.approx(expected, rel=1e-9)
-
-
-def test_training_brings_translations_together(tmp_path):
-    options = {"batch_size": 12, "epochs": 15, "dropout": False, "pooling": "cls"}
-    aligned = train("sentence_margin", tmp_path, languages=("de", "nl"), **options)
-    assert aligned.weights_changed
-    assert aligned.notes["sentences"] == 24 + 19
-    assert aligned.notes["last_loss"] < 0.2 * aligned.notes["first_loss"]
-
-
-def test_the_released_configuration_is_a_profile_and_epochs_are_idle_under_steps():
-    released = method(profile="released").canonical()
-    assert [
-        released[name] for name in ("batch_size", "learning_rate", "steps", "margin", "scale")
-    ] == [4096, 1e-4, 500_000, 0.3, 100.0]
-    assert (released["pooling"], method().canonical()["pooling"]) == ("cls", "mean")
-    assert "profile" not in released
-    assert method(profile="released", epochs=3).canonical() == released
-    assert method(**released).canonical() == released
-    assert None not in method().canonical().values()
-
-
-def test_a_sentence_has_the_vector_of_one_layer():
-    with pytest.raises(ValidationError, match="layers '1-2' names several layers; choose one"):
-        method(layers="1-2")

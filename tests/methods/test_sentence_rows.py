@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,13 +12,16 @@ from raxalign.encoders.models.pieces import share
 from raxalign.errors import DataError
 from raxalign.methods.rows.sentences import (
     Rows,
-    chosen,
+    Sentences,
     joint_rows,
     read_bitexts,
     read_texts,
     shares,
     single_rows,
+    tokenise,
 )
+from raxalign.methods.rows.states import States, pool_sentences, read_states, real_gap
+from raxalign.methods.sentence_margin import SentenceMargin
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
 
 
@@ -40,6 +44,11 @@ def bitext_folders(root: Path) -> dict[str, Path]:
 def row(rows: Rows, name: str, r: int) -> list[int]:
     part: list[int] = getattr(rows, name)[rows.offsets[r] : rows.offsets[r + 1]].tolist()
     return part
+
+
+def pieces(sentences: Sentences, number: int) -> list[int]:
+    start = sentences.starts_S[number]
+    return sentences.ids[start : start + sentences.lengths_S[number]].tolist()
 
 
 @pytest.mark.parametrize("max_length", [64, 15, 8])
@@ -87,12 +96,12 @@ def test_the_sentences_of_a_row_are_where_it_says(root, encoder):
         ids = row(rows, "ids", p)
         for k, side in enumerate((bitexts.src_P, bitexts.tgt_P)):
             first, kept = rows.first_RK[p, k], rows.kept_RK[p, k]
-            assert ids[first : first + kept] == bitexts.sentences.pieces(side[p])[:kept].tolist()
+            assert ids[first : first + kept] == pieces(bitexts.sentences, side[p])[:kept]
 
 
 def test_single_rows_are_those_of_the_encoder(root, encoder):
-    sentences = read_texts(encoder, {lang: root / f"text-{lang}" for lang in ("de", "en")}, 64)
-    rows = single_rows(sentences, np.array([30, 2]))
+    texts = read_texts(encoder, {lang: root / f"text-{lang}" for lang in ("de", "en")}, 64)
+    rows = single_rows(texts.sentences, np.array([30, 2]))
     assert (
         row(rows, "ids", 0)
         == encoder.pieces([toy_rows(19, seed=1)["tgt"][6]], "en")[0].ids.tolist()
@@ -125,16 +134,14 @@ def test_the_length_filter_counts_pieces_before_the_cut_without_special_ones(roo
     )
     expected = np.flatnonzero((sizes.min(axis=1) >= 4) & (sizes.sum(axis=1) <= 20))
     assert 0 < len(expected) < 24
-    bitexts = read_bitexts(
-        encoder, {"de": root / "bitext-de"}, "en", 8, min_pieces=4, max_pieces=20
-    )
+    bitexts = read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 8, (4, 20))
     assert bitexts.numbers_P.tolist() == expected.tolist()
     assert bitexts.counts == {"de": {"sentences": len(expected), "read": 24}}
 
 
 def test_a_filter_that_leaves_nothing_is_refused_with_the_options_to_relax(root, encoder):
     with pytest.raises(DataError, match="min_pieces"):
-        read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 64, min_pieces=100)
+        read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 64, (100, None))
     with pytest.raises(DataError, match="min_pieces"):
         read_texts(encoder, {"de": root / "text-de"}, 64, min_pieces=100)
 
@@ -149,9 +156,72 @@ def test_two_sentences_share_the_room_as_in_the_encoder(lengths, room):
     ]
 
 
-def test_chosen_sentences_keep_their_pieces(root, encoder):
-    sentences = read_texts(encoder, {"de": root / "text-de"}, 64)
-    some = chosen(sentences, np.array([3, 1]))
-    assert [some.pieces(i).tolist() for i in range(2)] == [
-        sentences.pieces(i).tolist() for i in (3, 1)
-    ]
+STATES = torch.tensor([[1.0], [2.0], [6.0], [0.0], [3.0], [5.0]])
+
+
+@pytest.mark.parametrize(
+    ("pooling", "trailing", "expected"),
+    [
+        ("last", 1, [[2.0], [3.0]]),
+        ("last", 0, [[6.0], [5.0]]),
+        ("last", 7, [[1.0], [3.0]]),
+        ("weighted", 1, [[(1 + 4 + 18) / 6], [(3 + 10) / 3]]),
+        ("mean", 1, [[3.0], [4.0]]),
+        ("cls", 1, [[1.0], [3.0]]),
+    ],
+)
+def test_pieces_are_pooled_within_their_sentences(pooling, trailing, expected):
+    """The first sentence has the pieces 1, 2 and 6, the second one after a gap 3 and 5."""
+    states = States([STATES], np.array([0, 4]), np.array([3, 2]), trailing)
+    assert torch.allclose(pool_sentences(states, pooling), torch.tensor(expected))
+
+
+def test_rows_know_how_many_special_pieces_end_them(tmp_path):
+    encoder = toy_encoder(tmp_path)
+    sentences = tokenise(encoder, [[["haus", "sieht"], ["rot"]]], 32)
+    states = read_states(encoder, sentences, np.arange(2), (encoder.n_layers,))
+    rows = encoder.pieces([["haus", "sieht"], ["rot"]], "de")
+    with torch.no_grad():
+        alone = torch.stack([encoder.hidden(encoder.collate([row]))[-1][0, -2] for row in rows])
+    assert torch.allclose(pool_sentences(states, "last"), alone, atol=1e-5)
+
+
+def test_the_pooling_of_the_last_layer_is_what_an_encoder_is_read_by_afterwards():
+    for options, expected in (
+        ({"pooling": "cls"}, "cls"),
+        ({}, "mean"),
+        ({"layers": "1"}, None),
+        ({"layers": "0.5"}, None),
+    ):
+        method = SentenceMargin(SentenceMargin.Params.model_validate(options))
+        assert method.sentence_pooling() == expected
+
+
+def test_a_difference_is_itself_and_rounding_is_nothing():
+    reference = torch.tensor([[1.0, -2.0, 0.5], [4.0, 0.0, 1.0]])
+    offset = torch.tensor(
+        [[1e-3, 1e-6, -1e-3], [0.0, 4e-5, 6e-5]]
+    )  # the limits are 100 x 2^-23 x 2 = 2.4e-5, and 4.8e-5
+    vectors = (reference + offset).requires_grad_()
+    gap = real_gap(vectors, reference)
+    expected = torch.where(
+        torch.tensor([[True, False, True], [False, False, True]]), vectors.detach() - reference, 0.0
+    )
+    assert torch.equal(gap.detach(), expected)
+    gap.sum().backward()
+    assert vectors.grad is not None
+    assert torch.equal(vectors.grad, (expected != 0).float())
+
+
+def test_in_float64_next_to_nothing_is_rounding():
+    reference = torch.ones(1, 2, dtype=torch.float64)
+    assert (
+        real_gap(reference + 1e-12, reference).tolist()
+        == ((reference + 1e-12) - reference).tolist()
+    )
+
+
+def test_what_is_no_number_stays_so():
+    gap = real_gap(torch.tensor([[torch.nan, 1.0]]), torch.tensor([[1.0, 1.0]]))
+    assert torch.isnan(gap[0, 0])
+    assert torch.isnan(real_gap(torch.tensor([[2.0]]), torch.tensor([[torch.inf]]) * 0)).all()

@@ -15,7 +15,7 @@ import pytest
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.flat_pieces import word_spans
 from raxalign.encoders.models.pieces import Pieces, bulk_pieces, read_template
-from raxalign.methods.rows.piece_links import expand
+from raxalign.methods.rows.linked_words import expand
 from raxalign.methods.rows.sentences import Rows, Sentences
 from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
 from raxalign.pairing.aligners.base import Links
@@ -93,7 +93,7 @@ def shared_sentences(max_length: int) -> Sentences:
         np.array([4, 7]),
         np.array([3, 2]),
         np.array([0, 1]),
-        np.array([0, 3]),
+        np.array([0, 3, 5]),
         np.array([0, 1, 2, 0, 1]),
         np.array([2, 2, 1, 1, 1]),
         ("de", "en"),

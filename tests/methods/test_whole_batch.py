@@ -88,15 +88,6 @@ def test_micro_batches_give_the_loss_and_the_gradients_of_the_whole(micro, regul
         assert torch.allclose(left, right, rtol=1e-12, atol=1e-14)
 
 
-def test_rows_that_are_no_micro_batchs_own_do_matter(objective):
-    """Contrast within micro-batches alone is something else: the equality above is not for
-    nothing.
-    """
-    whole, _ = run(objective, Step(3, 0, ROWS, micro=6))
-    alone = sum(run(objective, Step(3, 0, ROWS[start : start + 3], micro=3))[0] for start in (0, 3))
-    assert abs(alone / 2 - whole) > 1e-2
-
-
 def test_dropout_is_the_same_in_both_passes(objective):
     objective.module.train()
     step = Step(3, 0, ROWS, seed=1, micro=2)

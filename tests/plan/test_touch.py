@@ -92,12 +92,11 @@ def untouched(plan: Plan) -> list[tuple[str, str]]:
 
 
 def test_a_task_that_reads_below_every_readout_is_named_and_never_run(known: Plan) -> None:
-    plan = known
-    missed = [trial for trial in plan.trials if trial.untouched]
-    assert (len(plan.trials), len(missed)) == (440, 150)
+    missed = [trial for trial in known.trials if trial.untouched]
+    assert (len(known.trials), len(missed)) == (440, 150)
     assert {trial.method for trial in missed} == set(READOUTS)
     assert {tuple(trial.evaluations) for trial in missed} == {("retrieval", "xnli")}
-    assert [remark for remark in plan.remarks() if "untouched" in remark] == [
+    assert [remark for remark in known.remarks() if "untouched" in remark] == [
         "150 evaluations are untouched and will not run, as they would repeat the encoder's own:"
         f" sentence_retrieval reads layer 7, but {', '.join(READOUTS)} are fitted at layer 12; to"
         " fit what is read, set `layers: 7` or a range that contains it"
@@ -129,42 +128,17 @@ def test_a_plan_in_another_process_knows_what_is_untouched(known: Plan) -> None:
     assert Plan.from_json(known.to_json()) == known
 
 
-def test_before_the_depth_is_known_only_what_never_meets_is_untouched(
+def test_before_the_depth_is_known_all_is_wanted_and_keys_are_those_that_stay(
     known: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("raxalign.encoders.transformer.cached_config", lambda name, revision: None)
-    unknown = paper(tmp_path, {})
+    unknown = paper(tmp_path, {n: value for n, value in BERT.items() if n.startswith("hub:")})
     assert (unknown.unknown_depths, known.unknown_depths) == (("bert-base-multilingual-cased",), ())
     assert untouched(unknown) == []
     assert any(
         "the number of layers of bert-base-multilingual-cased is not known" in remark
         for remark in unknown.remarks()
     )
-    text = PAPER.replace(
-        "  rotation: {center: [false, true], pooling: last}",
-        "  rotation: {layers: 3}\n  low: {kind: rotation, layers: 6-7}",
-    )
-    text = text.replace(
-        "  retrieval: {unseen_in: 250_000}", "  translation: {kind: token_translation}"
-    )
-    (tmp_path / "other.yaml").write_text(text, encoding="utf-8")
-    plan = expand(load(tmp_path / "other.yaml"))
-    assert {pair for pair in untouched(plan) if pair[0] in ("rotation", "low")} == {
-        *((name, "translation") for name in ("rotation", "low")),
-        ("rotation", "sentence_retrieval"),
-    }
-    (why,) = {
-        trial.untouched["translation"].acts for trial in plan.trials if trial.method == "centering"
-    }
-    assert why == "fitted at layers: last"
-
-
-def test_what_is_wanted_has_the_same_key_whether_or_not_the_depth_is_known(
-    known: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("raxalign.encoders.transformer.cached_config", lambda name, revision: None)
-    revision = {name: value for name, value in BERT.items() if name.startswith("hub:")}
-    unknown = paper(tmp_path, revision)
     for one, other in zip(known.trials, unknown.trials, strict=True):
         assert one.key == other.key
         assert one.evaluations.items() <= other.evaluations.items()

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from raxalign.catalog import FOLDERS, catalog
-from raxalign.config._corpora import CorpusSettings
-from raxalign.config._plugins import PairsSettings
+from raxalign.config._specs import CorpusSettings, PairsSettings
 from raxalign.config._validate import key_names
 from raxalign.config.grid import KEYS, load
 from raxalign.config.published import PublishedTable, names, read

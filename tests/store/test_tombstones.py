@@ -29,7 +29,7 @@ def test_a_dropped_artifact_leaves_size_time_and_reason(root) -> None:
     assert list(tombstones.keys()) == [("tuned", KEY)]
     left = tombstones.of("tuned", KEY)
     assert left is not None
-    assert (left.size, left.why, left.manifest.notes) == (
+    assert (left.manifest.size, left.why, left.manifest.notes) == (
         6,
         "run.keep: none",
         {"unknown": {"de": 0.5}},

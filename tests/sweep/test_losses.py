@@ -138,11 +138,11 @@ def die(config: dict[str, object], job: Job) -> None:
 
 @pytest.mark.slow
 def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
-    plan, job, heard, monkeypatch, address
+    plan, job, heard, monkeypatch
 ) -> None:
     dies, goes_on = sorted(plan.trials, key=lambda trial: trial.method)
     monkeypatch.setattr(tuner, "_work", die)
-    failed = run_grid(plan, replace(job, max_failures=1), heard, address).failed
+    failed = run_grid(plan, replace(job, max_failures=1), heard).failed
     assert failed[dies.key].startswith("its worker was lost 2 times without progress in between (")
     assert Path(job.storage.root, "tries").read_text() == "xx"
     assert sorted(heard.trials) == sorted([(dies.key, failed[dies.key]), (goes_on.key, None)])

@@ -7,7 +7,6 @@ import io
 import pytest
 from rich.console import Console
 
-from raxalign.plan.estimates.forecast import OtherWork
 from raxalign.sweep.events import (
     Advanced,
     Began,
@@ -26,12 +25,6 @@ from raxalign.sweep.remaining import Expected
 @pytest.fixture
 def out() -> io.StringIO:
     return io.StringIO()
-
-
-@pytest.fixture(autouse=True)
-def quiet_machine(monkeypatch) -> None:
-    monkeypatch.setattr("raxalign.sweep.remaining.other_work", lambda: OtherWork(0.0, 2))
-    monkeypatch.setattr("raxalign.sweep.remaining.core_speed", lambda: 1.2e11)
 
 
 @pytest.fixture
@@ -206,18 +199,6 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
     said = [line for line in lines(out) if not line.startswith("note")]
     assert said[0] == f"1/2 {describe(one)}: done, retrieval contextual accuracy all 31.2 % on dev"
     assert said[1] == f"2/2 {describe(other)}: done"  # test values are for the end
-
-
-def test_the_first_estimate_has_the_start_of_the_workers_and_names_what_else_runs(
-    progress, out, plan, monkeypatch
-) -> None:
-    monkeypatch.setattr("raxalign.sweep.remaining.other_work", lambda: OtherWork(4.0, 2))
-    jobs = [Expected(plan.trials[0].key, "none", 12.0)]
-    progress.hear(Planned(plan, 0, 0, 0, first=False, jobs=jobs, workers=2))
-    assert lines(out) == [
-        "about 15 s from now, by the size of the work (other work has a load of 4.0 on the 2 cores"
-        " of this machine; while that lasts, all takes longer)"
-    ]
 
 
 def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, monkeypatch) -> None:

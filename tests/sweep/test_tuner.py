@@ -91,7 +91,7 @@ def test_a_worker_of_stages_that_read_text_loads_no_torch() -> None:
 
 @pytest.mark.slow
 def test_a_worker_that_dies_while_it_is_given_its_next_job_fails_nothing(
-    plan, job, heard, monkeypatch, capfd, address
+    plan, job, heard, monkeypatch, capfd
 ) -> None:
     give, killed = TuneController._schedule_trial_reset, []
 
@@ -103,7 +103,7 @@ def test_a_worker_that_dies_while_it_is_given_its_next_job_fails_nothing(
         return give(controller, trial, *given)
 
     monkeypatch.setattr(TuneController, "_schedule_trial_reset", give_to_the_dead)
-    ended = run_grid(plan, replace(job, max_failures=1), heard, address)
+    ended = run_grid(plan, replace(job, max_failures=1), heard)
     assert (ended.done, ended.failed, len(killed)) == (2, {}, 1)
     assert sorted(heard.trials) == sorted((trial.key, None) for trial in plan.trials)
     assert [what.key for what, _ in heard.delays] == killed

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import pyarrow as pa
 
@@ -25,6 +26,14 @@ def write_dataset(folder: Path, **columns: Sequence[Any]) -> Path:
     with DatasetWriter(folder, schema, {}) as writer:
         writer.write(columns)
     return folder
+
+
+def write_hub(
+    folder: Path, config: str, split: str, columns: Mapping[str, Any], types: Mapping[str, Any]
+) -> None:
+    """Write a split of a data set as the hub's branch of converted files has it."""
+    table = datasets.Dataset.from_dict(dict(columns), features=datasets.Features(types))
+    table.to_parquet(folder / config / split / "0000.parquet")
 
 
 def static(

@@ -12,7 +12,6 @@ from pathlib import Path
 import datasets
 import numpy as np
 import pytest
-import torch
 from sklearn.metrics import f1_score
 
 from raxalign.catalog import PluginFault, catalog, open_file
@@ -25,7 +24,7 @@ from raxalign.stages import Workshop, run_trial
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
-from tests.tiny import tiny_bert
+from tests.tasks.outcomes import trained, write_hub
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "plugins.md"
 FILLERS = [f"w{i}" for i in range(20)]
@@ -47,11 +46,9 @@ class Pairs(ClassificationTask):
 '''
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
-    torch.set_num_threads(1)
-    folder = tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
-    return TransformerEncoder.from_folder(folder)
+@pytest.fixture
+def encoder(tiny):
+    return tiny(WORDS)
 
 
 def documented(name: str) -> str:
@@ -134,11 +131,7 @@ def run(task, encoder: TransformerEncoder, folder: Path, lang: str = "de") -> Ou
     """Trains on English, and evaluates English and another language."""
     assert task.check((lang,), "en") == []
     assert [fault for read in task.read_files((lang,), "en") for fault in read.faults] == []
-    inputs, trained = TaskInputs("en", downloads=folder), folder / "tuned"
-    trained.mkdir()
-    aligned = AlignedEncoder(encoder)
-    task.train(aligned, task.training_languages((lang,), "en"), inputs, Runtime(), trained)
-    return task.evaluate(aligned, task.languages((lang,), "en"), inputs, Runtime(), trained)
+    return trained(task, AlignedEncoder(encoder), folder / "tuned", (lang,), downloads=folder)[0]
 
 
 def score(outcome: Outcome, lang: str, metric: str) -> float:
@@ -204,23 +197,11 @@ def test_a_tagger_of_dates_reads_its_own_columns_and_language_names(tmp_path, en
         task.head(TaskInputs("en")).rows("dev", "sw")
 
 
-def on_the_hub(folder: Path, config: str, split: str, columns: dict, features: dict) -> None:
-    """A split of a data set as the hub's branch of converted files has it."""
-    place = folder / config / split
-    place.mkdir(parents=True)
-    table = datasets.Dataset.from_dict(columns, features=datasets.Features(features))
-    table.to_parquet(place / "0000.parquet")
-
-
 def test_data_sets_of_the_hub_are_read_by_columns_configurations_and_names_of_labels(tmp_path):
     text, labels = datasets.Value("string"), datasets.ClassLabel(names=["music", "alarm"])
-    on_the_hub(
-        tmp_path / "massive",
-        "de-DE",
-        "test",
-        {"utterance": ["a", "b", "c"], "intent": [1, -1, 0]},
-        {"utterance": text, "intent": labels},
-    )
+    columns = {"utterance": ["a", "b", "c"], "intent": [1, -1, 0]}
+    types = {"utterance": text, "intent": labels}
+    write_hub(tmp_path / "massive", "de-DE", "test", columns, types)
     kind = outside(tmp_path, "intents", documented("Intents"))
     task = kind(kind.Params(data="hub", dataset=str(tmp_path / "massive")))
     assert task.sources("de", "en")["hub"].name.endswith("massive/de-DE@main")
@@ -231,13 +212,9 @@ def test_data_sets_of_the_hub_are_read_by_columns_configurations_and_names_of_la
     ]
     assert found.left_out == 1
     tags = datasets.Sequence(datasets.ClassLabel(names=["O", "B-DATE", "I-DATE"]))
-    on_the_hub(
-        tmp_path / "names",
-        "swa",
-        "test",
-        {"tokens": [["a", "b"]], "ner_tags": [[1, 2]]},
-        {"tokens": datasets.Sequence(text), "ner_tags": tags},
-    )
+    columns = {"tokens": [["a", "b"]], "ner_tags": [[1, 2]]}
+    types = {"tokens": datasets.Sequence(text), "ner_tags": tags}
+    write_hub(tmp_path / "names", "swa", "test", columns, types)
     kind = outside(tmp_path, "masakhaner", names_task())
     task = kind(kind.Params(data="hub", dataset=str(tmp_path / "names")))
     (row,) = task.head(TaskInputs("en", downloads=tmp_path)).rows("test", "sw").rows
@@ -280,8 +257,8 @@ def test_requests_that_come_again_are_marked_and_a_training_file_is_refused(tmp_
     assert outcome.notes["seen_in_training"] == {"en/test": 1}
     seen = [row for row in outcome.predictions.to_pylist() if row["seen"]]
     assert [(row["lang"], row["split"], row["id"]) for row in seen] == [("en", "test", 29)]
-    for trained, tested in zip(lines[:16], lines[-30:], strict=False):
-        tested["utt"] = trained["utt"]
+    for own, tested in zip(lines[:16], lines[-30:], strict=False):
+        tested["utt"] = own["utt"]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     read = kind(kind.Params(data=files)).read_files(("de",), "en")
     assert [str(fault) for entry in read for fault in entry.faults] == [

@@ -5,11 +5,9 @@ from __future__ import annotations
 import datasets
 import numpy as np
 import pytest
-import torch
 
 from raxalign.config.sources import RemoteData
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
@@ -17,7 +15,7 @@ from raxalign.tasks.tagging.reading import read_hub
 from raxalign.tasks.tagging.scheme import ENTITIES
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.train.runtime import Runtime
-from tests.tiny import tiny_bert
+from tests.tasks.outcomes import trained, write_hub
 
 KINDS = {
     "DET": ["the", "a"],
@@ -47,36 +45,29 @@ def write(path, n, seed, last="PUNCT"):
     path.write_text(text, encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return TransformerEncoder.from_folder(
-        tiny_bert(
-            tmp_path_factory.mktemp("tiny"), [w for ws in KINDS.values() for w in ws], positions=16
-        )
-    )
+@pytest.fixture
+def encoder(tiny):
+    return tiny([word for words in KINDS.values() for word in words], positions=16)
+
+
+def pos(tmp_path, **params):
+    data = {"train": f"{tmp_path}/train", "dev": f"{tmp_path}/dev-{{lang}}"}
+    return Pos(Pos.Params(data=data, learning_rate=5e-3, batch_size=8, epochs=3, **params))
 
 
 def outcome(tmp_path, encoder, **params):
     write(tmp_path / "train", 48, 0)
     write(tmp_path / "dev-en", 12, 1)
     write(tmp_path / "dev-de", 12, 2, last="SYM")
-    data = {"train": f"{tmp_path}/train", "dev": f"{tmp_path}/dev-{{lang}}"}
-    task = Pos(Pos.Params(data=data, learning_rate=5e-3, batch_size=8, epochs=3, **params))
-    folder = tmp_path / "tuned"
-    folder.mkdir(exist_ok=True)
     # A small grammar says the same again: what is asked here is how words are counted.
-    task.train(AlignedEncoder(encoder), ("en",), TaskInputs("en"), Runtime(), folder)
-    return task.evaluate(AlignedEncoder(encoder), ("en", "de"), TaskInputs("en"), Runtime(), folder)
+    return trained(pos(tmp_path, **params), AlignedEncoder(encoder), tmp_path / "tuned")[0]
 
 
 def test_tags_that_training_lacks_are_wrong(tmp_path, encoder):
     found = outcome(tmp_path, encoder)
+    shares = {"en": 1, "de": 5 / 6, "avg": 11 / 12, "avg_zero_shot": 5 / 6}
     values = {(s.lang, s.metric): s.value for s in found.scores}
-    assert values == {
-        (lang, "accuracy"): pytest.approx(v)
-        for lang, v in (("en", 1), ("de", 5 / 6), ("avg", 11 / 12), ("avg_zero_shot", 5 / 6))
-    }
+    assert values == {(lang, "accuracy"): pytest.approx(v) for lang, v in shares.items()}
     assert found.notes["tags_not_in_training"] == {"de/dev": ["SYM"]}
     assert "f1" not in found.predictions.column_names
 
@@ -88,19 +79,13 @@ def test_words_beyond_the_length_are_wrong(tmp_path, encoder):
     found = outcome(tmp_path, encoder, max_length=8)
     assert {s.value for s in found.scores if s.lang == "en"} == {1.0}
     write(tmp_path / "dev-en", 4, 5)
-    text = (
-        (tmp_path / "dev-en")
-        .read_text()
-        .replace(
-            "6\t.\t", "6\tcat\t_\tNOUN\t_\t_\t_\t_\t_\t_\n7\tdog\t_\tNOUN\t_\t_\t_\t_\t_\t_\n8\t.\t"
-        )
-    )
+    rest = "\t_\tNOUN" + "\t_" * 6 + "\n"
+    text = (tmp_path / "dev-en").read_text()
+    text = text.replace("6\t.\t", f"6\tcat{rest}7\tdog{rest}8\t.\t")
     (tmp_path / "dev-en").write_text(text)
-    data = {"train": f"{tmp_path}/train", "dev": f"{tmp_path}/dev-{{lang}}"}
-    task = Pos(Pos.Params(data=data, max_length=8))
-    again = task.evaluate(
-        AlignedEncoder(encoder), ("en",), TaskInputs("en"), Runtime(), tmp_path / "tuned"
-    )
+    task, given = pos(tmp_path, max_length=8), TaskInputs("en")
+    aligned = AlignedEncoder(encoder)
+    again = task.evaluate(aligned, ("en",), given, Runtime(), tmp_path / "tuned")
     assert {s.value for s in again.scores if s.lang == "en"} == {6 / 8}
     assert all(row[6:] == ["_", "_"] for row in again.predictions["predicted"].to_pylist())
 
@@ -117,16 +102,11 @@ UD = ["NOUN", "_", "ADP", "DET"]
 
 def on_the_hub(folder, config, split, tokens, upos, names=None):
     """A split of a treebank as the hub's branch of converted files has it."""
-    tag = (
-        datasets.ClassLabel(names=names)
-        if names
-        else datasets.Value("string" if isinstance(upos[0][0], str) else "int64")
-    )
-    features = datasets.Features(
-        {"tokens": datasets.Sequence(datasets.Value("string")), "upos": datasets.Sequence(tag)}
-    )
-    table = datasets.Dataset.from_dict({"tokens": tokens, "upos": upos}, features=features)
-    table.to_parquet(folder / config / split / "0000.parquet")
+    text = datasets.Value("string")
+    bare = text if isinstance(upos[0][0], str) else datasets.Value("int64")
+    tag = datasets.Sequence(datasets.ClassLabel(names=names) if names else bare)
+    types = {"tokens": datasets.Sequence(text), "upos": tag}
+    write_hub(folder, config, split, {"tokens": tokens, "upos": upos}, types)
 
 
 def of_hub(folder, config, split="test"):
@@ -181,25 +161,12 @@ def test_a_treebank_that_has_a_test_set_alone_is_scored_on_it(tmp_path, encoder)
             on_the_hub(
                 tmp_path / "ud", config, split, words, [list(ORDER[: len(row)]) for row in words]
             )
-    inputs = TaskInputs("en", downloads=tmp_path)
 
     def run(name, **params):
-        task = Pos(
-            Pos.Params(
-                dataset=str(tmp_path / "ud"), learning_rate=5e-3, batch_size=8, epochs=1, **params
-            )
-        )
-        (tmp_path / name).mkdir()
-        task.train(
-            AlignedEncoder(encoder),
-            task.training_languages(("th",), "en"),
-            inputs,
-            Runtime(),
-            tmp_path / name,
-        )
-        return task.evaluate(
-            AlignedEncoder(encoder), ("en", "th"), inputs, Runtime(), tmp_path / name
-        )
+        options = {"learning_rate": 5e-3, "batch_size": 8, "epochs": 1, **params}
+        task = Pos(Pos.Params(dataset=str(tmp_path / "ud"), **options))
+        aligned = AlignedEncoder(encoder)
+        return trained(task, aligned, tmp_path / name, ("th",), downloads=tmp_path)[0]
 
     found = run("pivot-dev")
     assert {(s.lang, s.split) for s in found.scores} == {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 
 import numpy as np
 import pytest
@@ -11,14 +12,15 @@ from safetensors.torch import load_file
 
 from raxalign.caveats import collecting
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification.examples import (
     Example,
     Examples,
+    ExampleTable,
     read_examples,
+    training_parts,
     write_examples,
 )
 from raxalign.tasks.mlqa import Mlqa
@@ -36,10 +38,15 @@ from raxalign.tasks.tagging.sentences import (
     read_sentences,
     write_sentences,
 )
-from raxalign.tasks.transfer.lazy_lists import PreparedTexts, compact_rows, prepared_rows
+from raxalign.tasks.transfer import lazy_lists
+from raxalign.tasks.transfer.lazy_lists import (
+    PreparedTexts,
+    chained,
+    compact_rows,
+    prepared_rows,
+)
 from raxalign.train.runtime import Runtime
 from tests.tasks import word_nli
-from tests.tiny import tiny_bert
 
 WORDS = [
     *("rot", "haus", "hund", "red", "house", "dog", "7", "##s", "who", "where", "in", "Rom", "alt"),
@@ -76,12 +83,9 @@ QUESTIONS = Questions(
 SIZES = WindowSizes(question=8, stride=6, answer=3)
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return TransformerEncoder.from_folder(
-        tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=24)
-    )
+@pytest.fixture
+def encoder(tiny):
+    return copy(tiny(WORDS, positions=24))
 
 
 def prepared(write, rows, lang, encoder, folder):
@@ -306,3 +310,51 @@ def test_mixed_questions_are_not_prepared(tmp_path):
     assert set(prepared.sources) == {"train"}
     assert mixed.prepares("de", "en") is None
     assert Mlqa(Mlqa.Params(data=data)).prepares("de", "en") is None
+
+
+MANY = [
+    Example(f"haus rot {i}", f"house {i}" if i % 3 else "red", "ab"[i % 2], i + 1, f"n{i}", None)
+    for i in range(40)
+]
+
+
+def test_compact_rows_are_the_rows(encoder, monkeypatch):
+    texts = [Sentence.of_text(row.first) for row in MANY]
+    others = [Sentence.of_text(row.second) for row in MANY]
+    rows = encoder.pieces(texts, "de", pairs=others, pair_lang="en")
+    monkeypatch.setattr(lazy_lists, "_CHUNK", 7)
+    compact = compact_rows(encoder, texts, "de", others, "en")
+    same(compact, rows)
+    assert (compact[-1].ids.tolist(), compact[-1].ids.dtype) == (rows[-1].ids.tolist(), np.int64)
+    same(compact[3:5], rows[3:5])
+    with pytest.raises(IndexError):
+        compact[len(rows)]
+
+
+def test_no_rows_are_no_rows():
+    assert list(chained([[], ExampleTable.of([])])) == list(ExampleTable.of([])) == []
+
+
+def test_examples_are_read_back_from_their_table():
+    many = Examples("x", ExampleTable.of(iter(MANY)))
+    assert (list(many.rows), list(many.first(3).rows), many.rows[-1]) == (MANY, MANY[:3], MANY[-1])
+    assert many.fingerprints().tolist() == Examples("x", MANY).fingerprints().tolist()
+    assert many.numbers(("b", "a")).tolist() == [1, 0] * 20
+    assert many.numbers(("c",)).tolist() == [1, 2] * 20
+    texts = many.texts("second", np.array([4, 2, 9]))
+    assert (len(texts), texts[1].text) == (3, MANY[2].second)
+    assert [text.text for text in texts[1:]] == [MANY[2].second, MANY[9].second]
+    single = ExampleTable.of(Example("a", None, "a", line) for line in range(20))
+    assert (many.text_names, Examples("x", single).text_names) == (("first", "second"), ("first",))
+
+
+def test_mixed_parts_are_those_of_the_examples():
+    pivot = [Example(f"p {row.first}", f"h {row.second}", row.label, row.line) for row in MANY]
+    given = {lang: Examples(lang, ExampleTable.of(r)) for lang, r in (("en", pivot), ("de", MANY))}
+    parts = training_parts(given, "ab", "en", "sentence")
+    assert [part.langs for part in parts] == [("en", "en"), ("de", "en"), ("en", "de")]
+    for part, first, second in zip(parts, (pivot, MANY, pivot), (pivot, pivot, MANY), strict=True):
+        assert [text.text for text in part.texts[0]] == [row.first for row in first]
+        assert [text.text for text in part.texts[1]] == [row.second for row in second]
+        assert part.numbers.tolist() == [0, 1] * 20
+    assert [part.units.tolist() for part in parts[1:]] == [list(range(40, 80))] * 2

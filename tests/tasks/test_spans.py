@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.spans.model import SpanModel, best_span, span_loss
 from raxalign.tasks.spans.rows import Answer, Question, Questions
 from raxalign.tasks.spans.windows import WindowSizes, cuts, make_windows
 from tests.tasks.xquad import LANGUAGES, real
-from tests.tiny import tiny_bert
 
 WORDS = [
     "who",
@@ -41,12 +39,9 @@ WORDS = [
 SIZES = WindowSizes(question=64, stride=128, answer=4)
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return TransformerEncoder.from_folder(
-        tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
-    )
+@pytest.fixture
+def encoder(tiny):
+    return tiny(WORDS)
 
 
 def questions(*rows):

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.tagging.head import SentenceBatches
@@ -15,7 +14,6 @@ from raxalign.tasks.tagging.models import BilstmCrf, Placed, extract, make_tagge
 from raxalign.tasks.tagging.params import feature_layers
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.train.objective import Step
-from tests.tiny import tiny_bert
 
 WORDS = ["set", "an", "al", "##arm", "to", "##day", "please"]
 SENTENCES = [
@@ -27,12 +25,9 @@ SENTENCES = [
 LABELS = [np.array([0, 1, 2]), np.array([0]), np.array([0, 0, 1, 2, 0]), np.array([2, 0])]
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    torch.set_num_threads(1)
-    return TransformerEncoder.from_folder(
-        tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, layers=3, hidden=16, positions=16)
-    )
+@pytest.fixture
+def encoder(tiny):
+    return tiny(WORDS, layers=3, hidden=16, positions=16)
 
 
 def settings(tagger="bilstm_crf", **params):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from safetensors.torch import load_file
 
@@ -16,17 +17,20 @@ from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.base import Score, TaskInputs
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.tagging.scheme import UPOS
+from raxalign.tasks.transfer.outcome import kept, means, select
+from raxalign.tasks.transfer.rows import among
 from raxalign.tasks.transfer.trained import Trained
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.runtime import Runtime
 from tests.host_reads import host_reads
 from tests.tasks import word_ner, word_nli, word_qa
+from tests.tasks.outcomes import scores, trained
 from tests.tiny import tiny_bert
 
 TOYS = {"nli": word_nli, "ner": word_ner, "qa": word_qa}
@@ -35,15 +39,9 @@ ENOUGH = {"nli": {}, "ner": {"epochs": 4}, "qa": {}}
 TURN = torch.linalg.qr(torch.randn(32, 32, generator=torch.Generator().manual_seed(0)))[0]
 
 
-@pytest.fixture(scope="module")
-def read_encoders(tmp_path_factory):
-    torch.set_num_threads(1)
-    return {
-        name: TransformerEncoder.from_folder(
-            tiny_bert(tmp_path_factory.mktemp(name), toy.WORDS, positions=32)
-        )
-        for name, toy in TOYS.items()
-    }
+@pytest.fixture(scope="session")
+def encoders(tiny):
+    return {name: tiny(toy.WORDS) for name, toy in TOYS.items()}
 
 
 class Bench:
@@ -51,7 +49,7 @@ class Bench:
 
     def __init__(self, name, root, encoder):
         self.name, self.root, self.toy = name, root, TOYS[name]
-        self.encoder, self.files = deepcopy(encoder), self.toy.write_all(root / "files")
+        self.encoder, self.files = encoder, self.toy.write_all(root / "files")
         self.plain = AlignedEncoder(self.encoder)
 
     def file(self, split, lang):
@@ -60,29 +58,21 @@ class Bench:
 
     def run(self, *, folder="tuned", start=None, runtime=None, files=None, aligned=None, **params):
         """The outcome and the notes of a training, and its folder."""
-        task, inputs = self.toy.task(files or self.files, **params), TaskInputs("en")
-        place, aligned, runtime = self.root / folder, aligned or self.plain, runtime or Runtime()
-        place.mkdir()
-        trained = task.training_languages(("de",), "en")
-        notes = task.train(start or aligned, trained, inputs, runtime, place)
-        outcome = task.evaluate(aligned, task.languages(("de",), "en"), inputs, Runtime(), place)
+        task, place = self.toy.task(files or self.files, **params), self.root / folder
+        outcome, notes = trained(task, aligned or self.plain, place, start=start, runtime=runtime)
         return SimpleNamespace(outcome=outcome, notes=notes, folder=place, task=task)
 
 
 @pytest.fixture(params=TOYS)
-def bench(request, tmp_path, read_encoders):
-    return Bench(request.param, tmp_path, read_encoders[request.param])
+def bench(request, tmp_path, encoders):
+    return Bench(request.param, tmp_path, encoders[request.param])
 
 
 @pytest.fixture(scope="module", params=TOYS)
-def tuned(request, tmp_path_factory, read_encoders):
+def tuned(request, tmp_path_factory, encoders):
     """A bench and the run of a training with all defaults."""
-    made = Bench(request.param, tmp_path_factory.mktemp("whole"), read_encoders[request.param])
+    made = Bench(request.param, tmp_path_factory.mktemp("whole"), encoders[request.param])
     return made, made.run(**ENOUGH[request.param])
-
-
-def values(outcome, metric):
-    return {(s.lang, s.split): s.value for s in outcome.scores if s.metric == metric}
 
 
 def weights(folder):
@@ -97,10 +87,11 @@ def towards(*langs):
     )
 
 
-def test_the_task_is_learnt_and_the_encoder_is_left_alone(tuned, read_encoders):
+def test_the_task_is_learnt_and_the_encoder_is_left_alone(tuned, tmp_path):
     made, run = tuned
-    before = dict(read_encoders[made.name].model.named_parameters())
-    found = values(run.outcome, run.task.main_metric)
+    again = tiny_bert(tmp_path / "again", made.toy.WORDS, positions=32)
+    before = dict(TransformerEncoder.from_folder(again).model.named_parameters())
+    found = scores(run.outcome, run.task.main_metric)
     assert found["en", "test"] > 0.9
     assert set(found) == {
         (lang, split) for lang in ("en", "de", "avg", "avg_zero_shot") for split in ("dev", "test")
@@ -114,7 +105,7 @@ def test_the_task_is_learnt_and_the_encoder_is_left_alone(tuned, read_encoders):
 def test_the_pivots_best_weights_are_kept(tuned):
     _, run = tuned
     record = json.loads((run.folder / "training.json").read_text())["models"][0]
-    found = values(run.outcome, run.task.main_metric)
+    found = scores(run.outcome, run.task.main_metric)
     assert len(record["files"]) == 1
     assert found["en", "dev"] == pytest.approx(max(record["pivot_dev"]))
 
@@ -150,7 +141,7 @@ def test_mean_dev_and_target_dev_pick_by_development_sets(bench):
     for rule in ("mean-dev", "target-dev"):
         run = bench.run(selection=rule, folder=rule, epochs=2)
         chosen, by_epoch = run.outcome.notes["models"]["all"].values()
-        found = values(run.outcome, run.task.main_metric)
+        found = scores(run.outcome, run.task.main_metric)
         means = np.mean([by_epoch["en"], by_epoch["de"]], axis=0)
         for lang in ("en", "de"):
             curve = means if rule == "mean-dev" else by_epoch[lang]
@@ -161,10 +152,10 @@ def test_mean_dev_and_target_dev_pick_by_development_sets(bench):
 
 def test_a_split_that_is_not_given_is_not_reported(bench):
     few = {"epochs": 1, "max_train": 20}
-    for kept, rule in (("dev", "pivot-dev"), ("test", "last")):
-        files = {split: bench.files[split] for split in ("train", kept)}
-        run = bench.run(files=files, selection=rule, folder=kept, **few)
-        assert {score.split for score in run.outcome.scores} == {kept}
+    for split, rule in (("dev", "pivot-dev"), ("test", "last")):
+        files = {name: bench.files[name] for name in ("train", split)}
+        run = bench.run(files=files, selection=rule, folder=split, **few)
+        assert {score.split for score in run.outcome.scores} == {split}
         if bench.name == "ner" and rule == "last":
             assert run.outcome.notes["steps"]["all"] == {"en": 3, "de": 3}
 
@@ -311,6 +302,39 @@ def test_a_branch_of_the_hub_is_not_a_pin():
 def test_wrong_options_are_refused(task, wrong):
     with pytest.raises(ValidationError):
         task.Params(**wrong)
+
+
+ACCURACIES = {"en": [0.6, 0.8, 0.7], "de": [0.5, 0.4, 0.6], "fr": [0.9, 0.4, 0.4]}
+
+
+def test_rules_pick_the_epochs_that_they_keep():
+    assert select("mean-dev", ACCURACIES) == dict.fromkeys(ACCURACIES, 0)  # 2.0, 1.6, 1.7 over 3
+    assert select("target-dev", ACCURACIES) == {"en": 1, "de": 2, "fr": 0}
+    assert select("target-dev", {"en": [0.5, 0.7, 0.7]}) == {"en": 1}
+    rules = ("pivot-dev", "last", "mean-dev", "target-dev")
+    assert [kept(rule) for rule in rules] == ["pivot-dev", "last", "every", "every"]
+
+
+def test_means_are_over_all_languages_or_are_not_there():
+    both, one = [Score("en", "f1", "test", 0.5), Score("th", "f1", "test", 0.25)], "test"
+    assert means([Score("en", "f1", "dev", 0.5), *both], ["en", "th"], "en") == [
+        Score("avg", "f1", one, 0.375),
+        Score("avg_zero_shot", "f1", one, 0.25),
+    ]
+    assert means([*both, Score("th", "f1", "dev", 0.5)]) == [Score("avg", "f1", one, 0.375)]
+    assert means([], ["de-en"]) == means([]) == means(both, metrics=["mrr"]) == []
+
+
+HASHES = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3), max_size=8)
+
+
+@given(HASHES, HASHES)
+@example([5, 2**63 - 1], [1, 4])
+def test_a_hash_is_found_among_those_that_are_known_in_any_order(found, known):
+    asked = np.array(found, np.int64)
+    expected = [entry in known for entry in found]
+    assert among(asked, np.array(known, np.int64)).tolist() == expected
+    assert among(asked, np.array(sorted(known), np.int64)).tolist() == expected
 
 
 @pytest.mark.parametrize("toy", [word_nli, word_qa])

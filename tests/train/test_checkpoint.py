@@ -13,9 +13,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.train import _progress
-from raxalign.train._progress import Saver, TrainProgress
-from raxalign.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from raxalign.train import checkpoint
+from raxalign.train.checkpoint import (
+    Checkpoint,
+    Saver,
+    TrainProgress,
+    read_checkpoint,
+    write_checkpoint,
+)
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression, weights
@@ -66,8 +71,6 @@ def test_a_checkpoint_of_the_same_step_stays_and_a_damaged_one_is_replaced(tmp_p
 def test_one_that_is_removed_while_it_is_read_gives_way_to_the_one_it_was_removed_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from raxalign.train import checkpoint
-
     write(tmp_path, 10)
     read, late = checkpoint._tensors, [20]
 
@@ -107,7 +110,7 @@ def test_what_is_written_is_the_state_at_the_call_whatever_changes_later(tmp_pat
         assert goes.wait(30)
         write_checkpoint(*given)
 
-    monkeypatch.setattr(_progress, "write_checkpoint", slow)
+    monkeypatch.setattr(checkpoint, "write_checkpoint", slow)
     layer, checkpoints = of_a_layer(tmp_path)
     checkpoints.save(TrainProgress(4))
     torch.nn.init.zeros_(layer.weight)
@@ -142,7 +145,7 @@ def test_what_went_wrong_in_the_thread_ends_the_training(tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_progress, "write_checkpoint", full)
+    monkeypatch.setattr(checkpoint, "write_checkpoint", full)
     with pytest.raises(OSError, match="No space left"):
         fit(Regression(), 22, SETTINGS, Runtime(checkpoints=tmp_path, checkpoint_seconds=0))
 
@@ -159,7 +162,7 @@ def test_it_is_a_note_on_what_else_ended_the_training(tmp_path, monkeypatch):
             goes.set()
             raise ValueError("seven")
 
-    monkeypatch.setattr(_progress, "write_checkpoint", full)
+    monkeypatch.setattr(checkpoint, "write_checkpoint", full)
     runtime = Runtime(checkpoints=tmp_path, checkpoint_seconds=0, report=report)
     with pytest.raises(ValueError, match="seven") as caught:
         fit(Regression(), 22, SETTINGS, runtime)
@@ -183,7 +186,7 @@ def test_checkpoints_are_due_by_the_clock_and_none_waits_for_another(tmp_path, m
             now[0] += 30.0
 
     monkeypatch.setattr(Saver, "save", saved)
-    monkeypatch.setattr(_progress.time, "monotonic", tick)
+    monkeypatch.setattr(checkpoint.time, "monotonic", tick)
     runtime = Runtime(checkpoints=tmp_path, checkpoint_seconds=120.0)
     fit(Timed(), 22, SETTINGS, runtime)
     assert steps == [4, 8, 12, 16]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.train import devices
-from raxalign.train.devices import on_device, pinned
+from raxalign.train._micro_batches import Ahead
 from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Step
-from raxalign.train.prefetch import Ahead, HostTime, timing
 from raxalign.train.runtime import Pruned, Runtime
 from tests.train.problems import Regression, Stacked, dies_at, weights
 
@@ -138,7 +136,7 @@ def test_a_training_that_goes_on_prepares_from_its_checkpoint_on(tmp_path: Path)
 
 def test_what_was_asked_for_and_is_not_taken_is_dropped() -> None:
     objective = Stacked()
-    ahead = Ahead(objective, "cpu", works=True)
+    ahead = Ahead(objective, works=True)
     step = Step(1, 0, np.arange(8), micro=8)
     try:
         ahead.ask(step)
@@ -147,53 +145,3 @@ def test_what_was_asked_for_and_is_not_taken_is_dropped() -> None:
         ahead.close()
     assert taken.prepared is not None
     assert sorted(taken.prepared.parts) == [0, 4]
-
-
-def test_the_hidden_share_is_what_was_prepared_and_not_waited_for() -> None:
-    assert HostTime(made=4.0, waited=1.0).hidden == 0.75
-    assert HostTime(made=1.0, waited=2.0).hidden == HostTime().hidden == 0.0
-    with timing() as spent:
-        fit(Stacked(), 22, SETTINGS, AHEAD)
-    assert spent.made > 0
-    with timing() as nothing:
-        fit(Stacked(), 22, SETTINGS, Runtime())
-    assert nothing == HostTime()
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a micro-batch."""
-
-    places: np.ndarray
-    names: tuple[str, ...]
-    nested: list[np.ndarray | None]
-
-
-def test_all_arrays_of_a_part_are_pinned_for_a_card_and_copied_from_there(monkeypatch) -> None:
-    memory: list[torch.Tensor] = []
-
-    def pin(tensor: torch.Tensor) -> torch.Tensor:
-        memory.append(tensor.clone())
-        return memory[-1]
-
-    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
-    part = Part(np.arange(6)[::2], ("de",), [np.ones(2, np.float32), None, np.zeros(0)])
-    assert pinned(part, "cpu") is part
-    found = pinned({0: part}, "cuda")[0]
-    assert (found.names, found.nested[1]) == (("de",), None)
-    assert found.places.tolist() == [0, 2, 4]
-    assert found.nested[0].tolist() == [1, 1]
-    assert len(memory) == 2, "an empty array has nothing to pin"
-    copied = devices._tensor_of(found.places, "cuda")
-    assert copied.tolist() == [0, 2, 4]
-    # PyTorch knows by the storage, and not by the address, when pinned memory is free again
-    assert copied.untyped_storage()._cdata == memory[0].untyped_storage()._cdata
-
-
-def test_a_part_of_pinned_memory_is_copied_first(monkeypatch) -> None:
-    whole = torch.arange(4)
-    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda _: True)
-    some = devices._tensor_of(whole.numpy()[1:], "cuda")
-    assert some.tolist() == [1, 2, 3]
-    assert some.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr()
-    assert on_device(whole.numpy(), "cpu").data_ptr() == whole.data_ptr()

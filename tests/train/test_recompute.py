@@ -12,7 +12,7 @@ from torch import nn
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from raxalign.errors import RaxalignError
-from raxalign.train._progress import TrainProgress
+from raxalign.train.checkpoint import TrainProgress
 from raxalign.train.loop import Fitted, TrainSettings, fit
 from raxalign.train.recompute import forward_as, recomputed
 from raxalign.train.runtime import Runtime

@@ -1,75 +1,193 @@
+"""Rates, rows, chance and updates of the optimiser, by numbers computed by hand."""
+
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
+from torch import nn
 
-from raxalign.train._schedule import RowOrder, TrainSettings, rate_at
+from raxalign.encoders.training.masking import chance_of
+from raxalign.train import chance
+from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.objective import Objective, Step
+from raxalign.train.options import RowOrder, rate_at
+from raxalign.train.runtime import Runtime
+
+ROOT = 2**0.5 / 2
 
 
-def rates(total: int = 10, **options: object) -> list[float]:
+def rates(total: int, **options: object) -> list[float]:
     settings = TrainSettings(learning_rate=2.0, batch_size=1, **options)
     return [rate_at(settings, step, total) for step in range(total)]
 
 
-def test_the_rate_rises_over_the_warmup_and_stays() -> None:
-    assert rates(warmup=0.4) == pytest.approx([0.5, 1.0, 1.5, 2.0] + [2.0] * 6)
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [2.0, 2.0, 2.0]),
+        ({"warmup": 0.4}, [0.5, 1.0, 1.5, 2.0] + [2.0] * 6),
+        ({"warmup": 2}, [1.0] + [2.0] * 9),
+        (
+            {"warmup": 0.2, "schedule": "linear"},
+            [1.0, 2.0, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25],
+        ),
+        # 2 (1 + cos(π k / 4)) / 2 for k = 0 ... 3 after the warm-up, and 0 would come next
+        ({"warmup": 2, "schedule": "cosine"}, [1.0, 2.0, 2.0, 1 + ROOT, 1.0, 1 - ROOT]),
+        # 2 sqrt(2 / t) for the steps t from 3 on, counted from 1
+        ({"warmup": 0.5, "schedule": "inverse-sqrt"}, [1.0, 2.0, 2 * (2 / 3) ** 0.5, 2 * ROOT]),
+        ({"schedule": "inverse-sqrt"}, [2.0, 2 / 2**0.5, 2 / 3**0.5, 1.0]),
+        *[
+            ({"warmup": 8, "schedule": name}, [0.25, 0.5, 0.75, 1.0])
+            for name in ("constant", "linear", "cosine", "inverse-sqrt")
+        ],
+    ],
+)
+def test_the_rate_rises_over_the_warmup_and_then_goes_as_the_schedule_says(options, expected):
+    assert rates(len(expected), **options) == pytest.approx(expected)
 
 
-def test_warmup_from_one_on_counts_steps() -> None:
-    assert rates(warmup=2) == pytest.approx([1.0] + [2.0] * 9)
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse-sqrt"])
+def test_a_fraction_of_the_steps_warms_up_as_that_number_of_steps(schedule):
+    parts = rates(10, warmup=0.5, schedule=schedule)
+    assert parts == pytest.approx(rates(10, warmup=5.0, schedule=schedule))
 
 
-def test_the_linear_schedule_ends_just_above_zero() -> None:
-    assert rates(warmup=0.2, schedule="linear") == pytest.approx(
-        [1.0, 2.0, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25]
-    )
-
-
-def test_no_warmup_begins_at_the_peak() -> None:
-    assert rates(3) == [2.0, 2.0, 2.0]
-
-
-def test_the_last_batch_of_an_epoch_may_be_smaller() -> None:
+def test_the_last_batch_of_an_epoch_may_be_smaller_and_steps_replace_epochs():
     order = RowOrder(10, TrainSettings(1.0, 4, shuffle=False), 0)
-    assert [(epoch, rows.tolist()) for epoch, rows in map(order.rows, range(4))] == [
-        (0, [0, 1, 2, 3]),
-        (0, [4, 5, 6, 7]),
-        (0, [8, 9]),
-        (1, [0, 1, 2, 3]),
-    ]
+    found = [(epoch, rows.tolist()) for epoch, rows in map(order.rows, range(4))]
+    assert found == [(0, [0, 1, 2, 3]), (0, [4, 5, 6, 7]), (0, [8, 9]), (1, [0, 1, 2, 3])]
+    assert TrainSettings(1.0, 4, epochs=3, steps=5).total(10) == 5
 
 
-def test_steps_replace_epochs() -> None:
-    settings = TrainSettings(1.0, 4, epochs=3, steps=5)
-    assert settings.total(10) == 5
+MIXED = (6355185125837863469, 2530781778362038830, 8711250018134922203)
+DRAWN = {
+    "order": [3, 1, 0, 5, 2, 4],
+    "MASKING": [78, 85, 43],
+    "MIXING": [51, 78, 90],
+}
 
 
-def test_the_cosine_schedule_is_half_a_cosine_after_the_warmup() -> None:
-    # 2 (1 + cos(π k / 4)) / 2 for k = 0 ... 3 after two steps of warm-up, and 0 would come next
-    root = 2**0.5 / 2
-    assert rates(6, warmup=2, schedule="cosine") == pytest.approx(
-        [1.0, 2.0, 2.0, 1 + root, 1.0, 1 - root]
+def test_every_stream_keeps_its_number() -> None:
+    numbers = {
+        name: value
+        for name, value in vars(chance).items()
+        if name.isupper() and isinstance(value, int) and not isinstance(value, bool)
+    }
+    assert numbers == {
+        "ORDER": 0,
+        "DROPOUT": 2,
+        "USES": 3,
+        "DROPOUT_TWICE": 3,
+        "NEW_WEIGHTS": 4,
+        "ADAPTERS": 6,
+        "DEV": 5,
+        "MASKING": 0,
+        "MIXING": 1,
+    }
+
+
+def test_mixed_seeds_are_those_of_stored_results() -> None:
+    assert chance.mix(7, chance.NEW_WEIGHTS) == MIXED[0]
+    assert chance.mix(7, 3, chance.ORDER) == MIXED[1]
+    assert chance.mix(7, 3, 1, chance.DROPOUT) == MIXED[2]
+
+
+def test_the_first_draws_of_each_stream_are_those_of_stored_results() -> None:
+    step = Step(number=2, epoch=0, rows=np.arange(4), seed=7)
+    assert RowOrder(6, TrainSettings(1.0, 6), 7).rows(0)[1].tolist() == DRAWN["order"]
+    for name in ("MASKING", "MIXING"):
+        drawn = chance_of(step, getattr(chance, name)).integers(100, size=3)
+        assert drawn.tolist() == DRAWN[name], name
+
+
+def test_generators_are_seeded_as_torch_does_but_no_call_stack_is_written(monkeypatch):
+    torch.manual_seed(MIXED[0])
+    expected = torch.rand(3)
+
+    def never() -> list[str]:
+        raise AssertionError("each step would pay for it")
+
+    monkeypatch.setattr("traceback.format_stack", never)
+    chance.seed_generators(MIXED[0])
+    assert torch.equal(torch.rand(3), expected)
+
+
+class Plane(Objective):
+    """The loss is 3 a + 4 b for a matrix (1, 1) a and a vector (1,) b: the gradient is (3, 4), of
+    norm 5.
+    """
+
+    def __init__(self, slope: tuple[float, float] = (3.0, 4.0)) -> None:
+        self.module = nn.Linear(1, 1)
+        self.slope = slope
+        with torch.no_grad():
+            self.module.weight.fill_(1.0)
+            self.module.bias.fill_(1.0)
+        self.seen: list[tuple[float, float]] = []
+
+    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        return (self.slope[0] * self.module.weight + self.slope[1] * self.module.bias).sum()
+
+    def end(self, step: Step) -> None:
+        self.seen.append((float(self.module.weight), float(self.module.bias)))
+
+
+def after_one_step(**options: object) -> tuple[float, float]:
+    objective = Plane()
+    fit(objective, 1, TrainSettings(batch_size=1, **options), Runtime())
+    return objective.seen[0]
+
+
+def test_the_gradient_is_scaled_down_to_the_largest_norm() -> None:
+    # Adam's first update is g / (|g| + ε) per coordinate: with ε = 1 and g = (3, 4) 3 / 4 and 4 / 5
+    assert after_one_step(learning_rate=0.1, eps=1.0) == pytest.approx((0.925, 0.92))
+    # clipped to the norm 1 the gradient is (0.6, 0.8): 0.6 / 1.6 and 0.8 / 1.8
+    assert after_one_step(learning_rate=0.1, eps=1.0, clip=1.0) == pytest.approx(
+        (1 - 0.1 * 0.375, 1 - 0.1 * 0.8 / 1.8)
     )
 
 
-def test_the_inverse_square_root_schedule_continues_the_warmup_without_a_jump() -> None:
-    # 2 sqrt(4 / t) for the steps t = 5, 9 and 16, counted from 1
-    found = rates(16, warmup=0.25, schedule="inverse-sqrt")
-    assert found[:4] == pytest.approx([0.5, 1.0, 1.5, 2.0])
-    assert (found[4], found[8], found[15]) == pytest.approx((4 / 5**0.5, 4 / 3, 1.0))
+def test_a_gradient_below_the_largest_norm_stays_as_it_is() -> None:
+    plain = after_one_step(learning_rate=0.1, eps=1.0)
+    assert after_one_step(learning_rate=0.1, eps=1.0, clip=5.1) == pytest.approx(plain)
 
 
-def test_the_inverse_square_root_without_warmup_falls_from_the_first_step() -> None:
-    assert rates(4, schedule="inverse-sqrt") == pytest.approx([2.0, 2 / 2**0.5, 2 / 3**0.5, 1.0])
+def test_matrices_decay_by_rate_times_decay_and_vectors_do_not() -> None:
+    # without ε the update is the rate; before it the matrix loses 0.1 * 0.5 of itself
+    weight, bias = after_one_step(learning_rate=0.1, weight_decay=0.5)
+    assert weight == pytest.approx(1 - 0.1 * 0.5 - 0.1, abs=1e-6)
+    assert bias == pytest.approx(1 - 0.1, abs=1e-6)
 
 
-@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse-sqrt"])
-@pytest.mark.parametrize(("fraction", "steps"), [(0.2, 2.0), (0.5, 5.0)])
-def test_a_fraction_of_the_steps_warms_up_as_that_number_of_steps(schedule, fraction, steps):
-    assert rates(10, warmup=fraction, schedule=schedule) == pytest.approx(
-        rates(10, warmup=steps, schedule=schedule)
-    )
+def test_biases_and_norms_of_a_block_are_the_vectors_that_do_not_decay() -> None:
+    block = nn.TransformerEncoderLayer(8, 2, 16)
+
+    class Flat(Objective):
+        module = block
+
+        def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+            return sum((0 * p).sum() for p in block.parameters())
+
+    before = {name: p.detach().clone() for name, p in block.named_parameters()}
+    fit(Flat(), 1, TrainSettings(0.1, 1, weight_decay=0.5), Runtime())
+    for name, parameter in block.named_parameters():
+        decays = not (name.endswith("bias") or name.startswith("norm"))
+        expected = before[name] * (0.95 if decays else 1.0)
+        assert torch.allclose(parameter, expected), name
 
 
-@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse-sqrt"])
-def test_a_warmup_longer_than_the_training_rises_to_its_end(schedule: str) -> None:
-    assert rates(4, warmup=8, schedule=schedule) == pytest.approx([0.25, 0.5, 0.75, 1.0])
+def test_the_betas_weigh_the_gradients_of_earlier_steps() -> None:
+    # β1 = 0 forgets the first step: with slopes 3 then -3 the second step returns to the start,
+    # but for β2 = 0 as well, where each step is the sign of its own gradient
+    class Turning(Plane):
+        def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+            return super().loss(step, positions) * (-1) ** step.number
+
+    objective = Turning()
+    fit(objective, 1, TrainSettings(0.1, 1, steps=2, betas=(0.0, 0.0)), Runtime())
+    assert objective.seen == [pytest.approx((0.9, 0.9)), pytest.approx((1.0, 1.0))]
+    # β1 = 0.5: m = 0.5 * 1.5 - 0.5 * 3 = -0.75, unbiased -0.75 / 0.75 = -1 of |g| = 3
+    objective = Turning()
+    fit(objective, 1, TrainSettings(0.1, 1, steps=2, betas=(0.5, 0.0)), Runtime())
+    assert objective.seen[1] == pytest.approx((0.9 + 0.1 / 3, 0.9 + 0.1 / 3), abs=1e-6)

@@ -11,7 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import TrainingDiverged
+from raxalign.train.chance import MIXING
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
@@ -146,7 +148,7 @@ def test_steps_whose_loss_lacks_a_part_are_not_measured() -> None:
 def test_batches_count_by_their_rows_and_chance_is_the_same_each_time() -> None:
     class Drawing(Distance):
         def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-            drawn.append(float(torch.rand((), generator=step.generator())))
+            drawn.append(chance_of(step, MIXING).random())
             return super().loss(step, positions)
 
     drawn: list[float] = []

@@ -5,7 +5,6 @@ and by what, a function of seed and step alone, and the base of the objectives t
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, Self, TypeVar
 
@@ -20,8 +19,6 @@ from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 MASKED, RANDOM = 0.8, 0.1
@@ -209,10 +206,6 @@ class MaskedWords(HostSided[Masked[_R], PredictedPieces | None], Generic[_R]):
     def choose(self, step: Step, rows: _R) -> Masks:
         """The masked places of the global batch."""
         return choose_masks(rows, self.rule, chance_of(step, MASKING))
-
-    def blocks(self) -> Sequence[nn.Module]:
-        """The encoder's blocks."""
-        return self.encoder.blocks()
 
     def host_batch(self, step: Step) -> Masked[_R]:
         """The rows of the global batch and its masks."""

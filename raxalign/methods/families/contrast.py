@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.encoders.models.trained_weights import Freeze
-from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
-from raxalign.methods.base import MethodInputs, Needs
+from raxalign.encoders.models.vectors import Layers, Pooling
+from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams
+from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
 from raxalign.train.chance import NEW_WEIGHTS, mix
 from raxalign.train.options import Epochs, LearningRate, Steps, Warmup
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions
-    from raxalign.methods.rows.linked_words import WordRows
-    from raxalign.train.runtime import Runtime
+    from raxalign.methods.objectives.word_contrast import Contrast
+    from raxalign.methods.rows.sentences import Bitexts
 
 _PAPER: Mapping[str, Any] = {
     "lambda": 1.0,
@@ -72,12 +70,13 @@ _LAYERS = (
 )
 
 
-class ContrastMethod(TrainedMethod["WordRows"]):
+class ContrastMethod(TrainedMethod["Bitexts"]):
     """Trains the encoder by a contrast of linked words; `strong` is what the two methods differ
     in.
     """
 
     profiles = _PROFILES
+    reads = "links"
     strong: ClassVar[bool]
 
     class Params(TrainedParams):
@@ -128,38 +127,33 @@ class ContrastMethod(TrainedMethod["WordRows"]):
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Word pairs."""
-        return Needs(links=True, dev=self.selects(), pieces=True)
-
     def canonical(self) -> dict[str, Any]:
-        """Return the resolved params; without a regulariser there is no λ, without a projector
-        neither size nor bias.
-        """
+        """Return the resolved params; without a regulariser there is no λ."""
         resolved = super().canonical()
         if resolved["regularizer"] == "none" or resolved["lambda"] == 0:
             resolved |= {"regularizer": "none", "lambda": 0.0}
-        alone = not resolved["projector"]
-        bias = (
-            alone or resolved["projector_bias"]
-        )  # with it as before it could be left out: results made then keep their keys
-        idle = {"projector_size": alone, "projector_bias": bias}
-        return {name: value for name, value in resolved.items() if not idle.get(name)}
+        return resolved
 
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> WordRows:
+    def idle(self) -> set[str]:
+        """Size and bias of no projector."""
+        if not self.params.projector:
+            return super().idle() | {"projector_size", "projector_bias"}
+        # with a bias as before it could be left out: results made then keep their keys
+        return super().idle() | ({"projector_bias"} if self.resolved()["projector_bias"] else set())
+
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
         """Return the word pairs of all languages."""
         from raxalign.methods.rows.linked_words import read_word_rows
 
         return read_word_rows(
             encoder,
-            [folders[lang] for lang in inputs.languages],
+            {lang: folders[lang] for lang in inputs.languages},
+            inputs.pivot,
             self.resolved()["max_length"],
             drop_identical=self.params.identical_pairs == "drop",
         )
 
-    def objective(self, encoder: TransformerEncoder, rows: WordRows, runtime: Runtime) -> Contrast:
+    def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Contrast:
         """Return the contrast, with a projector that is left behind."""
         import torch
 
@@ -167,28 +161,13 @@ class ContrastMethod(TrainedMethod["WordRows"]):
 
         kind = WordContrast if self.params.negatives == "all" else Contrast
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(mix(runtime.seed, NEW_WEIGHTS))
-            return kind(encoder, rows, self._options(self.resolved(), encoder.n_layers))
+            torch.manual_seed(mix(seed, NEW_WEIGHTS))
+            return kind(encoder, rows, self.resolved(), strong=self.strong)
 
-    def counts(self, inputs: MethodInputs, rows: WordRows) -> dict[str, object]:  # noqa: ARG002
+    def counts(self, rows: Bitexts) -> dict[str, object]:
         """Return the number of sentences, of word pairs, and of those that are spelt the same."""
         return {
             "sentences": len(rows),
-            "pairs": len(rows.link_src),
+            "pairs": len(rows.links.src),
             "identical_pairs_dropped": rows.dropped,
         }
-
-    def _options(self, resolved: Mapping[str, Any], n_layers: int) -> ContrastOptions:
-        from raxalign.methods.objectives.word_contrast import ContrastOptions
-
-        params, layers = self.params, parse_layers(self.params.layers, n_layers)
-        return ContrastOptions(
-            strong=self.strong,
-            layers=layers,
-            pooling=resolved["pooling"],
-            temperature=params.temperature,
-            reg_weight=resolved["lambda"] if params.regularizer == "parameters" else 0.0,
-            projector_size=params.projector_size if params.projector else None,
-            projector_bias=resolved["projector_bias"],
-            mask_same_type=resolved["same_type"] == "mask",
-        )

@@ -8,18 +8,17 @@ Formula: mean over the masked places m of the global batch of -log p(x_m | the r
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic
 
 from pydantic import Field
 
 from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import RowsT, TrainedMethod, TrainedParams
-from raxalign.methods.rows.sentences import Rows
+from raxalign.methods.families.trained import Folders, RowsT, TrainedMethod, TrainedParams
+from raxalign.methods.rows.sentences import Bitexts, Rows, read_bitexts
 from raxalign.methods.rows.states import lay_out_rows
 from raxalign.train.objective import Step
 from raxalign.train.options import Epochs, LearningRate, Warmup, WeightDecay
@@ -27,7 +26,6 @@ from raxalign.train.options import Epochs, LearningRate, Warmup, WeightDecay
 if TYPE_CHECKING:
     from raxalign.encoders.models.packing import Packed
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.runtime import Runtime
 
 
 class MaskedLM(MaskedWords[Rows], Generic[RowsT]):
@@ -44,12 +42,6 @@ class MaskedLM(MaskedWords[Rows], Generic[RowsT]):
     ) -> None:
         super().__init__(encoder, mask_share)
         self.rows, self.batch_of = rows, batch_of
-
-    def on(self, rows: RowsT) -> Self:
-        """Return the same objective over other rows; it shares the module."""
-        other = copy.copy(self)
-        other.rows = rows
-        return other
 
     def batch(self, step: Step) -> Rows:
         """Return the rows of the global batch."""
@@ -74,17 +66,26 @@ class MaskedLMParams(TrainedParams):
     max_length: int = Field(128, ge=8, description=wording.ROW_LENGTH)
 
 
+def read_pairs(
+    method: TrainedMethod[Any], encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
+) -> Bitexts:
+    """Return the sentence pairs of all languages whose length the params of a method allow."""
+    resolved = method.resolved()
+    return read_bitexts(
+        encoder,
+        {lang: folders[lang] for lang in inputs.languages},
+        inputs.pivot,
+        resolved["max_length"],
+        (resolved["min_pieces"], resolved["max_pieces"] or None),
+    )
+
+
 class MaskedLMMethod(TrainedMethod[RowsT]):
     """Trains by masked language modelling alone."""
 
     params: MaskedLMParams
 
-    def objective(
-        self,
-        encoder: TransformerEncoder,
-        rows: RowsT,
-        runtime: Runtime,  # noqa: ARG002
-    ) -> MaskedLM[RowsT]:
+    def objective(self, encoder: TransformerEncoder, rows: RowsT, seed: int) -> MaskedLM[RowsT]:  # noqa: ARG002
         """Return the prediction of masked pieces."""
         return MaskedLM(encoder, rows, self.batch_of, self.params.mask_share)
 
@@ -92,6 +93,6 @@ class MaskedLMMethod(TrainedMethod[RowsT]):
     def batch_of(self, rows: RowsT, step: Step) -> Rows:
         """Return the rows of a global batch."""
 
-    def counts(self, inputs: MethodInputs, rows: RowsT) -> dict[str, object]:
+    def counts(self, rows: RowsT) -> dict[str, object]:
         """Return the number of rows."""
-        return {**super().counts(inputs, rows), "rows": self.n_rows(rows)}
+        return {**super().counts(rows), "rows": self.n_rows(rows)}

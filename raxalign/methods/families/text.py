@@ -5,7 +5,7 @@ loop over languages.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -40,14 +40,9 @@ class TextMethod(Method):
 
     params: Params
 
-    def canonical(self) -> dict[str, Any]:
-        """The params, without the seed of a draw where all sentences are read."""
-        drawn = self.params.max_sentences is not None
-        return {
-            name: value
-            for name, value in super().canonical().items()
-            if drawn or name != "sample_seed"
-        }
+    def idle(self) -> set[str]:
+        """The seed of a draw, where all sentences are read."""
+        return {"sample_seed"} if self.params.max_sentences is None else set()
 
     def needs(self) -> Needs:
         """Monolingual text."""
@@ -70,26 +65,11 @@ class TextMethod(Method):
         before: Sequence[Steps] | None = None,
         gram: bool = False,
     ) -> TextMoments:
-        """Return the moments of one language, as the params say (`text_moments`).
-
-        Args:
-            encoder: The encoder that reads the text.
-            inputs: The inputs of the method.
-            lang: The language.
-            before: The steps that each layer's vectors go through first.
-            gram: Whether products of coordinates are summed too.
-
-        Raises:
-            RaxalignError: The text has no word that the encoder reads.
-        """
+        """Return the moments of one language, as the params say (`text_moments`)."""
         layers = parse_layers(self.params.layers, encoder.n_layers)
-        reading = WordReading(
-            encoder,
-            layers,
-            self.params.pooling,
-            self.params.max_sentences,
-            self.params.sample_seed,
-        )
+        params = self.params
+        how = (params.pooling, params.max_sentences, params.sample_seed)
+        reading = WordReading(encoder, layers, *how)
         return text_moments(reading, inputs, lang, before=before, gram=gram)
 
     def each_by_itself(
@@ -100,16 +80,8 @@ class TextMethod(Method):
         *,
         gram: bool = False,
     ) -> AlignedEncoder:
-        """Return the encoder with transforms that are fitted on each language alone.
-
-        Args:
-            encoder: The encoder.
-            inputs: The inputs of the method.
-            maps: Makes one map per layer of the moments of a language.
-            gram: Whether the moments hold products of coordinates.
-
-        Returns:
-            The aligned encoder; its notes count words per language.
+        """Return the encoder with transforms that are fitted on each language alone: `maps` makes
+        one per layer of its moments, with products of coordinates where `gram`. Notes count words.
         """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 

@@ -22,9 +22,10 @@ from raxalign.encoders.models.trained_weights import (
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
-from raxalign.methods.base import Acts, Effect, Method, MethodInputs
+from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.train.chance import ADAPTERS, mix
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
+from raxalign.train.objective import Objective
 from raxalign.train.options import LoopOptions
 from raxalign.train.sharing import DevLoss
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.runtime import Runtime
 
+Folders = Mapping[str, Path]
+"""Language -> the folder of its dataset."""
 Profiles = Mapping[str, Mapping[str, Any]]
 """Profile -> option (YAML name) -> the value that it has where none is given."""
 
@@ -69,9 +72,17 @@ class TrainedMethod(Method, Generic[RowsT]):
 
     name: ClassVar[str]
     """The training in curves, messages and checkpoints."""
+    reads: ClassVar[Literal["links", "bitext", "text"]]
+    predicts: ClassVar[bool] = False
+    """Whether it trains the masked-LM head, too."""
     profiles: ClassVar[Profiles] = {}
 
     params: TrainedParams
+
+    def needs(self) -> Needs:
+        """What `reads` says, with the dev part where weights are selected."""
+        data = {self.reads: True}
+        return Needs(**data, dev=self.selects(), head=self.predicts, pieces=True)
 
     def resolved(self) -> dict[str, Any]:
         """Return the params by their YAML names, with the profile's values where none is given,
@@ -84,12 +95,14 @@ class TrainedMethod(Method, Generic[RowsT]):
         }
 
     def canonical(self) -> dict[str, Any]:
-        """Return the resolved params: without `epochs` where `steps` are given, and without
-        `select_every` where nothing is selected.
-        """
-        resolved = self.resolved()
-        idle = {"epochs": resolved.get("steps"), "select_every": not self.selects()}
-        return {name: value for name, value in resolved.items() if not idle.get(name)}
+        """Return the resolved params without the idle ones."""
+        idle = self.idle()
+        return {name: value for name, value in self.resolved().items() if name not in idle}
+
+    def idle(self) -> set[str]:
+        """`epochs` where `steps` are given, and `select_every` where nothing is selected."""
+        idle = {"epochs"} if self.resolved().get("steps") else set()
+        return idle if self.selects() else idle | {"select_every"}
 
     def settings(self, *, shuffle: bool = True) -> TrainSettings:
         """Return the settings of the loop."""
@@ -181,18 +194,16 @@ class TrainedMethod(Method, Generic[RowsT]):
         needs = self.needs()
         folders = inputs.pairs if needs.links else inputs.bitext if needs.bitext else inputs.text
         rows = self.read(encoder, inputs, folders)
-        objective, n_rows = self.objective(encoder, rows, runtime), self.n_rows(rows)
+        objective, n_rows = self.objective(encoder, rows, runtime.seed), self.n_rows(rows)
         settings, keep = self.settings(shuffle=self.shuffles()), None
         if self.selects():
             total = settings.total(n_rows)
             keep = self._selection(encoder, inputs, objective, total, runtime.seed)
         fitted = fit(objective, n_rows, settings, runtime, name=self.name, keep=keep)
-        return self.notes(inputs, rows, objective, fitted)
+        return self.notes(rows, objective, fitted)
 
     @abstractmethod
-    def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
-    ) -> RowsT:
+    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> RowsT:
         """Return the rows that are trained on.
 
         Args:
@@ -207,28 +218,25 @@ class TrainedMethod(Method, Generic[RowsT]):
         return self.read(encoder, inputs, inputs.dev)
 
     @abstractmethod
-    def objective(self, encoder: TransformerEncoder, rows: RowsT, runtime: Runtime) -> Any:
-        """Return what is minimised over the rows, an `Objective`. Its method `on` returns the same
-        over other rows, with the same module.
-        """
+    def objective(self, encoder: TransformerEncoder, rows: RowsT, seed: int) -> Objective:
+        """Return what is minimised over the rows; `seed` is that of the training."""
 
     def n_rows(self, rows: RowsT) -> int:
         """Return the number of rows that an epoch has."""
         return len(rows)
 
-    def counts(self, inputs: MethodInputs, rows: RowsT) -> dict[str, object]:  # noqa: ARG002
+    def counts(self, rows: RowsT) -> dict[str, object]:  # noqa: ARG002
         """Return what the notes say of the rows."""
         return {}
 
     def notes(
         self,
-        inputs: MethodInputs,
         rows: RowsT,
         objective: Any,  # noqa: ARG002
         fitted: Fitted,
     ) -> dict[str, object]:
         """Return the notes on a training: what was counted, and its `losses`."""
-        return {**self.counts(inputs, rows), **losses(fitted)}
+        return {**self.counts(rows), **losses(fitted)}
 
     def shuffles(self) -> bool:
         """Return whether rows are trained on in random order."""
@@ -238,7 +246,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         self,
         encoder: TransformerEncoder,
         inputs: MethodInputs,
-        objective: Any,
+        objective: Objective,
         total: int,
         seed: int,
     ) -> KeepBest:

@@ -16,14 +16,14 @@ from pydantic import Field, model_validator
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.corpora.text.sentences import read_sentences
+from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.statistics.moments import linked_vectors, sentences_in
+from raxalign.methods.statistics.moments import CHUNK, linked_vectors
 from raxalign.pairing.schema import read_pairs
 
 if TYPE_CHECKING:
@@ -31,21 +31,10 @@ if TYPE_CHECKING:
     from raxalign.train.runtime import Runtime
 
 
-_CHUNK = 4096
-
-
 def short_rows(table: Any, encoder: Encoder, langs: tuple[str, str], max_pieces: int) -> Any:
-    """Return the rows of an Arrow table with at most `max_pieces` pieces on each side, special
-    pieces apart.
-
-    Args:
-        table: The rows, with the columns ``src`` and ``tgt`` of words.
-        encoder: The encoder whose tokenizer makes the pieces.
-        langs: The languages of the two columns.
-        max_pieces: The largest number of pieces per side; 0 keeps all rows.
-
-    Raises:
-        RaxalignError: The encoder is static, so that its words are not made of pieces.
+    """Return the rows of an Arrow table (words in ``src`` and ``tgt``, of two languages) with at
+    most `max_pieces` pieces on each side, special pieces apart; 0 keeps all rows. Raises
+    `RaxalignError` for a static encoder, whose words are not made of pieces.
     """
     from raxalign.encoders.models.pieces import bulk_pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -55,10 +44,10 @@ def short_rows(table: Any, encoder: Encoder, langs: tuple[str, str], max_pieces:
     if not isinstance(encoder, TransformerEncoder):
         raise RaxalignError("`max_pieces` requires a transformer encoder; leave it out")
     kept = np.ones(len(table), bool)
-    for start in range(0, len(table), _CHUNK):
-        part = slice(start, start + _CHUNK)
+    for start in range(0, len(table), CHUNK):
+        part = slice(start, start + CHUNK)
         for name, lang in zip(("src", "tgt"), langs, strict=True):
-            sentences = read_sentences(table.slice(start, _CHUNK), name)
+            sentences = read_sentences(table.slice(start, CHUNK), name)
             pieces = bulk_pieces(encoder.tokenizer, sentences, lang)
             kept[part] &= np.array([len(ids) <= max_pieces for ids, *_ in pieces])
     return table.take(np.flatnonzero(kept))
@@ -83,15 +72,8 @@ def collect_anchors(
     layers: tuple[int, ...],
     pooling: Pooling,
 ) -> Anchors:
-    """Return the mean vectors of words over their occurrences in a text, in any casing.
-
-    Args:
-        encoder: The encoder that reads the text.
-        chunks: The text, as lists of sentences; those without any of the words are not read.
-        words: The words, which are compared in lower case.
-        lang: The language of the text.
-        layers: The layers that are read.
-        pooling: How pieces become words.
+    """Return the mean vectors of words over their occurrences in a text (lists of sentences, of one
+    language), in any casing; sentences without any of the words are not read.
     """
     numbers = {word: i for i, word in enumerate(dict.fromkeys(word.lower() for word in words))}
     sums_VLH = torch.zeros(
@@ -224,13 +206,9 @@ class WordMapMethod(MapMethod):
         parallel = self.params.supervision == "parallel"
         return Needs(links=parallel, bitext=not parallel)
 
-    def canonical(self) -> dict[str, Any]:
-        """Return the params; without a dictionary neither its order of sides nor how often its
-        words have to occur.
-        """
-        given, parallel = self.params.identity(), self.params.supervision == "parallel"
-        idle = {"min_count", "swap"} if parallel else set()
-        return {name: value for name, value in given.items() if name not in idle}
+    def idle(self) -> set[str]:
+        """Without a dictionary its order of sides and how often its words have to occur."""
+        return {"min_count", "swap"} if self.params.supervision == "parallel" else set()
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the dictionary, where it is read."""
@@ -274,7 +252,7 @@ def supervised_pairs(
     src, tgt = (
         collect_anchors(
             encoder,
-            sentences_in(rows, side),
+            sentence_chunks(rows, side, CHUNK),
             [entry[i] for entry in entries],
             code,
             layers,
@@ -303,17 +281,9 @@ def dictionary_entries(
 def coverage(
     params: WordPairParams, inputs: MethodInputs, lang: str, used: int
 ) -> dict[str, object]:
-    """Count the pairs for the notes.
-
-    Args:
-        params: The options.
-        inputs: The inputs of the method.
-        lang: The language.
-        used: The number of pairs that were used.
-
-    Returns:
-        The pairs that were used. With a dictionary also its entries, those with both words in the
-        bitext, and the share of the running words of each language that these entries cover.
+    """Return the number of pairs that were `used`, for the notes. With a dictionary also its
+    entries, those with both words in the bitext, and the share of the running words of each
+    language that these entries cover.
     """
     if params.supervision == "parallel":
         return {"pairs": used}
@@ -334,14 +304,8 @@ def coverage(
 def moving_readout(
     direction: Direction, lang: str, pivot: str, layer: int, steps: tuple[Unit | Affine, ...]
 ) -> Transform:
-    """Return a readout of the language that moves.
-
-    Args:
-        direction: Which side moves; the pivot moves toward one language at a time.
-        lang: The other language.
-        pivot: The pivot.
-        layer: The layer whose vectors move.
-        steps: What is done with them, in order.
+    """Return a readout of the language that moves, by some steps in order; the pivot moves toward
+    one language at a time.
     """
     from raxalign.encoders.models.aligned import Transform
 

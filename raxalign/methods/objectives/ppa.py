@@ -8,9 +8,9 @@ Formula: L = L_MoCo + L_TLM. L_MoCo = mean over sentence pairs of -log(e^(qÂ·k/Ï
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,23 +40,6 @@ if TYPE_CHECKING:
 EMPTY = -1
 """The pivot sentence of a queue's place that no key has filled yet."""
 
-QueueStart = Literal["random", "full"]
-
-
-def contrast_logits(
-    query_BD: torch.Tensor,
-    positive_BD: torch.Tensor,
-    queue_KD: torch.Tensor,
-    same_BK: torch.Tensor,
-    temperature: float,
-) -> torch.Tensor:
-    """Return (B, 1 + K) similarities over the temperature: the positive at index 0, then the queue;
-    a key where `same_BK` is not a negative (-inf).
-    """
-    positive_B1 = (query_BD * positive_BD).sum(dim=-1, keepdim=True)
-    negative_BK = (query_BD @ queue_KD.T).masked_fill(same_BK, -torch.inf)
-    return torch.cat([positive_B1, negative_BK], dim=1) / temperature
-
 
 def info_nce(
     query_BD: torch.Tensor,
@@ -71,27 +54,10 @@ def info_nce(
     The denominator holds the positive, as in He et al. (2020, Eq. 1), where Pan et al. (2021) write
     a sum over the queue alone.
     """
-    logits = contrast_logits(query_BD, positive_BD, queue_KD, same_BK, temperature)
+    positive_B1 = (query_BD * positive_BD).sum(dim=-1, keepdim=True)
+    negative_BK = (query_BD @ queue_KD.T).masked_fill(same_BK, -torch.inf)
+    logits = torch.cat([positive_B1, negative_BK], dim=1) / temperature
     return torch.logsumexp(logits, dim=1) - logits[:, 0]
-
-
-def move_average(
-    slow: Sequence[torch.Tensor], fast: Sequence[torch.Tensor], momentum: float
-) -> None:
-    """Set `slow` to momentum * slow + (1 - momentum) * fast, in place."""
-    torch._foreach_lerp_(list(slow), list(fast), 1.0 - momentum)
-
-
-@dataclass(frozen=True)
-class MocoOptions:
-    """The names are those of the params of `ppa`; `out` is the width of what is compared."""
-
-    queue_size: int
-    momentum: float
-    temperature: float
-    normalize_z: bool
-    queue_start: QueueStart
-    out: int = 300
 
 
 class Moco(nn.Module):
@@ -99,28 +65,28 @@ class Moco(nn.Module):
     gradients), and the queue.
 
     `queue_KD` are keys, `pivots_K` the numbers of the pivot sentences that they belong to, `count`
-    how many keys were ever put in: the next one goes to place ``count % K``.
+    how many keys were ever put in: the next one goes to place ``count % K``. `options` are the
+    resolved params of `ppa`.
     """
 
     queue_KD: torch.Tensor
     pivots_K: torch.Tensor
     count: torch.Tensor
 
-    def __init__(self, model: Any, hidden: int, options: MocoOptions, seed: int) -> None:
+    def __init__(self, model: Any, hidden: int, options: Mapping[str, Any], seed: int) -> None:
         super().__init__()
-        self.options = options
+        self.options, out = options, options["projection"]
+        self.size: int = options["queue_size"]
         self.query = model
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.head = nn.Sequential(
-                nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, options.out)
-            )
-            queue_KD = functional.normalize(torch.randn(options.queue_size, options.out), dim=-1)
+            self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, out))
+            queue_KD = functional.normalize(torch.randn(self.size, out), dim=-1)
         device = next(model.parameters()).device
         self.key = copy.deepcopy(model.base_model).requires_grad_(requires_grad=False)
         self.key_head = copy.deepcopy(self.head).requires_grad_(requires_grad=False)
         self.register_buffer("queue_KD", queue_KD)
-        self.register_buffer("pivots_K", torch.full((options.queue_size,), EMPTY))
+        self.register_buffer("pivots_K", torch.full((self.size,), EMPTY))
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
         self._counted: int | None = None
         self.to(device)
@@ -131,7 +97,7 @@ class Moco(nn.Module):
         """
         head = self.key_head if slow else self.head
         z_BD: torch.Tensor = head(functional.normalize(states_BH, dim=-1))
-        return functional.normalize(z_BD, dim=-1) if self.options.normalize_z else z_BD
+        return functional.normalize(z_BD, dim=-1) if self.options["normalize_z"] else z_BD
 
     def losses(
         self, query_BD: torch.Tensor, positive_BD: torch.Tensor, pivots_B: torch.Tensor
@@ -139,12 +105,12 @@ class Moco(nn.Module):
         """Return (B,) losses against the queue; keys of the row's own pivot sentence are not
         negatives.
         """
-        same_BK = pivots_B[:, None] == self.pivots_K[None, :]
-        return info_nce(query_BD, positive_BD, self.queue_KD, same_BK, self.options.temperature)
+        same_BK, temperature = pivots_B[:, None] == self.pivots_K, self.options["temperature"]
+        return info_nce(query_BD, positive_BD, self.queue_KD, same_BK, temperature)
 
     def is_ready(self) -> bool:
         """Return whether the queue may be contrasted with."""
-        return self.options.queue_start == "random" or self._put() >= self.options.queue_size
+        return self.options["queue_start"] == "random" or self._put() >= self.size
 
     def _put(self) -> int:
         """`count`, which the device is asked for once, at the first step: what a checkpoint had is
@@ -159,7 +125,7 @@ class Moco(nn.Module):
         """Put keys in for the oldest ones, in their order; of more keys than there are places the
         last ones stay.
         """
-        size, before = self.options.queue_size, self._put()
+        size, before = self.size, self._put()
         start, after = before + max(len(keys_BD) - size, 0), before + len(keys_BD)
         places = torch.arange(start, after, device=keys_BD.device) % size
         self.queue_KD[places] = keys_BD[-size:].to(self.queue_KD.dtype)
@@ -169,21 +135,12 @@ class Moco(nn.Module):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """The copies go a step towards the encoder and its head."""
+        """The copies go a step towards the encoder and its head: they keep `momentum` of
+        themselves.
+        """
         slow = [*self.key.parameters(), *self.key_head.parameters()]
         fast = [*self.query.base_model.parameters(), *self.head.parameters()]
-        move_average(slow, fast, self.options.momentum)
-
-
-@dataclass(frozen=True)
-class PostPretrainingOptions:
-    """The parts of the loss: `moco` None leaves the contrast out, `mask_share` None the masked
-    words; with `joint` these see both sentences, else only their own.
-    """
-
-    moco: MocoOptions | None
-    mask_share: float | None
-    joint: bool = True
+        torch._foreach_lerp_(slow, fast, 1.0 - self.options["momentum"])
 
 
 def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
@@ -246,53 +203,46 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
     each step: the first one is the query, the second one the key, and the same order is that of the
     pair whose words are masked. One forward reads queries and masked rows. Keys are made without
     gradient, and enter the queue after the step in the order of the global batch, whichever worker
-    made them.
+    made them. `options` are the resolved params of `ppa`.
     """
 
     def __init__(
         self,
         encoder: TransformerEncoder,
         bitexts: Bitexts,
-        options: PostPretrainingOptions,
+        options: Mapping[str, Any],
         seed: int,
     ) -> None:
         can_pack(encoder)  # found out here, and not by the thread that prepares steps
-        self.encoder, self.bitexts, self.options = encoder, bitexts, options
+        self.encoder, self.rows, self.joint = encoder, bitexts, not options["mlm_for_tlm"]
+        new = mix(seed, NEW_WEIGHTS)
         self.moco = (
-            Moco(encoder.model, encoder.hidden_size, options.moco, mix(seed, NEW_WEIGHTS))
-            if options.moco
-            else None
+            Moco(encoder.model, encoder.hidden_size, options, new) if options["moco"] else None
         )
         self.module = self.moco or encoder.model
         self.slow = encoder.with_model(self.moco.key) if self.moco else encoder
         can_pack(self.slow)
         numbers = sentence_numbers(bitexts.sentences, bitexts.tgt_P)
         self.pivots_P = on_device(numbers, encoder.device)
-        self.rule = (
-            MaskRule.of(encoder, options.mask_share) if options.mask_share is not None else None
-        )
+        self.rule = MaskRule.of(encoder, options["mask_share"]) if options["tlm"] else None
         self.keys_BD: torch.Tensor | None = None
 
     def on(self, bitexts: Bitexts) -> Self:
         """Return the same objective over other sentence pairs; it shares the module, and so the
         queue. All keys of the queue are negatives for them.
         """
-        other = copy.copy(self)
-        other.bitexts = bitexts
+        other = super().on(bitexts)
         numbers = sentence_numbers(bitexts.sentences, bitexts.tgt_P) + len(self.pivots_P)
         other.pivots_P = on_device(numbers, self.encoder.device)
         return other
 
-    def blocks(self) -> Sequence[nn.Module]:
-        """Return the encoder's blocks."""
-        return self.encoder.blocks()
-
     def host_batch(self, step: Step) -> DrawnBatch:
         """Return the order of sentences and the masks of the global batch."""
+        bitexts: Bitexts = self.rows
         sentences, src, tgt = (
-            self.bitexts.sentences,
-            self.bitexts.src_P[step.rows],
-            self.bitexts.tgt_P[step.rows],
+            bitexts.sentences,
+            bitexts.src_P[step.rows],
+            bitexts.tgt_P[step.rows],
         )
         turned = chance_of(step, MIXING).random(len(step.rows)) < 0.5
         first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
@@ -300,15 +250,13 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
         if self.moco:
             queries, keys = (single_rows(sentences, side) for side in (first, second))
         if self.rule:
-            joint = self.options.joint
-            rows = (
-                joint_rows(sentences, first, second)
-                if joint
-                else single_rows(sentences, np.concatenate([first, second]))
-            )
-            within: Literal["batch", "row"] = "batch" if joint else "row"
-            masks = choose_masks(rows, self.rule, chance_of(step, MASKING), within=within)
-            masked = Masked(rows, masks)
+            chance = chance_of(step, MASKING)
+            if self.joint:
+                rows = joint_rows(sentences, first, second)
+                masked = Masked(rows, choose_masks(rows, self.rule, chance))
+            else:
+                rows = single_rows(sentences, np.concatenate([first, second]))
+                masked = Masked(rows, choose_masks(rows, self.rule, chance, within="row"))
         return DrawnBatch(queries, keys, masked)
 
     def host_part(self, step: Step, batch: DrawnBatch, positions: np.ndarray) -> _Read:
@@ -321,11 +269,11 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
             key = batch.keys.take(positions)
             keys = lay_out_rows(self.slow, [(key, key.ids)])
         if batch.masked is not None:
-            second = [] if self.options.joint else [len(step.rows) + positions]
+            second = [] if self.joint else [len(step.rows) + positions]
             chosen = np.concatenate([positions, *second])
             chosen = chosen[np.diff(batch.masked.masks.offsets)[chosen] > 0]
             masked = Masked(batch.masked.rows.take(chosen), batch.masked.masks.take(chosen))
-        waits = self.moco is not None and self.moco.options.queue_start == "full"
+        waits = self.moco is not None and self.moco.options["queue_start"] == "full"
         layout = self.lay_out(queries, masked)
         return _Read(positions, step.rows[positions], keys, layout, masked if waits else None)
 
@@ -351,7 +299,8 @@ class PostPretraining(HostSided[DrawnBatch, _Read]):
         """
         super().begin(step)
         if self.moco:
-            self.keys_BD = self.moco.queue_KD.new_zeros(len(step.rows), self.moco.options.out)
+            queue_KD = self.moco.queue_KD
+            self.keys_BD = queue_KD.new_zeros(len(step.rows), queue_KD.shape[1])
 
     def device_loss(self, step: Step, part: _Read) -> torch.Tensor:
         """Return the contribution of some rows of the global batch."""

@@ -8,9 +8,9 @@ translation, and the objective that feeds them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,9 +19,9 @@ from torch.nn import functional
 
 from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.errors import RaxalignError
-from raxalign.methods.rows.piece_links import Partners
+from raxalign.methods.rows.linked_words import Partners
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
-from raxalign.methods.rows.states import read_rows
+from raxalign.methods.rows.states import last_states, lay_out_rows
 from raxalign.train.chance import MASKING
 from raxalign.train.devices import on_device
 from raxalign.train.objective import Objective, Step
@@ -125,15 +125,6 @@ def output_embedding(model: Any) -> nn.Module:
 
 
 @dataclass(frozen=True)
-class ExchangeOptions:
-    """The names are those of the params of `weam`."""
-
-    reg_weight: float
-    mask_share: float
-    reduction: Literal["sum", "mean"]
-
-
-@dataclass(frozen=True)
 class _Batch:
     """A global batch: its rows, their masked places, the partners of all pieces, and how many
     masked places have one.
@@ -151,36 +142,26 @@ class WordExchange(Objective):
 
     Row r is sentence pair r of the bitexts, `[CLS] tgt [SEP] src [SEP]`, of whose places the
     bitexts have the links. Means are over the masked places of the global batch, and over those of
-    them that are linked.
+    them that are linked. `options` are the resolved params of `weam`.
     """
 
     def __init__(
-        self, encoder: TransformerEncoder, bitexts: Bitexts, options: ExchangeOptions
+        self, encoder: TransformerEncoder, bitexts: Bitexts, options: Mapping[str, Any]
     ) -> None:
-        self.encoder, self.bitexts, self.options = encoder, bitexts, options
+        self.encoder, self.rows, self.options = encoder, bitexts, options
         self.head = CrossHead(copy_transform(encoder.model), encoder.hidden_size).to(encoder.device)
         self.decoder = output_embedding(encoder.model)
         self.module = nn.ModuleDict({"model": encoder.model, "head": self.head})
-        self.rule = MaskRule.of(encoder, options.mask_share)
+        self.rule = MaskRule.of(encoder, options["mask_share"])
         self.batch: _Batch | None = None
-
-    def blocks(self) -> Sequence[nn.Module]:
-        """Return the encoder's blocks."""
-        return self.encoder.blocks()
-
-    def on(self, bitexts: Bitexts) -> Self:
-        """Return the same objective over other sentence pairs; it shares the module."""
-        other = copy.copy(self)
-        other.bitexts = bitexts
-        return other
 
     def begin(self, step: Step) -> None:
         """Masks of the global batch, and which of them have partners."""
-        rows = joint_rows(
-            self.bitexts.sentences, self.bitexts.tgt_P[step.rows], self.bitexts.src_P[step.rows]
-        )
+        bitexts: Bitexts = self.rows
+        first, second = bitexts.tgt_P[step.rows], bitexts.src_P[step.rows]
+        rows = joint_rows(bitexts.sentences, first, second)
         masks = choose_masks(rows, self.rule, chance_of(step, MASKING))
-        links = self.bitexts.links.take(step.rows)
+        links = bitexts.links.take(step.rows)
         partners = Partners.of(rows.offsets[links.rows()], links.src, links.tgt, len(rows.ids))
         self.batch = _Batch(
             rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum())
@@ -191,7 +172,8 @@ class WordExchange(Objective):
         assert self.batch is not None, "begin comes first"
         batch, options = self.batch, self.options
         rows, masks = batch.rows.take(positions), batch.masks.take(positions)
-        states_FH, starts_S = read_rows(self.encoder, [(rows, masks.applied(rows))])
+        packed = lay_out_rows(self.encoder, [(rows, masks.applied(rows))])
+        states_FH, starts_S = last_states(self.encoder, packed), packed.starts_S
         pieces = masks.flat(batch.rows.offsets[positions])
         linked = batch.partners.linked(pieces)
         places, owners = batch.partners.of_pieces(pieces[linked])
@@ -207,12 +189,12 @@ class WordExchange(Objective):
             )
         )
         exchanged_NH = exchange(states_FH, partners_E, owners_E, int(linked.sum()))
-        mean = options.reduction == "mean"
+        mean = options["reduction"] == "mean"
         return prediction_loss(
             self.encoder.lm_logits(states_FH[masked_M]),
             targets_M,
             self.encoder.within(self.decoder, self.head(exchanged_NH)),
             linked_N,
             weight=1 / max(masks.total, 1) if mean else 1.0,
-            cross_weight=options.reg_weight * (1 / max(batch.linked, 1) if mean else 1.0),
+            cross_weight=options["lambda"] * (1 / max(batch.linked, 1) if mean else 1.0),
         )

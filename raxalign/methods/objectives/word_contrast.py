@@ -5,25 +5,20 @@ et al. 2025).
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.trained_weights import weight_changes
-from raxalign.encoders.models.vectors import Pooling
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.lazy import torch
 from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
-from raxalign.methods.rows.linked_words import PieceSide, WordRows
-from raxalign.methods.rows.states import pool_spans, read_states
+from raxalign.methods.rows.sentences import Bitexts
+from raxalign.methods.rows.states import Spans, read_states
 from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 
@@ -91,17 +86,12 @@ def word_contrastive_loss(
     return loss
 
 
-def hidden_words(
-    words: tuple[torch.Tensor, torch.Tensor],
-    links: tuple[torch.Tensor, torch.Tensor],
-    *types: torch.Tensor,
-) -> torch.Tensor:
-    """Which words (P, W) share a type with a link, or are linked to a word that does.
-
-    `words` are the types of all words as source and as target words, -1 where a word is on the
-    other side; `links` the words that each link joins; `types` the types of these.
+def hidden_words(types_W: torch.Tensor, *links: torch.Tensor) -> torch.Tensor:
+    """Which words (P, W) share a type with a link, or are linked to a word that does. The P links
+    join the words of the two numbers `links`; the sides have no type in common.
     """
-    hidden_PW = (types[0][:, None] == words[0]) | (types[1][:, None] == words[1])
+    types = [types_W[ends_P] for ends_P in links]
+    hidden_PW = (types[0][:, None] == types_W) | (types[1][:, None] == types_W)
     shared_PP = sharing(*types).to(torch.float32)
     through_PW = torch.zeros(hidden_PW.shape, device=hidden_PW.device)
     for ends_P in links:
@@ -144,106 +134,71 @@ def parameter_distance(
     return _Distance.apply(origins, *parameters)  # type: ignore[no-any-return,no-untyped-call]
 
 
-@dataclass(frozen=True)
-class ContrastOptions:
-    """The options of the methods that the loss reads. `projector_size` None: no projector;
-    `reg_weight` 0: no regulariser.
-    """
-
-    strong: bool
-    layers: tuple[int, ...]
-    pooling: Pooling
-    temperature: float
-    reg_weight: float
-    projector_size: int | None
-    projector_bias: bool
-    mask_same_type: bool
-
-
 class Contrast(WholeBatch):
     """Draws linked words of the global batch together, and apart from its other words; layers are
-    contrasted one by one, and averaged.
+    contrasted one by one, and averaged. `options` are the resolved params of the method.
 
     An item is a link: its two vectors at each layer, after the projector (shared by the layers).
     """
 
     def __init__(
-        self, encoder: TransformerEncoder, corpus: WordRows, options: ContrastOptions
+        self,
+        encoder: TransformerEncoder,
+        bitexts: Bitexts,
+        options: Mapping[str, Any],
+        *,
+        strong: bool,
     ) -> None:
-        self.encoder, self.corpus, self.options = encoder, corpus, options
-        self.projector = (
-            None
-            if options.projector_size is None
-            else _projector(encoder, options.projector_size, bias=options.projector_bias)
-        )
-        self.module = torch.nn.ModuleList(
-            [encoder.model] if self.projector is None else [encoder.model, self.projector]
-        )
-        self.shape = (2, len(options.layers), options.projector_size or encoder.hidden_size)
-        self.trained = (
-            [p for p in encoder.model.base_model.parameters() if p.requires_grad]
-            if options.reg_weight
-            else []
-        )
+        self.encoder, self.rows, self.options, self.strong = encoder, bitexts, options, strong
+        self.layers = parse_layers(options["layers"], encoder.n_layers)
+        self.projector, size = None, encoder.hidden_size
+        if options["projector"]:
+            size = options["projector_size"]
+            self.projector = _projector(encoder, size, bias=options["projector_bias"])
+        parts = [encoder.model] if self.projector is None else [encoder.model, self.projector]
+        self.module = torch.nn.ModuleList(parts)
+        self.shape = (2, len(self.layers), size)
+        self.weight = options["lambda"] if options["regularizer"] == "parameters" else 0.0
+        parameters = encoder.model.base_model.parameters() if self.weight else ()
+        self.trained = [p for p in parameters if p.requires_grad]
         self.origins = [p.detach().clone() for p in self.trained]
-        self.loss_unit = max(1.0, options.reg_weight)
-
-    def blocks(self) -> Sequence[nn.Module]:
-        """Return the encoder's blocks."""
-        return self.encoder.blocks()
-
-    def on(self, corpus: WordRows) -> Self:
-        """Return the same objective over other word pairs; it shares the module and its start."""
-        other = copy.copy(self)
-        other.corpus = corpus
-        return other
+        self.loss_unit = max(1.0, self.weight)
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """Return the number of links of each row, (rows,)."""
-        counts: np.ndarray = self.corpus.link_offsets[rows + 1] - self.corpus.link_offsets[rows]
-        return counts
+        return np.asarray(np.diff(self.rows.links.offsets)[rows])
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of linked words, (links, 2, L, D)."""
-        corpus = self.corpus
-        states = read_states(
-            self.encoder, [(corpus.src, rows), (corpus.tgt, rows)], self.options.layers
-        )
-        link, owners = ranges(corpus.link_offsets, rows)
-        starts = np.split(states.starts_S, 2)
-        sides = ((corpus.src, corpus.link_src), (corpus.tgt, corpus.link_tgt))
-        spans = [
-            _spans(side, rows, starts[i], words[link], owners)
-            for i, (side, words) in enumerate(sides)
-        ]
-        first, count = (np.concatenate(part) for part in zip(*spans, strict=True))
-        vectors_NLH = pool_spans(states.layers, first, count, self.options.pooling)
-        if self.projector is not None:
-            vectors_NLH = self.projector(vectors_NLH)
-        return torch.stack([vectors_NLH[: len(link)], vectors_NLH[len(link) :]], dim=1)
+        owners, src, tgt = self.rows.linked(rows)
+        words, owners = np.concatenate([src, tgt]), np.concatenate([owners, owners + len(rows)])
+        vectors = self.read(rows, words, owners)
+        return torch.stack([vectors[: len(src)], vectors[len(src) :]], dim=1)
+
+    def read(self, rows: np.ndarray, words: np.ndarray, owners: np.ndarray) -> torch.Tensor:
+        """Return the vectors (N, L, D) of words of some rows, by their numbers and by the places of
+        their sentences: first those of all source sides.
+        """
+        bitexts: Bitexts = self.rows
+        sentences = bitexts.sentences
+        states = read_states(self.encoder, sentences, bitexts.sides(rows), self.layers)
+        first, count = sentences.spans(words)
+        first = states.starts_S[owners] + first
+        vectors_NLH = Spans.of(first, count, self.options["pooling"]).pool(states.layers)
+        return vectors_NLH if self.projector is None else self.projector(vectors_NLH)
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
         """Return the mean over layers; a batch without links has nothing to contrast."""
         if not len(vectors):
             return vectors.sum()
         hidden_PP = None
-        if self.options.mask_same_type:
-            link, _ = ranges(self.corpus.link_offsets, rows)
-            hidden_PP = sharing(
-                *(
-                    on_device(types[link], vectors.device)
-                    for types in (self.corpus.src_types, self.corpus.tgt_types)
-                )
-            )
+        if self.options["same_type"] == "mask":
+            types, (_, *linked) = self.rows.types, self.rows.linked(rows)
+            hidden_PP = sharing(*(on_device(types[words], vectors.device) for words in linked))
+        how: Any = {"temperature": self.options["temperature"], "strong": self.strong}
         losses = [
-            contrastive_loss(
-                src_PD,
-                tgt_PD,
-                temperature=self.options.temperature,
-                strong=self.options.strong,
-                hidden_PP=hidden_PP,
-            )
-            for src_PD, tgt_PD in (layer_P2D.unbind(dim=1) for layer_P2D in vectors.unbind(dim=2))
+            contrastive_loss(*layer_P2D.unbind(dim=1), **how, hidden_PP=hidden_PP)
+            for layer_P2D in vectors.unbind(dim=2)
         ]
         return torch.stack(losses).mean()
 
@@ -255,8 +210,8 @@ class Contrast(WholeBatch):
             # Adapters are what is trained, but the weights that they change are what is held.
             norms = torch.stack([torch.linalg.vector_norm(change) for change in changes])
             drift: torch.Tensor = torch.linalg.vector_norm(norms)
-            return self.options.reg_weight * drift
-        return self.options.reg_weight * parameter_distance(self.trained, self.origins)
+            return self.weight * drift
+        return self.weight * parameter_distance(self.trained, self.origins)
 
 
 class WordContrast(Contrast):
@@ -264,127 +219,48 @@ class WordContrast(Contrast):
     word that was read: those of a row's source side first.
     """
 
-    def __init__(
-        self, encoder: TransformerEncoder, corpus: WordRows, options: ContrastOptions
-    ) -> None:
-        super().__init__(encoder, corpus, options)
+    def __init__(self, *given: Any, strong: bool) -> None:
+        super().__init__(*given, strong=strong)
         self.shape = self.shape[1:]
-        self._number()
-
-    def on(self, corpus: WordRows) -> Self:
-        """Return the same objective over other word pairs; it shares the module and its start."""
-        other = super().on(corpus)
-        other._number()
-        return other
-
-    def _number(self) -> None:
-        """Count the words that were read before each word, for both sides."""
-        self.sides = (self.corpus.src, self.corpus.tgt)
-        self.read_before = [offsets_of(side.read_words()) for side in self.sides]
-
-    def _counts(self, which: int, rows: np.ndarray) -> np.ndarray:
-        """Return how many words of each row were read on one side."""
-        words, before = self.sides[which].word_offsets, self.read_before[which]
-        counts: np.ndarray = before[words[rows + 1]] - before[words[rows]]
-        return counts
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """Return the number of words of each row that were read, of both sides, (rows,)."""
-        counts: np.ndarray = self._counts(0, rows) + self._counts(1, rows)
-        return counts
+        _, owners = self.rows.sentences.read_words(self.rows.sides(rows))
+        return np.bincount(owners % len(rows), minlength=len(rows))
 
-    def _word_items(
-        self, rows: np.ndarray, which: int, words: np.ndarray, owners: np.ndarray
-    ) -> np.ndarray:
-        """Return the items of words of one side; `owners` are the places of their rows."""
-        counts, before = self.counts(rows), self.read_before[which]
-        starts = np.cumsum(counts) - counts + (self._counts(0, rows) if which else 0)
-        starts = starts - before[self.sides[which].word_offsets[rows]]
-        items: np.ndarray = starts[owners] + before[words]
-        return items
-
-    def _read_words(
-        self, rows: np.ndarray, which: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the words of one side of some rows that were read, the place in `rows` of the row
-        of each, and its item.
+    def items(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the words of the items of some rows: their numbers, and whether they are of the
+        source side.
         """
-        side = self.sides[which]
-        words, owners = ranges(side.word_offsets, rows)
-        read = side.count_W[words] > 0
-        words, owners = words[read], owners[read]
-        return words, owners, self._word_items(rows, which, words, owners)
+        sides = np.stack([self.rows.src_P[rows], self.rows.tgt_P[rows]], axis=1).reshape(-1)
+        words, owners = self.rows.sentences.read_words(sides)
+        return words, owners % 2 == 0
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of all words, (words, L, D)."""
-        parts = [(side, rows) for side in self.sides]
-        states = read_states(self.encoder, parts, self.options.layers)
-        first, count, items = [], [], []
-        for which, starts in enumerate(np.split(states.starts_S, 2)):
-            words, owners, found = self._read_words(rows, which)
-            begins, counts = self.sides[which].spans(words)
-            first.append(starts[owners] + begins)
-            count.append(counts)
-            items.append(found)
-        vectors_WLH = pool_spans(
-            states.layers, np.concatenate(first), np.concatenate(count), self.options.pooling
-        )
-        if self.projector is not None:
-            vectors_WLH = self.projector(vectors_WLH)
-        return vectors_WLH[on_device(np.argsort(np.concatenate(items)), vectors_WLH.device)]
+        words, owners = self.rows.sentences.read_words(self.rows.sides(rows))
+        vectors_WLH = self.read(rows, words, owners)
+        order = np.argsort(owners % max(len(rows), 1), kind="stable")
+        return vectors_WLH[on_device(order, vectors_WLH.device)]
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
         """Return the mean over layers; a batch without links has nothing to contrast."""
-        link, owners = ranges(self.corpus.link_offsets, rows)
-        if not len(link):
+        _, *ends = self.rows.linked(rows)
+        if not len(ends[0]):
             return vectors.sum() * 0
-        device = vectors.device
-        src, tgt = (
-            on_device(
-                self._word_items(
-                    rows, which, side.word_offsets[rows][owners] + words[link], owners
-                ),
-                device,
-            )
-            for which, (side, words) in enumerate(
-                zip(self.sides, (self.corpus.link_src, self.corpus.link_tgt), strict=True)
-            )
-        )
-        is_src_W = torch.zeros(len(vectors), dtype=torch.bool, device=device)
-        is_src_W[on_device(self._read_words(rows, 0)[2], device)] = True
+        (words, is_src), device = self.items(rows), vectors.device
+        order = np.argsort(words)
+        src, tgt = (on_device(order[np.searchsorted(words[order], part)], device) for part in ends)
         hidden_PW = None
-        if self.options.mask_same_type:
-            types = self.corpus.src_types[link], self.corpus.tgt_types[link]
-            hidden_PW = hidden_words(
-                self._types(rows, len(vectors), device),
-                (src, tgt),
-                *(on_device(part, device) for part in types),
-            )
+        if self.options["same_type"] == "mask":
+            hidden_PW = hidden_words(on_device(self.rows.types[words], device), src, tgt)
+        how: Any = {"temperature": self.options["temperature"], "strong": self.strong}
+        linked = (on_device(is_src, device), src, tgt)
         losses = [
-            word_contrastive_loss(
-                layer_WD,
-                is_src_W,
-                src,
-                tgt,
-                temperature=self.options.temperature,
-                strong=self.options.strong,
-                hidden_PW=hidden_PW,
-            )
+            word_contrastive_loss(layer_WD, *linked, **how, hidden_PW=hidden_PW)
             for layer_WD in vectors.unbind(dim=1)
         ]
         return torch.stack(losses).mean()
-
-    def _types(
-        self, rows: np.ndarray, n_words: int, device: torch.device
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the types of all words as source and as target words, -1 on the other side."""
-        found = []
-        for which, types in enumerate(self.corpus.word_types):
-            words, _, items = self._read_words(rows, which)
-            types_W = np.full(n_words, -1, np.int64)
-            types_W[items] = types[words]
-            found.append(on_device(types_W, device))
-        return found[0], found[1]
 
 
 def _projector(encoder: TransformerEncoder, size: int, *, bias: bool) -> torch.nn.Module:
@@ -396,11 +272,3 @@ def _projector(encoder: TransformerEncoder, size: int, *, bias: bool) -> torch.n
         torch.nn.Linear(width, size, bias=bias),
     ]
     return torch.nn.Sequential(*layers).to(next(encoder.model.parameters()))
-
-
-def _spans(
-    side: PieceSide, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(first piece, number of pieces) of words of some rows that begin at `starts`."""
-    first, count = side.spans(side.word_offsets[rows][owners] + words)
-    return starts[owners] + first, count

@@ -1,22 +1,20 @@
-"""Word pairs and sentence pairs as pieces: tokenised once, in flat arrays, so that a batch is put
-together without a loop over words. Several languages have one numbering of rows, with the types by
-which false negatives are recognised.
+"""Linked words of sentence pairs, by the numbers of the words or as links of their pieces, and the
+types by which false negatives are recognised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raxalign import lazy
-from raxalign.arrays import Flat, end_to_end, offsets_of
-from raxalign.corpora.text.dataset import read_metadata, read_table
-from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.encoders.models.flat_pieces import CHUNK, FlatPieces, column_pieces, flat_pieces
-from raxalign.encoders.models.vectors import Spoken
+from raxalign.arrays import offsets_of, ranges
+from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError
+from raxalign.methods.rows.sentences import Bitexts, Sentences, joint_rows, read_bitexts
+from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.schema import links_of, read_pairs
 
 if TYPE_CHECKING:
@@ -25,312 +23,190 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.pairing.aligners.base import Links
 else:
     np = lazy.load("numpy")
     pa = lazy.load("pyarrow")
     pc = lazy.load("pyarrow.compute")
 
+_CHUNK = 8192
 _LINKED = 100_000  # sentence pairs whose links are looked up at once
 
 
-@dataclass(frozen=True)
-class PieceSide:
-    """The sentences of one side as rows, special pieces included: row i has the pieces
-    ``offsets[i]`` to ``offsets[i + 1]`` of all rows end to end.
-
-    The pieces themselves are those of `pieces`, of which rows keep the first ones; `before` and
-    `after` are the special ones around them. Word w of sentence i is number ``word_offsets[i] + w``
-    and has `count_W` adjacent pieces (none where it was not read whole). Neighbours may share a
-    piece. `spoken` are the languages of the sentences (None: they are not known).
+def read_linked_rows(
+    encoder: TransformerEncoder, folders: Mapping[str, Path], pivot: str, max_length: int
+) -> Bitexts:
+    """Return word-pair datasets, language -> folder, with the links of words that were both read.
+    Rows have at most `max_length` pieces, or what the encoder's positions allow. Raises `DataError`
+    where a dataset has no rows.
     """
-
-    pieces: FlatPieces
-    offsets: np.ndarray
-    count_W: Flat
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    spoken: Spoken | None = None
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def word_offsets(self) -> np.ndarray:
-        """Where the words of each sentence begin in the numbers of words."""
-        return self.pieces.word_offsets
-
-    def ids(self, rows: np.ndarray) -> np.ndarray:
-        """Return the pieces of some rows end to end, int32."""
-        lengths = self.offsets[rows + 1] - self.offsets[rows]
-        kept = lengths - len(self.before) - len(self.after)
-        starts, ends = offsets_of(lengths)[:-1], np.cumsum(lengths)
-        first = self.pieces.offsets[rows] - np.cumsum(kept) + kept
-        found = np.empty(int(lengths.sum()), np.int32)
-        inside = np.ones(len(found), bool)
-        for places, special in ((starts, self.before), (ends - len(self.after), self.after)):
-            for i, number in enumerate(special):
-                found[places + i] = number
-                inside[places + i] = False
-        found[inside] = self.pieces.ids[np.arange(int(kept.sum())) + np.repeat(first, kept)]
-        return found
-
-    def spans(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (place of the first piece in its row, number of pieces) of some words, by their
-        numbers, int64.
-        """
-        first, count = (
-            part[words].astype(np.int64) for part in (self.pieces.first_W, self.count_W)
-        )
-        return first + len(self.before), count
-
-    def read_words(self) -> np.ndarray:
-        """Return which words were read, (words,) truth values."""
-        return np.asarray(self.count_W[:] > 0)
-
-    @classmethod
-    def join(cls, sides: Sequence[PieceSide]) -> PieceSide:
-        """Return the rows of all sides, which one encoder reads, one side after the other."""
-        if len(sides) == 1:
-            return sides[0]
-        return cls(
-            FlatPieces.join([side.pieces for side in sides]),
-            offsets_of(np.concatenate([np.diff(side.offsets) for side in sides])),
-            end_to_end([side.count_W for side in sides]),
-            sides[0].before,
-            sides[0].after,
-            Spoken.join([side.spoken for side in sides]),
-        )
-
-
-@dataclass(frozen=True)
-class LinkedRows:
-    """A word-pair dataset: both sides, and the links between words that were both read, as word
-    positions.
-    """
-
-    src: PieceSide
-    tgt: PieceSide
-    link_offsets: np.ndarray
-    link_src: np.ndarray
-    link_tgt: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.src)
-
-
-def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int) -> LinkedRows:
-    """Tokenise a word-pair dataset; rows have at most `max_length` pieces, or what the encoder's
-    positions allow.
-    """
-    table = read_pairs(folder)
-    if not len(table):
-        raise DataError(folder, "the word-pair dataset has no rows")
-    src, tgt = (
-        read_side(encoder, folder, name, max_length, *read_as)
-        for name, read_as in zip(("src", "tgt"), side_languages(folder), strict=True)
-    )
-    return _with_links(src, tgt, links_of(table))
-
-
-def _with_links(src: PieceSide, tgt: PieceSide, links: Links) -> LinkedRows:
-    """Both sides with the links between words that were both read; looked up some at a time."""
-    counts, found = [np.zeros(0, np.int64)], [(np.zeros(0, np.int32), np.zeros(0, np.int32))]
-    for start in range(0, len(links), _LINKED):
-        part = links.part(start, min(start + _LINKED, len(links)))
-        rows = part.rows()
-        read = np.ones(len(rows), bool)
-        for side, positions in ((src, part.src), (tgt, part.tgt)):
-            read &= side.count_W[side.word_offsets[start + rows] + positions] > 0
-        counts.append(np.bincount(rows[read], minlength=len(part)))
-        found.append((part.src[read], part.tgt[read]))
-    link_src, link_tgt = (np.concatenate([part[i] for part in found]) for i in (0, 1))
-    return LinkedRows(src, tgt, offsets_of(np.concatenate(counts)), link_src, link_tgt)
-
-
-def side_languages(folder: Path) -> tuple[tuple[str | None, str | None], ...]:
-    """Return the language of each side of a dataset of pairs, with the name under which its unknown
-    pieces are counted, as the dataset's record has them (None: it does not).
-    """
-    record = read_metadata(folder)
-    pair = record.get("lang_pair")
-    lang, _, pivot = (pair or "").rpartition("-")  # records of earlier versions have the pair alone
-    return (record.get("lang") or lang or None, pair), (record.get("pivot") or pivot or None, pair)
-
-
-def tokenise(
-    encoder: TransformerEncoder,
-    chunks: Iterable[Sequence[Sequence[str]]],
-    max_length: int,
-    lang: str | None = None,
-    counted: str | None = None,
-) -> PieceSide:
-    """Return sentences, given as lists of some, as pieces with special ones around them.
-
-    Args:
-        encoder: the encoder whose tokenizer makes the pieces.
-        chunks: the sentences, some at a time.
-        max_length: the largest number of pieces of a sentence, special ones included.
-        lang: their language (None: a spaced one).
-        counted: the name under which unknown pieces are counted (None: the language).
-    """
-    return _side(encoder, flat_pieces(encoder.tokenizer, chunks, lang, counted), max_length, lang)
-
-
-def read_side(
-    encoder: TransformerEncoder,
-    folder: Path,
-    column: str,
-    max_length: int,
-    lang: str | None = None,
-    counted: str | None = None,
-) -> PieceSide:
-    """Return a column of sentences of a dataset as `tokenise` does, from the pieces that were made
-    before where there are any.
-    """
-    return _side(encoder, column_pieces(encoder, folder, column, lang, counted), max_length, lang)
-
-
-def _side(
-    encoder: TransformerEncoder, pieces: FlatPieces, max_length: int, lang: str | None
-) -> PieceSide:
-    """Sentences as rows of at most `max_length` pieces. A word that loses a piece is not read."""
-    from raxalign.encoders.models.pieces import read_template
-
-    template = read_template(encoder.tokenizer)
-    around = len(template.before) + len(template.after_single)
-    room = min(max_length, encoder.max_positions) - around
-    lengths_S, count_W = pieces.lengths, np.asarray(pieces.count_W)
-    for s in np.flatnonzero(lengths_S > room):
-        words = slice(*pieces.word_offsets[s : s + 2])
-        lost = pieces.first_W[words].astype(np.int64) + count_W[words] > room
-        count_W[words][lost] = 0
-    spoken = None if lang is None else Spoken.of(lang, len(pieces))
-    offsets = offsets_of(np.minimum(lengths_S, max(room, 0)) + around)
-    return PieceSide(pieces, offsets, count_W, template.before, template.after_single, spoken)
-
-
-@dataclass(frozen=True)
-class WordRows:
-    """The word pairs of all languages. The links of row r are ``link_offsets[r]`` to
-    ``link_offsets[r + 1]``; each has a word position and a word type (a number for a surface form
-    of a language) on both sides. `word_types` are the types of all words of both sides, linked or
-    not. `dropped` counts links of words that are spelt the same.
-    """
-
-    src: PieceSide
-    tgt: PieceSide
-    link_offsets: np.ndarray
-    link_src: np.ndarray
-    link_tgt: np.ndarray
-    src_types: np.ndarray
-    tgt_types: np.ndarray
-    word_types: tuple[np.ndarray, np.ndarray]
-    dropped: int
-
-    def __len__(self) -> int:
-        return len(self.src)
-
-
-@dataclass(frozen=True)
-class SentenceRows:
-    """The sentence pairs of all languages, with a number for each different sentence (of a
-    language).
-    """
-
-    src: PieceSide
-    tgt: PieceSide
-    src_types: np.ndarray
-    tgt_types: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.src)
+    bitexts = read_bitexts(encoder, folders, pivot, max_length, (0, None), alone=True)
+    links = Links.join([links_of(read_pairs(folder)) for folder in folders.values()])
+    bitexts, found, count_W = replace(bitexts, links=links), [], bitexts.sentences.count_W
+    for start in range(0, len(bitexts), _LINKED):
+        rows = np.arange(start, min(start + _LINKED, len(bitexts)))
+        _, src, tgt = bitexts.linked(rows)
+        part = links.part(start, start + len(rows))
+        found.append(part.where((count_W[src] > 0) & (count_W[tgt] > 0)))
+    return replace(bitexts, links=Links.join(found))
 
 
 def read_word_rows(
-    encoder: TransformerEncoder, folders: Sequence[Path], max_length: int, *, drop_identical: bool
-) -> WordRows:
-    """Return the word pairs of some datasets, one after the other. Raises `DataError` where none is
-    left to learn from.
+    encoder: TransformerEncoder,
+    folders: Mapping[str, Path],
+    pivot: str,
+    max_length: int,
+    *,
+    drop_identical: bool,
+) -> Bitexts:
+    """Return word-pair datasets with a type for each word (of a language). Raises `DataError` where
+    there is no link to learn from.
     """
-    corpora = [read_linked_rows(encoder, folder, max_length) for folder in folders]
-    src, tgt = (
-        PieceSide.join([getattr(corpus, side) for corpus in corpora]) for side in ("src", "tgt")
-    )
-    counts = np.concatenate([np.diff(corpus.link_offsets) for corpus in corpora])
-    rows = np.repeat(np.arange(len(counts)), counts)
-    words = np.array([src.word_offsets[rows], tgt.word_offsets[rows]]) + [
-        np.concatenate([getattr(corpus, name) for corpus in corpora])
-        for name in ("link_src", "link_tgt")
-    ]
-    texts = _numbered(
-        [
-            pc.list_flatten(read_pairs(folder).column(side))
-            for side in ("src", "tgt")
-            for folder in folders
-        ]
-    )
-    src_texts, tgt_texts = texts[: len(folders)], np.concatenate(texts[len(folders) :])
-    kept = np.ones(len(rows), bool)
+    bitexts = read_linked_rows(encoder, folders, pivot, max_length)
+    types, size = _types(folders, lambda path, side: pc.list_flatten(read_pairs(path).column(side)))
+    _, src, tgt = bitexts.linked(np.arange(len(bitexts)))
+    kept = np.ones(len(src), bool)
     if drop_identical:
-        kept = np.concatenate(src_texts)[words[0]] != tgt_texts[words[1]]
-    rows, words = rows[kept], words[:, kept]
-    if not len(rows):
+        kept = types[src] % size != types[tgt]
+    if not kept.any():
         raise DataError(
-            folders[0],
+            next(iter(folders.values())),
             f"has no word pair to learn from ({len(kept)} were dropped: their words are spelt the"
             " same)",
         )
-    offsets = offsets_of(np.bincount(rows, minlength=len(counts)))
-    positions = words[0] - src.word_offsets[rows], words[1] - tgt.word_offsets[rows]
-    types = _by_language(src_texts), tgt_texts
-    of_links = types[0][words[0]], types[1][words[1]]
-    return WordRows(src, tgt, offsets, *positions, *of_links, types, len(kept) - len(rows))
+    links, dropped = bitexts.links.where(kept), len(kept) - int(kept.sum())
+    return replace(bitexts, links=links, types=types, dropped=dropped)
 
 
 def read_sentence_rows(
-    encoder: TransformerEncoder, folders: Sequence[Path], max_length: int
-) -> SentenceRows:
-    """Return the sentence pairs of some bitexts, one after the other. Raises `DataError` where one
-    has none.
+    encoder: TransformerEncoder, folders: Mapping[str, Path], pivot: str, max_length: int
+) -> Bitexts:
+    """Return bitexts with a type for each sentence (of a language). Raises `DataError` where one
+    has no rows.
     """
-    sides: list[tuple[PieceSide, ...]] = []
-    for folder in folders:
-        if not len(read_table(folder)):
-            raise DataError(folder, "the bitext has no rows")
-        sides.append(
-            tuple(
-                read_side(encoder, folder, name, max_length, *read_as)
-                for name, read_as in zip(("src", "tgt"), side_languages(folder), strict=True)
-            )
-        )
-    src_texts, tgt_texts = (
-        _numbered([pc.binary_join(read_table(folder).column(name), " ") for folder in folders])
-        for name in ("src", "tgt")
+    bitexts = read_bitexts(encoder, folders, pivot, max_length, (0, None), alone=True)
+    types, _ = _types(
+        folders, lambda path, side: pc.binary_join(read_table(path).column(side), " ")
     )
-    src, tgt = (PieceSide.join(parts) for parts in zip(*sides, strict=True))
-    return SentenceRows(src, tgt, _by_language(src_texts), np.concatenate(tgt_texts))
+    return replace(bitexts, types=types)
 
 
-def pivot_sentences(folders: Iterable[Path]) -> Iterator[list[list[str]]]:
-    """Yield the pivot's sentences of some bitexts in the order of `read_sentence_rows`, some at a
-    time.
+def _types(
+    folders: Mapping[str, Path], texts: Callable[[Path, str], pa.ChunkedArray]
+) -> tuple[np.ndarray, int]:
+    """Return a number for each text of some datasets, in the order of `read_bitexts`: the same for
+    the same text of a language. It is that of the text in any language, modulo the second number.
     """
-    for folder in folders:
-        yield from sentence_chunks(read_table(folder), "tgt", CHUNK)
-
-
-def _numbered(columns: Sequence[pa.ChunkedArray]) -> list[np.ndarray]:
-    """Return the numbers of the texts of each column: the same for the same text in any column."""
+    columns = [texts(folder, side) for side in ("tgt", "src") for folder in folders.values()]
     chunks = [chunk for column in columns for chunk in column.chunks]
     encoded = pa.chunked_array(chunks, columns[0].type).dictionary_encode()
     numbers = np.concatenate(
         [np.zeros(0, np.int64), *(np.asarray(chunk.indices) for chunk in encoded.chunks)]
     )
-    return np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])
+    size = 1 + int(numbers.max(initial=0))
+    parts = np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])
+    tgt, src = parts[: len(folders)], parts[len(folders) :]
+    own = [part + (k + 1) * size for k, part in enumerate(src)]
+    return np.concatenate([part for both in zip(own, tgt, strict=True) for part in both]), size
 
 
-def _by_language(texts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return numbers of the texts of several languages: the same text in two languages has two."""
-    size = 1 + max(int(part.max(initial=0)) for part in texts)
-    return np.concatenate([part + k * size for k, part in enumerate(texts)])
+def piece_links(
+    first_src: np.ndarray, n_src: np.ndarray, first_tgt: np.ndarray, n_tgt: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Links of words as links of their pieces: (place of the one, place of the other, number of the
+    word link).
+
+    Word link l joins the `n_src[l]` pieces from `first_src[l]` on with the `n_tgt[l]` pieces from
+    `first_tgt[l]` on: the i-th with the i-th, and what the longer word has more of with the last
+    piece of the shorter one.
+
+    >>> links = piece_links(np.array([1]), np.array([3]), np.array([7]), np.array([2]))
+    >>> [part.tolist() for part in links]
+    [[1, 2, 3], [7, 8, 8], [0, 0, 0]]
+    """
+    longer = np.maximum(n_src, n_tgt)
+    owners = np.repeat(np.arange(len(longer)), longer)
+    i = np.arange(len(owners)) - np.repeat(np.cumsum(longer) - longer, longer)
+    return (
+        first_src[owners] + np.minimum(i, n_src[owners] - 1),
+        first_tgt[owners] + np.minimum(i, n_tgt[owners] - 1),
+        owners,
+    )
+
+
+@dataclass(frozen=True)
+class Partners:
+    """The exchange matrix A without its zeros: piece p of the flat rows is linked with the places
+    ``places[offsets[p]:offsets[p + 1]]`` of its row.
+
+    A is symmetric, and has no links within a sentence.
+    """
+
+    offsets: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def of(
+        cls, starts_P: np.ndarray, left_P: np.ndarray, right_P: np.ndarray, n_pieces: int
+    ) -> Partners:
+        """From links between two places of a row that begins at `starts_P`, each link once however
+        often it is given.
+        """
+        here = np.concatenate([starts_P + left_P, starts_P + right_P])
+        there = np.concatenate([right_P, left_P])
+        width = int(there.max(initial=0)) + 1
+        codes = np.unique(here.astype(np.int64) * width + there)
+        counts = np.bincount(codes // width, minlength=n_pieces)
+        return cls(offsets_of(counts), (codes % width).astype(np.int32))
+
+    def linked(self, pieces: np.ndarray) -> np.ndarray:
+        """Return whether each of some pieces has a partner."""
+        return np.asarray(self.offsets[pieces + 1] > self.offsets[pieces])
+
+    def of_pieces(self, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the partners of some pieces: (their places in their rows, the place in `pieces` of
+        the piece that each belongs to).
+        """
+        entries, owners = ranges(self.offsets, pieces)
+        return self.places[entries].astype(np.int64), owners
+
+
+def with_piece_links(bitexts: Bitexts, folders: Mapping[str, Path]) -> Bitexts:
+    """Return bitexts with the links of their datasets, language -> folder as in `read_bitexts`, as
+    links of places in the rows `[CLS] tgt [SEP] src [SEP]` (the pivot first): their `src` are
+    places of the pivot's pieces, their `tgt` of the other language's.
+
+    Links of words that were not read whole are left out.
+    """
+    parts = [
+        links_of(read_pairs(folder)).take(bitexts.numbers_P[bitexts.langs_P == k])
+        for k, folder in enumerate(folders.values())
+    ]
+    words, found = Links.join(parts), []
+    for start in range(0, len(bitexts), _CHUNK):
+        stop = min(start + _CHUNK, len(bitexts))
+        numbers_R2 = np.stack([bitexts.tgt_P[start:stop], bitexts.src_P[start:stop]], axis=1)
+        part = words.part(start, stop)
+        found.append(expand(bitexts.sentences, numbers_R2, Links(part.offsets, part.tgt, part.src)))
+    return replace(bitexts, links=Links.join(found))
+
+
+def expand(sentences: Sentences, numbers_R2: np.ndarray, links: Links) -> Links:
+    """Return the word links of some sentence pairs, from first to second sentences, as links of
+    places in their joint rows; those of words that lost a piece are left out.
+    """
+    rows, owners = joint_rows(sentences, numbers_R2[:, 0], numbers_R2[:, 1]), links.rows()
+    places, counts = [], []
+    both = np.ones(len(owners), bool)
+    for k, positions in enumerate((links.src, links.tgt)):
+        words = sentences.word_offsets[numbers_R2[owners, k]] + positions
+        first, count = (
+            part[words].astype(np.int64) for part in (sentences.first_W, sentences.count_W)
+        )
+        both &= (count > 0) & (first + count <= rows.kept_RK[owners, k])
+        places.append(rows.first_RK[owners, k] + first)
+        counts.append(count)
+    left, right, link = piece_links(
+        places[0][both], counts[0][both], places[1][both], counts[1][both]
+    )
+    offsets = offsets_of(np.bincount(owners[both][link], minlength=len(rows)))
+    return Links(offsets, left.astype(np.int32), right.astype(np.int32))

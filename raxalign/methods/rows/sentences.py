@@ -8,13 +8,13 @@ from one step to the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raxalign.arrays import Flat, end_to_end, offsets_of, ranges
-from raxalign.encoders.models.flat_pieces import FlatPieces, column_pieces
+from raxalign.encoders.models.flat_pieces import FlatPieces, column_pieces, flat_pieces
 from raxalign.encoders.models.vectors import Spoken
 from raxalign.errors import DataError
 from raxalign.lazy import np
@@ -63,18 +63,13 @@ class Rows:
     def take(self, rows: np.ndarray) -> Rows:
         """Return some of the rows, in the order given."""
         index, _ = ranges(self.offsets, rows)
-        flat = (self.ids, self.words, self.lasts, self.langs, self.segments)
-        ids, words, lasts, langs, segments = (part[index] for part in flat)
-        return Rows(
-            ids,
-            words,
-            lasts,
-            langs,
-            segments,
-            offsets_of(self.lengths[rows]),
-            self.first_RK[rows],
-            self.kept_RK[rows],
-            self.languages,
+        flat = {n: getattr(self, n)[index] for n in ("ids", "words", "lasts", "langs", "segments")}
+        return replace(
+            self,
+            **flat,
+            offsets=offsets_of(self.lengths[rows]),
+            first_RK=self.first_RK[rows],
+            kept_RK=self.kept_RK[rows],
         )
 
 
@@ -83,12 +78,12 @@ class Sentences:
     """Tokenised sentences: the pieces of sentence s, without special ones, are `lengths_S[s]`
     entries of `ids` from `starts_S[s]` on, their first and last words (numbered from 0 in each
     sentence; -1: none) the same entries of `words` and `lasts`, its language
-    ``languages[langs_S[s]]``. They are whole; only rows are cut.
+    ``languages[langs_S[s]]`` (no languages: they are not known). They are whole; only rows are cut.
 
-    Word w of sentence s is number ``word_starts_S[s] + w``; its pieces are `count_W` adjacent ones
-    (0: it has none) from the place `first_W` of the sentence on. The special pieces lie at the
-    beginning of `ids`: those before, between and after sentences, as (start, number). Rows have at
-    most `max_length` pieces.
+    Word w of sentence s is number ``word_offsets[s] + w``; its pieces are `count_W` adjacent ones
+    (0: it has none) from the place `first_W` of the sentence on. Neighbours may share a piece. The
+    special pieces lie at the beginning of `ids`: those before, between and after sentences, as
+    (start, number). Rows have at most `max_length` pieces.
     """
 
     ids: Flat
@@ -97,7 +92,7 @@ class Sentences:
     starts_S: np.ndarray
     lengths_S: np.ndarray
     langs_S: np.ndarray
-    word_starts_S: np.ndarray
+    word_offsets: np.ndarray
     first_W: Flat
     count_W: Flat
     languages: tuple[str, ...]
@@ -110,21 +105,35 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.starts_S)
 
-    def pieces(self, sentence: int) -> np.ndarray:
-        """Return the pieces of one sentence, without special ones."""
-        return self.ids[
-            self.starts_S[sentence] : self.starts_S[sentence] + self.lengths_S[sentence]
-        ]
+    def kept(self, numbers: np.ndarray) -> np.ndarray:
+        """Return how many pieces some sentences keep in rows of their own, special ones apart."""
+        room = self.max_length - self.before[1] - self.after_single[1]
+        return np.asarray(np.minimum(self.lengths_S[numbers], max(room, 0)))
+
+    def row_lengths(self, numbers: np.ndarray) -> np.ndarray:
+        """Return how many pieces the rows of some sentences have, special ones included."""
+        return self.kept(numbers) + self.before[1] + self.after_single[1]
+
+    def spans(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (place of the first piece in a row of the sentence alone, number of pieces) of
+        some words, by their numbers, int64.
+        """
+        first, count = (part[words].astype(np.int64) for part in (self.first_W, self.count_W))
+        return first + self.before[1], count
+
+    def read_words(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the words of some sentences that have pieces: (their numbers, the place in
+        `numbers` of the sentence of each).
+        """
+        words, owners = ranges(self.word_offsets, numbers)
+        read = self.count_W[words] > 0
+        return words[read], owners[read]
 
 
 def single_rows(sentences: Sentences, numbers: np.ndarray) -> Rows:
     """Return a row `[CLS] a [SEP]` for each sentence of `numbers`."""
-    room = sentences.max_length - sentences.before[1] - sentences.after_single[1]
-    kept_R1 = np.minimum(sentences.lengths_S[numbers], max(room, 0))[:, None]
-    langs_R1 = sentences.langs_S[numbers][:, None]
-    return _laid_out(
-        sentences, [sentences.before, sentences.after_single], numbers[:, None], kept_R1, langs_R1
-    )
+    specials = [sentences.before, sentences.after_single]
+    return _laid_out(sentences, specials, numbers[:, None], sentences.kept(numbers)[:, None])
 
 
 def joint_rows(sentences: Sentences, first: np.ndarray, second: np.ndarray) -> Rows:
@@ -134,13 +143,8 @@ def joint_rows(sentences: Sentences, first: np.ndarray, second: np.ndarray) -> R
     specials = [sentences.before, sentences.between, sentences.after_pair]
     room = max(sentences.max_length - sum(size for _, size in specials), 0)
     numbers_R2 = np.stack([first, second], axis=1)
-    return _laid_out(
-        sentences,
-        specials,
-        numbers_R2,
-        shares(sentences.lengths_S[numbers_R2], room),
-        sentences.langs_S[numbers_R2],
-    )
+    kept_R2 = shares(sentences.lengths_S[numbers_R2], room)
+    return _laid_out(sentences, specials, numbers_R2, kept_R2)
 
 
 def shares(lengths_R2: np.ndarray, room: int) -> np.ndarray:
@@ -168,7 +172,6 @@ def _laid_out(
     specials: list[tuple[int, int]],
     numbers_RK: np.ndarray,
     kept_RK: np.ndarray,
-    langs_RK: np.ndarray,
 ) -> Rows:
     """Rows of special pieces and sentences in turn; special pieces but the first ones belong to the
     sentence before them.
@@ -185,7 +188,7 @@ def _laid_out(
     )
     owner_P = np.maximum(np.arange(parts) - 1, 0) // 2
     segments = np.repeat(np.broadcast_to(owner_P, (n, parts)).reshape(-1), flat)
-    langs = np.repeat(langs_RK[:, owner_P].reshape(-1), flat)
+    langs = np.repeat(sentences.langs_S[numbers_RK][:, owner_P].reshape(-1), flat)
     first_RK = (np.cumsum(lengths_RP, axis=1) - lengths_RP)[:, 1::2]
     return Rows(
         sentences.ids[index],
@@ -201,14 +204,27 @@ def _laid_out(
 
 
 @dataclass(frozen=True)
+class Texts:
+    """Sentences of text; those of the numbers `numbers_R` are trained on."""
+
+    sentences: Sentences
+    numbers_R: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.numbers_R)
+
+
+@dataclass(frozen=True)
 class Bitexts:
     """Sentence pairs of one or several languages with the pivot, all in one: the sides of pair p
     are the sentences `src_P[p]` and `tgt_P[p]` (the pivot's) of `sentences`. It is row
     `numbers_P[p]` of its own dataset, that of ``sentences.languages[langs_P[p]]``.
 
     `counts` holds for each language how many pairs were read (`read`) and how many passed the
-    length filter (`sentences`). `links` are those of the pieces of each pair, where they were read
-    (`with_piece_links`).
+    length filter (`sentences`). `links` are those of the words of each pair, or of their pieces
+    (`with_piece_links`), where they were read; `types` are numbers of texts, of each word or of
+    each sentence (`read_word_rows`, `read_sentence_rows`); `dropped` counts links of words that are
+    spelt the same.
     """
 
     sentences: Sentences
@@ -218,9 +234,30 @@ class Bitexts:
     numbers_P: np.ndarray
     counts: dict[str, dict[str, int]]
     links: Links = field(default_factory=lambda: Links.of([]))
+    types: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    dropped: int = 0
 
     def __len__(self) -> int:
         return len(self.src_P)
+
+    def sides(self, rows: np.ndarray) -> np.ndarray:
+        """Return the sentences of some pairs: all first sides, then the pivot's."""
+        return np.concatenate([self.src_P[rows], self.tgt_P[rows]])
+
+    def linked(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the word links of some pairs: (the place in `rows` of the pair of each, the number
+        of its word, and that of the pivot's).
+        """
+        link, owners = ranges(self.links.offsets, rows)
+        starts = self.sentences.word_offsets
+        src, tgt = (
+            starts[numbers[rows][owners]] + positions[link]
+            for numbers, positions in (
+                (self.src_P, self.links.src),
+                (self.tgt_P, self.links.tgt),
+            )
+        )
+        return owners, src, tgt
 
 
 def read_bitexts(
@@ -228,44 +265,53 @@ def read_bitexts(
     folders: Mapping[str, Path],
     pivot: str,
     max_length: int,
+    allowed: tuple[int, int | None] = (1, None),
     *,
-    min_pieces: int = 1,
-    max_pieces: int | None = None,
+    alone: bool = False,
 ) -> Bitexts:
     """Tokenise bitext (or word-pair) datasets, language -> folder in the order of the result.
 
-    Rows of them have at most `max_length` pieces. Pairs with a side of less than `min_pieces`
-    pieces, or with more than `max_pieces` on both sides together, are left out; special pieces do
-    not count (Pan et al. 2021: 10 and 128). Raises `DataError` for a language without a pair left.
+    Rows of them have at most `max_length` pieces. Pairs are left out with a side of less than
+    `allowed[0]` pieces, or with more than `allowed[1]` on both sides together; special pieces do
+    not count (Pan et al. 2021: 10 and 128). With `alone` sentences are rows of their own: a word
+    that loses a piece there has none. Raises `DataError` for a language without a pair left.
     """
-    reader = _Reader(encoder, (*folders, pivot), max_length)
-    sides: list[tuple[np.ndarray, np.ndarray]] = []
-    langs, numbers, counts = [], [], {}
-    for k, (lang, folder) in enumerate(folders.items()):
-        (src, src_sizes), (tgt, tgt_sizes) = (
-            reader.read(folder, name, at) for name, at in (("src", k), ("tgt", len(folders)))
+    columns: list[FlatPieces] = []
+    src, tgt, kept, counts, start = [], [], [], {}, 0
+    for lang, folder in folders.items():
+        counted = f"{lang}-{pivot}" if alone else None
+        for name, code in (("src", lang), ("tgt", pivot)):
+            columns.append(column_pieces(encoder, folder, name, code, counted))
+        kept.append(_allowed(folder, columns[-2], columns[-1], allowed))
+        n = len(columns[-1])
+        src.append(start + kept[-1])
+        tgt.append(start + n + kept[-1])
+        counts[lang] = {"sentences": len(kept[-1]), "read": n}
+        start += 2 * n
+    langs = [code for k in range(len(folders)) for code in (k, len(folders))]
+    sentences = _end_to_end(encoder, columns, langs, (*folders, pivot), max_length, alone=alone)
+    langs_P = np.repeat(np.arange(len(kept)), list(map(len, kept)))
+    src_P, tgt_P, numbers_P = map(np.concatenate, (src, tgt, kept))
+    return Bitexts(sentences, src_P, tgt_P, langs_P, numbers_P, counts)
+
+
+def _allowed(
+    folder: Path, src: FlatPieces, tgt: FlatPieces, allowed: tuple[int, int | None]
+) -> np.ndarray:
+    """The numbers of the pairs of an allowed length. Raises `DataError` where there is none."""
+    if not len(src):
+        raise DataError(folder, "the dataset has no sentence pairs")
+    sizes_2S, (least, most) = np.stack([src.lengths, tgt.lengths]), allowed
+    short = sizes_2S.sum(axis=0) <= (most or np.inf)
+    kept = np.flatnonzero(short & (sizes_2S.min(axis=0) >= least))
+    if not len(kept):
+        limits = f"{least} pieces or more on each side"
+        limits += "" if most is None else f" and {most} or less on both together"
+        raise DataError(
+            folder,
+            f"none of the {len(src)} sentence pairs has {limits}; relax min_pieces or max_pieces",
         )
-        both = src_sizes + tgt_sizes <= (max_pieces or np.inf)
-        kept = both & (np.minimum(src_sizes, tgt_sizes) >= min_pieces)
-        if not kept.any():
-            raise _too_strict(folder, len(src), min_pieces, max_pieces)
-        sides.append((src[kept], tgt[kept]))
-        langs.append(np.full(int(kept.sum()), k))
-        numbers.append(np.flatnonzero(kept))
-        counts[lang] = {"sentences": int(kept.sum()), "read": len(src)}
-    src_P, tgt_P = (np.concatenate([side[i] for side in sides]) for i in (0, 1))
-    known = (src_P, tgt_P, np.concatenate(langs), np.concatenate(numbers))
-    return Bitexts(reader.sentences(), *known, counts)
-
-
-def _too_strict(folder: Path, n_pairs: int, min_pieces: int, max_pieces: int | None) -> DataError:
-    """No sentence pair of a dataset has an allowed length."""
-    least = f"{min_pieces} pieces or more on each side"
-    limits = least if max_pieces is None else f"{least} and {max_pieces} or less on both together"
-    return DataError(
-        folder,
-        f"none of the {n_pairs} sentence pairs has {limits}; relax min_pieces or max_pieces",
-    )
+    return kept
 
 
 def read_texts(
@@ -274,88 +320,78 @@ def read_texts(
     max_length: int,
     *,
     min_pieces: int = 1,
-) -> Sentences:
-    """Tokenise text datasets (column ``words``).
-
-    Args:
-        encoder: The encoder whose tokenizer makes the pieces.
-        folders: Language -> the folder of its text.
-        max_length: The largest number of pieces of a sentence, special ones included.
-        min_pieces: Sentences of fewer pieces are left out.
-
-    Raises:
-        DataError: A language has no sentence left.
+) -> Texts:
+    """Tokenise text datasets (column ``words``), language -> folder; sentences of fewer than
+    `min_pieces` pieces are not trained on. Raises `DataError` for a language without any other.
     """
-    reader = _Reader(encoder, tuple(folders), max_length)
-    kept = []
-    for k, folder in enumerate(folders.values()):
-        numbers, sizes = reader.read(folder, "words", k)
-        if not (sizes >= min_pieces).any():
+    columns = [column_pieces(encoder, folder, "words", lang) for lang, folder in folders.items()]
+    for folder, pieces in zip(folders.values(), columns, strict=True):
+        if not (pieces.lengths >= min_pieces).any():
             raise DataError(
                 folder,
-                f"none of the {len(numbers)} sentences has {min_pieces} pieces or more; relax"
+                f"none of the {len(pieces)} sentences has {min_pieces} pieces or more; relax"
                 " min_pieces",
             )
-        kept.append(numbers[sizes >= min_pieces])
-    return chosen(reader.sentences(), np.concatenate(kept))
+    langs = range(len(columns))
+    sentences = _end_to_end(encoder, columns, langs, tuple(folders), max_length)
+    return Texts(sentences, np.flatnonzero(sentences.lengths_S >= min_pieces))
 
 
-def chosen(sentences: Sentences, numbers: np.ndarray) -> Sentences:
-    """Return the sentences of these numbers, in this order; the pieces themselves are shared."""
-    names = ("starts_S", "lengths_S", "langs_S", "word_starts_S")
-    return replace(sentences, **{name: getattr(sentences, name)[numbers] for name in names})
-
-
-class _Reader:
-    """Reads the pieces of columns of sentences; all of them lie end to end, behind the special
-    pieces.
+def tokenise(
+    encoder: TransformerEncoder,
+    chunks: Iterable[Sequence[Sequence[str]]],
+    max_length: int,
+    lang: str | None = None,
+) -> Sentences:
+    """Return sentences, given as lists of some, that are rows of their own, of at most `max_length`
+    pieces. `lang` is their language (None: a spaced one).
     """
+    pieces = flat_pieces(encoder.tokenizer, chunks, lang)
+    languages = () if lang is None else (lang,)
+    return _end_to_end(encoder, [pieces], [0], languages, max_length, alone=True)
 
-    def __init__(
-        self, encoder: TransformerEncoder, languages: tuple[str, ...], max_length: int
-    ) -> None:
-        from raxalign.encoders.models.pieces import read_template
 
-        template = read_template(encoder.tokenizer)
-        self.specials = [
-            template.before,
-            template.between,
-            template.after_single,
-            template.after_pair,
-        ]
-        self.encoder, self.languages = encoder, languages
-        self.max_length = min(max_length, encoder.max_positions)
-        self.columns: list[FlatPieces] = []
-        self.langs: list[np.ndarray] = []
-        self.n = 0
+def _end_to_end(
+    encoder: TransformerEncoder,
+    columns: Sequence[FlatPieces],
+    langs: Iterable[int],
+    languages: tuple[str, ...],
+    max_length: int,
+    *,
+    alone: bool = False,
+) -> Sentences:
+    """Columns of sentences, each of one language, end to end behind the special pieces."""
+    from raxalign.encoders.models.pieces import read_template
 
-    def read(self, folder: Path, column: str, lang: int) -> tuple[np.ndarray, np.ndarray]:
-        """Read a column of the sentences of a dataset: (the number of each sentence, how many
-        pieces it has).
-        """
-        pieces, before = column_pieces(self.encoder, folder, column, self.languages[lang]), self.n
-        self.columns.append(pieces)
-        self.langs.append(np.full(len(pieces), lang))
-        self.n += len(pieces)
-        return np.arange(before, self.n), pieces.lengths
+    made = read_template(encoder.tokenizer)
+    specials = [made.before, made.between, made.after_single, made.after_pair]
+    sizes, max_length = list(map(len, specials)), min(max_length, encoder.max_positions)
+    if alone:
+        for pieces in columns:
+            _cut_words(pieces, max_length - sizes[0] - sizes[2])
+    ids = np.array([i for part in specials for i in part], np.int32)
+    none = np.full(len(ids), -1, np.int32)
+    lengths_S = np.concatenate([pieces.lengths for pieces in columns])
+    return Sentences(
+        end_to_end([ids, *(pieces.ids for pieces in columns)]),
+        end_to_end([none, *(pieces.words for pieces in columns)]),
+        end_to_end([none, *(pieces.lasts for pieces in columns)]),
+        len(ids) + offsets_of(lengths_S)[:-1],
+        lengths_S,
+        np.repeat(list(langs), [len(pieces) for pieces in columns]),
+        offsets_of(np.concatenate([np.diff(pieces.word_offsets) for pieces in columns])),
+        end_to_end([pieces.first_W for pieces in columns]),
+        end_to_end([pieces.count_W for pieces in columns]),
+        languages,
+        max_length,
+        *((sum(sizes[:i]), size) for i, size in enumerate(sizes)),
+    )
 
-    def sentences(self) -> Sentences:
-        """Return all that was read."""
-        sizes = [len(part) for part in self.specials]
-        specials = [(sum(sizes[:i]), size) for i, size in enumerate(sizes)]
-        lengths_S = np.concatenate([pieces.lengths for pieces in self.columns])
-        starts_S = sum(sizes) + np.cumsum(lengths_S) - lengths_S
-        ids = np.array([i for part in self.specials for i in part], np.int32)
-        none = np.full(sum(sizes), -1, np.int32)
-        flat = (
-            end_to_end([ids, *(pieces.ids for pieces in self.columns)]),
-            end_to_end([none, *(pieces.words for pieces in self.columns)]),
-            end_to_end([none, *(pieces.lasts for pieces in self.columns)]),
-            starts_S,
-            lengths_S,
-            np.concatenate(self.langs),
-            offsets_of(np.concatenate([np.diff(p.word_offsets) for p in self.columns]))[:-1],
-            end_to_end([pieces.first_W for pieces in self.columns]),
-            end_to_end([pieces.count_W for pieces in self.columns]),
-        )
-        return Sentences(*flat, self.languages, self.max_length, *specials)
+
+def _cut_words(pieces: FlatPieces, room: int) -> None:
+    """Take the pieces of words that have some beyond `room` pieces of their sentence."""
+    count_W = np.asarray(pieces.count_W)
+    for s in np.flatnonzero(pieces.lengths > room):
+        words = slice(*pieces.word_offsets[s : s + 2])
+        lost = pieces.first_W[words].astype(np.int64) + count_W[words] > room
+        count_W[words][lost] = 0

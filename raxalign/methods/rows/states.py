@@ -10,12 +10,16 @@ from raxalign.encoders.models.packing import WIDTH, Packed, can_pack, flat_state
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Pooling, Spoken
 from raxalign.lazy import np, torch
-from raxalign.methods.rows.linked_words import PieceSide
-from raxalign.methods.rows.sentences import Rows
+from raxalign.methods.rows.sentences import Rows, Sentences, single_rows
 from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
+
+
+# units in the last place of the largest coordinate: what batches of other widths change in a dozen
+# blocks
+_ROUNDING = 100
 
 
 @dataclass(frozen=True)
@@ -30,48 +34,24 @@ class States:
     trailing: int = 0
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Sentences as an encoder reads them, and the number of pieces of each."""
-
-    packed: Packed
-    lengths_S: np.ndarray
-
-
-def lay_out(encoder: TransformerEncoder, parts: Sequence[tuple[PieceSide, np.ndarray]]) -> Layout:
-    """Return some rows of some sides, part after part, as the encoder reads them without padding.
-    The device has no part in it.
+def lay_out(encoder: TransformerEncoder, sentences: Sentences, numbers: np.ndarray) -> Packed:
+    """Return some sentences, each by itself, as the encoder reads them without padding. The device
+    has no part in it.
     """
-    ids = np.concatenate([side.ids(rows) for side, rows in parts])
-    lengths_S = np.concatenate(
-        [side.offsets[rows + 1] - side.offsets[rows] for side, rows in parts]
-    )
-    spoken = Spoken.join([side.spoken and side.spoken.take(rows) for side, rows in parts])
-    packed = pack(
-        ids,
-        lengths_S,
-        int(encoder.tokenizer.pad_token_id or 0),
-        spoken=spoken and spoken.repeat(lengths_S),
-        width=WIDTH if can_pack(encoder) else 0,
-    )
-    return Layout(packed, lengths_S)
-
-
-def states_of(encoder: TransformerEncoder, layout: Layout, layers: tuple[int, ...]) -> States:
-    """Return the states of sentences by one forward pass. Gradient flows."""
-    states = flat_states(encoder, layout.packed, layers)
-    return States(states, layout.packed.starts_S, layout.lengths_S, encoder.trailing)
+    rows = single_rows(sentences, numbers)
+    return lay_out_rows(encoder, [(rows, rows.ids)])
 
 
 def read_states(
     encoder: TransformerEncoder,
-    parts: Sequence[tuple[PieceSide, np.ndarray]],
+    sentences: Sentences,
+    numbers: np.ndarray,
     layers: tuple[int, ...],
 ) -> States:
-    """Return the states of some rows of some sides, part after part, by one forward pass without
-    padding. Gradient flows.
-    """
-    return states_of(encoder, lay_out(encoder, parts), layers)
+    """Return the states of some sentences, each by itself, by one forward pass. Gradient flows."""
+    packed = lay_out(encoder, sentences, numbers)
+    states = flat_states(encoder, packed, layers)
+    return States(states, packed.starts_S, sentences.row_lengths(numbers), encoder.trailing)
 
 
 def lay_out_rows(encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]) -> Packed:
@@ -102,16 +82,6 @@ def last_states(encoder: TransformerEncoder, packed: Packed) -> torch.Tensor:
     """Return the last-layer states (F, H) of rows that were laid out; gradient flows."""
     (states_FH,) = flat_states(encoder, packed, (encoder.n_layers,))
     return states_FH
-
-
-def read_rows(
-    encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]
-) -> tuple[torch.Tensor, np.ndarray]:
-    """Return the last-layer states (F, H) of all rows of several parts (see `lay_out_rows`), and
-    where each row begins in them; gradient flows.
-    """
-    packed = lay_out_rows(encoder, parts)
-    return last_states(encoder, packed), packed.starts_S
 
 
 @dataclass(frozen=True)
@@ -154,35 +124,25 @@ class Spans:
         return vectors_NLH / on_device(self.divisors_N, device, vectors_NLH.dtype)[:, None, None]
 
 
-def pool_spans(
-    states: list[torch.Tensor], first_N: np.ndarray, count_N: np.ndarray, pooling: Pooling
-) -> torch.Tensor:
-    """Return the vectors (N, L, H) of spans of adjacent pieces: `count_N` of them (one at least)
-    from `first_N` on.
-    """
-    return Spans.of(first_N, count_N, pooling).pool(states)
-
-
 def pool_sentences(states: States, pooling: SentencePooling) -> torch.Tensor:
     """Return the vectors (S, H) of the sentences at the first layer that was read: of the first
     piece (`cls`), of the last one that is not special (`last`), or the mean over all pieces,
     special ones too (as sentence-transformers do), in which all weigh the same or piece i weighs
     i + 1 (`weighted`).
     """
-    if pooling == "weighted":
+    if pooling == "weighted":  # Muennighoff 2022, Eq. 1
         return _weighted_means(states)
     if pooling == "last":
         last_S = np.maximum(states.lengths_S - 1 - states.trailing, 0)
         ones_S = np.ones_like(last_S)
-        return pool_spans(states.layers[:1], states.starts_S + last_S, ones_S, "first")[:, 0]
-    spans: Pooling = "first" if pooling == "cls" else "mean"
-    return pool_spans(states.layers[:1], states.starts_S, states.lengths_S, spans)[:, 0]
+        spans = Spans.of(states.starts_S + last_S, ones_S, "first")
+        return spans.pool(states.layers[:1])[:, 0]
+    of_pieces: Pooling = "first" if pooling == "cls" else "mean"
+    return Spans.of(states.starts_S, states.lengths_S, of_pieces).pool(states.layers[:1])[:, 0]
 
 
 def _weighted_means(states: States) -> torch.Tensor:
-    """The means (S, H) of the pieces of sentences, piece i with weight i + 1 (Muennighoff 2022,
-    Eq. 1).
-    """
+    """The means (S, H) of the pieces of sentences, piece i with weight i + 1."""
     state_FH, lengths_S = states.layers[0], states.lengths_S.astype(np.int64)
     owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
     places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)
@@ -194,3 +154,22 @@ def _weighted_means(states: States) -> torch.Tensor:
     )
     sums_SH = state_FH.new_zeros(len(lengths_S), state_FH.shape[-1])
     return sums_SH.index_add(0, owners_P, state_FH[pieces_P] * weights[:, None])
+
+
+def real_gap(vectors_XH: torch.Tensor, reference_XH: torch.Tensor) -> torch.Tensor:
+    """``vectors - reference`` (..., H), 0 (and without gradient) in coordinates that differ by
+    rounding alone.
+
+    At step 0 the frozen side equals its reference up to the rounding of another batch. Adam divides
+    a gradient by its own size, so that noise would move words by a whole learning rate, and
+    differently with each number of workers.
+    """
+    gap_XH = vectors_XH - reference_XH
+    rounding_X1 = (
+        _ROUNDING
+        * torch.finfo(gap_XH.dtype).eps
+        * reference_XH.detach().abs().amax(dim=-1, keepdim=True)
+    )
+    return torch.where(
+        gap_XH.detach().abs() <= rounding_X1, 0.0, gap_XH
+    )  # in this order NaN stays NaN

@@ -4,7 +4,7 @@ text, and sentences of mixed languages, put together batch by batch from pieces 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,48 +64,34 @@ def make_lexicon(
 
     An entry that is repeated counts once; one whose translation has no piece is left out.
     """
+    from raxalign.encoders.models.pieces import inner_pieces
+
     found = _translations(dictionaries, pivot)
-    spans, ids = _word_pieces(
-        encoder,
-        (word for by_lang in found.values() for group in by_lang.values() for word in group),
-    )
+    parts = (part for by_lang in found.values() for part in by_lang.values())
+    words = list(dict.fromkeys(word for part in parts for word in part))
+    pieces = inner_pieces(encoder.tokenizer, words)
+    numbers = {word: i for i, word in enumerate(words) if len(pieces[i])}
     types: dict[str, dict[str, int]] = {lang: {} for lang in languages}
-    groups: list[int] = []
-    of_group: list[tuple[int, int]] = []
-    of_entry: list[tuple[int, int]] = []
+    groups, langs, sizes, entries = [list[int]() for _ in range(4)]
     for (lang, word), by_lang in found.items():
-        read = {
-            other: [spans[t] for t in translations if spans[t][1]]
-            for other, translations in by_lang.items()
-        }
-        read = {other: entries for other, entries in read.items() if entries}
+        read = {k: [numbers[t] for t in part if t in numbers] for k, part in by_lang.items()}
+        read = {other: part for other, part in read.items() if part}
         if read:
             types[lang][word] = len(groups)
             groups.append(len(read))
-            of_group += [(languages.index(other), len(part)) for other, part in read.items()]
-            of_entry += [span for part in read.values() for span in part]
-    langs_G, counts_G = np.array(of_group, np.int64).reshape(-1, 2).T
-    first_E, count_E = np.array(of_entry, np.int64).reshape(-1, 2).T
-    group_offsets = offsets_of(np.array(groups, np.int64))
-    return Lexicon(types, group_offsets, langs_G, offsets_of(counts_G), first_E, count_E, ids)
-
-
-def _word_pieces(
-    encoder: TransformerEncoder, words: Iterable[str]
-) -> tuple[dict[str, tuple[int, int]], np.ndarray]:
-    """The pieces of words in the middle of a text, each word once, end to end: the first piece and
-    the number of pieces of each word, and all pieces.
-    """
-    from raxalign.encoders.models.pieces import inner_pieces
-
-    different = list(dict.fromkeys(words))
-    pieces = inner_pieces(encoder.tokenizer, different)
-    starts = offsets_of(np.array([len(ids) for ids in pieces], np.int64)).tolist()
-    spans = {
-        word: (start, len(ids))
-        for word, start, ids in zip(different, starts[:-1], pieces, strict=True)
-    }
-    return spans, np.concatenate([np.zeros(0, np.int32), *pieces])
+            langs += [languages.index(other) for other in read]
+            sizes += [len(part) for part in read.values()]
+            entries += [entry for part in read.values() for entry in part]
+    offsets, entries_E = offsets_of(list(map(len, pieces))), np.array(entries, np.int64)
+    return Lexicon(
+        types,
+        offsets_of(groups),
+        np.array(langs, np.int64),
+        offsets_of(sizes),
+        offsets[entries_E],
+        np.diff(offsets)[entries_E],
+        np.concatenate([np.zeros(0, np.int32), *pieces]),
+    )
 
 
 def _translations(
@@ -181,7 +167,8 @@ def read_switchable(
     """Tokenise text, language -> folder, and look its words up, lower-cased; sentences of less than
     `min_pieces` pieces are not trained on.
     """
-    sentences = read_texts(encoder, folders, max_length, min_pieces=0)
+    texts = read_texts(encoder, folders, max_length, min_pieces=min_pieces)
+    sentences = texts.sentences
     lexicon = make_lexicon(encoder, dictionaries, pivot, tuple(folders))
     sizes, types = zip(
         *(
@@ -203,10 +190,9 @@ def read_switchable(
         words=end_to_end([sentences.words, own]),
         lasts=end_to_end([sentences.lasts, own]),
     )
-    numbers_R = np.flatnonzero(sentences.lengths_S >= min_pieces)
     type_W = np.where(changeable_W, type_W, -1)
     return SwitchableText(
-        whole, numbers_R, word_offsets, first_W, count_W, type_W, lexicon, len(sentences.ids)
+        whole, texts.numbers_R, word_offsets, first_W, count_W, type_W, lexicon, len(sentences.ids)
     )
 
 
@@ -283,7 +269,9 @@ def _laid_out(
     """Rows of words, given by their pieces, with special pieces around them."""
     sentences = text.sentences
     before, after = sentences.before, sentences.after_single
-    kept = _kept(n_words_R, count, sentences.max_length - before[1] - after[1])
+    pieces, room = offsets_of(count), sentences.max_length - before[1] - after[1]
+    first_words = offsets_of(n_words_R)[:-1]
+    kept = np.clip(room - (pieces[:-1] - np.repeat(pieces[first_words], n_words_R)), 0, count)
     parts = offsets_of(n_words_R + 2)  # the words of each row, between two special parts
     inner = np.ones(parts[-1], bool)
     inner[parts[:-1]] = inner[parts[1:] - 1] = False
@@ -293,7 +281,7 @@ def _laid_out(
     starts_P[parts[:-1]], lengths_P[parts[:-1]] = before
     starts_P[parts[1:] - 1], lengths_P[parts[1:] - 1] = after
     starts_P[inner], lengths_P[inner], langs_P[inner] = first, kept, langs
-    words_P[inner] = np.arange(len(first)) - np.repeat(offsets_of(n_words_R)[:-1], n_words_R)
+    words_P[inner] = np.arange(len(first)) - np.repeat(first_words, n_words_R)
     piece_ends = np.cumsum(lengths_P)
     index = np.arange(piece_ends[-1]) + np.repeat(starts_P - (piece_ends - lengths_P), lengths_P)
     lengths_R = np.add.reduceat(lengths_P, parts[:-1])
@@ -309,13 +297,3 @@ def _laid_out(
         lengths_R[:, None] - before[1] - after[1],
         sentences.languages,
     )
-
-
-def _kept(n_words_R: np.ndarray, count: np.ndarray, room: int) -> np.ndarray:
-    """Return how many of its `count` pieces each word keeps (words,), where a row has `room`
-    pieces.
-    """
-    pieces, words = offsets_of(count), offsets_of(n_words_R)
-    before_word = pieces[:-1] - np.repeat(pieces[words[:-1]], n_words_R)
-    kept: np.ndarray = np.clip(room - before_word, 0, count)
-    return kept

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import Pooling
@@ -46,12 +47,8 @@ class Moments:
     @classmethod
     def empty(cls, n_layers: int, hidden: int, device: str = "cpu") -> Moments:
         """Return the moments of no pair yet."""
-        return cls(
-            0,
-            _zeros(device, n_layers, hidden),
-            _zeros(device, n_layers, hidden),
-            _zeros(device, n_layers, hidden, hidden),
-        )
+        source, target = _zeros(device, 2, n_layers, hidden)
+        return cls(0, source, target, _zeros(device, n_layers, hidden, hidden))
 
     @classmethod
     def of(
@@ -123,12 +120,9 @@ class TextMoments:
         cls, n_layers: int, hidden: int, device: str = "cpu", *, gram: bool = False
     ) -> TextMoments:
         """Return the moments of no vector yet."""
-        return cls(
-            0,
-            _zeros(device, n_layers, hidden),
-            _zeros(device, n_layers, hidden),
-            _zeros(device, n_layers, hidden, hidden) if gram else None,
-        )
+        products = _zeros(device, n_layers, hidden, hidden) if gram else None
+        total, squares = _zeros(device, 2, n_layers, hidden)
+        return cls(0, total, squares, products)
 
     def add(self, vectors_NLH: torch.Tensor) -> None:
         """Count in some vectors, (N, L, H)."""
@@ -171,10 +165,14 @@ class WordReading:
     seed: int | None = None
 
     def sentences(self, text: Path) -> Iterator[list[list[str]]]:
-        """The sentences of a text dataset that are read, in its order, some at a time."""
-        if self.limit is None or self.seed is None:
-            return _first(sentences_of(text, "words"), self.limit)
-        return drawn_sentences(text, "words", self.limit, self.seed)
+        """The sentences of a text dataset that are read, in its order, `CHUNK` at a time."""
+        table, limit = read_table(text), self.limit
+        if limit is not None and self.seed is None:
+            table = table.slice(0, limit)
+        elif limit is not None:
+            chance, n = np.random.default_rng(self.seed), len(table)
+            table = table.take(np.sort(chance.choice(n, min(limit, n), replace=False)))
+        return sentence_chunks(table, "words", CHUNK)
 
 
 def text_moments(
@@ -185,17 +183,9 @@ def text_moments(
     before: Sequence[Steps] | None = None,
     gram: bool = False,
 ) -> TextMoments:
-    """Return the moments of the word vectors of one language's text.
-
-    Args:
-        reading: What is read of the encoder, and how.
-        inputs: The inputs of the method, with the text.
-        lang: The language.
-        before: The steps that each layer's vectors go through first.
-        gram: Whether products of coordinates are summed too.
-
-    Raises:
-        RaxalignError: The encoder reads no word of the text.
+    """Return the moments of the word vectors of one language's text, after the steps `before` of
+    each layer; with `gram` products of coordinates are summed too. Raises `RaxalignError` where the
+    encoder reads no word of the text.
     """
     encoder, layers = reading.encoder, reading.layers
     moments = TextMoments.empty(len(layers), encoder.hidden_size, encoder.device, gram=gram)
@@ -220,33 +210,12 @@ def stepped(vectors_NLH: torch.Tensor, steps: Sequence[Steps]) -> torch.Tensor:
     return torch.stack(columns, dim=1)
 
 
-def _first(chunks: Iterator[list[list[str]]], limit: int | None) -> Iterator[list[list[str]]]:
-    """The first `limit` sentences."""
-    left = limit
-    for chunk in chunks:
-        part = chunk if left is None else chunk[:left]
-        left = None if left is None else left - len(part)
-        yield part
-        if left == 0:
-            return
-
-
 def linked_vectors(
     encoder: Encoder, table: Any, lang: str, pivot: str, layers: tuple[int, ...], pooling: Pooling
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the vectors of all word pairs of a dataset, at most `BLOCK` pairs at a time.
-
-    Args:
-        encoder: The encoder that reads the sentences.
-        table: The rows of a word-pair dataset (`read_pairs`).
-        lang: The other language.
-        pivot: The pivot.
-        layers: The layers that are read.
-        pooling: How pieces become words.
-
-    Yields:
-        Vectors (P, L, H) of the other language and of the pivot. Pairs with a word that the
-        encoder did not read (too long a sentence, no piece) are left out.
+    """Yield the vectors (P, L, H) of all word pairs of a table (`read_pairs`) of the other language
+    and of the pivot, at most `BLOCK` pairs at a time. Pairs with a word that the encoder did not
+    read (too long a sentence, no piece) are left out.
     """
     for start in range(0, len(table), CHUNK):
         part = table.slice(start, CHUNK)
@@ -273,32 +242,4 @@ def sentences_of(folder: Path, side: str) -> Iterator[list[list[str]]]:
     """Yield the sentences (lists of words) of one side of a bitext or word-pair dataset, `CHUNK` at
     a time.
     """
-    from raxalign.corpora.text.dataset import read_table
-
-    yield from sentences_in(read_table(folder), side)
-
-
-def sentences_in(table: Any, side: str) -> Iterator[list[list[str]]]:
-    """Yield the sentences of a column of an Arrow table, `CHUNK` at a time."""
-    yield from sentence_chunks(table, side, CHUNK)
-
-
-def drawn_sentences(folder: Path, side: str, size: int, seed: int) -> Iterator[list[list[str]]]:
-    """Draw sentences of one side of a dataset at random, without repetition.
-
-    Args:
-        folder: The dataset.
-        side: Its column.
-        size: The number of sentences; all of them where there are fewer.
-        seed: Seed of the draw.
-
-    Yields:
-        The sentences in the order of the dataset, `CHUNK` at a time.
-    """
-    from raxalign.corpora.text.dataset import read_table
-
-    table = read_table(folder)
-    count = len(table)
-    rows = np.sort(np.random.default_rng(seed).choice(count, min(size, count), replace=False))
-    for start in range(0, len(rows), CHUNK):
-        yield read_sentences(table.take(rows[start : start + CHUNK]), side)
+    yield from sentence_chunks(read_table(folder), side, CHUNK)

@@ -106,20 +106,18 @@ def support(
     unit: str = "pairs",
     tolerance: float = NO_SINGULAR_VALUE,
 ) -> dict[str, object]:
-    """Return what a map rests on, for the notes of a language.
+    """Return what a map rests on, for the notes of a language: `dimensions`, `rank` and
+    `effective_rank` (one per layer), and a `warning` where the pairs leave more than one dimension
+    of some layer undetermined, or vary together in few.
 
     Args:
-        pairs: the number of pairs.
+        pairs: the number of pairs, of the `unit`.
         matrices: the matrix (H, H) that determines the map of each layer.
         centred: the cross-covariance (H, H) of the pairs at each layer, for a rotation: a direction
             in which they hardly vary together is turned by chance.
         otherwise: what the map does in dimensions that the pairs do not determine.
         unit: what the pairs are, in the plural.
         tolerance: as for `numerical_rank`.
-
-    Returns:
-        `dimensions`, `rank` and `effective_rank` (one per layer), and a `warning` where the pairs
-        leave more than one dimension of some layer undetermined, or vary together in few.
     """
     dimensions = len(matrices[0])
     ranks = [numerical_rank(matrix_HH, tolerance) for matrix_HH in matrices]

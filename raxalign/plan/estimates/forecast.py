@@ -1,128 +1,51 @@
-"""How long the stages of a plan take: as long as others like them took in this storage, by the work
-in each. Before anything like them has run, there is one plain estimate: operations from the
-number of tokens and the encoder's parameters, and what each sentence takes besides.
+"""How long the stages of a plan take and how large they are: as others like them in this storage,
+in proportion to the work in each. Before anything like them has run, there is one plain estimate
+per kind: by sentences, and for what runs an encoder by its parameters and the tokens that it reads.
 
 The constants were fitted on one machine to a grid on sentences of Tatoeba and to the built-in
-quickstart. An estimate is within a factor of about two for sentences of this length.
+quickstart. On a similar machine an estimate is within a factor of about two for such sentences.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from raxalign.catalog import catalog
-from raxalign.plan.estimates.cost import duration, roughly
+from raxalign.config.run import Keep
+from raxalign.plan.estimates.cost import duration, roughly, volume
 from raxalign.plan.expansion.data import EVERYTHING, row_count
+from raxalign.plan.values.retention import below, run_cell, weights_of
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.folder import Footprint
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
 
-GPU = 2e13
-"""Operations per second that are assumed of a GPU, which a plan does not start."""
+CORE, GPU = 1.2e11, 2e13
+"""Operations per second that are assumed of one core, and of a GPU."""
 TOKENS = 14
 """Pieces per sentence."""
-DATA = {  # seconds, and seconds per sentence pair, of what runs no encoder
-    "bitext": (0.1, 1e-4),
-    "text": (0.05, 2e-5),
-    "pairs": (1.5, 5e-4),
-    "seen": (0.05, 1e-5),
-    "pieces": (1.0, 2e-4),
+WORKERS_SECONDS, RAY_SECONDS = 4.0, 6.0
+"""Seconds until workers have started, and before that until Ray has."""
+_DATA = {  # seconds, and seconds and bytes per sentence pair, of what runs no encoder
+    "bitext": (0.1, 1e-4, 140),
+    "text": (0.05, 2e-5, 85),
+    "pairs": (1.5, 5e-4, 190),
+    "seen": (0.05, 1e-5, 25),
+    "pieces": (1.0, 2e-4, 480),
 }
-"""The kinds of stages that are data."""
 _FORWARD, _TRAINED = 2, 6  # operations per parameter and token: forward, and with gradients
 _FROZEN = 2  # a frozen copy of the encoder that reads the same tokens
 _EFFICIENCY = 0.5  # of a bare product
-_REFERENCE = 1.2e11  # operations per second of the core that all seconds here are of
 _START, _OVERHEAD = 0.5, 4e-4  # seconds to load an encoder, and per sentence that it reads
-_CANDIDATES = 8  # words per sentence that are candidates of a retrieval
-_SEARCHES = 6  # products of all candidates that retrieval takes per split
-_RAY_SECONDS, _WORKERS_SECONDS = 6.0, 4.0
 _SHOWN = 0.5  # seconds: kinds of stages that take less are not named
-_BUSY = 1.5  # times as long, from which on other work is worth a remark
-_OWN_LOAD = 0.5  # processes: what this command itself has added to the load of a quiet machine
-_PER_ADDITION = 4_650  # operations of a matrix product in the time of one addition of Python
-_SECONDS, _ADDITIONS = 0.02, 10_000  # of a measurement, and between two looks at the clock
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Floating-point operations per second: `products` of a worker in the products of models,
-    `core` of one core, which reads text and aligns words.
-    """
-
-    products: float
-    core: float
-
-
-def has_card() -> bool:
-    """Return whether this machine has an NVIDIA card, as far as its files show."""
-    return Path("/dev/nvidia0").exists()
-
-
-def worker_speed(threads: int, *, gpu: bool) -> Speed:
-    """Return the speed of a worker with some cores of this machine, or with a GPU."""
-    core = core_speed()
-    return Speed(GPU if gpu else core * threads, core)
-
-
-def core_speed() -> float:
-    """Return about how many operations per second one core does in products of float32 matrices.
-
-    It is measured by additions of Python in a fiftieth of a second, since a library for products
-    takes longer to load. Processor time counts, so that what else runs on the machine does not.
-    """
-    additions, began = 0, time.thread_time()
-    while (used := time.thread_time() - began) < _SECONDS:
-        total = 0.0
-        for number in range(_ADDITIONS):
-            total += number * 1.5
-        additions += _ADDITIONS
-    return additions / used * _PER_ADDITION
-
-
-def start_seconds(core: float, *, ray: bool) -> float:
-    """Return how long it takes until the first step of a grid begins: the start of its workers, and
-    before it that of `ray`.
-
-    Args:
-        core: The speed of one core in operations per second.
-        ray: Whether Ray is still to be started.
-    """
-    return (_WORKERS_SECONDS + ray * _RAY_SECONDS) * _REFERENCE / core
-
-
-@dataclass(frozen=True)
-class OtherWork:
-    """The `load` of other processes that use a core of this machine, and its number of `cores`."""
-
-    load: float
-    cores: int
-
-    def note(self, workers: int) -> str:
-        """Return a remark on a machine that is so busy that workers of one core take half as long
-        again or more; nothing for another one.
-        """
-        if self.load + min(workers, self.cores) < _BUSY * self.cores:
-            return ""
-        return (
-            f"other work has a load of {self.load:.1f} on the {self.cores} cores of this machine;"
-            " while that lasts, all takes longer"
-        )
-
-
-def other_work() -> OtherWork:
-    """Look at the load of this machine in the last minute."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return OtherWork(max(load - _OWN_LOAD, 0.0), os.cpu_count() or 1)
+_FLOAT = 4  # bytes: encoders are loaded and saved in float32
+_COPIES = 3  # a checkpoint holds the weights and two moments of each
 
 
 @dataclass(frozen=True)
@@ -152,15 +75,9 @@ class Forecast:
         """
         if not self.seconds and not self.unknown:
             return "nothing is left to run"
-        unknown = ", ".join(f"{count} {kind}" for kind, count in self.unknown.items())
-        rest = f"not known before something like it has run: {unknown}" if unknown else ""
+        rest = f"not known before something like it has run: {_counts(self.unknown)}"
         if not self.seconds:
             return f"time: {rest}"
-        kinds = ", ".join(
-            f"{kind} {duration(seconds)}"
-            for kind, seconds in sorted(self.kinds.items(), key=lambda entry: -entry[1])
-            if seconds >= _SHOWN
-        )
         whole, basis = len(self.seconds), "from what has run in this storage"
         if not self.measured:
             basis = "before a first run, from the size of the work: within a factor of about 2"
@@ -169,47 +86,128 @@ class Forecast:
         shared = max(self.total / workers, *self.seconds.values())
         ways = [f"{workers} workers"] * (workers > 1) + ["the start of Ray"] * bool(start)
         wall = f", {roughly(shared + start)} with {' and '.join(ways)}" if ways else ""
-        bound, rest = ("at least", f"; {rest}") if rest else ("about", "")
-        return f"time, {bound}: {roughly(self.total)} of worker time{wall} ({basis}): {kinds}{rest}"
+        bound, rest = ("at least", f"; {rest}") if self.unknown else ("about", "")
+        long = {kind: seconds for kind, seconds in self.kinds.items() if seconds >= _SHOWN}
+        return (
+            f"time, {bound}: {roughly(self.total)} of worker time{wall} ({basis}):"
+            f" {_by_size(long, duration)}{rest}"
+        )
 
 
-def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: Speed) -> Forecast:
+@dataclass(frozen=True)
+class Disk:
+    """Bytes of a grid's artifacts. The ledger, with predictions, is not counted.
+
+    Attributes:
+        kinds: Kind of stage -> bytes of all its stages, none of them dropped.
+        after: Value of `run.keep` -> bytes when the grid is done.
+        peak: Value of `run.keep` -> most bytes while it runs, with checkpoints.
+        unknown: Kind of stage -> how many of its stages have a size that is not known.
+        measured: How many sizes come from what was made.
+    """
+
+    kinds: Mapping[str, int]
+    after: Mapping[str, int]
+    peak: Mapping[str, int]
+    unknown: Mapping[str, int]
+    measured: int
+
+    def told(self, keep: Keep) -> str:
+        """Return the line of `plan`."""
+        policies = "; ".join(
+            f"run.keep: {name} {volume(self.after[name])} (peak {volume(self.peak[name])})"
+            for name in sorted(self.after, key=lambda name: name != keep)
+        )
+        unknown = f"; not known yet: {_counts(self.unknown)}" if self.unknown else ""
+        kinds = _by_size(self.kinds, volume) or "nothing"
+        return f"disk, about: {policies}; all of it: {kinds}{unknown}"
+
+
+def _counts(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in numbers.items())
+
+
+def _by_size(kinds: Mapping[str, float], told: Callable[[float], str]) -> str:
+    ranked = sorted(kinds.items(), key=lambda entry: -entry[1])
+    return ", ".join(f"{kind} {told(size)}" for kind, size in ranked if size)
+
+
+def worker_speed(threads: int, *, gpu: bool) -> float:
+    """Return the operations per second of a worker with some cores, or with a GPU."""
+    return GPU if gpu else CORE * threads
+
+
+def forecast(
+    plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: float = CORE
+) -> Forecast:
     """Estimate the time of stages and evaluations.
-
-    A stage of a kind and maker that has run costs its share of what those took, by the work in
-    each.
 
     Args:
         plan: The plan.
         took: Key -> seconds of what has run.
         left: The keys of what is to run.
-        speed: The speed of a worker.
+        speed: The operations per second of a worker.
     """
-    work, seconds = Work(plan, speed), dict[str, float]()
-    kinds, unknown, measured = defaultdict[str, float](float), Counter[str](), 0
-    ran: dict[str, list[tuple[float, float | None]]] = defaultdict(list)
-    for key, value in took.items():
-        if key in plan.stages and not plan.stages[key].inline:
-            ran[_alike(plan.stages[key])].append((value, work.seconds(key)))
-    for key in left:
-        stage, cost = plan.stages[key], work.seconds(key)
-        like = [(value, own) for value, own in ran[_alike(stage)] if own or cost is None]
-        if cost is None and like:
-            cost = math.fsum(value for value, _ in like) / len(like)
-        elif cost is not None and like:
-            cost *= math.fsum(value for value, _ in like) / math.fsum(own or 0.0 for _, own in like)
+    work, seconds, measured = Work(plan, speed), dict[str, float](), 0
+    kinds, unknown = defaultdict[str, float](float), Counter[str]()
+    for key, cost, like in _corrected(plan, took, left, work.seconds):
+        kind = plan.stages[key].kind
         if cost is None:
-            unknown[stage.kind] += 1
+            unknown[kind] += 1
         else:
             seconds[key] = cost
-            kinds[stage.kind] += cost
-            measured += bool(like)
+            kinds[kind] += cost
+            measured += like
     return Forecast(seconds, dict(kinds), dict(unknown), measured)
 
 
+def estimate_disk(plan: Plan, measured: Mapping[str, int], at_once: int | None = None) -> Disk:
+    """Estimate the bytes of a plan's artifacts.
+
+    Args:
+        plan: The plan.
+        measured: Key -> bytes of what was made, also of what was dropped since.
+        at_once: How many trials run at once (None: one).
+    """
+    weights = weights_of(plan)
+    work, kinds, unknown, sizes = Work(plan), Counter[str](), Counter[str](), dict[str, int]()
+    stored = [k for k, s in plan.stages.items() if not s.inline and s.kind != "evaluation"]
+    plain = {key: work.size(key, has_weights=key in weights) for key in stored}
+    for key, size, _ in _corrected(plan, measured, stored, plain.get):
+        found = measured.get(key, size)
+        unknown[plan.stages[key].kind] += found is None
+        sizes[key] = round(found or 0)
+        kinds[plan.stages[key].kind] += sizes[key]
+    after, peak = _policies(plan, sizes, weights, at_once or 1)
+    return Disk(dict(kinds), after, peak, dict(+unknown), len(measured.keys() & sizes.keys()))
+
+
+def _corrected(
+    plan: Plan,
+    measured: Mapping[str, float],
+    keys: Iterable[str],
+    plain: Callable[[str], float | None],
+) -> Iterator[tuple[str, float | None, bool]]:
+    """Yield the estimate of each key (None: nothing is known), and whether it comes from what was
+    measured of the same kind and maker: the `plain` estimate by the ratio of the two there, or
+    without one the mean of what was measured.
+    """
+    made: dict[str, list[tuple[float, float | None]]] = defaultdict(list)
+    for key, value in measured.items():
+        if key in plan.stages and not plan.stages[key].inline:
+            made[_alike(plan.stages[key])].append((value, plain(key)))
+    for key in keys:
+        own = plain(key)
+        like = [(value, cost) for value, cost in made[_alike(plan.stages[key])] if cost or not own]
+        if like:
+            total = math.fsum(value for value, _ in like)
+            own = own * total / math.fsum(c or 0.0 for _, c in like) if own else total / len(like)
+        yield key, own, bool(like)
+
+
 def _alike(stage: Stage) -> str:
-    """Return what stages have in common whose estimates err alike: kind, maker and encoder."""
-    readout = "" if stage.kind in DATA else stage.params.get("readout")
+    """Return what stages have in common whose estimates err alike: kind, maker and readout."""
+    readout = "" if stage.kind in _DATA else stage.params.get("readout")
     return f"{stage.kind} {stage.maker} {readout}"
 
 
@@ -217,7 +215,37 @@ def family(plan: Plan, key: str) -> str:
     """Return what stages have in common whose times say something of each other: `data` are made
     without an encoder, `model` with one.
     """
-    return "data" if plan.stages[key].kind in DATA else "model"
+    return "data" if plan.stages[key].kind in _DATA else "model"
+
+
+def _policies(
+    plan: Plan, sizes: Mapping[str, int], weights: AbstractSet[str], at_once: int
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return for each value of `run.keep` the bytes at the end and the most bytes."""
+
+    def size(keys: Collection[str]) -> int:
+        return sum(sizes[key] for key in keys)
+
+    behind, users = below(plan, weights), Counter[str]()
+    cells: dict[str, frozenset[str]] = {}
+    own: list[frozenset[str]] = []
+    for trial in plan.trials:
+        used = frozenset().union(*(behind[key] for key in trial.evaluations.values()))
+        cells.setdefault(run_cell(trial), used)
+        own.append(used)
+        users.update(used)
+    shared = {key for key, count in users.items() if count > 1}
+    best = frozenset[str]().union(*cells.values())
+    kept: dict[str, AbstractSet[str]] = {"all": weights, "best": best, "none": frozenset()}
+    running = at_once * max((size(used - shared) for used in own), default=0)
+    largest = max((sizes[key] for key in weights), default=0)
+    total, training = size(sizes), min(at_once, len(weights)) * _COPIES * largest
+    after = {name: total - size(weights - kept[name]) for name in get_args(Keep)}
+    peak = {
+        name: min(total, left + size(shared - kept[name]) + running) + training
+        for name, left in after.items()
+    }
+    return after, peak
 
 
 def quicker_links(plan: Plan, times: Forecast) -> str:
@@ -238,11 +266,10 @@ def quicker_links(plan: Plan, times: Forecast) -> str:
 
 @dataclass
 class Work:
-    """The size of a plan's stages, and what they cost on a worker of a speed."""
+    """The plain estimates of a plan's stages, on a worker of a speed."""
 
     plan: Plan
-    speed: Speed = Speed(_REFERENCE, _REFERENCE)
-    _known: dict[str, float | None] = field(default_factory=dict)
+    speed: float = CORE
     _footprints: dict[str, Footprint | None] = field(default_factory=dict)
     _sizes: dict[str, float] = field(default_factory=dict)
 
@@ -250,10 +277,33 @@ class Work:
         """Return the seconds that making a stage may take; None where its data or its encoder say
         too little.
         """
-        if key not in self._known:
-            found = self._estimate(self.plan.stages[key])
-            self._known[key] = found if found is not None and math.isfinite(found) else None
-        return self._known[key]
+        stage = self.plan.stages[key]
+        if stage.kind in _DATA:
+            fixed, each, _ = _DATA[stage.kind]
+            aligns = stage.kind == "pairs" and stage.catalogue is not None
+            share: float = catalog("aligners")[stage.maker].SHARE if aligns else 1.0
+            seconds = (fixed + each * self.sentences(key)) * share
+        else:
+            found, (read, each) = self._footprint(stage), self._read(stage)
+            if found is None:
+                return None
+            products = read * TOKENS * each * (found.blocks or found.parameters)
+            seconds = _START + read * _OVERHEAD + products / (_EFFICIENCY * self.speed)
+        return seconds if math.isfinite(seconds) else None
+
+    def size(self, key: str, *, has_weights: bool) -> float | None:
+        """Return the bytes of a stage, which may be trained weights or maps of an encoder's
+        vectors; None where they are not known.
+        """
+        stage = self.plan.stages[key]
+        if stage.kind in _DATA:
+            size = self.kept(key) * _DATA[stage.kind][2]
+            return size if math.isfinite(size) else None
+        found = self._footprint(stage)
+        if found is None or stage.kind != "aligned" or has_weights:
+            return None if found is None else found.parameters * _FLOAT
+        languages: Any = stage.params["languages"]
+        return (len(languages) + 1) * found.width * (found.width + 1) * _FLOAT
 
     def sentences(self, key: str) -> float:
         """Return the number of sentence pairs that a stage of data reads; infinity where it reads
@@ -261,7 +311,11 @@ class Work:
         """
         if key not in self._sizes:
             stage = self.plan.stages[key]
-            read = [self.sentences(k) for k in stage.inputs.values() if self._is_data(k)]
+            read = [
+                self.sentences(entry)
+                for entry in stage.inputs.values()
+                if self.plan.stages[entry].kind in _DATA
+            ]
             if stage.kind == "bitext":
                 self._sizes[key] = _sentences_of(stage)
             elif stage.kind == "pieces" and "data" not in stage.inputs:
@@ -272,132 +326,80 @@ class Work:
 
     def kept(self, key: str) -> float:
         """Return the number of sentence pairs that a stage of data is a training set of."""
-        cut = self.plan.stages[key].params.get("sentences")
-        inputs = [k for n, k in self.plan.stages[key].inputs.items() if "training" in n]
-        if self.plan.stages[key].kind != "bitext" and isinstance(cut, int):  # out of a larger run
+        stage = self.plan.stages[key]
+        cut = stage.params.get("sentences")
+        if stage.kind != "bitext" and isinstance(cut, int):  # out of a larger run
             return float(cut)
+        inputs = [entry for name, entry in stage.inputs.items() if "training" in name]
         return max(map(self.sentences, inputs), default=self.sentences(key))
 
-    def start(self, stage: Stage) -> Stage | None:
-        """Return the stage of the encoder that a stage starts from."""
+    def _footprint(self, stage: Stage) -> Footprint | None:
+        """Return the sizes of the encoder that a stage reads or starts from."""
         while stage.kind != "encoder":
             names = ("encoder", "aligned", "trained")
             before = next((stage.inputs[name] for name in names if name in stage.inputs), None)
             if before is None:
                 return None
             stage = self.plan.stages[before]
-        return stage
-
-    def footprint(self, stage: Stage) -> Footprint | None:
-        """Return the sizes of the encoder that a stage reads or starts from."""
-        start = self.start(stage)
-        if start is None:
-            return None
-        if start.key not in self._footprints:
-            revision = start.digests.get("encoder")
-            self._footprints[start.key] = start.plugin().footprint(
+        if stage.key not in self._footprints:
+            revision = stage.digests.get("encoder")
+            self._footprints[stage.key] = stage.plugin().footprint(
                 lambda name: revision if name.startswith("hub:") else None
             )
-        return self._footprints[start.key]
+        return self._footprints[stage.key]
 
-    def _is_data(self, key: str) -> bool:
-        return self.plan.stages[key].kind in DATA
-
-    def _estimate(self, stage: Stage) -> float | None:
-        if stage.kind in DATA:
-            fixed, each = DATA[stage.kind]
-            folder = stage.catalogue if stage.kind == "pairs" else None
-            share = 1.0 if folder is None else float(catalog(folder)[stage.maker].SHARE)
-            took = (fixed + each * self.sentences(stage.key)) * share
-            return took * _REFERENCE / self.speed.core
-        found = self.footprint(stage)
-        if found is None:
-            return None
+    def _read(self, stage: Stage) -> tuple[float, int]:
+        """Return the number of sentences that a stage reads by its encoder (infinity where it is
+        not known), and the operations per parameter and token.
+        """
+        params = stage.params
         if stage.kind == "encoder":
-            return self._pretraining(stage, found)
-        parameters, languages = found.blocks or found.parameters, stage.params.get("languages", [])
+            numbers = [params.get(name) for name in ("steps", "batch_size", "window")]
+            steps, batch, window = (n if isinstance(n, int) else 0 for n in numbers)
+            return steps * batch * (window or TOKENS) / TOKENS or math.inf, _TRAINED
         if stage.kind == "aligned":
-            return self._aligned(stage, parameters)
-        rows, count = _rows(stage.params.get("task")), len([*languages])  # type: ignore[misc]
-        if stage.kind == "tuned" and rows is not None:
-            read = rows["train"] * _passes(stage.params.get("task"), rows["train"])
-            return self._reading(read * count, 2 * _TRAINED, parameters)
-        if "trained" in stage.inputs and rows is not None:
-            return self._reading((rows["dev"] + rows["test"]) * count, 2 * _FORWARD, parameters)
-        if stage.kind == "tuned" or "trained" in stage.inputs:
-            return None
-        return self._evaluated(stage, parameters, found.width)
-
-    def _pretraining(self, stage: Stage, found: Footprint) -> float | None:
-        steps, batch, window = (stage.params.get(n) for n in ("steps", "batch_size", "window"))
-        if not (isinstance(steps, int) and isinstance(batch, int)):
-            return None
-        tokens = steps * batch * (window if isinstance(window, int) else TOKENS)
-        vocabulary = stage.params.get("vocab_size")
-        head = vocabulary * found.width if isinstance(vocabulary, int) else 0
-        return self._operations(tokens * _TRAINED * (found.blocks + head))
-
-    def _aligned(self, stage: Stage, parameters: int) -> float:
-        """Return the cost of a method: a training over its pairs, or one reading of them."""
-        pairs = math.fsum(self.kept(key) for name, key in stage.inputs.items() if name != "encoder")
-        if not stage.plugin().effect().weights:
-            return self._reading(2 * pairs, _FORWARD, parameters)
-        passes = _passes(stage.params.get("method"), pairs)
-        return self._reading(2 * pairs * passes, _TRAINED + _FROZEN, parameters)
-
-    def _evaluated(self, stage: Stage, parameters: int, width: int) -> float | None:
-        """Return the cost of reading held-out sentences and searching among their words."""
+            data = (entry for name, entry in stage.inputs.items() if name != "encoder")
+            pairs = math.fsum(map(self.kept, data))
+            if not stage.plugin().effect().weights:
+                return 2 * pairs, _FORWARD
+            return 2 * pairs * _passes(params.get("method"), pairs), _TRAINED + _FROZEN
+        count, task = len([*params.get("languages", ())]), params.get("task")  # type: ignore[misc]
+        if stage.kind == "tuned":
+            rows = _rows(task, "train")
+            return 2 * count * rows * _passes(task, rows), _TRAINED
+        if "trained" in stage.inputs:
+            return 2 * count * _rows(task, "dev", "test"), _FORWARD
         total = 0.0
-        for name, key in stage.inputs.items():
-            if not name.startswith("heldout/"):
-                continue
-            pairs = self.plan.stages[key]
-            texts = [key] if pairs.kind == "bitext" else list(pairs.inputs.values())
+        for key in (key for name, key in stage.inputs.items() if name.startswith("heldout/")):
+            made = self.plan.stages[key]
+            texts = [key] if made.kind == "bitext" else list(made.inputs.values())
             held = (k for k in texts if self.plan.stages[k].params.get("part") == "heldout")
-            count = max(map(self.sentences, held), default=0.0)
-            words = _CANDIDATES * count / 2  # dev and test are searched apart
-            search = 2 * _SEARCHES * 2 * words * words * width
-            total += self._reading(2 * count, _FORWARD, parameters) + self._operations(search)
-        return total or None
-
-    def _reading(self, sentences: float, each: int, parameters: int) -> float:
-        besides = (_START + sentences * _OVERHEAD) * _REFERENCE / self.speed.core
-        return self._operations(sentences * TOKENS * each * parameters) + besides
-
-    def _operations(self, number: float) -> float:
-        return number / (_EFFICIENCY * self.speed.products)
+            total += max(map(self.sentences, held), default=0.0)
+        return 2 * total or math.inf, _FORWARD
 
 
 def _sentences_of(bitext: Stage) -> float:
     """Return the number of sentence pairs of a `bitext` stage; infinity where it is all of a corpus
     whose size is not among its params.
     """
-    params = bitext.params
+    params: Mapping[str, Any] = bitext.params
     if params.get("part") == "heldout":
         split = params.get("split")
-        sizes = split.values() if isinstance(split, Mapping) else ()
-        return math.fsum(float(size) for size in sizes if isinstance(size, int))
-    wanted, corpus = params.get("sentences"), params.get("corpus")
-    size = corpus.get("size") if isinstance(corpus, Mapping) else None
-    if not isinstance(wanted, int):
-        return 0.0
+        return float(sum(split.values())) if isinstance(split, Mapping) else 0.0
+    wanted, size = params.get("sentences", 0), params["corpus"].get("size")
     if isinstance(size, int):
         return float(min(wanted, size))
     return math.inf if wanted == EVERYTHING else float(wanted)
 
 
-def _rows(task: Any) -> Mapping[str, float] | None:
-    """Return how many rows the data of a task has per split, where its params record that."""
-    made = task.get("phrasebook") if isinstance(task, Mapping) else None
-    if isinstance(made, Mapping) and task.get("data") == "phrasebook":
-        return {name: float(made.get(name, 0)) for name in ("train", "dev", "test")}
-    return None
+def _rows(task: Any, *splits: str) -> float:
+    """Return how many rows the splits of a task have, where its params record that, or infinity."""
+    made = task.get("data") == "phrasebook" and task.get("phrasebook")
+    return float(sum(made.get(split, 0) for split in splits)) if made else math.inf
 
 
 def _passes(params: Any, rows: float) -> float:
     """Return how often a training reads its rows: by its steps, or by its epochs."""
-    if not isinstance(params, Mapping):
-        return 1.0
     steps, batch, epochs = (params.get(name) for name in ("steps", "batch_size", "epochs"))
     if isinstance(steps, int) and steps and isinstance(batch, int) and rows:
         return steps * batch / rows

@@ -72,31 +72,31 @@ class SharedStages:
     @_once
     def heldout_bitext(self, lang: str) -> Stage:
         """Add the dev and test sides of a language."""
-        return self._bitext(lang, self.grid.corpus_for(lang), {"part": "heldout", **self._split()})
+        return self._bitext(lang, self.grid.corpora[lang], {"part": "heldout", **self._split()})
 
     @_once
     def training_bitext(self, lang: str, sentences: int) -> Stage:
         """Add the last `sentences` clean pairs before dev, or the first ones of the corpus."""
-        grid = self.grid
+        grid, corpus = self.grid, self.grid.corpus
         part = {
             "part": "training",
             "sentences": sentences,
             **self._lengths(),
-            "overlap": grid.overlap,
-            "shortage": grid.shortage,
+            "overlap": corpus.overlap,
+            "shortage": corpus.shortage,
             **self._split(),
         }
-        if grid.training_from != "end":  # an option that came later: keys are without it
-            part["training_from"] = grid.training_from
-        if grid.pieces is not None:
-            part["pieces"] = grid.pieces.identity()
+        if corpus.training_from != "end":  # an option that came later: keys are without it
+            part["training_from"] = corpus.training_from
+        if corpus.pieces is not None:
+            part["pieces"] = corpus.pieces.identity()
         inputs = {}
-        if grid.together and grid.overlap != "keep":
+        if grid.together and corpus.overlap != "keep":
             # one model must not train on the pivot sides that are held out of another language
             others = [other for other in grid.languages if other != lang]
             inputs = {f"heldout/{other}": self.heldout_bitext(other).key for other in others}
         inputs |= self._reads(pieces_encoder(grid))
-        return self._bitext(lang, grid.corpus_for(lang), part, inputs)
+        return self._bitext(lang, grid.corpora[lang], part, inputs)
 
     @_once
     def _whole_bitext(self, lang: str) -> Stage:
@@ -109,19 +109,18 @@ class SharedStages:
             "overlap": "keep",
             "shortage": "use-all",
         }
-        assert self.grid.text.corpus is not None
-        return self._bitext(lang, self.grid.text.corpus, part)
+        assert self.grid.text is not None
+        return self._bitext(lang, self.grid.text, part)
 
     def _lengths(self) -> dict[str, Any]:
         """Return how long a side of a training pair may be."""
-        lengths = {"max_words": self.grid.max_words}
-        if self.grid.max_basic_tokens is not None:
-            lengths["max_basic_tokens"] = self.grid.max_basic_tokens
-        return lengths
+        corpus, basic = self.grid.corpus, self.grid.corpus.max_basic_tokens
+        more = {} if basic is None else {"max_basic_tokens": basic}
+        return {"max_words": corpus.max_words, **more}
 
     def _split(self) -> dict[str, Any]:
-        split = self.grid.split
-        return {"split": "files" if split.files else {"test": split.test, "dev": split.dev}}
+        split = self.grid.corpus.split
+        return {"split": "files" if split == "files" else split.identity()}
 
     def _bitext(
         self,
@@ -130,7 +129,7 @@ class SharedStages:
         part: Mapping[str, Any],
         inputs: Mapping[str, str] | None = None,
     ) -> Stage:
-        pivot, segmentation = self.grid.pivot, self.grid.segmentation
+        pivot, segmentation = self.grid.pivot, self.grid.corpus.segmentation
         corpus = catalog("corpora")[spec.kind](spec.params)
         pair = {"lang": lang, "pivot": pivot, "segmentation": segmentation}
         return Stage(
@@ -162,10 +161,11 @@ class SharedStages:
 
         Raises `RaxalignError` where the grid has no dev part.
         """
-        if not self.grid.split.files and self.grid.split.dev < 1:
+        split = self.grid.corpus.split
+        if split != "files" and split.dev < 1:
             raise RaxalignError(
                 f"{self.grid.path}: `selection: dev` needs a dev part, and `split.dev` is"
-                f" {self.grid.split.dev}; raise it, or leave `selection` out"
+                f" {split.dev}; raise it, or leave `selection` out"
             )
         if not links:
             return self.heldout_bitext(lang)
@@ -246,10 +246,12 @@ class SharedStages:
         """
         grid, inputs = self.grid, {}
         for other in grid.languages if lang == grid.pivot else (lang,):
-            own = self.training_bitext(other, sentences) if grid.text.corpus is None else None
+            own = self.training_bitext(other, sentences) if grid.text is None else None
             inputs[f"bitext/{other}"] = (own or self._whole_bitext(other)).key
         params: dict[str, Any] = {"lang": lang, "pivot": grid.pivot}
-        return Stage("text", grid.text.source, TEXT_VERSION, params, inputs)
+        return Stage(
+            "text", grid.text.kind if grid.text else "parallel", TEXT_VERSION, params, inputs
+        )
 
     def encoder(self, spec: EncoderSpec) -> Stage:
         """Add an encoder: built from text as a stage, or loaded from its own folder."""
@@ -287,7 +289,7 @@ def prepared_pieces(
     grid, found = shared.grid, {}
     for name, key in inputs.items():
         kind, _, lang = name.partition("/")
-        corpus = kind == "text" and grid.text.corpus is not None
+        corpus = kind == "text" and grid.text is not None
         if kind in _COLUMNS and (EVERYTHING if corpus else sentences) >= LEAST_SENTENCES:
             langs = dict(zip(_COLUMNS[kind], (lang, grid.pivot), strict=False))
             stage = Stage(

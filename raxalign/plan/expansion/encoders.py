@@ -38,9 +38,9 @@ def pieces_encoder(grid: Grid) -> EncoderSpec | None:
     Raises `RaxalignError` for a kind of encoder that is made from the grid's text: that text would
     be chosen by its own tokenizer.
     """
-    if grid.pieces is None:
+    if grid.corpus.pieces is None:
         return None
-    name = grid.pieces.encoder
+    name = grid.corpus.pieces.encoder
     if name in catalog("encoders"):
         raise RaxalignError(
             f"{grid.path}: corpus: pieces: encoder: {name!r} is a kind of encoder; name a folder or"

@@ -349,4 +349,4 @@ class Alignment:
     def reads_training(self, shared: SharedStages) -> bool:
         """Check whether the number of training sentences can change the result."""
         needs = self.method.needs()
-        return needs.links or needs.bitext or (needs.text and shared.grid.text.corpus is None)
+        return needs.links or needs.bitext or (needs.text and shared.grid.text is None)

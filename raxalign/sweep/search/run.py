@@ -19,10 +19,9 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.study import Study
 from raxalign.plan.tried import State, Stopped, StudyRecord, Tried, best_of
 from raxalign.store.alive import maker_name
-from raxalign.store.dev_curves import DevCurve
 from raxalign.store.drivers import clock_lead, dated_sign, is_alive
 from raxalign.store.storage import Storage
-from raxalign.store.studies import SIGNS
+from raxalign.store.studies import SIGNS, DevCurve
 from raxalign.sweep.search.samplers import Proposal, directions, distributions, suggest
 
 OWNER, SECONDS, MEASURED, REASON = "owner", "seconds", "measured", "reason"
@@ -168,15 +167,15 @@ class StudyRun:
         """Whether the study has its first points from what was measured before."""
         return bool(self.marks.get(BEGUN))
 
-    def ask(self) -> tuple[int, bool] | None:
-        """Return the number of the next point for this driver, and whether it is new: one that a
-        dead driver left, or a new one. None where the budget is spent, or no point is left.
+    def ask(self) -> int | None:
+        """Return the number of the next point for this driver: one that a dead driver left, or a
+        new one. None where the budget is spent, or no point is left.
         """
         for trial in self.trials():
             running = trial.state == TrialState.RUNNING
             if running and not self.owner.lives(trial.user_attrs[OWNER]):
                 self._note(trial.number, OWNER, self.owner.sign)
-                return trial.number, False
+                return int(trial.number)
         while not self.spent:
             proposal = suggest(self.study, self.trials())
             if proposal is None:
@@ -188,7 +187,7 @@ class StudyRun:
             except RaxalignError as error:
                 self.refuse(number, str(error))
                 continue
-            return number, True
+            return number
         return None
 
     def end(self, number: int, outcome: PointOutcome) -> None:

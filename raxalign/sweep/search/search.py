@@ -27,8 +27,8 @@ from raxalign.plan.tried import read_record, saved_words
 from raxalign.plan.values.results import DevScores, judge
 from raxalign.printing import to_stderr
 from raxalign.store.alive import beating
-from raxalign.store.dev_curves import DevCurves
 from raxalign.store.storage import Storage
+from raxalign.store.studies import DevCurves
 from raxalign.sweep.events import Hear
 from raxalign.sweep.job import Job
 from raxalign.sweep.running import Summary
@@ -193,7 +193,7 @@ class SearchSource:
 
     def _judge(self, plan: Plan, study: Study, trial: Trial) -> PointOutcome:
         ledger, storage = self.opened.storage.ledger, self.opened.storage
-        curve = DevCurves(storage, study.name).read(trial.key) if study.prunes else None
+        curve = DevCurves(storage.files, study.name).read(trial.key) if study.prunes else None
         seconds = trial_seconds(plan, trial, storage)
         # one that was pruned may have been made whole for another grid
         judged = (trial.evaluations.get(objective.task) for objective in study.objectives)
@@ -213,14 +213,14 @@ class SearchSource:
         late = self.deadline is not None and time.monotonic() > self.deadline
         for _ in range(0 if late else idle):
             open_runs.sort(key=lambda run: len(run.trials()))
-            asked = None
-            while open_runs and asked is None:
-                asked = open_runs[0].ask()
-                if asked is None:
+            number = None
+            while open_runs and number is None:
+                number = open_runs[0].ask()
+                if number is None:
                     open_runs.pop(0)
-            if asked is None:
+            if number is None:
                 return
-            yield open_runs[0].study.name, asked[0]
+            yield open_runs[0].study.name, number
 
     def _trials_of(self, asked: Iterable[tuple[str, int]]) -> list[str]:
         """Return the keys of the trials of new points; a point that the grid excludes ends."""

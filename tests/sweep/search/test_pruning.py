@@ -15,10 +15,10 @@ from raxalign.plan.study import Suggestion
 from raxalign.plan.tried import read_record
 from raxalign.report.studies import plan_lines, status_lines
 from raxalign.stages.watching import Watched
-from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
+from raxalign.store.studies import DevCurve, DevCurves, DevPoint
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.search.run import StudyRun
 from raxalign.sweep.work import attempt
@@ -221,7 +221,7 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     point = [Suggestion(0, {"lambda": 0.5, "layers": "last"})]
     plan = reopened(opened, lambda _: point).plan
     (trial,) = plan.trials
-    curves = DevCurves(opened.storage, study.name)
+    curves = DevCurves(opened.storage.files, study.name)
     for number in range(4):  # four trials that know everything
         curves.write(f"other-{number}", DevCurve((DevPoint(10, 1.0, 1.0),) * 2, 15))
     job = Job(opened.storage, write_plan(plan, opened.storage))

@@ -6,7 +6,7 @@ import pytest
 
 import raxalign as rx
 from raxalign.plan.tried import read_record
-from raxalign.store.dev_curves import DevCurves
+from raxalign.store.studies import DevCurves
 from tests.searches import METRIC, search_grid
 
 FINETUNE = (
@@ -30,7 +30,7 @@ def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(tmp_path, capf
     finished = rx.run(opened)
     study = opened.plan.studies[0]
     record = read_record(opened.storage, study)
-    curves = DevCurves(opened.storage, study.name).all()
+    curves = DevCurves(opened.storage.files, study.name).all()
     assert finished.failed == {}
     assert record.finished
     assert {entry.state for entry in record.tried} <= {"done", "pruned"}

@@ -1,0 +1,463 @@
+"""Maps of one language's vectors onto another's, by hand, on planted vectors and on a toy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.errors import DataError, RaxalignError
+from raxalign.methods.base import MethodInputs
+from raxalign.methods.families.word_map import collect_anchors
+from raxalign.methods.linear import least_squares
+from raxalign.methods.rotation import procrustes
+from raxalign.methods.sentence_rotation import sentence_means
+from raxalign.methods.statistics import moments as moments_module
+from raxalign.methods.statistics.moments import Moments, linked_vectors
+from raxalign.methods.statistics.procrustes import (
+    effective_rank,
+    nearest_rotation,
+    numerical_rank,
+    support,
+)
+from raxalign.pairing.schema import pairs_schema, read_pairs
+from raxalign.train.runtime import Runtime
+from tests.methods.planted import TableEncoder, applied, fitted, method, normal, planted_inputs
+from tests.methods.planted import rotation as random_rotation
+from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows, write_pairs
+
+DIRECTIONS = pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
+
+
+def close(one: torch.Tensor, other: torch.Tensor, by: float = 1e-9) -> bool:
+    return bool((one - other).abs().max() < by)
+
+
+def centred(x: torch.Tensor) -> torch.Tensor:
+    return x - x.mean(0)
+
+
+def unit(x: torch.Tensor) -> torch.Tensor:
+    return x / x.norm(dim=1, keepdim=True)
+
+
+def two(n: int = 30) -> dict[str, torch.Tensor]:
+    return {"de": normal(n, 5).float() + 1, "en": normal(n, 5, seed=1).float()}
+
+
+def mapped(
+    source: torch.Tensor, target: torch.Tensor, *, center: bool, linear: bool = False
+) -> Any:
+    """The source as a map of one layer that is fitted on sums of parts maps it."""
+    inner, pairs = Moments.empty(1, source.shape[1]), Moments.empty(1, source.shape[1])
+    for part in (slice(start, start + 7) for start in range(0, len(source), 7)):
+        inner.add(source[part, None], source[part, None])
+        pairs.add(source[part, None], target[part, None])
+    square, cross = inner.cross(0, center=center), pairs.cross(0, center=center)
+    weight = least_squares(square, cross) if linear else nearest_rotation(cross)
+    (from_mean,), (to_mean,) = pairs.means()
+    return (source - from_mean) @ weight + to_mean if center else source @ weight
+
+
+def test_procrustes_recovers_a_planted_rotation_and_is_orthogonal_on_noise_in_its_dtype():
+    source, turned = normal(60, 8) + 2, random_rotation(8)
+    assert close(procrustes(source, source @ turned), turned)
+    found = procrustes(normal(4, 6).float(), normal(4, 6, seed=1).float())
+    assert found.dtype == torch.float32
+    assert torch.allclose(found.T @ found, torch.eye(6), atol=1e-6)
+    with pytest.raises(ValueError, match="one shape"):
+        procrustes(torch.zeros(3, 2), torch.zeros(4, 2))
+
+
+@given(st.integers(1, 20), st.integers(0, 9))
+def test_turning_either_side_turns_the_solution_with_it(extra, seed):
+    """procrustes(X A, Y B) = A^T procrustes(X, Y) B, where the solution is unique."""
+    source, target = normal(4 + extra, 4, seed=seed), normal(4 + extra, 4, seed=seed + 50)
+    left, right = random_rotation(4, seed=seed + 100), random_rotation(4, seed=seed + 150)
+    assume(float(torch.linalg.svdvals(source.T @ target)[-1]) > 1e-3)
+    turned = procrustes(source @ left, target @ right)
+    assert close(turned, left.T @ procrustes(source, target) @ right)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_centring_recovers_a_map_with_a_translation_and_the_map_alone_does_not(linear):
+    source, matrix, shift = normal(60, 5) + 2, random_rotation(5), normal(5, seed=2) * 5
+    matrix = normal(5, 5, seed=1) if linear else matrix
+    straight, shifted = source @ matrix, source @ matrix + shift
+    assert close(mapped(source, straight, center=False, linear=linear), straight)
+    assert close(mapped(source, shifted, center=True, linear=linear), shifted)
+    assert not close(mapped(source, shifted, center=False, linear=linear), shifted, 0.1)
+
+
+def test_the_accumulated_form_equals_the_whole_matrices():
+    source, target = normal(60, 8) + 2, normal(60, 8, seed=4) + 2
+    assert close(mapped(source, target, center=False), source @ procrustes(source, target))
+    expected = centred(source) @ procrustes(centred(source), centred(target)) + target.mean(0)
+    assert close(mapped(source, target, center=True), expected)
+    a, b, moments = normal(8, seed=2), normal(8, seed=3), Moments.empty(1, 8)
+    moments.add(source[:, None], target[:, None])
+    assert close(moments.cross_about(0, a, b), (source - a).T @ (target - b))
+
+
+@given(st.integers(1, 12), st.one_of(st.just(0.0), st.floats(1e-3, 2)), st.integers(0, 9))
+def test_no_other_matrix_is_better(n, ridge, seed):
+    """The gradient X^T (X W - Y) + ridge W vanishes, with fewer pairs than dimensions too; then W
+    is the shortest solution.
+    """
+    source, target = normal(n, 6, seed=seed), normal(n, 6, seed=seed + 50)
+    weight = least_squares(source.T @ source, source.T @ target, ridge)
+    assert (source.T @ (source @ weight - target) + ridge * weight).abs().max() < 1e-7
+    if ridge == 0 and n < 6:
+        assert close(weight, torch.linalg.pinv(source) @ target, 1e-6)
+
+
+def test_ridge_is_the_value_that_is_computed_by_hand():
+    inner, cross = (torch.tensor([[value]], dtype=torch.float64) for value in (2.5, 5.0))
+    assert abs(float(least_squares(inner, cross, 0.5)) - 5 / 3) < 1e-12
+
+
+def test_linked_vectors_are_those_of_the_linked_words(tmp_path):
+    encoder, columns = toy_encoder(tmp_path / "encoder"), toy_rows(3)
+    columns["src_links"][1], columns["tgt_links"][1] = [], []
+    table = read_pairs(write_pairs(tmp_path / "pairs", columns))
+    ((src, tgt),) = linked_vectors(encoder, table, "de", "en", (2,), "mean")
+    for side, found in (("src", src), ("tgt", tgt)):
+        expected = [
+            encoder.words([columns[side][row]], side, layers=(2,), pooling="mean").vectors_NLH[
+                columns[f"{side}_links"][row]
+            ]
+            for row in (0, 2)
+        ]
+        assert torch.allclose(found, torch.cat(expected), atol=1e-5)
+
+
+def test_many_pairs_are_handed_over_in_blocks(tmp_path, monkeypatch):
+    pairs = read_pairs(planted_inputs(tmp_path, 10).pairs["de"])
+    monkeypatch.setattr(moments_module, "BLOCK", 4)
+    blocks = list(linked_vectors(TableEncoder(two(10)), pairs, "de", "en", (0,), "last"))
+    assert [len(src) for src, _ in blocks] == [4, 4, 2]
+    for k, lang in enumerate(("de", "en")):
+        assert torch.equal(torch.cat([block[k] for block in blocks])[:, 0], two(10)[lang])
+
+
+def test_anchors_are_means_over_all_occurrences_in_any_case(tmp_path):
+    encoder, how = toy_encoder(tmp_path), {"layers": (1, 2), "pooling": "mean"}
+    sentences = [["haus", "rot"], ["alt"], ["rot", "Rot", "hund"]]
+    chunks = [sentences[:2], sentences[2:]]
+    anchors = collect_anchors(encoder, chunks, ["Rot", "fehlt"], "de", **how)
+    vectors = encoder.words(sentences, "de", **how).vectors_NLH
+    assert torch.allclose(anchors.means_VLH[0], vectors[[1, 3, 4]].double().mean(0), atol=1e-6)
+    assert (anchors.words, anchors.counts_V.tolist()) == ({"rot": 0, "fehlt": 1}, [3, 0])
+
+
+@pytest.mark.parametrize("supervision", ["parallel", "dictionary"])
+def test_pairs_of_sentences_with_too_many_pieces_on_a_side_are_not_read(tmp_path, supervision):
+    """All words have one piece, but for `rothaus` and `redhouse`."""
+    columns = {
+        "id": [0, 1, 2],
+        "src": [["haus", "rot"], ["rothaus", "alt"], ["hund", "alt", "malt", "haus"]],
+        "tgt": [["red", "house"], ["old", "redhouse"], ["house", "paints", "old", "dog"]],
+        "src_links": [[0, 1], [0, 1], [0, 1, 2, 3]],
+        "tgt_links": [[1, 0], [1, 0], [3, 2, 1, 0]],
+    }
+    toy_inputs(tmp_path, 5)
+    write_pairs(tmp_path / "pairs-de", columns)
+    bitext = {name: columns[name] for name in ("id", "src", "tgt")}
+    schema = pa.schema([pairs_schema().field(name) for name in bitext])
+    with DatasetWriter(tmp_path / "bitext-de", schema, {}) as writer:
+        writer.write(bitext)
+    encoder, options = (
+        toy_encoder(tmp_path / "encoder"),
+        {"supervision": supervision, "layers": "2"},
+    )
+    made = [method("rotation", **options, dictionary="d", max_pieces=n) for n in (0, 12, 4, 2)]
+    notes = [m.align(encoder, toy_places(tmp_path), Runtime()).notes["de"]["pairs"] for m in made]
+    # the dictionary's entries that are left: all six, without rothaus, and haus and rot
+    assert notes == ([8, 8, 6, 2] if supervision == "parallel" else [6, 6, 5, 2])
+    assert made[1].canonical()["max_pieces"] == 12
+    assert "max_pieces" not in made[0].canonical()
+
+
+def test_static_encoders_have_no_pieces_to_limit(tmp_path):
+    with pytest.raises(RaxalignError, match="`max_pieces` requires a transformer encoder"):
+        fitted("rotation", tmp_path, two(10), max_pieces=175)
+
+
+def distance(aligned: AlignedEncoder) -> float:
+    """The squared distance of linked words, over layers 1 and 2."""
+    columns, vectors = toy_rows(24), []
+    for side, lang in (("src", "de"), ("tgt", "en")):
+        words = aligned.words(columns[side], lang, layers="1-2", pooling="mean")
+        linked = enumerate(columns[f"{side}_links"])
+        places = [words.offsets[row] + i for row, part in linked for i in part]
+        vectors.append(words.vectors_NLH[places])
+    return float((vectors[0] - vectors[1]).pow(2).sum())
+
+
+@DIRECTIONS
+def test_rotation_brings_pairs_nearer_and_centring_nearer_still(tmp_path, direction):
+    encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
+    distances = [distance(AlignedEncoder(encoder))]
+    for center in (False, True):
+        made = method("rotation", center=center, layers="1-2", direction=direction)
+        aligned = made.align(encoder, inputs, Runtime())
+        places = {("de", None)} if direction == "to-pivot" else {("en", "de")}
+        assert {(t.lang, t.toward) for t in aligned.transforms} == places
+        distances.append(distance(aligned.toward("de")))
+    assert distances[0] > distances[1] > distances[2]
+
+
+@DIRECTIONS
+def test_the_language_that_a_linear_map_moves_arrives_where_the_other_one_is(tmp_path, direction):
+    other = normal(30, 4)
+    tables = {"de": other.float(), "en": (other @ normal(4, 4, seed=1) + 2).float()}
+    aligned = fitted("linear", tmp_path, tables, center=True, direction=direction)
+    moving, held = ("de", "en") if direction == "to-pivot" else ("en", "de")
+    found = [(t.lang, t.toward) for t in aligned.transforms]
+    assert found == [(moving, None if moving == "de" else "de")]
+    assert close(applied(aligned.transforms, moving, tables[moving]), tables[held], 1e-4)
+    assert aligned.notes == {"de": {"pairs": 30, "dimensions": 4, "rank": [4]}}
+
+
+@DIRECTIONS
+@pytest.mark.parametrize("center", [False, True])
+def test_a_rotation_of_words_is_found_from_sentences_in_any_order_of_words(
+    tmp_path, direction, center
+):
+    other = normal(12, 4)
+    tables = {"de": other.float(), "en": (other @ random_rotation(4) + 3 * center).float()}
+    sentences = [[f"w{(i * k) % 12}" for k in range(1, 2 + i % 4)] for i in range(1, 30)]
+    inputs = bitext(tmp_path, [*sentences, ["?"]], [*(part[::-1] for part in sentences), ["w1"]])
+    options = {"center": center, "direction": direction}
+    aligned = fitted("sentence_rotation", tmp_path, tables, inputs, **options)
+    moving, held = ("de", "en") if direction == "to-pivot" else ("en", "de")
+    assert close(applied(aligned.transforms, moving, tables[moving]), tables[held], 1e-5)
+    assert 1 < aligned.notes["de"].pop("effective_rank")[0] < 4
+    assert aligned.notes == {"de": {"sentences": 29, "dimensions": 4, "rank": [4]}}
+
+
+def bitext(root: Path, src: list[list[str]], tgt: list[list[str]]) -> MethodInputs:
+    """Sentence pairs without a single link."""
+    columns: Any = {"id": list(range(len(src))), "src": src, "tgt": tgt}
+    none: Any = {name: [[] for _ in src] for name in ("src_links", "tgt_links")}
+    return MethodInputs(("de",), "en", bitext={"de": write_pairs(root / "bitext", columns | none)})
+
+
+def test_the_vector_of_a_sentence_is_the_mean_of_its_words_that_were_read():
+    encoder = TableEncoder({"de": torch.tensor([[1.0, 2], [3, 6], [8, 0]])})
+    sentences = [["w0", "?", "w1"], [], ["?"], ["w2"]]
+    means, present = sentence_means(encoder, sentences, "de", (0,), "last")
+    assert means[:, 0].tolist() == [[2.0, 4.0], [0.0, 0.0], [0.0, 0.0], [8.0, 0.0]]
+    assert present.tolist() == [True, False, False, True]
+
+
+@pytest.mark.parametrize(("kind", "does"), [("rotation", "arbitrary"), ("linear", "zero")])
+def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(kind, does, tmp_path):
+    encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
+    made = method(kind, supervision="dictionary", dictionary="{lang}-{pivot}.txt")
+    assert (made.needs().bitext, made.needs().links) == (True, False)
+    assert made.sources("de", "en")["dictionary"].path == Path("de-en.txt")
+    assert method(kind, dictionary="d.txt").sources("de", "en") == {}
+    notes = made.align(encoder, replace(inputs, pairs={}, text={}), Runtime()).notes["de"]
+    counted = {name: notes[name] for name in ("pairs", "entries", "entries_in_text")}
+    assert counted == {"pairs": 9, "entries": 10, "entries_in_text": 9}
+    assert notes["warning"] == f"9 pairs for 32 dimensions: the map is {does} in 23 of them"
+    assert notes["running_words"] == {"de": 1.0, "en": 1.0}
+    with pytest.raises(ValueError, match="requires `dictionary`"):
+        method(kind, supervision="dictionary")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("rotation", {}), ("linear", {}), ("iterative_normalization", {"rotate": True})],
+)
+def test_no_pairs_at_all_is_an_error_that_names_the_languages(kind, options, tmp_path):
+    columns, inputs = toy_rows(2), toy_inputs(tmp_path)
+    columns["src_links"] = columns["tgt_links"] = [[], []]
+    inputs = replace(inputs, pairs={"de": write_pairs(tmp_path / "none", columns)})
+    with pytest.raises(RaxalignError, match="no word pairs for de-en"):
+        method(kind, **options).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())
+    with pytest.raises(RaxalignError, match="no sentence pairs for de-en"):
+        fitted("sentence_rotation", tmp_path, two(1), bitext(tmp_path, [], []))
+
+
+def turn(degrees: float) -> torch.Tensor:
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    return torch.tensor([[cos, sin], [-sin, cos]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "toward", "expected"),
+    [(90, 1, 45), (60, 1, 30), (90, math.sqrt(3), 30), (60, 0, 60), (120, 1e9, 0)],
+)
+def test_a_rotation_held_near_the_identity_turns_by_the_angle_of_the_sum(degrees, toward, expected):
+    """In the plane: pairs that say a turn by a, all singular values being s, and λ = t s make the
+    angle of (cos a + t, sin a).
+    """
+    assert close(nearest_rotation(5 * turn(degrees), toward), turn(expected), 1e-8)
+
+
+def test_what_the_pairs_do_not_determine_stays_as_it_is_and_the_rest_is_turned(tmp_path):
+    n, known = 400, 3
+    clean = torch.cat([normal(n, known, seed=1), torch.zeros(n, 5, dtype=torch.float64)], dim=1)
+    turned = torch.eye(8, dtype=torch.float64)
+    turned[:known, :known] = random_rotation(known, seed=2)
+    source, target = (
+        clean + 1e-3 * normal(n, 8, seed=3),
+        clean @ turned + 1e-3 * normal(n, 8, seed=4),
+    )
+    plain, held = (nearest_rotation(source.T @ target, toward) for toward in (0.0, 0.01))
+    assert close(plain[:known, :known], turned[:known, :known], 0.01)
+    assert not close(plain[known:, known:], torch.eye(5), 0.5), "chance turns what is only noise"
+    assert close(held, turned, 0.03)
+    for direction in ("to-pivot", "to-other"):
+        made = fitted("rotation", tmp_path, two(), toward_identity=1e9, direction=direction)
+        assert torch.allclose(made.transforms[0].steps[0].weight, torch.eye(5), atol=1e-6)
+
+
+def test_the_effective_rank_counts_strong_directions():
+    left, right = random_rotation(4, seed=1), random_rotation(4, seed=2)
+    for strengths, expected in (
+        ([1, 1, 0, 0], 2),
+        ([1, 1, 1, 1], 4),
+        ([7, 0, 0, 0], 1),
+        ([0, 0, 0, 0], 0),
+        ([3, 1, 0, 0], 4 / 3**0.75),
+    ):
+        found = effective_rank(left @ torch.tensor(strengths).double().diag() @ right)
+        assert found == pytest.approx(expected, abs=1e-9)
+
+
+def diagonal(*values: float) -> torch.Tensor:
+    return torch.diag(torch.tensor(values, dtype=torch.float64))
+
+
+def test_the_rank_counts_singular_values_that_are_not_rounding():
+    assert numerical_rank(diagonal(2.0, 1e-9, 1e-11, 0.0)) == 2
+    assert numerical_rank(diagonal(2.0, 1e-9, 1e-11, 0.0), tolerance=1e-12) == 3
+    assert numerical_rank(diagonal(0.0, 0.0)) == 0
+
+
+HALF = diagonal(1, 1, 0, 0)
+FEW = diagonal(1.0, 1.0, *[1e-6] * 94)
+ENOUGH = diagonal(1.0, 1.0, 1.0, *[1e-6] * 93)
+ONE = diagonal(1.0, *[0.0] * 95)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "says"),
+    [
+        ((1200, [HALF]), {}, "1,200 pairs for 4 dimensions: the map is arbitrary in 2 of them"),
+        ((9, [diagonal(1, 1, 0)]), {}, None),  # that of a centred layer normalisation
+        (
+            (2, [HALF]),
+            {"otherwise": "is zero", "unit": "sentence pairs"},
+            "2 sentence pairs for 4 dimensions: the map is zero in 2 of them",
+        ),
+        (
+            (5000, [FEW]),
+            {"centred": [FEW]},
+            "5,000 pairs vary together in 2.0 of 96 directions: in the others the map is arbitrary,"
+            " or nearly so",
+        ),
+        ((5000, [ENOUGH]), {"centred": [ENOUGH]}, None),
+        (
+            (1, [ONE]),
+            {"centred": [ONE]},
+            "1 pairs for 96 dimensions: the map is arbitrary in 95 of them",
+        ),
+    ],
+)
+def test_pairs_that_leave_dimensions_open_are_warned_of_once(given, options, says):
+    facts = support(*given, **options)
+    assert facts.get("warning") == says
+    assert facts["dimensions"] == len(given[1][0])
+    assert facts["rank"] == [numerical_rank(matrix) for matrix in given[1]]
+    assert support(9, [diagonal(1, 1, 1, 0), HALF])["rank"] == [3, 2]
+
+
+def test_notes_say_what_a_rotation_rests_on(tmp_path):
+    source = torch.cat([normal(40, 2, seed=1), torch.zeros(40, 4)], dim=1).float()
+    tables = {"de": source, "en": source @ random_rotation(6, seed=3).float()}
+    notes = fitted("rotation", tmp_path, tables).notes["de"]
+    assert (notes["pairs"], notes["dimensions"], notes["rank"]) == (40, 6, [2])
+    assert notes["warning"] == "40 pairs for 6 dimensions: the map is arbitrary in 4 of them"
+    assert notes["effective_rank"] == [pytest.approx(2, abs=0.1)]
+
+
+def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_path):
+    encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
+    plain, turned = (
+        method("rotation", supervision="dictionary", dictionary="d.txt", swap=swap)
+        for swap in (False, True)
+    )
+    straight = plain.align(encoder, inputs, Runtime())
+    message = r"0 of 10 entries.* the other way round 9 have.*leave out `swap`"
+    with pytest.raises(DataError, match=message):
+        turned.align(encoder, inputs, Runtime())
+    path = inputs.files["dictionary"]["de"]
+    lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text("".join(f"{tgt} {src}\n" for src, tgt in lines), encoding="utf-8")
+    message = r"dictionary\.txt: 0 of 10 .*word of de and one of en; .* 9 have.*set `swap: true`"
+    with pytest.raises(DataError, match=message):
+        plain.align(encoder, inputs, Runtime())
+    again = turned.align(encoder, inputs, Runtime())
+    assert again.notes == straight.notes
+    first, second = (aligned.transforms[0].steps[0].weight for aligned in (straight, again))
+    assert torch.equal(first, second)
+
+
+@DIRECTIONS
+@pytest.mark.parametrize("centroids", ["pairs", "corpus"])
+def test_a_planted_rotation_is_found_whatever_the_lengths_of_normalised_vectors(
+    tmp_path, direction, centroids
+):
+    other = normal(30, 5) + 1
+    longer = other @ random_rotation(5) * (1 + normal(30, 1, seed=3).abs())
+    tables = {"de": other.float(), "en": longer.float()}
+    options = {"normalize": "unit-center-unit", "centroids": centroids, "direction": direction}
+    made, aligned = method("rotation", **options), fitted("rotation", tmp_path, tables, **options)
+    assert made.effect().pivot
+    assert made.needs().text is (centroids == "corpus")
+    found = {lang: applied(aligned.transforms, lang, table) for lang, table in tables.items()}
+    assert torch.allclose(found["de"], found["en"], atol=1e-5)
+    held = "en" if direction == "to-pivot" else "de"
+    assert torch.allclose(found[held], unit(centred(unit(tables[held]))), atol=1e-5)
+    towards = "de" if centroids == "pairs" or direction == "to-other" else None
+    assert {(t.lang, t.toward) for t in aligned.transforms} == {("de", None), ("en", towards)}
+
+
+def test_corpus_centres_of_the_pivot_are_applied_once_for_all_languages(tmp_path):
+    tables = {lang: normal(30, 5, seed=k).float() for k, lang in enumerate(("de", "fr", "en"))}
+    options = {"normalize": "unit-center-unit", "centroids": "corpus"}
+    aligned = fitted("rotation", tmp_path, tables, **options)
+    assert [t.lang for t in aligned.transforms] == ["de", "en", "fr"]
+
+
+def test_corpus_centroids_map_the_mean_of_the_text_onto_that_of_the_pivot(tmp_path):
+    """The pairs are those of some words, the text has others, too."""
+    inputs, some = planted_inputs(tmp_path, 30), planted_inputs(tmp_path / "some", 8)
+    inputs = MethodInputs(("de",), "en", some.pairs, some.bitext, inputs.text)
+    for direction, moving, held in (("to-pivot", "de", "en"), ("to-other", "en", "de")):
+        for centroids, n in (("corpus", 30), ("pairs", 8)):
+            options = {"center": True, "centroids": centroids, "direction": direction}
+            aligned = fitted("rotation", tmp_path, two(), inputs, **options)
+            moved = applied(aligned.transforms, moving, two()[moving])
+            assert torch.allclose(moved[:n].mean(0), two()[held][:n].mean(0), atol=1e-5)
+
+
+@pytest.mark.parametrize("centroids", ["pairs", "corpus"])
+def test_centring_after_normalising_maps_the_normalised_centroids(tmp_path, centroids):
+    options = {"center": True, "normalize": "unit-center-unit", "centroids": centroids}
+    aligned = fitted("rotation", tmp_path, two(), **options)
+    means = [applied(aligned.transforms, lang, table).mean(0) for lang, table in two().items()]
+    assert torch.allclose(*means, atol=1e-6)

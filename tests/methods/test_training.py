@@ -1,0 +1,303 @@
+"""What trainings do on a toy: they lower the loss, count rows and resolve their options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.errors import DataError, RaxalignError
+from raxalign.methods.finetune import Finetune
+from raxalign.methods.mlm import Mlm
+from raxalign.methods.rows.sentences import read_bitexts, single_rows
+from raxalign.methods.strong_contrastive import StrongContrastive
+from raxalign.methods.tlm import Tlm
+from raxalign.train.objective import Step
+from tests.methods.contract import train, weights
+from tests.methods.planted import method
+from tests.methods.toy import WORDS, toy_encoder, toy_inputs, toy_places, toy_rows
+
+BOTH = ("de", "fr")
+ONE_EACH = {"de": {"sentences": 24}, "fr": {"sentences": 19}}
+PPA = {"tlm": False, "queue_size": 16, "momentum": 0.9, "epochs": 40}
+LOWERED: list[tuple[str, dict[str, Any], float, dict[str, Any]]] = [
+    ("finetune", {"profile": "paper", "batch_size": 24, "epochs": 30}, 0.5, {}),
+    ("finetune", {"profile": "released", "batch_size": 24, "epochs": 30}, 0.5, {}),
+    ("finetune", {"batch_size": 24, "epochs": 30}, 0.5, {"steps": 30}),
+    ("strong_contrastive", {"lambda": 0}, 0.6, {"sentences": 43}),
+    ("weak_contrastive", {"lambda": 0}, 0.6, {"sentences": 43}),
+    ("sentence_margin", {"pooling": "cls"}, 0.3, {"sentences": 43}),
+    ("distillation", {}, 0.6, {"sentences": 43, "teacher_cached": True}),
+    ("mlm", {"data": "text"}, 0.8, {"rows": 62, **ONE_EACH}),
+    ("mlm", {"data": "bitext"}, 0.8, {"rows": 86, **ONE_EACH}),
+    ("tlm", {}, 0.85, {"rows": 43}),
+    ("weam", {"learning_rate": 3e-3, "epochs": 30}, 0.85, {}),
+    ("ppa", PPA, 0.8, {"held_back": 1}),
+]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("training")
+    toy_inputs(folder, languages=BOTH)
+    return folder
+
+
+@pytest.mark.parametrize(("kind", "options", "share", "counted"), LOWERED)
+def test_training_lowers_the_loss_and_counts_the_rows_of_all_languages(
+    kind, options, share, counted, root
+):
+    plain = {"warmup": 0, "batch_size": 16, "epochs": 20, "dropout": False}
+    aligned = train(kind, root, languages=BOTH, **plain | options)
+    assert aligned.weights_changed
+    assert aligned.notes["last_loss"] < share * aligned.notes["first_loss"]
+    assert {name: aligned.notes[name] for name in counted} == counted
+    assert all(p.requires_grad for p in aligned.encoder.model.parameters())
+    before = toy_encoder(root / "encoder").model.state_dict()
+    assert list(aligned.encoder.model.state_dict()) == list(before), "new heads are left behind"
+
+
+PROFILES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("finetune", {"profile": "paper"}, {"batch_size": 2, "align_target": "live", "lambda": 1.0}),
+    ("finetune", {"profile": "paper"}, {"reduction": "sum", "special_pairs": False}),
+    (
+        "finetune",
+        {"profile": "released", "align_target": "live"},
+        {"batch_size": 8, "align_target": "live", "part": 4, "shuffle": False},
+    ),
+    (
+        "strong_contrastive",
+        {"profile": "paper"},
+        {"batch_size": 128, "learning_rate": 1e-4, "steps": 100_000, "warmup": 4000}
+        | {"pooling": "first", "max_length": 96, "same_type": "keep", "temperature": 0.1}
+        | {"lambda": 1.0},
+    ),
+    ("strong_contrastive", {"profile": "released"}, {"projector_bias": False}),
+    ("strong_contrastive", {"profile": "paper", "steps": 0, "epochs": 2}, {"epochs": 2}),
+    ("strong_contrastive", {}, {"lambda": 0.1}),
+    (
+        "sentence_margin",
+        {"profile": "released"},
+        {"batch_size": 4096, "learning_rate": 1e-4, "steps": 500_000, "margin": 0.3}
+        | {"scale": 100.0, "pooling": "cls"},
+    ),
+    ("sentence_margin", {}, {"pooling": "mean"}),
+    (
+        "tlm",
+        {"profile": "paper"},
+        {"min_pieces": 10, "max_pieces": 128, "learning_rate": 3e-5}
+        | {"mask_share": 0.15, "epochs": 10},
+    ),
+    ("tlm", {"profile": "paper", "max_pieces": 0}, {"max_pieces": 0}),
+    ("tlm", {}, {"min_pieces": 1, "max_pieces": 0}),
+    (
+        "ppa",
+        {"profile": "paper"},
+        {"queue_start": "random", "normalize_z": False, "min_pieces": 10, "queue_size": 32_000},
+    ),
+    (
+        "weam",
+        {"profile": "paper"},
+        {"reduction": "sum", "mask_share": 0.3, "batch_size": 32, "epochs": 2}
+        | {"learning_rate": 5e-5},
+    ),
+    ("weam", {}, {"reduction": "mean"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "expected"), PROFILES)
+def test_a_profile_fills_in_what_is_not_given_and_its_name_is_no_part_of_the_identity(
+    kind, options, expected
+):
+    found = method(kind, **options).canonical()
+    assert {name: found[name] for name in expected} == expected
+    assert "profile" not in found
+    assert None not in found.values()
+    assert method(kind, **found).canonical() == found
+
+
+PAPER = {"profile": "paper"}
+NONE = {"regularizer": "none"}
+SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("finetune", {"batch_size": 8}, {}),
+    ("finetune", {"reduction": "sum", "part": 4}, {"reduction": "sum"}),
+    ("finetune", {"profile": "released"}, {"part": 4, "shuffle": False}),
+    ("strong_contrastive", PAPER | {"epochs": 7}, PAPER),
+    ("strong_contrastive", PAPER | {"projector_bias": False}, {"profile": "released"}),
+    ("strong_contrastive", {"projector": False, "projector_size": 7}, {"projector": False}),
+    ("strong_contrastive", {"projector": False, "projector_bias": False}, {"projector": False}),
+    ("strong_contrastive", {"lambda": 0}, NONE),
+    ("strong_contrastive", NONE | {"lambda": 3}, NONE),
+    ("sentence_margin", {"profile": "released", "epochs": 3}, {"profile": "released"}),
+    ("tlm", {"min_pieces": 10, "max_pieces": 128}, PAPER),
+    ("weam", {"reduction": "sum"}, PAPER),
+    ("ppa", {"moco": False, "queue_size": 4}, {"moco": False, "temperature": 0.1}),
+    ("ppa", {"tlm": False, "mlm_for_tlm": True}, {"tlm": False}),
+    ("distillation", {"teacher_pooling": "mean"}, {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "one", "other"), SAME)
+def test_options_that_mean_the_same_have_one_identity(kind, one, other):
+    assert method(kind, **one).canonical() == method(kind, **other).canonical()
+
+
+def test_weak_contrast_has_the_options_of_strong_contrast_and_a_smaller_loss(root):
+    weak, strong = "weak_contrastive", "strong_contrastive"
+    assert method(weak).canonical() == method(strong).canonical()
+    options = {"dropout": False, "batch_size": 24, "steps": 1}
+    notes = [train(kind, root, **options).notes for kind in (weak, strong)]
+    assert notes[0]["first_loss"] < notes[1]["first_loss"]
+    assert notes[0]["pairs"] == notes[1]["pairs"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "says"),
+    [
+        ("strong_contrastive", {"temperature": 0}, "temperature"),
+        ("strong_contrastive", {"lambda": -1}, "lambda"),
+        ("strong_contrastive", {"freeze": "middle"}, "freeze"),
+        ("strong_contrastive", {"same_type": "drop"}, "same_type"),
+        ("sentence_margin", {"layers": "1-2"}, "layers '1-2' names several layers; choose one"),
+        ("tlm", {"pivot_first": True}, "write `random_order: false` too"),
+        ("ppa", {"moco": False, "tlm": False}, "nothing to train"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(kind, options, says):
+    with pytest.raises(ValidationError, match=says):
+        method(kind, **options)
+
+
+def test_a_frozen_layer_cannot_be_contrasted():
+    says = "freeze leaves layer 1 as it is; choose layers from 2 on"
+    with pytest.raises(RaxalignError, match=says):
+        method("strong_contrastive", freeze="lower", layers="1-2").acts(2)
+
+
+@pytest.mark.parametrize("kind", ["mlm", "tlm"])
+def test_short_sentences_are_left_out_and_none_left_is_an_error(kind, root):
+    options = {"epochs": 1, "min_pieces": 5}
+    assert 0 < train(kind, root, **options).notes["de"]["sentences"] < 24
+    with pytest.raises(DataError, match="relax min_pieces"):
+        train(kind, root, min_pieces=100)
+
+
+@pytest.mark.parametrize("data", ["text", "bitext"])
+def test_mlm_reads_every_sentence_alone(root, data):
+    encoder, places, columns = toy_encoder(root / "encoder"), toy_places(root), toy_rows(24)
+    texts = Mlm(Mlm.Params(data=data)).read(encoder, places, getattr(places, data))
+    rows = single_rows(texts.sentences, texts.numbers_R)
+    sentences = [*columns["src"], *(columns["tgt"] if data == "bitext" else [])]
+    expected = [row.ids.tolist() for row in encoder.pieces(sentences, "de")]
+    found = [rows.take(np.array([r])).ids.tolist() for r in range(len(expected))]
+    assert found == expected
+
+
+def test_tlm_turns_pairs_around_by_chance_of_the_step_or_keeps_an_order(root):
+    encoder, places = toy_encoder(root / "encoder"), toy_places(root)
+    bitexts = read_bitexts(encoder, places.bitext, "en", 64)
+
+    def firsts(step: int, **params: bool) -> list[int]:
+        """The language of the first sentence of each row."""
+        rows = Tlm(Tlm.Params(**params)).batch_of(bitexts, Step(step, 0, np.arange(24), seed=1))
+        first, last = rows.langs[rows.offsets[:-1]], rows.langs[rows.offsets[1:] - 1]
+        assert (first + last == 1).all()
+        return first.tolist()
+
+    assert set(firsts(0, random_order=False)) == {0}
+    assert set(firsts(0, random_order=False, pivot_first=True)) == {1}
+    turned = sum(sum(firsts(step)) for step in range(50))
+    assert abs(turned - 600) < 4 * np.sqrt(24 * 50 / 4)
+    assert firsts(7) == firsts(7)
+    assert firsts(7) != firsts(8)
+    assert "pivot_first" not in method("tlm").canonical()
+
+
+def test_finetune_without_dropout_in_file_order_has_no_chance(root):
+    options = {"epochs": 4, "dropout": False, "shuffle": False}
+    assert not Finetune(Finetune.Params(**options)).has_chance()
+    assert Finetune(Finetune.Params()).has_chance()
+    first, other = (weights(train("finetune", root, seed=seed, **options)) for seed in (3, 4))
+    assert torch.equal(first, other)
+
+
+@pytest.mark.slow
+def test_a_heavy_regulariser_holds_the_pivot_and_without_one_it_drifts(root):
+    options = {"dropout": False, "align_target": "live", "batch_size": 24, "epochs": 60}
+    options |= {"learning_rate": 1e-4, "warmup": 0}
+
+    def words(aligned: AlignedEncoder) -> torch.Tensor:
+        return aligned.words(toy_rows(24)["tgt"], "en", pooling="last").vectors_NLH
+
+    start = words(AlignedEncoder(toy_encoder(root / "encoder")))
+    held, free = (
+        words(train("finetune", root, **{"lambda": value}, **options)) - start
+        for value in (1e4, 0.0)
+    )
+    assert held.abs().max() < 0.1 * free.abs().max()
+
+
+@pytest.mark.slow
+def test_a_heavy_regulariser_leaves_the_encoder_nearly_as_it_was(root):
+    start = weights(AlignedEncoder(toy_encoder(root / "encoder")))
+    options = {"dropout": False, "learning_rate": 1e-3, "epochs": 15, "warmup": 0, "batch_size": 12}
+    drifts = [
+        (weights(train("strong_contrastive", root, **options, **{"lambda": value})) - start).norm()
+        for value in (1e6, 0)
+    ]
+    assert drifts[0] < 0.1 * drifts[1]
+
+
+def nearest(aligned: AlignedEncoder) -> float:
+    """How often the linked word is the nearest one among all words of other types, by cosine."""
+    columns = toy_rows(24)
+    src, tgt = (
+        torch.nn.functional.normalize(
+            aligned.words(columns[side], code, pooling="last").vectors_NLH[:, 0], dim=-1
+        )
+        for side, code in (("src", "de"), ("tgt", "en"))
+    )
+    words = {side: [word for row in columns[side] for word in row] for side in ("src", "tgt")}
+    best = zip(words["src"], (src @ tgt.T).argmax(dim=1).tolist(), strict=True)
+    return sum(words["tgt"][j] == WORDS[word] for word, j in best) / len(src)
+
+
+def test_strong_contrast_brings_translations_together(root):
+    before = nearest(AlignedEncoder(toy_encoder(root / "encoder")))
+    options = {"dropout": False, "epochs": 15, "warmup": 0, "batch_size": 12, "lambda": 0}
+    aligned = train("strong_contrastive", root, **options)
+    assert nearest(aligned) > before + 0.4
+    assert aligned.notes["pairs"] == sum(len(links) for links in toy_rows(24)["src_links"])
+
+
+@pytest.mark.parametrize(
+    ("freeze", "still"),
+    [
+        ("lower", ("embeddings.", "layer.0.")),
+        ("upper", ("layer.1.",)),
+        ({"blocks": "lower"}, ("layer.0.",)),
+    ],
+)
+def test_what_is_frozen_stays_bit_for_bit_and_the_rest_does_not(freeze, still, root):
+    before = toy_encoder(root / "encoder").model.state_dict()
+    options = {"epochs": 1, "warmup": 0, "batch_size": 12, "freeze": freeze}
+    after = train("strong_contrastive", root, **options).encoder.model.state_dict()
+    parts = [name for name in before if name.startswith("bert.")]
+    held = {name for name in parts if any(part in name for part in still)}
+    assert held
+    assert {name for name in parts if torch.equal(before[name], after[name])} == held
+
+
+def test_a_mapping_that_says_what_a_word_says_is_that_word():
+    def identity(freeze: object) -> object:
+        params = StrongContrastive.Params.model_validate({"freeze": freeze})
+        return StrongContrastive(params).canonical()["freeze"]
+
+    assert identity({"blocks": "lower", "embeddings": True}) == identity("lower") == "lower"
+    assert identity({"blocks": "upper"}) == identity("upper") == "upper"
+    assert identity({"blocks": "none"}) == identity("none") == "none"
+    assert identity({"blocks": "lower"}) == {"blocks": "lower", "embeddings": False}
