@@ -64,11 +64,9 @@ KNOWN_CIRCLES: set[tuple[str, str]] = (
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 600, 40, 6
 # Weight is a cost: who adds more raises a number in a commit that says why, and who takes away
 # lowers it. The aims are 64,000 lines in 500 files, and 48,000 lines of tests.
-PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 66_239, 412, 55_185
+PACKAGE_LINES, PACKAGE_FILES, TEST_LINES = 65_793, 410, 54_844
 # Public classes whose name another module has too; nothing is added.
-NAMESAKES = """
-    Alignment Objective
-"""
+NAMESAKES = ""
 KNOWN_NAMESAKES = set(NAMESAKES.split())
 PRIVATE_OF_OTHERS: set[tuple[str, str]] = set()
 """What is private to Ray and MLflow and is used or patched, by file; nothing is added."""

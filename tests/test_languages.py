@@ -8,26 +8,6 @@ from raxalign import languages
 from raxalign.errors import RaxalignError
 from raxalign.languages import language, pair_of, remark, respelled, same_language
 
-_FORMERLY = """af Latn|an Latn|ar Arab|arz Arab|ast Latn|az Latn|azb Arab|ba Cyrl|bar Latn|be Cyrl
-bg Cyrl|bn Beng|bpy Beng|br Latn|bs Latn|ca Latn|ce Cyrl|ceb Latn|cs Latn|cv Cyrl|cy Latn|da Latn
-de Latn|el Grek|en Latn|eo Latn|es Latn|et Latn|eu Latn|fa Arab|fi Latn|fr Latn|fy Latn|ga Latn
-gl Latn|gu Gujr|he Hebr|hi Deva|hr Latn|ht Latn|hu Latn|hy Armn|id Latn|io Latn|is Latn|it Latn
-jv Latn|ka Geor|kk Cyrl|kn Knda|ko Kore|ky Cyrl|la Latn|lb Latn|lmo Latn|lt Latn|lv Latn|mg Latn
-min Latn|mk Cyrl|ml Mlym|mn Cyrl|mr Deva|ms Latn|mt Latn|nb Latn|nds Latn|ne Deva|new Deva|nl Latn
-nn Latn|no Latn|oc Latn|pa Guru|pl Latn|pms Latn|pnb Arab|ps Arab|pt Latn|ro Latn|ru Cyrl|scn Latn
-sco Latn|sk Latn|sl Latn|sq Latn|sr Cyrl|su Latn|sv Latn|sw Latn|ta Taml|te Telu|tg Cyrl|tl Latn
-tr Latn|tt Cyrl|uk Cyrl|ur Arab|uz Latn|vi Latn|vo Latn|war Latn|xh Latn|yo Latn|zu Latn"""
-"""The spaced languages of the closed table that there was, with their scripts."""
-
-
-def test_the_languages_of_the_former_table_have_their_scripts_and_spaces():
-    rows = [row.split() for row in _FORMERLY.replace("\n", "|").split("|")]
-    assert len(rows) == 105
-    for code, script in rows:
-        known = language(code)
-        assert (known.script, known.spaced, known.segmenter) == (script, True, None), code
-    assert len({language(code).tag for code, _ in rows}) == len(rows)
-
 
 def test_short_codes_are_what_cldr_says_and_are_known_without_its_library(
     monkeypatch: pytest.MonkeyPatch,

@@ -76,7 +76,11 @@ def prunes(pruner: Pruner, own: Sequence[float], others: Sequence[Sequence[float
         return False
     if pruner.name == "median":
         return max(own) < median(at_this)
-    return is_rung(pruner, here) and _falls(max(own), at_this, pruner.eta)
+    # a trial goes on among the best 1/η of a rung, itself included (Li et al. 2020, "A System for
+    # Massively Parallel Hyperparameter Tuning", as the stopping rule of Optuna and Ray Tune: of
+    # fewer than η values the best one goes on)
+    ranked = sorted([*at_this, max(own)], reverse=True)
+    return is_rung(pruner, here) and max(own) < ranked[max(len(ranked) // pruner.eta - 1, 0)]
 
 
 def is_rung(pruner: Pruner, number: int) -> bool:
@@ -91,12 +95,3 @@ def is_rung(pruner: Pruner, number: int) -> bool:
     while rung < number:
         rung *= pruner.eta
     return rung == number
-
-
-def _falls(value: float, others: Sequence[float], eta: int) -> bool:
-    """Whether a value is not among the best 1/η of a rung, itself included (Li et al. 2020,
-    "A System for Massively Parallel Hyperparameter Tuning", as the stopping rule of Optuna and Ray
-    Tune: of fewer than η values the best one goes on).
-    """
-    ranked = sorted([*others, value], reverse=True)
-    return value < ranked[max(len(ranked) // eta - 1, 0)]

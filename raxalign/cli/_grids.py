@@ -87,11 +87,10 @@ def _tell_answer(opened: Opened) -> None:
     """Report in one sentence what the results show, where there are not too many to read; it is
     the description of the grid's experiment in MLflow, too.
     """
-    from raxalign.report.terminal.cached_answer import remembered_answer
+    from raxalign.report.answer import stored_answer
     from raxalign.sweep.tracked import describe
 
-    folder = opened.storage.local / "answers"
-    if sentence := remembered_answer(opened.plan, opened.storage.ledger, folder):
+    if sentence := stored_answer(opened.plan, opened.storage.ledger):
         tell(sentence)
         if message := describe(opened, sentence):
             tell(message)

@@ -59,12 +59,9 @@ class BaseParams(BaseModel):
     @classmethod
     def later(cls) -> dict[str, Any]:
         """The defaults of the `LATER` options, by their YAML names, paths left out."""
-        paths = path_fields(cls)
-        return {
-            field.alias or name: field.get_default(call_default_factory=True)
-            for name, field in cls.model_fields.items()
-            if LATER in field.metadata and name not in paths
-        }
+        paths, fields = path_fields(cls), cls.model_fields
+        later = later_defaults(cls).items()
+        return {fields[name].alias or name: value for name, value in later if name not in paths}
 
 
 @cache

@@ -30,11 +30,12 @@ class PathMarker:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         """Make paths absolute where the context of the validation names a folder."""
-        return core_schema.with_info_after_validator_function(self._in_folder, handler(source))
 
-    def _in_folder(self, path: str, info: ValidationInfo) -> str:
-        folder = (info.context or {}).get("folder")
-        return path if folder is None else self.resolve(path, folder)
+        def in_folder(path: str, info: ValidationInfo) -> str:
+            folder = (info.context or {}).get("folder")
+            return path if folder is None else self.resolve(path, folder)
+
+        return core_schema.with_info_after_validator_function(in_folder, handler(source))
 
     def resolve(self, path: str, folder: Path) -> str:
         """Return a path made absolute; templates and URLs are kept. Raises `ValueError` with what

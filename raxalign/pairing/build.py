@@ -172,7 +172,11 @@ def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, inputs: Aligner
         inputs,
         ids=ids,  # type: ignore[arg-type]  # an array is a sequence here
         gold=Links.join([links_of(table) for table in tables]) if has_gold else None,
-        own_words=all(_has_own_words(folder, table) for folder, table in bitexts.items()),
+        # gold links mean that no tokeniser made a word, where a bitext does not record it
+        own_words=all(
+            read_metadata(folder).get(WORDS, OWN_WORDS if _has_gold(table) else "") == OWN_WORDS
+            for folder, table in bitexts.items()
+        ),
         lang=recipe.lang,
         pivot=recipe.pivot,
     )
@@ -182,13 +186,6 @@ def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, inputs: Aligner
 
 def _has_gold(table: pa.Table) -> bool:
     return {"src_links", "tgt_links"} <= set(table.schema.names)
-
-
-def _has_own_words(bitext: Path, table: pa.Table) -> bool:
-    """Whether no tokeniser made any word; where a bitext does not record it, gold links mean so."""
-    return bool(
-        read_metadata(bitext).get(WORDS, OWN_WORDS if _has_gold(table) else "") == OWN_WORDS
-    )
 
 
 def _of_bitext(folder: Path) -> dict[str, Json]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Objective:
+class SearchMetric:
     """What trials are judged by: a metric on development sets; `lower` values may be the better
     ones.
     """
@@ -54,7 +54,7 @@ class Study:
     sentences: int
     seed: int
     spaces: tuple[Space, ...]
-    objectives: tuple[Objective, ...]
+    objectives: tuple[SearchMetric, ...]
     sampler: str
     sampler_seed: int
     most: int | None
@@ -88,7 +88,7 @@ class Study:
     def from_json(cls, entry: Mapping[str, Any]) -> Study:
         """Read what `to_json` made."""
         spaces = (Space(**{**s, "choices": tuple(s["choices"])}) for s in entry["spaces"])
-        objectives = (Objective(**objective) for objective in entry["objectives"])
+        objectives = (SearchMetric(**objective) for objective in entry["objectives"])
         tuples = {name: tuple(entry[name]) for name in ("languages", "fresh_seeds")}
         pruner = Pruner(**entry.get("pruner", {}))
         parts = {"spaces": tuple(spaces), "objectives": tuple(objectives), "pruner": pruner}
@@ -168,7 +168,7 @@ def fresh_seeds(seeds: tuple[int, ...], count: int) -> tuple[int, ...]:
     return (*others, *islice(unused, count - len(others)))
 
 
-def _objective(grid: Grid, name: str, languages: tuple[str, ...]) -> Objective:
+def _objective(grid: Grid, name: str, languages: tuple[str, ...]) -> SearchMetric:
     """Return the metric that a grid file names, for the languages of one study."""
     task, lang, metric = name.split("/")
     lang = lang.replace("{lang}", "+".join(languages)).replace("{pivot}", grid.pivot)
@@ -177,4 +177,4 @@ def _objective(grid: Grid, name: str, languages: tuple[str, ...]) -> Objective:
     task_kind = catalog("tasks")[spec.kind]
     declared = task_kind.measured(metric) if added is None else catalog("metrics")[added.kind]
     assert declared is not None, "the grid file is refused otherwise"
-    return Objective(task, lang, metric, declared.better == "lower")
+    return SearchMetric(task, lang, metric, declared.better == "lower")

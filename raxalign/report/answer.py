@@ -1,6 +1,4 @@
-"""The answer of a grid in one sentence, made from its comparisons: what beats the baseline in which
-task, in how many languages, and by how much.
-"""
+"""The answer of a grid in one sentence, made from its comparisons."""
 
 from __future__ import annotations
 
@@ -84,9 +82,7 @@ def answer(compared: Sequence[Compared], results: Results) -> str:
 
 
 def stored_answer(plan: Plan, ledger: Ledger) -> str:
-    """Return the answer of the results in a ledger; nothing where there are none, or more than are
-    read within seconds.
-    """
+    """Return the answer of a ledger's results; nothing where there are none, or too many."""
     found = rows(plan, ledger)
     if not found or len({row["evaluation"] for row in found}) > _MOST_EVALUATIONS:
         return ""
@@ -105,9 +101,7 @@ def compared_tables(compared: Sequence[Compared], results: Results) -> list[Tabl
 
 
 def leader(results: Results, compared: Sequence[Compared], table: TableKey) -> tuple[Cell, str]:
-    """Return the cell with the best mean on dev among those that a table compares, and how it was
-    chosen in words (empty where there was no choice).
-    """
+    """Return the compared cell with the best mean on dev, and how it was chosen, in words."""
     task, metric, split = table
     own = [f for f in compared if f.baseline is not None and table_of(f.name) == table]
     cells = list({id(found.cell): found.cell for found in own}.values())
@@ -159,7 +153,14 @@ def _main(name: str, tally: LanguageTally, unit: NumberFormat) -> str:
     found, many = tally.whole, len(tally.languages)
     base = found.baseline.method if found is not None and found.baseline else "the baseline"
     if tally.untested:
-        return _untested(name, base, tally, unit)
+        why = f"not tested ({tally.untested})"
+        difference = None if found is None else found.difference
+        if difference is None:
+            return f"{name} is compared with {base} in {tally.where}, but {why}"
+        side = "above" if difference > 0 else "below" if difference else "apart from"
+        by = f"{unit.show(abs(difference))}{' points' if unit.sign else ''}"
+        span = tally.span if many == 1 else f"on average over {tally.span}"
+        return f"{name} is {by} {side} {base} in {tally.where} {span}, which is {why}"
     if tally.better and tally.worse:
         clause = (
             f"{name} is better than {base} in {tally.where} in {tally.better} of {many} languages"
@@ -202,43 +203,31 @@ def _by(tally: LanguageTally, unit: NumberFormat) -> str:
     return f"; the difference{average} is {text}{chance}"
 
 
-def _untested(name: str, base: str, tally: LanguageTally, unit: NumberFormat) -> str:
-    """The clause on a main task of which nothing is tested."""
-    found, why = tally.whole, f"not tested ({tally.untested})"
-    if found is None or found.difference is None:
-        return f"{name} is compared with {base} in {tally.where}, but {why}"
-    side = "above" if found.difference > 0 else "below" if found.difference else "apart from"
-    by = f"{unit.show(abs(found.difference))}{' points' if unit.sign else ''}"
-    span = tally.span if len(tally.languages) == 1 else f"on average over {tally.span}"
-    return f"{name} is {by} {side} {base} in {tally.where} {span}, which is {why}"
-
-
 def _others(tallies: Sequence[LanguageTally]) -> list[str]:
     """The clauses on the other tasks; many of them are counted together."""
-    if len(tallies) <= _MOST_TASKS:
-        return [_other(tally) for tally in tallies]
     better, worse = sum(t.better for t in tallies), sum(t.worse for t in tallies)
-    every, tasks = sum(len(t.languages) for t in tallies), f"in the other {len(tallies)} tasks"
-    if not better and not worse:
-        return [f"{tasks} 0 of {every} differences are significant"]
-    return [
-        f"{tasks} it is better in {better} and worse in {worse} of {every} comparisons, and the"
-        " others are not significant"
-    ]
-
-
-def _other(tally: LanguageTally) -> str:
-    where, many = tally.where, len(tally.languages)
-    chance = f" (at chance in {tally.at_chance})" if tally.at_chance else ""
-    if tally.untested:
-        return f"in {where} nothing is tested ({tally.untested}){chance}"
-    if not tally.significant:
-        whole = tally.whole
-        mean = f", but the mean is {whole.verdict}" if whole and whole.is_significant else ""
-        return f"in {where} 0 of {many} differences are significant{mean}{chance}"
-    counts = (("better", tally.better), ("worse", tally.worse))
-    parts = [f"{verdict} in {count}" for verdict, count in counts if count]
-    return f"in {where} it is {' and '.join(parts)} of {many}{chance}"
+    if len(tallies) > _MOST_TASKS:
+        every, tasks = sum(len(t.languages) for t in tallies), f"in the other {len(tallies)} tasks"
+        if not better and not worse:
+            return [f"{tasks} 0 of {every} differences are significant"]
+        return [
+            f"{tasks} it is better in {better} and worse in {worse} of {every} comparisons, and the"
+            " others are not significant"
+        ]
+    clauses = []
+    for tally in tallies:
+        chance = f" (at chance in {tally.at_chance})" if tally.at_chance else ""
+        counts = (("better", tally.better), ("worse", tally.worse))
+        parts = [f"{verdict} in {count}" for verdict, count in counts if count]
+        clause = f"it is {' and '.join(parts)} of {len(tally.languages)}"
+        if tally.untested:
+            clause = f"nothing is tested ({tally.untested})"
+        elif not parts:
+            whole = tally.whole
+            mean = f", but the mean is {whole.verdict}" if whole and whole.is_significant else ""
+            clause = f"0 of {len(tally.languages)} differences are significant{mean}"
+        clauses.append(f"in {tally.where} {clause}{chance}")
+    return clauses
 
 
 def _uncompared(results: Results) -> str:

@@ -43,9 +43,7 @@ _TOLD = {
 
 @dataclass(frozen=True)
 class Option:
-    """An option as pages show it. `about` is its sentence; `profiles` are its values by profile,
-    empty where its default is its own.
-    """
+    """An option as pages show it; without `profiles` its default is its own."""
 
     name: str
     values: str
@@ -135,14 +133,10 @@ def _shared(folder: str) -> Mapping[tuple[str, str, str], Option]:
     """The options that `MANY` kinds of a folder which train have in the same words."""
     found: dict[tuple[str, str, str], list[Option]] = defaultdict(list)
     for plugin in catalog(folder).values():
-        if _trains(plugin):
+        if "learning_rate" in plugin.Params.model_fields:
             for option in _options(plugin):
                 found[option.name, option.values, option.about].append(option)
     return {key: options[0] for key, options in found.items() if len(options) >= MANY}
-
-
-def _trains(plugin: Any) -> bool:
-    return "learning_rate" in plugin.Params.model_fields
 
 
 def _plugins(folder: str) -> Catalog:
@@ -206,7 +200,8 @@ def _section(folder: str, kind: str, plugin: Any) -> Iterator[str]:
     if not options:
         yield "No options."
         return
-    shared = _shared(folder) if folder in PAGES and _trains(plugin) else {}
+    trains = folder in PAGES and "learning_rate" in plugin.Params.model_fields
+    shared = _shared(folder) if trains else {}
     own = [option for option in options if (option.name, option.values, option.about) not in shared]
     about = plugin.Params.__doc__
     yield inspect.cleandoc(about) if about else "Options:"
@@ -258,9 +253,7 @@ def _options(plugin: Any) -> Iterator[Option]:
 def _options_of(
     model: type[BaseModel], profiles: Mapping[str, Mapping[str, Any]], within: str
 ) -> Iterator[Option]:
-    """Every option of a model, each followed by those of the mapping that it takes (`freeze`,
-    `freeze.blocks`).
-    """
+    """Every option of a model, each followed by those of the mapping that it takes."""
     paths = path_fields(model) if issubclass(model, BaseParams) else frozenset()
     for field_name, field in model.model_fields.items():
         name, parts = field.alias or field_name, list(models_in(field.annotation))

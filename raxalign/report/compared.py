@@ -38,57 +38,64 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
 
     `examples` are clusters that are taken for independent; `reason` says why there is no test.
     """
-    return [_row(entry, plan) for entry in compared if entry.baseline is not None]
-
-
-def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
-    cell, found, around = entry.cell, entry.comparison, entry.interval
-    assert entry.baseline is not None
-    assert entry.baseline_value is not None
-    return {
-        "cell": cell_name(cell, plan),
-        "method": cell.method,
-        "params": dict(cell.params),
-        "encoder": cell.encoder,
-        "sentences": cell.sentences,
-        **dict(zip(("task", "lang", "metric", "split"), entry.name, strict=True)),
-        "better": entry.measured.better,
-        "unit": entry.measured.unit,
-        "value": entry.value.mean,
-        "low": around and around.low,
-        "high": around and around.high,
-        "runs": entry.value.n,
-        "examples": found.examples if found else around and around.examples,
-        "baseline": cell_name(entry.baseline, plan),
-        "baseline_value": entry.baseline_value.mean,
-        "baseline_runs": entry.baseline_value.n,
-        "difference": entry.difference,
-        "difference_low": found and found.low,
-        "difference_high": found and found.high,
-        "p": found and found.p,
-        "p_adjusted": entry.p_adjusted,
-        "paired": found and found.paired,
-        "verdict": entry.verdict,
-        "reason": entry.untested,
-        **{name: getattr(entry, name) for name in ("at_chance", "falls_far", "outdated")},
-    }
+    rows = []
+    for entry in compared:
+        cell, base, found, around = entry.cell, entry.baseline, entry.comparison, entry.interval
+        if base is None or entry.baseline_value is None:
+            continue
+        examples = found or around
+        row = {
+            "cell": cell_name(cell, plan),
+            **{name: getattr(cell, name) for name in ("method", "params", "encoder", "sentences")},
+            **dict(zip(("task", "lang", "metric", "split"), entry.name, strict=True)),
+            "better": entry.measured.better,
+            "unit": entry.measured.unit,
+            "value": entry.value.mean,
+            "low": around and around.low,
+            "high": around and around.high,
+            "runs": entry.value.n,
+            "examples": examples and examples.examples,
+            "baseline": cell_name(base, plan),
+            "baseline_value": entry.baseline_value.mean,
+            "baseline_runs": entry.baseline_value.n,
+            "difference": entry.difference,
+            "difference_low": found and found.low,
+            "difference_high": found and found.high,
+            "p": found and found.p,
+            "p_adjusted": entry.p_adjusted,
+            "paired": found and found.paired,
+            "verdict": entry.verdict,
+            "reason": entry.untested,
+            **{name: getattr(entry, name) for name in ("at_chance", "falls_far", "outdated")},
+        }
+        rows.append({**row, "params": dict(cell.params)})
+    return rows
 
 
 def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = None) -> str:
-    """Return one table per task and metric for a terminal: one line per cell and language, the
-    baselines too. `width` are the columns of the terminal; None leaves a table as wide as it is.
+    """Return one table per task and metric, and what it is compared with, for a terminal: one line
+    per cell and language. `width` are its columns; None leaves a table as wide as it is.
     """
     tables: dict[TableKey, list[Compared]] = defaultdict(list)
     for entry in compared:
         tables[table_of(entry.name)].append(entry)
     several = len({entry.cell.encoder for entry in compared}) > 1
     found: list[str] = []
-    for table, entries in tables.items():
-        unit = unit_of(entries[0].measured, (entry.value.mean for entry in entries))
+    for (task, metric, split), entries in tables.items():
+        measured = entries[0].measured
+        unit = unit_of(measured, (entry.value.mean for entry in entries))
+        bases = dict.fromkeys(cell_name(e.baseline, plan) for e in entries if e.baseline)
+        what = f", against {' and '.join(bases)}"
+        if not measured.declared:
+            what = f": {UNDECLARED}"
+        elif measured.better == "neither":
+            what = ": neither higher nor lower is better, so nothing is compared"
+        elif not bases:
+            what = ": no baseline, so nothing is compared"
         means_last = sorted(entries, key=lambda entry: entry.name[1].startswith("avg"))
         lines = tuple(_line(entry, plan, unit, several=several) for entry in means_last)
         found += [
-            *paragraph(_heading(table, entries, plan), width),
+            *paragraph(f"{task}: {metric} ({split}){heading_of(measured)}{what}", width),
             *fitted(TextTable(_HEADS, _COLUMNS, lines, _WORDS), width),
             "",
         ]
@@ -96,9 +103,7 @@ def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = Non
 
 
 def fallen_text(entries: Sequence[Compared], plan: Plan) -> list[str]:
-    """Return a remark per cell and table on the values that fall far below those of the baseline,
-    tested or not.
-    """
+    """Return a remark per cell and table on the values that fall far below the baseline's."""
     tables: dict[tuple[str, ...], list[Compared]] = defaultdict(list)
     for entry in entries:
         task, _, metric, split = entry.name
@@ -116,21 +121,6 @@ def fallen_text(entries: Sequence[Compared], plan: Plan) -> list[str]:
         )
         told.append(f"{cell} falls far below its baseline in {table}: {', '.join(values)}")
     return told
-
-
-def _heading(table: TableKey, entries: Sequence[Compared], plan: Plan) -> str:
-    """What a table is of, and against which baselines."""
-    (task, metric, split), measured = table, entries[0].measured
-    bases = (entry.baseline for entry in entries if entry.baseline is not None)
-    against = list(dict.fromkeys(cell_name(base, plan) for base in bases))
-    title = f"{task}: {metric} ({split}){heading_of(measured)}"
-    if not measured.declared:
-        return f"{title}: {UNDECLARED}"
-    if measured.better == "neither":
-        return f"{title}: neither higher nor lower is better, so nothing is compared"
-    if not against:
-        return f"{title}: no baseline, so nothing is compared"
-    return f"{title}, against {' and '.join(against)}"
 
 
 def _line(entry: Compared, plan: Plan, unit: NumberFormat, *, several: bool) -> tuple[str, ...]:

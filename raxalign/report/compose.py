@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,22 +75,21 @@ def compose(
     published: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
 ) -> Composed:
-    """Make the report of result rows as a value.
+    """Make the report of result rows of a plan as a value, with its plug-in files' sections.
 
-    Args:
-        rows: result rows of the plan (`plan.results.rows`).
-        plan: the plan; sections among its plug-in files are shown too.
-        figures: the folder that figures are drawn into.
-        ledger: the stored predictions (None: nothing is tested, and there are no analyses).
-        published: the papers whose tables are shown (`config.published`).
-        sources: the texts that the grid is made of, by their file names.
+    Figures are drawn into a folder. Without a `ledger` nothing is tested, and there are no
+    analyses. `published` names papers (`config.published`), and `sources` are the texts that the
+    grid is made of, by their file names.
     """
     results = Results.of(rows, plan)
     judge = Judge(comparisons(results.cells, plan, ledger))
     made: list[Section] = []
-    material = Material(
-        results, judge, figures, ledger, published, partial(_measure, made), sources or {}
-    )
+
+    def measure(name: str) -> Measure | None:  # with what the first section that can measures it
+        found = (section.measures().get(name) for section in made)
+        return next((known for known in found if known is not None), None)
+
+    material = Material(results, judge, figures, ledger, published, measure, sources or {})
     made += [section(material) for section in section_kinds(plan)]
     shares = [share for section in made if (share := section.share()) is not None]
     document = Document(
@@ -108,16 +106,8 @@ def compose(
     return Composed(document, files, judge.compared, short)
 
 
-def _measure(sections: Sequence[Section], name: str) -> Measure | None:
-    """What the first section that measures something of a name measures it with."""
-    found = (section.measures().get(name) for section in sections)
-    return next((measure for measure in found if measure is not None), None)
-
-
 def section_kinds(plan: Plan) -> list[type[Section]]:
-    """Return the package's sections by their places, then those from outside by theirs: of entry
-    points, and of the plan's plug-in files.
-    """
+    """Return the package's sections by their places, then those from outside by theirs."""
     load_files(plan.plugins)
     sections = catalog("sections")
     with visible(plan.plugins):
@@ -127,9 +117,7 @@ def section_kinds(plan: Plan) -> list[type[Section]]:
 
 
 def _joined(shared: Iterable[Part]) -> Iterator[Part]:
-    """The parts in the order of their first shares, those of one anchor joined; tables without an
-    anchor are numbered.
-    """
+    """The parts in the order of their first shares, those of one anchor joined."""
     parts: dict[str, Part] = {}
     number = 0
     for part in shared:

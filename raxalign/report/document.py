@@ -1,6 +1,4 @@
-"""A report as a value: parts with tables and figures, which are rendered as HTML, Markdown and
-LaTeX.
-"""
+"""A report as a value, which is rendered as HTML, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -31,7 +29,9 @@ class Entry:
 
     `mark` says that the value is significantly better or worse than that of the baseline; `notes`
     are numbers of the table's notes, from 1; `state` tells a measured value from a published one
-    alone, one that was not run, and a cell that nobody fills.
+    alone, one that was not run, and a cell that nobody fills. In a matrix `verdict` says in words
+    what the test against the baseline says, and `shade` colours the cell by the difference, from -4
+    (for the worse) to 4.
     """
 
     text: str
@@ -42,20 +42,12 @@ class Entry:
     notes: tuple[int, ...] = ()
     state: State = "value"
     worse: bool | None = None
+    verdict: Verdict = ""
+    shade: int = 0
 
 
 EMPTY = Entry("–", state="empty")
 """A cell that nothing fills."""
-
-
-@dataclass(frozen=True)
-class Judged(Entry):
-    """One cell of a matrix of methods and languages: `verdict` says in words what the test against
-    the baseline says, and `shade` colours it by the difference, from -4 (for the worse) to 4.
-    """
-
-    verdict: Verdict = ""
-    shade: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,9 +65,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption and numbered notes; `columns` does not count the labels' own, which
-    is headed by `corner`: its lines are methods unless that names something else. A table with an
-    empty `anchor` gets a numbered one in the document.
+    """A table with its caption and numbered notes; the column of labels is headed by `corner`. A
+    table with an empty `anchor` gets a numbered one in the document.
     """
 
     anchor: str
@@ -102,9 +93,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn figure: `name` is its files' stem, `svg` the text that a page embeds (its ink is
-    ``currentColor``).
-    """
+    """A drawn figure: `name` is its files' stem, `svg` the text that a page embeds."""
 
     anchor: str
     title: str
@@ -141,9 +130,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Headline:
-    """What a reader sees first: the answer in one sentence, and matrices of methods and languages
-    whose cells are `Judged`, that of the main task first.
-    """
+    """What a reader sees first: the answer, and matrices, that of the main task first."""
 
     sentence: str
     matrices: tuple[Table, ...] = ()
@@ -151,9 +138,8 @@ class Headline:
 
 @dataclass(frozen=True)
 class Share:
-    """What one section adds to the report: parts of the document, (name, value) lines on how it was
-    made with texts to copy, further files (name -> text) next to the page, and what a reader sees
-    first. Of several headlines the first one is shown.
+    """What one section adds to the report: parts, facts on how it was made, texts to copy, files
+    (name -> text) next to the page, and what a reader sees first (of several the first).
     """
 
     parts: tuple[Part, ...] = ()
@@ -165,9 +151,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report; `facts` are (name, value) lines on how it was made, and `listings` the
-    texts that it was made from.
-    """
+    """The whole report; `facts` say how it was made, `listings` what it was made from."""
 
     title: str
     subtitle: str
@@ -201,14 +185,9 @@ class TableNotes:
 
 
 def with_notes(table: Table, texts: Sequence[str]) -> Table:
-    """Return a table with its notes, numbered in the order of reading.
-
-    Notes that hold for every measured cell, or every measured line, stand once in the caption.
-    Notes that nothing refers to are left out.
-
-    Args:
-        table: The table; lines and cells have numbers of texts, from 1.
-        texts: The texts of all notes.
+    """Return a table, whose lines and cells have numbers of texts from 1, with its notes in the
+    order of reading. Those that hold for every measured cell, or line, stand once in the caption,
+    and those that nothing refers to are left out.
     """
     cells = [entry for line in table.lines for entry in line.entries if entry.state == "value"]
     rows = [line for line in table.lines if any(entry.state == "value" for entry in line.entries)]

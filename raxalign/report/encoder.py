@@ -1,6 +1,4 @@
-"""What an encoder is, how its tokenizer reads languages, and which methods and tasks, of a grid or
-of the catalogue, take it.
-"""
+"""What an encoder is, how its tokenizer reads languages, and what takes it."""
 
 from __future__ import annotations
 
@@ -39,15 +37,9 @@ Texts = list[tuple[Sentence, str]]
 
 
 def examine_encoder(name: str, opened: Opened | None = None) -> tuple[list[str], int]:
-    """Return lines about an encoder, at most 80 columns wide, and the exit code.
-
-    Args:
-        name: a folder or a hub name.
-        opened: the grid whose languages, corpus, methods and tasks are looked at (None: the
-            built-in sentences and the whole catalogue).
-
-    Returns:
-        The lines, and `HEALTHY`, `DIFFERENT` or `BROKEN`.
+    """Return lines about an encoder (a folder or a hub name), at most 80 columns wide, and
+    `HEALTHY`, `DIFFERENT` or `BROKEN`; without a grid for built-in sentences and the whole
+    catalogue.
     """
     try:
         options = read_options("encoders", "transformer", [f"name={name}"], Path.cwd())
@@ -176,9 +168,7 @@ def _of_corpus(opened: Opened) -> dict[str, Texts]:
 
 
 def _sentences(lang: str, texts: Any, words: Any = None, segmentation: Any = "characters") -> Texts:
-    """Sentences with their published texts; words that the corpus gives are the text that they
-    make.
-    """
+    """Sentences with their published texts, or those that the given words make."""
     divide, found = tokenize(lang, segmentation), Texts()
     for i, text in enumerate(texts):
         if words is not None and (given := words[i]) is not None:

@@ -1,6 +1,4 @@
-"""What a storage holds that no given grid, no living driver and no unfinished search needs: each
-with the reason why it may go, and its removal.
-"""
+"""What a storage holds that nobody needs any more: why it may go, and its removal."""
 
 from __future__ import annotations
 
@@ -131,9 +129,7 @@ def _text(storage: Storage, files: dict[str, int]) -> str:
 
 
 def _files(needed: Needed) -> Iterator[Waste]:
-    """Plans, curves and damaged artifacts. A plan that was not written to its end goes when no
-    driver lives.
-    """
+    """Plans, also those not written to their end, curves and damaged artifacts."""
     storage, keys = needed.storage, (*needed.stages, *needed.trials)
     run = {sign.plan.rpartition("/")[2] for sign in needed.signs if sign.lives}
     for entry, files in below(storage, "plans").items():
@@ -152,9 +148,7 @@ def _has(storage: Storage, files: dict[str, int], keys: Iterable[str]) -> bool:
 
 
 def _of_drivers(needed: Needed) -> Iterator[Waste]:
-    """Signs of dead drivers, and the folders of Ray that they left, in the storage and on this
-    machine.
-    """
+    """Signs of dead drivers, and the folders of Ray that they left."""
     storage, lead = needed.storage, clock_lead(needed.storage)
     for sign in needed.signs:
         if not sign.lives:
@@ -212,16 +206,11 @@ def _copies(needed: Needed) -> Iterator[Waste]:
 
 
 def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
-    """Report what may go, and remove it with `delete`; results in the ledger never go.
+    """Report what the given grids of one storage do not need, and remove it with `delete`; results
+    in the ledger never go.
 
-    Args:
-        files: The grids whose needs are kept. All must use one storage.
-        storage: The flag ``--storage``.
-        delete: Whether it is removed.
-
-    Raises:
-        RaxalignError: What is needed cannot be known: a grid cannot be read, has unresolved data
-            or uses another storage, or the plan of a living driver cannot be read.
+    Raises `RaxalignError` where what is needed cannot be known: a grid cannot be read, has
+    unresolved data or another storage, or the plan of a living driver cannot be read.
     """
     opened = [open_grid(file, storage=storage) for file in files]
     storages = {entry.storage for entry in opened}

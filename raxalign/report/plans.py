@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stock:
-    """What the storage has of a plan: the keys of all that is `there`, evaluations too; those of
-    the artifacts that are `stored` and of those that were made and not kept (`dropped`), with the
-    `bytes` of both and the `records` of the latter.
-    """
+    """What the storage has of a plan, by keys; `there` has evaluations too."""
 
     there: set[str]
     stored: frozenset[str]
@@ -114,19 +111,21 @@ def _kept_stages(plan: Plan) -> Iterator[Stage]:
             yield stage
 
 
-def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
-    """Return what a person needs to know before a grid runs."""
-    stock, methods = Stock.of(plan, storage), Counter(trial.method for trial in plan.trials)
+def _by_kind(plan: Plan, stock: Stock) -> Iterator[str]:
+    """Yield how many stages of each kind there are, and how many are done."""
     kinds, done, dropped = Counter[str](), Counter[str](), Counter[str]()
     for stage in _kept_stages(plan):
         kinds[stage.kind] += 1
         done[stage.kind] += stage.key in stock.stored
         dropped[stage.kind] += stage.key in stock.dropped
-    stages = (
-        f"{count} {kind} ({done[kind]} done"
-        f"{f', {dropped[kind]} not kept' if dropped[kind] else ''})"
-        for kind, count in kinds.items()
-    )
+    for kind, count in kinds.items():
+        gone = f", {dropped[kind]} not kept" if dropped[kind] else ""
+        yield f"{count} {kind} ({done[kind]} done{gone})"
+
+
+def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
+    """Return what a person needs to know before a grid runs."""
+    stock, methods = Stock.of(plan, storage), Counter(trial.method for trial in plan.trials)
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
     times = _time(plan, storage, stock, run)
     start = 0.0 if run.address else WORKERS_SECONDS + RAY_SECONDS
@@ -136,7 +135,7 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
         f" ({plan.cached(stock.there)} cached)",
         *(f"  {method}: {counted(count, 'trial')}" for method, count in methods.items()),
         *(f"  {note}" for note in plan.merged),
-        f"stages: {', '.join(stages)}",
+        f"stages: {', '.join(_by_kind(plan, stock))}",
         f"evaluations: {len(evaluations)} ({len(evaluations & stock.there)} done)",
         *studies.plan_lines(plan, storage),
         f"storage: {storage}",
@@ -145,16 +144,14 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
         estimate_disk(plan, stock.bytes, run.concurrency).told(run.keep) + uncounted,
         made_again(plan, stock.there, stock.stored, stock.records) or "",
     ]
-    return "\n".join(line for line in (*lines, *_open(plan)) if line)
-
-
-def _open(plan: Plan) -> Iterator[str]:
-    """Yield what is not known or not there, and the plan's remarks."""
     if plan.unresolved:
-        yield "unresolved until `raxalign grid` has fetched it: " + ", ".join(plan.unresolved)
-    for path in plan.missing:
-        yield f"missing: {path}{near(Path(path))} (`raxalign grid` needs it)"
-    yield from (f"note: {remark}" for remark in plan.remarks())
+        lines.append(
+            f"unresolved until `raxalign grid` has fetched it: {', '.join(plan.unresolved)}"
+        )
+    missing = (f"{path}{near(Path(path))}" for path in plan.missing)
+    lines += [f"missing: {path} (`raxalign grid` needs it)" for path in missing]
+    lines += [f"note: {remark}" for remark in plan.remarks()]
+    return "\n".join(line for line in lines if line)
 
 
 def at_once(run: RunConfig) -> int:

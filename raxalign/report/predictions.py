@@ -49,9 +49,7 @@ class StoredPredictions:
     def of(
         self, cell: Cell, task: str, columns: set[str], *, keep: bool = False
     ) -> CellPredictions:
-        """Read the predictions of a cell on a task, as far as they are there and have the columns.
-        With `keep` a table is read once.
-        """
+        """Read the predictions of a cell on a task that have the columns; with `keep` once."""
         import pyarrow.compute as pc
 
         keys: dict[str, list[str]] = {}  # of evaluations -> the language pairs that they have
@@ -74,8 +72,6 @@ class StoredPredictions:
         return CellPredictions(cell, {lang: tables[lang] for lang in shown if len(tables[lang])})
 
     def of_all(self, cells: Sequence[Cell], task: str, columns: set[str]) -> list[CellPredictions]:
-        """Read the predictions of those cells that have some; what is read is kept, since several
-        analyses show the same cells.
-        """
+        """Read the predictions of those cells that have some; what is read is kept."""
         found = [self.of(cell, task, columns, keep=True) for cell in cells]
         return [entry for entry in found if entry.tables]

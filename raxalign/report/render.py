@@ -1,6 +1,4 @@
-"""A report as HTML, Markdown and LaTeX: the templates in `templates/`, and what each language needs
-escaped.
-"""
+"""A report as HTML, Markdown and LaTeX: what the templates need escaped."""
 
 from __future__ import annotations
 
@@ -8,6 +6,8 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from raxalign.plan.values.comparisons import ONE_BY_ONE
 from raxalign.report.document import Document, Entry, Table
@@ -32,9 +32,7 @@ _ANGLES = {
 
 
 def as_html(document: Document) -> str:
-    """Return one self-contained page: its style, its script and its drawings are in it, and nothing
-    is fetched.
-    """
+    """Return one self-contained page, for which nothing is fetched."""
     text = _environment().get_template("report.html.j2").render(document=document)
     return re.sub(r"\n+", "\n", text)
 
@@ -45,9 +43,7 @@ def as_markdown(document: Document) -> str:
 
 
 def as_latex(document: Document) -> str:
-    """Return the tables with booktabs, in a document that compiles by itself (each table can be
-    copied out).
-    """
+    """Return the tables with booktabs, in a document that compiles by itself."""
     return _rendered("report.tex.j2", document=document)
 
 
@@ -91,9 +87,7 @@ def letters(numbers: tuple[int, ...]) -> str:
 
 
 def markdown_cell(entry: Entry) -> str:
-    """Return a cell in one line: the mean, its mark and interval, then in parentheses the small
-    print.
-    """
+    """Return a cell in one line; the small print is in parentheses."""
     text = markdown(entry.text)
     text = f"**{text}**" if entry.mark == "better" else text
     text += f" {MARKS[entry.mark]}" if entry.mark else ""
@@ -122,9 +116,7 @@ def tex_short(entry: Entry) -> str:
 
 
 def tex_below(entry: Entry) -> str:
-    """Return the lower line of a cell: the published figure with the difference to it, or the
-    difference to the baseline.
-    """
+    """Return the lower line of a cell: the published figure, and the difference."""
     both = f"{entry.below} ({entry.delta})" if entry.below and entry.delta else ""
     inner = both or entry.below or entry.delta
     return rf"{{\scriptsize {tex(inner)}}}" if inner else ""
@@ -134,23 +126,17 @@ def breakable(text: str) -> str:
     """Return text of a page that may also break after an underscore, a slash, or a comma that is
     not in a number; words from right to left are isolated.
     """
-    from markupsafe import Markup
-
     parts = re.split(r"(?<=[_/])|(?<=,)(?=[^\W\d])", text)
     return Markup("<wbr>").join(map(isolated, parts))
 
 
 def directed(text: str) -> str:
     """Return text of a cell; a sentence from right to left is isolated as a whole."""
-    from markupsafe import Markup
-
     return Markup("<bdi>{}</bdi>").format(text) if runs_left(text) else isolated(text)
 
 
 def kept(text: str) -> str:
     """Return text of a page whose line breaks are kept, empty lines too."""
-    from markupsafe import Markup
-
     return Markup("&#10;").join(text.split("\n"))
 
 
@@ -162,8 +148,6 @@ def fenced(text: str) -> str:
 
 def classes(names: Sequence[object]) -> str:
     """Return the class attribute of an element, or nothing where no name is left."""
-    from markupsafe import Markup
-
     found = " ".join(str(name) for name in names if name)
     return Markup(' class="{}"').format(found) if found else ""
 

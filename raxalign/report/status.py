@@ -89,9 +89,7 @@ def state(opened: Opened) -> tuple[str, Status]:
 
 
 def watched(opened: Opened) -> Iterator[str]:
-    """Yield the state of a grid every `_EVERY` seconds, the last one when every trial is done or
-    failed and every search finished.
-    """
+    """Yield the state of a grid every `_EVERY` seconds, until all is done."""
     while True:
         text, found = state(opened)
         yield text

@@ -15,13 +15,11 @@ from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
-    from raxalign.plan.study import Objective, Study
+    from raxalign.plan.study import SearchMetric, Study
 
 
 def plan_lines(plan: Plan, storage: Storage) -> list[str]:
-    """Return what the searches of a plan may still run, with their time where some trials have
-    one.
-    """
+    """Return what the searches of a plan may still run, and how long where that is known."""
     lines = []
     for study in plan.studies:
         record = read_record(storage, study)
@@ -34,16 +32,11 @@ def plan_lines(plan: Plan, storage: Storage) -> list[str]:
             f"search {study.about}: at most {_limit(study)}{so_far}{confirm}"
             f"{_time(study, record)} ({study.sampler} over {spaces})"
         )
-        lines += [f"  {_pruning(study)}"] if study.pruner.prunes else []
+        how = f"{study.objectives[0].name} is measured at each dev selection"
+        how = f"  pruned by {study.pruner.name}: {how}"
+        how = f"  nothing can be pruned: {study.unwatched}" if study.unwatched else how
+        lines += [how] if study.pruner.prunes else []
     return lines
-
-
-def _pruning(study: Study) -> str:
-    """How trials of a study are pruned, or why they cannot be."""
-    if study.unwatched:
-        return f"nothing can be pruned: {study.unwatched}"
-    name = study.objectives[0].name
-    return f"pruned by {study.pruner.name}: {name} is measured at each dev selection"
 
 
 def _limit(study: Study) -> str:
@@ -98,7 +91,7 @@ def status_lines(plan: Plan, storage: Storage) -> list[str]:
     return lines
 
 
-def _shown(plan: Plan, objective: Objective, value: float, sd: float | None = None) -> str:
+def _shown(plan: Plan, objective: SearchMetric, value: float, sd: float | None = None) -> str:
     """A score as tables show it, with its spread where it has one: ``61.2 ± 0.4 %``."""
     unit = unit_of(plan.measured(objective.task, objective.metric), (value,))
     spread = "" if sd is None else f" ± {unit.show(sd)}"
@@ -116,12 +109,7 @@ def _best_in_words(plan: Plan, study: Study, entry: Tried) -> str:
 
 def best_lines(plan: Plan, storage: Storage, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the best points of each search: their dev scores, and the test scores of the runs that
-    confirm them.
-
-    Args:
-        plan: The plan of the grid.
-        storage: The storage.
-        rows: The results of the plan (`raxalign.plan.values.results.rows`).
+    confirm them, which are among the rows of the plan.
     """
     lines = []
     for study in plan.studies:
@@ -130,10 +118,9 @@ def best_lines(plan: Plan, storage: Storage, rows: Sequence[Mapping[str, Any]]) 
         count = f"{counted(len(record.done), 'trial')}{pruned}"
         count += "" if record.finished else ", not finished"
         lines.append(f"{study.about} ({count}):")
-        lines += [
-            f"  {_best_in_words(plan, study, entry)}; {_confirmed(plan, study, entry, rows)}"
-            for entry in record.chosen
-        ]
+        for entry in record.chosen:
+            best = _best_in_words(plan, study, entry)
+            lines.append(f"  {best}; {_confirmed(plan, study, entry, rows)}")
         lines += [] if record.chosen else ["  nothing yet"]
     return lines
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, cells, languages_of, over_runs
-from raxalign.measured import Measured
 from raxalign.plan.names import cell_name, ordered
 from raxalign.report.cells.numbers import FEW, UNDECLARED, NumberFormat, heading_of, unit_of
 from raxalign.report.cells.results import (
@@ -33,9 +32,7 @@ FIELDS = (
 
 
 def as_json(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return a JSON list, one row per value, each on a line of its own (the fast encoder of `json`
-    does not indent).
-    """
+    """Return a JSON list, one row per value, each on a line of its own."""
     return "".join(json_parts(rows))
 
 
@@ -93,112 +90,74 @@ def blocks(
     *,
     per_seed: bool = False,
 ) -> list[TextBlock]:
-    """Return one table per task and metric: one line per cell, one column per language (`ordered`),
-    mean and standard deviation over runs.
-
-    Args:
-        rows: The results.
-        plan: The plan of the grid.
-        selection: What is shown.
-        per_seed: Show one line per cell and seed, without means over seeds.
+    """Return one table per task and metric that is selected: one line per cell (with `per_seed` per
+    cell and seed), one column per language (`ordered`), mean and standard deviation over runs.
     """
-    lines = cells(rows, plan.pivot, plan.measured)
-    columns = selection.names((name for cell in lines for name in cell.values), plan)
-    lines += idle_cells(plan)
+    every = cells(rows, plan.pivot, plan.measured)
+    columns = selection.names((name for cell in every for name in cell.values), plan)
+    every += idle_cells(plan)
     found = []
     for key in dict.fromkeys(map(table_of, columns)):
         task, metric, split = key
         langs = ordered((name[1] for name in columns if table_of(name) == key), plan)
-        title, (note, most) = f"{task}: {metric} ({split})", _over(plan, lines, key, langs)
+        title, (note, most) = f"{task}: {metric} ({split})", _over(plan, every, key, langs)
         if most is not None and most < FEW and not (selection.every or selection.metrics):
             few = f"{note}; too few for a result (`--all` shows the table)"
             found.append(TextBlock(title, (), (), few))
             continue
-        table = _Table(plan, lines, [(task, lang, metric, split) for lang in langs], per_seed)
-        shown, reasons = table.lines()
-        notes = [*([note] if note else []), *reasons, *table.uneven_means()]
-        notes += [] if table.measured.declared else [UNDECLARED]
-        title += heading_of(table.measured)
+        names = [(task, lang, metric, split) for lang in langs]
+        measured = plan.measured(task, metric)
+        values = [cell.values[name] for cell in every for name in names if name in cell.values]
+        unit = unit_of(measured, (value.mean for value in values))
+        lines, reasons = _lines(plan, every, names, unit, per_seed=per_seed)
+        notes = [*([note] if note else []), *reasons, *_uneven_means(plan, every, names)]
+        notes += [] if measured.declared else [UNDECLARED]
         heads = ("method", "sentences", *(["seed"] if per_seed else []))
-        runs = frozenset(value.n for value in table.values() if value.sd is not None)
-        runs = frozenset() if per_seed else runs
-        found.append(TextBlock(title, tuple(langs), tuple(shown), "\n".join(notes), heads, runs))
+        runs = frozenset(value.n for value in values if value.sd is not None and not per_seed)
+        title += heading_of(measured)
+        found.append(TextBlock(title, tuple(langs), tuple(lines), "\n".join(notes), heads, runs))
     return found
 
 
-@dataclass(frozen=True)
-class _Table:
-    """The values of one table: those of some names in all cells."""
-
-    plan: Plan
-    cells: Sequence[Cell]
-    names: Sequence[Name]
-    per_seed: bool
-
-    @property
-    def measured(self) -> Measured:
-        """What is declared of the metric of all names."""
-        return self.plan.measured(self.names[0][0], self.names[0][2])
-
-    def values(self) -> list[Value]:
-        return [
-            cell.values[name] for cell in self.cells for name in self.names if name in cell.values
-        ]
-
-    def uneven_means(self) -> Iterator[str]:
-        """Yield a note where the means of the lines are over different languages."""
-        for name in self.names:
-            over = {
-                tuple(sorted(languages_of(cell, name, self.plan.pivot)))
-                for cell in self.cells
-                if name[1] in MEANS and name in cell.values
-            }
-            if len(over) > 1:
-                yield (
-                    f"{name[1]}: not all lines have the same languages, so these means cannot be"
-                    " compared"
-                )
-
-    def lines(self) -> tuple[list[tuple[str, ...]], list[str]]:
-        """The lines of the cells that have a value of some of the names, or a reason why they have
-        none; and these reasons.
-        """
-        several = len({cell.encoder for cell in self.cells}) > 1
-        unit = unit_of(self.measured, (value.mean for value in self.values()))
-        shown, reasons = list[tuple[str, ...]](), dict[str, None]()
-        for cell in self.cells:
-            reason = why_untouched(self.plan, cell, self.names[0][0])
-            method = cell_name(cell, self.plan) + (f" [{cell.encoder}]" if several else "")
-            size = f"{cell.sentences:,}" if cell.sentences is not None else ""
-            if reason is not None:
-                seed = [""] if self.per_seed else []
-                shown.append((method, size, *seed, *[UNTOUCHED] * len(self.names)))
-                reasons[reason] = None
-            elif any(name in cell.values for name in self.names):
-                for seed, values in self._of_cell(cell):
-                    shown.append((method, size, *seed, *(_text(value, unit) for value in values)))
-        return shown, list(reasons)
-
-    def _of_cell(self, cell: Cell) -> list[tuple[list[str], list[Value | None]]]:
-        """What names the lines of a cell besides it, and their values."""
-        if not self.per_seed:
-            return [([], [cell.values.get(name) for name in self.names])]
-        by_seed = [cell.by_seed.get(name, {}) for name in self.names]
-        return [
-            (
-                ["any" if seed is None else str(seed)],
-                [over_runs([found[seed]]) if seed in found else None for found in by_seed],
+def _uneven_means(plan: Plan, every: Sequence[Cell], names: Sequence[Name]) -> Iterator[str]:
+    """Yield a note where the means of the lines are over different languages."""
+    for name in names:
+        own = [cell for cell in every if name[1] in MEANS and name in cell.values]
+        if len({tuple(sorted(languages_of(cell, name, plan.pivot))) for cell in own}) > 1:
+            yield (
+                f"{name[1]}: not all lines have the same languages, so these means cannot be"
+                " compared"
             )
-            for seed in sorted({seed for found in by_seed for seed in found}, key=str)
-        ]
+
+
+def _lines(
+    plan: Plan, every: Sequence[Cell], names: Sequence[Name], unit: NumberFormat, *, per_seed: bool
+) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The lines of the cells that have some value, or a reason for none; and these reasons."""
+    several = len({cell.encoder for cell in every}) > 1
+    shown, reasons = list[tuple[str, ...]](), dict[str, None]()
+    for cell in every:
+        reason = why_untouched(plan, cell, names[0][0])
+        method = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
+        head = (method, f"{cell.sentences:,}" if cell.sentences is not None else "")
+        if reason is not None:
+            shown.append((*head, *([""] if per_seed else []), *[UNTOUCHED] * len(names)))
+            reasons[reason] = None
+        elif per_seed:
+            by_seed = [cell.by_seed.get(name, {}) for name in names]
+            for seed in sorted({seed for own in by_seed for seed in own}, key=str):
+                values = (over_runs([own[seed]]) if seed in own else None for own in by_seed)
+                texts = (_text(value, unit) for value in values)
+                shown.append((*head, "any" if seed is None else str(seed), *texts))
+        elif any(name in cell.values for name in names):
+            shown.append((*head, *(_text(cell.values.get(name), unit) for name in names)))
+    return shown, list(reasons)
 
 
 def _over(
     plan: Plan, lines: Sequence[Cell], table: TableKey, langs: Sequence[str]
 ) -> tuple[str, float | None]:
-    """Return in words the number of pairs behind a metric in each language, and the largest of
-    these numbers (None where the task does not report it).
-    """
+    """Return the number of pairs behind a metric per language, in words, and the largest."""
     (task, metric, split), counts, most = table, [], None
     for lang in langs:
         name = (task, lang, plan.count_of(task, metric), split)
@@ -211,12 +170,8 @@ def _over(
 
 
 def as_text(made: Sequence[TextBlock], *, width: int | None = None, transpose: bool = False) -> str:
-    """Return tables for a terminal.
-
-    Args:
-        made: The tables.
-        width: The columns of the terminal; None leaves every table as wide as it is.
-        transpose: Whether methods are columns and languages are lines.
+    """Return tables for a terminal of a width (None: each is as wide as it is); with `transpose`
+    methods are columns.
     """
     found: list[str] = []
     for block in made:

@@ -23,7 +23,7 @@ from raxalign.methods.base import Effect
 from raxalign.plan.checks.preflight import read_files
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.tasks import Alignment, TaskStages
+from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.load import Opened, resolve
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -135,7 +135,7 @@ def _plan(
     wanted = replace(grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks))
     method: Any = _Given(records, grid.pivot)
     head = kind.has_head(identity.locked) is not False
-    given = Alignment(GIVEN, method, {}, start, kind.family, languages, 0, 0, head)
+    given = TrialInputs(GIVEN, method, {}, start, kind.family, languages, 0, 0, head)
     stages, label = TaskStages(wanted, shared), kind.label()
     trials = [
         trial
@@ -153,7 +153,7 @@ def _plan(
     return plan.only(iter(plan.trials)), aligned
 
 
-def _trial(stages: TaskStages, given: Alignment, aligned: Stage, label: str) -> Trial:
+def _trial(stages: TaskStages, given: TrialInputs, aligned: Stage, label: str) -> Trial:
     evaluations, outdated = stages.evaluations(given, aligned)
     chance = any("seed" in stages.shared.stages[key].params for key in evaluations.values())
     seed = given.seed if chance else None

@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -24,10 +24,10 @@ from raxalign.store.key import digest
 DEFAULT_GIB = 50.0
 LIMIT = "RAXALIGN_CACHE_GIB"
 _SHORT = 16  # hexadecimal digits in the name of a copy
-_COPIES = ("artifacts/*/*/*/*", "ledger/*/*", "small/*")  # small: of earlier versions
+_COPIES = ("artifacts/*/*/*/*", "ledger/*/*", "small/*")
 _LOOK = 0.02  # of the limit: what may be added before the cache is looked through again
 _ADDED: dict[Path, float] = {}  # bytes that this process added to a cache since its last look
-_USERS = "users"
+_USERS, _SMALL = "users", "small"
 
 
 def local_cache(root: str) -> Path:
@@ -120,6 +120,32 @@ class Cache:
             with suppress(OSError):  # folders of other copies stay
                 place.parent.rmdir()
         return freed
+
+    def remembered(self, stamps: Mapping[str, str | None]) -> dict[str, bytes]:
+        """Return the bytes of the small objects that this machine has read under these stamps."""
+        found = {}
+        for path, stamp in stamps.items():
+            with suppress(OSError):
+                data = self._small(path, stamp).read_bytes() if stamp else b""
+                if hashlib.sha256(data[32:]).digest() == data[:32]:
+                    found[path] = data[32:]
+        return found
+
+    def remember(self, stamps: Mapping[str, str | None], found: Mapping[str, bytes]) -> None:
+        """Keep the bytes of small objects. It is a help: what cannot be written is not kept."""
+        for path, data in found.items():
+            if (stamp := stamps[path]) is None:
+                continue
+            place = self._small(path, stamp)
+            partial = place.with_name(temporary_name(place.name))
+            with suppress(OSError):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                partial.write_bytes(hashlib.sha256(data).digest() + data)
+                partial.rename(place)
+
+    def _small(self, path: str, stamp: str) -> Path:
+        name = digest([path, stamp])
+        return self.folder / _SMALL / name[:2] / name[:32]
 
     def _place(self, path: str, marker: bytes) -> Path:
         return self.folder / path / hashlib.sha256(marker).hexdigest()[:_SHORT]

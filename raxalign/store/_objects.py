@@ -5,11 +5,12 @@ Files of a folder lie under a name made from their contents. So two processes th
 with other bytes (a word aligner without a seed does) do not overwrite each other's, and the marker
 always names the files that belong to it.
 
-Small objects that seldom change, manifests and results, are read without a request for each from
-``collected/all``, an object that holds many of them, each with its path and the stamp that a
-listing showed of it. A listing decides what there is, and an entry counts only under the stamp that
-the original has now. So it is a cache like any other: it may be old, damaged or deleted at any
-time, and what it does not hold is read one by one. Of two that write it at once the last one wins.
+Small objects that seldom change, manifests and results, are read without a request for each. The
+machine keeps what it has read (`_cache.py`). One that has read little yet reads ``collected/all``,
+an object that holds many of them, each with its path and the stamp that a listing showed of it. A
+listing decides what there is, and an entry counts only under the stamp that the original has now.
+So it is a cache like any other: it may be old, damaged or deleted at any time, and what it does not
+hold is read one by one. Of two that write it at once the last one wins.
 """
 
 from __future__ import annotations
@@ -78,23 +79,27 @@ class ObjectFiles(Files):
             raise FileNotFoundError(self.place(path)) from None
 
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Return all at once, where the file system can. Of many objects, those that are collected
-        under the stamp that a listing shows now are not read one by one.
+        """Return all at once, where the file system can. Of many objects, those are not read one by
+        one that this machine has read, or that are collected, under the stamp that a listing shows
+        now.
         """
         if len(paths) <= FEW:
             return self.read_all(paths)
         there = self.stamps(os.path.commonpath(paths))
-        wanted, found = [path for path in paths if path in there], dict[str, bytes]()
-        if sum(path.partition("/")[0] in _TOPS for path in wanted) > FEW:
+        stamps = {path: there[path] for path in paths if path in there}
+        found = self._cache.remembered(stamps)
+        left = [path for path in stamps if path not in found]
+        new = dict[str, bytes]()
+        if sum(path.partition("/")[0] in _TOPS for path in left) > FEW:
             with suppress(StorageError):
-                entries = self._entries(most=len(wanted) * _WORTH)
-                found = {
-                    path: entries[path][1]
-                    for path in wanted
-                    if path in entries and entries[path][0] == there[path]
-                }
-        found |= self.read_all([path for path in wanted if path not in found])
-        return {path: found[path] for path in wanted if path in found}
+                entries = self._entries(most=len(left) * _WORTH)
+                same = (p for p in left if p in entries and entries[p][0] == stamps[p])
+                new = {path: entries[path][1] for path in same}
+        new |= self.read_all([path for path in left if path not in new])
+        lasting = {path: data for path, data in new.items() if path.partition("/")[0] in _TOPS}
+        self._cache.remember(stamps, lasting)
+        found |= new
+        return {path: found[path] for path in stamps if path in found}
 
     def collect(self, paths: Sequence[str]) -> None:
         """Write those of the small objects that exist into one object too, from which other

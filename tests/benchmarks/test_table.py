@@ -14,7 +14,6 @@ from benchmarks.table import (
     at_most,
     in_turn,
     markdown,
-    named,
     show,
     spread,
 )
@@ -82,7 +81,3 @@ def test_sides_run_in_turn_and_have_the_seconds_of_each_round():
     )
     assert order == ["a", "b", "a", "b"]
     assert found == [[1.0, 1.0], [1.0, 1.0]]
-
-
-def test_threads_are_counted_in_words():
-    assert [named(1), named(2)] == ["1 thread", "2 threads"]

@@ -409,11 +409,6 @@ def test_training_that_runs_backwards_takes_the_last_pairs_that_have_the_pieces(
     assert (counts["few_pieces"], counts["many_pieces"]) == (3, 0)
 
 
-def test_without_limits_no_pieces_are_counted(moses, tmp_path):
-    _, counts = ids_and_counts(moses(SOURCE, TARGET), tmp_path, 2, START)
-    assert {"few_pieces", "many_pieces"}.isdisjoint(counts)
-
-
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [

@@ -28,14 +28,6 @@ def refused(made, told):
     return error.value
 
 
-def test_lines_are_paired_in_order(moses):
-    assert pairs(moses(["Hallo", "", "Ja"], ["Hello", "No", ""])) == [
-        SentencePair(0, "Hallo", "Hello"),
-        SentencePair(1, "", "No"),
-        SentencePair(2, "Ja", ""),
-    ]
-
-
 def test_the_prefix_may_hold_languages_and_dots(tmp_path):
     corpus = Moses(Moses.Params(path=f"{tmp_path}/v1.0/{{lang}}-{{pivot}}"))
     assert corpus.sources("de", "en") == {

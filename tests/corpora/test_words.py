@@ -13,7 +13,6 @@ from raxalign.corpora.text.words import (
     describe,
     divide_at_blanks,
     given_words,
-    split_characters,
     tokenize,
     within_text,
 )
@@ -59,7 +58,7 @@ def test_words_with_spaces(lang, text, words):
         ("น้ำ ที่", ["น้ำ", "ที่"]),
         ("ខ្មែរ", ["ខ្មែ", "រ"]),
         ("မြန်မာ", ["မြ", "န်", "မာ"]),
-        ("ສະບາຍ", ["ສ", "ະ", "บ".replace("บ", "ບ"), "າ", "ຍ"]),
+        ("ສະບາຍ", ["ສ", "ະ", "ບ", "າ", "ຍ"]),
         ("한국어 中", ["한국어", "中"]),
         ("naïve Ünïcode1a", ["naïve", "Ünïcode1a"]),
         ("𠀀𠀁", ["𠀀", "𠀁"]),
@@ -70,16 +69,10 @@ def test_words_without_spaces(text, words):
     assert tokenize("zh")(text) == words
 
 
-def test_characters_are_all_kept():
-    text = "我在Berlin住了12.5年……，น้ำ ที่"
-    assert "".join(split_characters(text)) == "".join(text.split())
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.text(max_size=60))
-@example("\u200d")
-@example("\u0301a")
-@pytest.mark.parametrize("lang", ["en", "fr", "hi", "zh", "th", "ko"])
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(["en", "fr", "hi", "zh", "th", "ko"]), st.text(max_size=60))
+@example("zh", "\u200d")
+@example("en", "\u0301a")
 def test_no_word_is_empty_or_has_white_space(lang, text):
     words = tokenize(lang)(text)
     assert all(word.split() == [word] for word in words)
@@ -99,10 +92,9 @@ def moses(lang):
     return MosesTokenizer(lang)
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join))
-@example("I saw No. 5 and No. x, 'a 'b' , ,x. (y.")
-@pytest.mark.parametrize("lang", LANGUAGES)
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(LANGUAGES), st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join))
+@example("en", "I saw No. 5 and No. x, 'a 'b' , ,x. (y.")
 def test_fast_tokenisation_is_that_of_sacremoses(lang, text):
     assert tokenize(lang)(text) == moses(lang).tokenize(clean(text), escape=False)
 
@@ -177,9 +169,11 @@ COMPOSING = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.text(COMPOSING | st.characters(codec="utf-8"), max_size=15))
-@pytest.mark.parametrize("lang", ["en", "hi", "zh", "ko"])
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from(["en", "hi", "zh", "ko"]),
+    st.text(COMPOSING | st.characters(codec="utf-8"), max_size=15),
+)
 def test_words_have_their_places_in_the_text_as_it_was_published(lang, text):
     found = within_text(tokenize(lang), text)
     assert found == tokenize(lang)(text)

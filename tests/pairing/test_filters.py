@@ -11,47 +11,12 @@ from raxalign.pairing.filters import first_of_neighbours, one_to_one, thin
 pairs = st.lists(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=10), max_size=5)
 
 
-def test_a_word_with_two_links_of_one_sentence_pair_loses_both():
-    kept = one_to_one(Links.of([{(0, 0), (1, 1), (1, 2), (3, 4)}, {(0, 0), (2, 0), (1, 1)}, set()]))
-    assert [kept.pair(i) for i in range(3)] == [{(0, 0), (3, 4)}, {(1, 1)}, set()]
-
-
-def test_filtering_is_not_repeated_on_what_is_left():
-    # (0,0) and (1,0) share a target, (1,0) and (1,1) a source: all three fall, though (0,0) would
-    # be alone after the first.
-    assert one_to_one(Links.of([{(0, 0), (1, 0), (1, 1)}])).pair(0) == set()
-
-
 @given(pairs)
 def test_the_filter_is_what_its_definition_says(links):
     kept = one_to_one(Links.of(links))
     for i, pair in enumerate(links):
         sources, targets = Counter(s for s, _ in pair), Counter(t for _, t in pair)
         assert kept.pair(i) == {(s, t) for s, t in pair if sources[s] == targets[t] == 1}
-
-
-def test_of_neighbouring_links_that_share_a_word_the_first_is_kept():
-    # Read by target, then source: 0-0, 1-0 (target 0 again), 1-1, 2-2, 2-3 (source 2 again).
-    kept = first_of_neighbours(Links.of([{(0, 0), (1, 0), (1, 1), (2, 2), (2, 3)}]))
-    assert kept.pair(0) == {(0, 0), (1, 1), (2, 2)}
-
-
-def test_a_link_is_compared_with_the_kept_one_before_it_not_with_the_dropped_one():
-    # 0-1 goes for source 0; 1-1 shares its target with 0-1 alone, which is not there any more.
-    kept = first_of_neighbours(Links.of([{(0, 0), (0, 1), (1, 1)}]))
-    assert kept.pair(0) == {(0, 0), (1, 1)}
-
-
-def test_the_target_s_order_decides_which_link_of_several_is_kept():
-    # Read by source first it would be 0-3 and then 1-1; by target 1-1, 2-1 (target again), 0-3.
-    kept = first_of_neighbours(Links.of([{(0, 3), (1, 1), (2, 1)}]))
-    assert kept.pair(0) == {(1, 1), (0, 3)}
-    # 5-0, 0-1, 5-2: source 5 keeps both, since 0-1 stands between.
-    assert first_of_neighbours(Links.of([{(5, 0), (0, 1), (5, 2)}])).pair(0) == {
-        (5, 0),
-        (0, 1),
-        (5, 2),
-    }
 
 
 def test_the_order_of_what_is_kept_is_that_of_the_links_and_sentence_pairs_are_apart():

@@ -44,24 +44,6 @@ def test_final_and_adds_links_between_free_words_only():
     assert found == {(0, 0), (2, 3)}
 
 
-def test_final_and_goes_through_forward_links_before_reverse_ones():
-    assert symmetrize({(3, 3)}, {(0, 3)}, "grow-diag-final-and") == {(3, 3)}
-    assert symmetrize({(0, 3)}, {(3, 3)}, "grow-diag-final-and") == {(0, 3)}
-
-
-def test_growing_takes_a_neighbour_with_one_free_word_but_not_with_none():
-    # (0,1) and (1,0) touch the certain links (0,0) and (1,1) and have no free word.
-    certain = {(0, 0), (1, 1)}
-    assert symmetrize(certain | {(0, 1)}, certain | {(1, 0)}, "grow-diag") == certain
-    assert symmetrize({(0, 0), (0, 1)}, {(0, 0)}, "grow-diag") == {(0, 0), (0, 1)}
-
-
-def test_growing_reaches_links_behind_the_scan_in_a_later_pass():
-    # From (3,3) backwards to (0,0): each is found from the one after it.
-    diagonal = {(i, i) for i in range(4)}
-    assert symmetrize(diagonal, {(3, 3)}, "grow-diag") == diagonal
-
-
 def test_atools_asks_each_missing_link_in_turn_and_so_finds_fewer():
     # (1, 2) is certain. From it, (1, 1) comes before (0, 1) in the order of neighbours, and either
     # still has a free word. Asked in turn, (0, 1) comes first and takes target word 1, so that (1,
@@ -78,9 +60,12 @@ def test_final_adds_links_with_one_free_word_and_final_and_those_with_two():
     assert symmetrize(forward, reverse, "atools-grow-diag-final") == {(0, 0), (3, 0), (5, 5)}
 
 
-def dense_reference(forward, reverse, heuristic, size=6):
-    """The published pseudo-code, scanning every cell of the matrix."""
+def reference(forward, reverse, heuristic, size=6):
+    """The published pseudo-code, scanning every cell of the matrix; and as the program atools
+    grows, over the cells of the union that are not linked. Passes are made until one links none.
+    """
     grown, union = forward & reverse, forward | reverse
+    cells = [(s, t) for s in range(size) for t in range(size)]
 
     def free(s, t, both):
         taken = [any(a == s for a, _ in grown), any(b == t for _, b in grown)]
@@ -89,75 +74,28 @@ def dense_reference(forward, reverse, heuristic, size=6):
     before = -1
     while before != len(grown):
         before = len(grown)
-        for s in range(size):
-            for t in range(size):
-                if (s, t) in grown:
-                    for ds, dt in ORDER:
-                        near = (s + ds, t + dt)
-                        if near in union and free(*near, both=False):
-                            grown.add(near)
-    return finished(grown, forward, reverse, heuristic, free, size)
-
-
-def finished(grown, forward, reverse, heuristic, free, size):
-    """The final step, scanning every cell of each direction's matrix."""
-    if "-final" in heuristic:
-        for direction in (forward, reverse):
-            for s in range(size):
-                for t in range(size):
-                    if (s, t) in direction and free(s, t, both=heuristic.endswith("-and")):
-                        grown.add((s, t))
+        for s, t in cells:
+            if heuristic.startswith("atools"):
+                touches = any(max(abs(a - s), abs(b - t)) == 1 for a, b in grown)
+                additions = [(s, t)] if touches else []
+            else:
+                additions = [(s + ds, t + dt) for ds, dt in ORDER] if (s, t) in grown else []
+            for near in additions:
+                if near in union - grown and free(*near, both=False):
+                    grown.add(near)
+    for direction in (forward, reverse) if "-final" in heuristic else ():
+        for cell in cells:
+            if cell in direction and free(*cell, both=heuristic.endswith("-and")):
+                grown.add(cell)
     return grown
 
 
-def atools_reference(forward, reverse, heuristic, size=6):
-    """As the program atools grows: over the cells of the union that are not linked, until a pass
-    links none.
-    """
-    grown, waiting = forward & reverse, (forward | reverse) - (forward & reverse)
-
-    def free(s, t, both):
-        taken = [any(a == s for a, _ in grown), any(b == t for _, b in grown)]
-        return not any(taken) if both else not all(taken)
-
-    before = -1
-    while before != len(grown):
-        before = len(grown)
-        for s in range(size):
-            for t in range(size):
-                touches = any(max(abs(a - s), abs(b - t)) == 1 for a, b in grown)
-                if (s, t) in waiting - grown and touches and free(s, t, both=False):
-                    grown.add((s, t))
-    return finished(grown, forward, reverse, heuristic, free, size)
+GROWING = [name for name in HEURISTICS if "grow" in name]
 
 
-@given(links, links, st.sampled_from(["grow-diag", "grow-diag-final-and"]))
-def test_growing_equals_the_published_pseudo_code(forward, reverse, heuristic):
-    assert symmetrize(forward, reverse, heuristic) == dense_reference(forward, reverse, heuristic)
-
-
-@given(
-    links,
-    links,
-    st.sampled_from(["atools-grow-diag", "atools-grow-diag-final", "atools-grow-diag-final-and"]),
-)
-def test_growing_as_atools_equals_a_scan_over_the_links_that_are_missing(
-    forward, reverse, heuristic
-):
-    assert symmetrize(forward, reverse, heuristic) == atools_reference(forward, reverse, heuristic)
-
-
-@given(links, links)
-def test_heuristics_lie_between_intersection_and_union(forward, reverse):
-    found = {heuristic: symmetrize(forward, reverse, heuristic) for heuristic in HEURISTICS}
-    assert found["grow-diag"] <= found["grow-diag-final-and"]
-    for heuristic in HEURISTICS:
-        assert found["intersection"] <= found[heuristic] <= found["union"]
-
-
-@given(links, st.sampled_from(HEURISTICS))
-def test_equal_directions_stay_as_they_are(both, heuristic):
-    assert symmetrize(both, both, heuristic) == both
+@given(links, links, st.sampled_from(GROWING))
+def test_growing_equals_the_published_pseudo_code_or_the_scan_of_atools(forward, reverse, name):
+    assert symmetrize(forward, reverse, name) == reference(forward, reverse, name)
 
 
 @given(st.lists(st.tuples(links, links), max_size=5), st.sampled_from(HEURISTICS))

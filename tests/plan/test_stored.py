@@ -27,10 +27,10 @@ from tests.test_cli import Done, run  # noqa: F401 - a fixture
 from tests.toys.pages import write_page
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A storage."""
-    if request.param == "folder":
+    """A storage: a folder, or a bucket where a test asks for one."""
+    if getattr(request, "param", "folder") == "folder":
         return str(tmp_path / "storage")
     request.getfixturevalue("proxy")
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
@@ -39,13 +39,13 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def plan(tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    """The plan of the grid of docs/how-to/plugins.md, which ran; its plug-ins are then unknown, as
-    in another process.
+    """The stored plan of the grid of docs/how-to/plugins.md, the last of whose trials ran; its
+    plug-ins are then unknown, as in another process.
     """
     opened = open_grid(write_page(tmp_path), storage=root)
-    workshop = Workshop(opened.plan, Storage(root), Runtime())
-    for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
+    if not root.startswith("s3:"):
+        workshop = Workshop(opened.plan, Storage(root), Runtime())
+        run_trial(workshop, opened.plan.trials[-1].key)
     write_plan(opened.plan, Storage(root))
     monkeypatch.setattr(catalog_module, "_loaded", {})
     metrics._made.cache_clear()
@@ -68,6 +68,7 @@ def forged(plan: Plan, folder: Path) -> tuple[Plan, Path]:
     return replace(Plan.from_json(text), plugins=tuple(files)), ran
 
 
+@pytest.mark.parametrize("root", ["folder", "bucket"], indirect=True)
 def test_a_plan_that_was_edited_is_refused_by_workers_and_passed_over_by_commands(
     plan: Plan, root: str, tmp_path: Path
 ) -> None:

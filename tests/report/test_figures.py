@@ -15,7 +15,7 @@ import pytest
 
 from raxalign.config.spaces import Space
 from raxalign.plan.plan import Plan
-from raxalign.plan.study import Objective, Study
+from raxalign.plan.study import SearchMetric, Study
 from raxalign.plan.trial import Trial
 from raxalign.plan.tried import StudyRecord, Tried
 from raxalign.report.cells.choice import best_on_dev, of_methods
@@ -23,7 +23,7 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import named
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Table
-from raxalign.report.figures.drawing import draw, opened_canvas, wrapped
+from raxalign.report.figures.drawing import draw, opened_canvas
 from raxalign.report.figures.marks import colour_of, marker_of
 from raxalign.report.figures.panels import Heat, Panel, Series
 from raxalign.report.sections import searches as panels
@@ -161,24 +161,17 @@ def test_encoders_that_differ_in_their_seed_alone_share_a_dot_with_an_interval()
 
 
 @pytest.mark.slow
-def test_drawings_on_a_page_share_no_name_and_spend_no_letters(tmp_path: Path) -> None:
-    """Their styles are classes, and names and paths are as short as they can be."""
+def test_drawings_on_a_page_share_no_name_and_are_short(tmp_path: Path) -> None:
     panel = Panel("", "x", "y", [Series("a", [1, 2, 3, 4], [2, 3, 4, 5], look="dots")])
     drawings = [draw([panel], tmp_path, name) for name in ("retrieval-transfer", "pivot-transfer")]
     names = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in drawings]
     assert not names[0] & names[1]
     assert max(len(name) for name in names[0] | names[1]) <= 10
     for svg, own in zip(drawings, names, strict=True):
-        rules = dict(re.findall(r"\.(g[0-9a-f]{8})\{([^}]+)\}", svg))
-        assert set(re.findall(r'class="(g[0-9a-f]{8})"', svg)) == set(rules)
-        assert any("fill: #2f7fc1" in style for style in rules.values())
         linked = set(re.findall(r'href="#([^"]+)"', svg))
         assert linked
         assert linked <= own
         assert not re.search(r"\d\.\d{3}", svg.split("</style>")[-1])
-        paths = re.findall(r'\sd="([^"]+)"', svg)
-        assert paths
-        assert not [path for path in paths if re.search(r"\n|[A-Za-z] | [A-Za-z]", path)]
 
 
 HELD = {"blocks": "1-2", "embeddings": False}
@@ -213,8 +206,8 @@ SPACES = (
     Space("epochs", "int", 1, 3),
     Space("layers", "choice", choices=("last", "1-2")),
 )
-ONE = (Objective("xnli", "avg_zero_shot", "accuracy"),)
-TWO = (*ONE, Objective("xnli", "en", "accuracy"))
+ONE = (SearchMetric("xnli", "avg_zero_shot", "accuracy"),)
+TWO = (*ONE, SearchMetric("xnli", "en", "accuracy"))
 POINTS = (
     ({"lambda": 1e-4, "epochs": 1, "layers": "last"}, (0.20, 0.5)),
     ({"lambda": 1e-2, "epochs": 2, "layers": "1-2"}, (0.40, 0.3)),
@@ -224,7 +217,7 @@ POINTS = (
 
 
 def seen(
-    method: str = "finetune", objectives: tuple[Objective, ...] = ONE, lang: str = "de"
+    method: str = "finetune", objectives: tuple[SearchMetric, ...] = ONE, lang: str = "de"
 ) -> Seen:
     study = Study(
         f"{method}-{lang}",
@@ -259,7 +252,7 @@ def test_a_front_is_the_border_of_what_is_reached_by_both_metrics() -> None:
     front = [(5.0, 60.0), (20.0, 50.0), (40.0, 30.0), (45.0, 10.0)]
     assert list(zip(curve.x, curve.y, strict=True)) == [pytest.approx(point) for point in front]
     assert curve.look == "pre"  # at 30 % of the first metric 30 % of the second are reached
-    lower = tuple(Objective(o.task, o.lang, o.metric, lower=True) for o in TWO)
+    lower = tuple(SearchMetric(o.task, o.lang, o.metric, lower=True) for o in TWO)
     (panel,) = panels.fronts([seen(objectives=lower)])
     assert panel.series[0].look == "post"
 
@@ -296,13 +289,6 @@ def test_methods_are_compared_at_the_effort_that_both_have(tmp_path: Path) -> No
     # sum over v of v (P(V <= v)^4 - P(V < v)^4), over 5, 20, 40 and 45 %
     assert best[3] == pytest.approx((5 + 20 * 15 + 40 * 65 + 45 * 175) / 256)
     assert "finetune" in draw(panels.expectations([seen(), other]), tmp_path, "expected")
-
-
-def test_a_label_is_broken_into_lines_of_about_the_same_length() -> None:
-    assert wrapped("xnli accuracy, zero-shot mean, dev (%)", 34) == (
-        "xnli accuracy,\nzero-shot mean, dev (%)"
-    )
-    assert wrapped("short", 34) == "short"
 
 
 SWEEP = {(layer, weight): 0.01 * layer * weight for layer in (1, 2, 3) for weight in (0.0, 1.0)}
@@ -370,20 +356,6 @@ def test_without_dev_sentences_are_shown_at_the_last_layer() -> None:
     shown = [(line.entries[0].text, line.sub) for line in table.lines]
     assert shown == [("der hund", ""), ("x", ""), ("y", ""), ("the dog", "")]
     assert "shifted after layer 2, the last layer of the sweep, since no dev" in table.caption
-
-
-def test_the_axis_of_a_share_ends_shortly_above_100() -> None:
-    steep = {(1, 1.0): 0.0, (1, 2.0): 1.0}
-    panels = [
-        curves_over("weights", "", "rate (%)", steep),
-        curves_over("weights", "", "rate", steep),
-    ]
-    tops = []
-    for panel in panels:
-        assert panel is not None
-        with opened_canvas([panel]) as figure:
-            tops.append(figure.axes[0].get_ylim()[1])
-    assert 100 < tops[0] < 104 < tops[1]
 
 
 def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all(

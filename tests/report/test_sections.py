@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
+from html import unescape
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 import raxalign as rx
 from raxalign import catalog as catalog_module
-from raxalign.catalog import PluginFile, catalog, open_file
+from raxalign.catalog import PluginFile, catalog
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
@@ -93,21 +93,6 @@ def test_a_section_of_an_entry_point_is_last_whatever_its_place(
     assert document.facts[-1] == ("late", "yes")
 
 
-def test_a_broken_section_is_warned_of_and_left_out(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    entry = EntryPoint("broken", "no_such_package:Broken", "raxalign.sections")
-    monkeypatch.setattr(catalog_module, "_entry_points", lambda folder: {"broken": entry})
-    with pytest.warns(UserWarning, match=r"entry point broken.*No module named 'no_such_package'"):
-        assert compose([], EMPTY, tmp_path).document.parts == ()
-
-
-def test_a_file_with_a_section_belongs_to_the_sections(tmp_path: Path) -> None:
-    file = open_file(example(tmp_path))
-    assert isinstance(file, PluginFile)
-    assert file.folder == "sections"
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_parts_of_one_anchor_are_joined_in_the_order_of_their_sections(
     tmp_path: Path,
@@ -156,29 +141,6 @@ MADE = {
 }
 
 
-class _Listings(HTMLParser):
-    """The texts of a page's listings by their titles."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.texts: dict[str, str] = {}
-        self._open = self._title = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self._open = tag if tag in ("summary", "pre") else self._open
-        self._title = "" if tag == "summary" else self._title
-
-    def handle_endtag(self, tag: str) -> None:
-        self._open = "" if tag == self._open else self._open
-
-    def handle_data(self, data: str) -> None:
-        if self._open == "summary":
-            self._title += data
-        if self._open == "pre":
-            self.texts[self._title] = self.texts.get(self._title, "") + data
-
-
 def how(opened: rx.Opened) -> Share:
     ledger = opened.storage.ledger
     results = Results.of(rows(opened.plan, ledger), opened.plan)
@@ -191,7 +153,8 @@ def test_the_grid_text_on_the_page_is_planned_with_the_same_keys(tmp_path: Path)
     found, out = rows(opened.plan, ledger), tmp_path / "out"
     write_report(found, opened.plan, out, ledger=ledger, sources=opened.sources)
     page = (out / "report.html").read_text(encoding="utf-8")
-    text = _Listings(page).texts["grid.yaml"].removeprefix("\n")
+    (shown,) = re.findall(r"<b>grid.yaml</b></summary>\s*<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+    text = unescape(shown).removeprefix("\n")
     assert text == opened.grid.text_of_file
     again = tmp_path / "again"
     again.mkdir()

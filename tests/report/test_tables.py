@@ -122,10 +122,6 @@ def test_what_is_shown_without_a_wish_and_with_all() -> None:
     assert [line[0] for line in block.lines] == names
 
 
-def test_brackets_in_names_are_not_styles() -> None:
-    assert "[red]" in as_text(blocks([row(0.5, encoder="[red]"), row(0.5)], PLAN), width=120)
-
-
 def test_csv_holds_what_json_holds() -> None:
     read = list(csv.DictReader(io.StringIO(as_csv(ROWS))))
     for line, original in zip(read, json.loads(as_json(ROWS)), strict=True):

@@ -70,6 +70,16 @@ def test_the_uses_of_a_dead_process_do_not_count(root: str, tmp_path: Path) -> N
     assert not users.exists()
 
 
+def test_a_small_copy_that_was_changed_is_not_used(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.remember({"ledger/one": "etag"}, {"ledger/one": b"record"})
+    assert cache.remembered({"ledger/one": "etag"}) == {"ledger/one": b"record"}
+    assert cache.remembered({"ledger/one": "another"}) == {}
+    (file,) = (tmp_path / "small").rglob("*/*")
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    assert cache.remembered({"ledger/one": "etag"}) == {}
+
+
 def test_the_limit_is_fifty_gibibytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(LIMIT, raising=False)
     assert limit_bytes() == 50 * 2**30

@@ -12,8 +12,13 @@ from pydantic import Field
 
 from raxalign.arrays import offsets_of
 from raxalign.lazy import np
-from raxalign.pairing.aligners._cells import NumberedWords, make_cells
-from raxalign.pairing.aligners._diagonal import DirectedModel, Numbers, Settings
+from raxalign.pairing.aligners._diagonal import (
+    DirectedModel,
+    NumberedWords,
+    Numbers,
+    Settings,
+    make_cells,
+)
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
 

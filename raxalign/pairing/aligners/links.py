@@ -127,27 +127,19 @@ class GivenLinks(WordAligner):
         links = Links(links.offsets, links.src - first, links.tgt - first).take(ids)
         k = links.outside(*lengths)
         if k is not None:
-            row = int(links.rows()[k])
-            places = [int(side[k] + first) for side in (links.src, links.tgt)]
-            sizes = [int(side[row]) for side in lengths]
-            raise self._outside(path, int(ids[row]) + 1, places, sizes)
+            row, swap = int(links.rows()[k]), self.params.swap
+            places = [str(side[k] + first) for side in (links.src, links.tgt)]
+            raise DataError(
+                path,
+                f"link {'-'.join(places[::-1] if swap else places)} is out of range: the sentences"
+                f" have {lengths[0][row]} and {lengths[1][row]} words, counted from {first}",
+                line=int(ids[row]) + 1,
+                remedy=(
+                    f"If the file counts from {1 - first}, set `first: {1 - first}`; if the pivot"
+                    f" comes first in it, `swap: {str(not swap).lower()}`"
+                ),
+            )
         return links
-
-    def _outside(
-        self, path: Path, line: int, places: Sequence[int], sizes: Sequence[int]
-    ) -> DataError:
-        """The fault of a link between these places, as the file counts them."""
-        first, swap = self.params.first, self.params.swap
-        written = "-".join(map(str, places[::-1] if swap else places))
-        problem = (
-            f"link {written} is out of range: the sentences have {sizes[0]} and {sizes[1]} words,"
-            f" counted from {first}"
-        )
-        remedy = (
-            f"If the file counts from {1 - first}, set `first: {1 - first}`; if the pivot comes"
-            f" first in it, `swap: {str(not swap).lower()}`"
-        )
-        return DataError(path, problem, line=line, remedy=remedy)
 
 
 def _lines(path: Path, _: Report) -> int:

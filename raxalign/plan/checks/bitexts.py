@@ -91,7 +91,11 @@ class _Seen:
         """Read the corpus to its end; return its number of pairs. Raises `DataError` for its first
         fault.
         """
-        self.heldout = deque(maxlen=self._n_heldout())
+        count = _n_heldout(self.stage)
+        if self.stage.params["split"] == "files":
+            with _inputs(self.stage) as inputs:
+                count = sum(self.stage.plugin().part_sizes(*self.langs, inputs))
+        self.heldout = deque(maxlen=count)
         with _reading(self.stage) as pairs:
             return self.see(pairs)
 
@@ -126,14 +130,6 @@ class _Seen:
                 f"{blank:,} of {len(self.heldout):,} sentence pairs that are held out have a blank"
                 " side and are left out",
             )
-
-    def _n_heldout(self) -> int:
-        split: Any = self.stage.params["split"]
-        if split != "files":
-            return int(split["test"]) + int(split["dev"])
-        with _inputs(self.stage) as inputs:
-            sizes: tuple[int, int] = self.stage.plugin().part_sizes(*self.langs, inputs)
-        return sum(sizes)
 
 
 def other_lengths(plan: Plan, sizes: Mapping[Path, int]) -> Iterator[tuple[bool, str]]:
@@ -218,14 +214,19 @@ def shortages(plan: Plan) -> tuple[str, ...]:
     return tuple(message for stage in largest.values() if (message := _shortage(stage)) is not None)
 
 
+def _n_heldout(stage: Stage) -> int:
+    """Return the number of lines that are held out of a corpus; 0 where dev and test are files."""
+    split: Any = stage.params["split"]
+    return 0 if split == "files" else int(split["test"]) + int(split["dev"])
+
+
 def _asked_for(stage: Stage) -> int:
     return int(str(stage.params["sentences"]))
 
 
 def _shortage(stage: Stage) -> str | None:
     needed, lang, pivot = _asked_for(stage), str(stage.params["lang"]), str(stage.params["pivot"])
-    split: Any = stage.params["split"]
-    heldout = 0 if split == "files" else int(split["test"]) + int(split["dev"])
+    heldout = _n_heldout(stage)
     there: int | None = stage.plugin().n_pairs(lang, pivot, needed + heldout)
     if there is None or there >= needed + heldout:
         return None

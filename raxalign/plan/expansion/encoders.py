@@ -105,11 +105,6 @@ def _faults(grid: Grid, key: str, problems: Iterable[str]) -> Iterator[Fault]:
     yield from (Fault(line, key, problem) for problem in problems)
 
 
-def depth_of(spec: EncoderSpec, identity: Identity) -> int | None:
-    """Return the number of an encoder's blocks; None where it has to be looked up first."""
-    return plugin_of(spec).depth(identity.locked)
-
-
 def head_of(spec: EncoderSpec, identity: Identity) -> bool:
     """Check whether an encoder has a masked-LM head; one that has to be looked up first counts as
     having it. An encoder whose folder is missing is reported elsewhere.

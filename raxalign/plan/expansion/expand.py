@@ -21,9 +21,9 @@ from raxalign.config.axes import Axis
 from raxalign.errors import Fault, GridError
 from raxalign.methods.base import Needs
 from raxalign.plan.expansion.data import SharedStages
-from raxalign.plan.expansion.encoders import depth_of, encoder_faults, head_of
+from raxalign.plan.expansion.encoders import encoder_faults, head_of, plugin_of
 from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.tasks import Alignment, TaskStages
+from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
     from raxalign.config.params import BaseParams
     from raxalign.methods.base import Method
-    from raxalign.plan.study import Objective
+    from raxalign.plan.study import SearchMetric
 
 
 @dataclass
@@ -70,22 +70,16 @@ class _Counts:
             if self.excluded[name]:
                 yield f"{name}: {self.excluded[name]} of {counted(points, 'point')} excluded"
             if own and len(own) < left and name not in searched:
-                why = _why_merged(grid, own)
+                axes = {Axis.SENTENCES: grid.sentences, Axis.SEED: grid.seeds}
+                idle = " and ".join(
+                    axis
+                    for axis, values in axes.items()
+                    if len(values) > 1 and any(getattr(trial, axis) is None for trial in own)
+                )
+                why = f"{idle} cannot change the result" if idle else "some params are idle"
                 yield f"{name}: {counted(left, 'point')} are {counted(len(own), 'trial')} ({why})"
             for why, count in dropped.items():
                 yield f"{name} {why}: {counted(count, 'point')} dropped"
-
-
-def _why_merged(grid: Grid, trials: Collection[Trial]) -> str:
-    axes = {Axis.SENTENCES: grid.sentences, Axis.SEED: grid.seeds}
-    reasons = [
-        name
-        for name, values in axes.items()
-        if len(values) > 1 and any(getattr(trial, name) is None for trial in trials)
-    ]
-    return (
-        f"{' and '.join(reasons)} cannot change the result" if reasons else "some params are idle"
-    )
 
 
 def with_pruning(study: Study, grid: Grid, corner: Trial, stages: Mapping[str, Stage]) -> Study:
@@ -100,7 +94,7 @@ def with_pruning(study: Study, grid: Grid, corner: Trial, stages: Mapping[str, S
     return replace(study, unwatched=why) if why else replace(study, name=name)
 
 
-def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: Objective) -> str:
+def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: SearchMetric) -> str:
     """Return in a clause why a trial cannot be pruned; nothing where it can."""
     task, metric = objective.task, objective.metric
     spec = next(spec for spec in grid.tasks if spec.name == task)
@@ -126,17 +120,12 @@ stand for evaluations that a method leaves untouched, in grids without this meth
 """
 
 
-def _nothing(study: Study) -> Iterable[Suggestion]:  # noqa: ARG001
-    """The suggestions of a search that has not begun."""
-    return ()
-
-
 def expand(
     grid: Grid,
     identity: Identity | None = None,
     *,
     allow_missing: bool = False,
-    suggested: Callable[[Study], Iterable[Suggestion]] = _nothing,
+    suggested: Callable[[Study], Iterable[Suggestion]] = lambda _: (),
 ) -> Plan:
     """Return the plan of a grid.
 
@@ -191,7 +180,9 @@ class _Expansion:
     def of(cls, grid: Grid, identity: Identity) -> _Expansion:
         shared = SharedStages(grid, identity)
         tasks = TaskStages(grid, shared)
-        depths = {encoder.label: depth_of(encoder, identity) for encoder in grid.encoders}
+        depths = {
+            encoder.label: plugin_of(encoder).depth(identity.locked) for encoder in grid.encoders
+        }
         heads = {encoder.label: head_of(encoder, identity) for encoder in grid.encoders}
         return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
 
@@ -269,7 +260,7 @@ class _Expansion:
                 depth = self.depths[encoder.label]
                 untouched = self.meeting.untouched(name, method, encoder.label, family, depth)
             start = self.shared.encoder(encoder)
-            alignment = Alignment(
+            alignment = TrialInputs(
                 spec.kind, method, canonical, start, family, languages, sentences, seed, head
             )
             yield self._trial(point, alignment, untouched)
@@ -292,7 +283,7 @@ class _Expansion:
         return not why
 
     def _trial(
-        self, point: Point, alignment: Alignment, untouched: Mapping[str, Untouched]
+        self, point: Point, alignment: TrialInputs, untouched: Mapping[str, Untouched]
     ) -> Trial:
         """Return the trial of a point."""
         shared, tasks = self.shared, self.tasks
@@ -318,7 +309,7 @@ class _Expansion:
         )
 
     def _of_the_encoder(
-        self, alignment: Alignment, aligned: Stage, tasks: Mapping[str, Untouched]
+        self, alignment: TrialInputs, aligned: Stage, tasks: Mapping[str, Untouched]
     ) -> dict[str, str]:
         """Return task -> key of the evaluation of the encoder as it is, for those of the tasks that
         are asked of these languages; nothing where `aligned` is that very encoder.
@@ -332,14 +323,16 @@ class _Expansion:
         return {} if itself is aligned else self.tasks.evaluations(base, itself, tasks)[0]
 
     def plan(self) -> Plan:
-        """Return the plan of everything that was added."""
-        grid, identity = self.grid, self.shared.identity
+        """Return the plan of everything that was added, with the stages that some trial needs."""
+        grid, identity, stages = self.grid, self.shared.identity, self.shared.stages
+        evaluations = [key for trial in self.trials.values() for key in trial.evaluations.values()]
+        wanted = set(Plan("", "", 0, (), stages, {}).closure(evaluations))
         return Plan(
             name=grid.name,
             pivot=grid.pivot,
             points=self.counts.points.total(),
             trials=tuple(self.trials.values()),
-            stages=self._reachable(),
+            stages={key: stage for key, stage in stages.items() if key in wanted},
             axes={spec.name: _axes(spec) for spec in grid.methods},
             merged=(*self.counts.told(grid, self.trials.values()), *self._without_head()),
             unresolved=tuple(identity.unresolved),
@@ -364,13 +357,6 @@ class _Expansion:
                     f"{name} requires a masked-LM head, which {label} does not have: {count}"
                     " evaluations dropped"
                 )
-
-    def _reachable(self) -> dict[str, Stage]:
-        """Return the stages that some trial needs, in the order in which they were made."""
-        stages = self.shared.stages
-        evaluations = [key for trial in self.trials.values() for key in trial.evaluations.values()]
-        wanted = set(Plan("", "", 0, (), stages, {}).closure(evaluations))
-        return {key: stage for key, stage in stages.items() if key in wanted}
 
 
 def _axes(spec: MethodSpec) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ class Identity:
         file_digests: Callable[[Path], str] = file_digest,
         locked: Callable[[str], str | None] = lambda name: None,  # noqa: ARG005
     ) -> None:
-        self._file_digests, self._locked = file_digests, locked
+        self._file_digests, self.locked = file_digests, locked
         self._files: dict[Path, str] = {}
         self.unresolved: dict[str, None] = {}
         self.missing: dict[Path, str] = {}
@@ -40,7 +40,11 @@ class Identity:
             if isinstance(source, LocalFile):
                 digests[name], locations[name] = self._file(source.path), str(source.path)
             else:
-                digests[name], locations[name] = self._remote(source.name, source.pin), source.name
+                found = source.pin or self.locked(source.name)
+                if found is None:
+                    self.unresolved[source.name] = None
+                digests[name] = UNRESOLVED + source.name if found is None else found
+                locations[name] = source.name
         return digests, locations
 
     def of_languages(
@@ -50,7 +54,7 @@ class Identity:
         them: under ``name/language``.
 
         Remote data enters the key by its name too: a commit says which state of a repository is
-        read, but not which of its files.
+        read, but not which of its files. Its revision is left out: the digest stands for it.
         """
         digests: dict[str, str] = {}
         locations: dict[str, str] = {}
@@ -60,15 +64,11 @@ class Identity:
             digests |= {f"{name}/{lang}": value for name, value in found.items()}
             locations |= {f"{name}/{lang}": value for name, value in places.items()}
             names |= {
-                f"{name}/{lang}": _unpinned(source.name)
+                f"{name}/{lang}": source.name.rpartition("@")[0] or source.name
                 for name, source in given.items()
                 if isinstance(source, RemoteData)
             }
         return (digests, locations), {"sources": names} if names else {}
-
-    def locked(self, name: str) -> str | None:
-        """Return what was looked up before under a name of the lock file (None: nothing)."""
-        return self._locked(name)
 
     def _file(self, path: Path) -> str:
         if path not in self._files:
@@ -78,13 +78,6 @@ class Identity:
                 self.missing[path] = (error.strerror or str(error)) + near(path)
                 self._files[path] = f"missing:{path}"
         return self._files[path]
-
-    def _remote(self, name: str, pin: str | None) -> str:
-        found = pin or self._locked(name)
-        if found is None:
-            self.unresolved[name] = None
-            return UNRESOLVED + name
-        return found
 
     def refuse_missing(self) -> None:
         """Raise `DataError` that names every file that could not be read."""
@@ -97,13 +90,6 @@ class Identity:
             f"{first[1]}{also}",
             remedy="Paths in a grid file are relative to the grid file",
         )
-
-
-def _unpinned(name: str) -> str:
-    """Return the name of remote data without its revision, for which the digest stands: a tag and
-    its commit are the same data.
-    """
-    return name.rpartition("@")[0] or name
 
 
 def near(path: Path) -> str:

@@ -89,7 +89,7 @@ class TaskStages:
         return any(task.has_chance() for _, task in self._tasks)
 
     def evaluations(
-        self, alignment: Alignment, aligned: Stage, named: Container[str] | None = None
+        self, alignment: TrialInputs, aligned: Stage, named: Container[str] | None = None
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Return task name -> key of its evaluation, for the `named` tasks (None: all) that take
         the family of the encoder, and that it has a masked-LM head for; and task name -> why
@@ -113,7 +113,7 @@ class TaskStages:
         return keys, outdated
 
     def _evaluation(
-        self, spec: TaskSpec, task: Task, alignment: Alignment, aligned: Stage
+        self, spec: TaskSpec, task: Task, alignment: TrialInputs, aligned: Stage
     ) -> tuple[Stage, str]:
         """Add the evaluation of one task, in the languages of `alignment`; return it, and why
         outdated readouts are kept (empty where none are).
@@ -165,7 +165,7 @@ class TaskStages:
             }
         return inputs
 
-    def _trained(self, spec: TaskSpec, task: Task, alignment: Alignment, aligned: Stage) -> Stage:
+    def _trained(self, spec: TaskSpec, task: Task, alignment: TrialInputs, aligned: Stage) -> Stage:
         """Add the task's own training. It starts from the encoder as it is, and so is shared, where
         neither weights nor what the training reads are changed.
 
@@ -196,7 +196,7 @@ class TaskStages:
         )
 
     def _prepared(
-        self, spec: TaskSpec, task: Task, alignment: Alignment, languages: tuple[str, ...]
+        self, spec: TaskSpec, task: Task, alignment: TrialInputs, languages: tuple[str, ...]
     ) -> dict[str, str]:
         """Add the stages of the pieces of training rows where there are many; return their keys."""
         if alignment.family != "transformer":
@@ -208,7 +208,7 @@ class TaskStages:
         return self._rows[known]
 
     def _fitted(
-        self, spec: TaskSpec, task: Task, alignment: Alignment, aligned: Stage, trained: Stage
+        self, spec: TaskSpec, task: Task, alignment: TrialInputs, aligned: Stage, trained: Stage
     ) -> tuple[Stage, str]:
         """Add the method's readouts, fitted again on the encoder that the task's training left, on
         words as the task reads them. Where they cannot be, or are not to be, or where there are
@@ -269,7 +269,7 @@ def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Alignment:
+class TrialInputs:
     """Everything that the stages of a trial depend on.
 
     Attributes:

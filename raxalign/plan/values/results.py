@@ -18,7 +18,7 @@ from raxalign.plan.metrics import added_scores
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
-    from raxalign.plan.study import Objective
+    from raxalign.plan.study import SearchMetric
     from raxalign.plan.trial import Trial
     from raxalign.store.ledger import Ledger
 
@@ -162,7 +162,7 @@ class DevScores:
         }
 
 
-def judge(objectives: Sequence[Objective], trial: Trial, scores: DevScores) -> tuple[float, ...]:
+def judge(objectives: Sequence[SearchMetric], trial: Trial, scores: DevScores) -> tuple[float, ...]:
     """Return the values of the objectives of a trial that is done.
 
     Raises `RaxalignError` where the trial has no development score of that name.

@@ -57,9 +57,7 @@ def representatives(results: Results, task: str, metric: str) -> list[Cell]:
 
 
 def best_on_dev(results: Results, most: int, task: str, metric: str) -> list[Cell]:
-    """Return at most `most` of `representatives`, in their order: the first one, and those with the
-    best values on dev.
-    """
+    """Return at most `most` of `representatives`: the first one, and the best on dev."""
     cells = representatives(results, task, metric)
     ranks = [dev_of(results, cell, task, metric) for cell in cells]
     rest = sorted(range(1, len(cells)), key=lambda i: -ranks[i])[: most - 1]
@@ -77,9 +75,7 @@ def of_methods(results: Results, most: int) -> str:
 
 
 def of_encoder(results: Results) -> str:
-    """Return what a caption says where a figure or table of a grid with several encoders shows the
-    `representatives`, which are of one.
-    """
+    """Return what a caption says of the encoder of `representatives`, where there are several."""
     if not results.several_encoders:
         return ""
     shown = {

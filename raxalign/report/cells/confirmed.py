@@ -20,15 +20,10 @@ from raxalign.report.cells.results import Results
 
 def confirmed(opened: Opened, seeds: int) -> Opened:
     """Return a finished grid as one of what it chose: for each task, encoder and number of
-    sentences the point of each method with the best mean on dev, and the baseline, with seeds that
-    the grid does not have. It is named `<name>-confirmed`.
+    sentences the point of each method with the best mean on dev, and the baseline, with as many
+    fresh seeds. It is named `<name>-confirmed`.
 
-    Args:
-        opened: The grid.
-        seeds: The number of fresh seeds.
-
-    Raises:
-        RaxalignError: The grid is not finished, or its searches confirm their points themselves.
+    Raises `RaxalignError` where it is not finished, or its searches confirm their points.
     """
     grid, ledger = opened.grid, opened.storage.ledger
     methods = tuple(spec for spec in grid.methods if spec.searched is None)

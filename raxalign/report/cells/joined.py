@@ -141,9 +141,7 @@ class _Join:
         return {(of, name): f"{of}: {name}" if name in differ else name for of, name in starts}
 
     def _tasks(self) -> dict[_Place, str]:
-        """(grid, task) -> its name in the joined plan. A task that reads other data or has other
-        options is another one.
-        """
+        """(grid, task) -> its name in the joined plan, by its grid where the tests differ."""
         made: dict[_Place, dict[str, Stage]] = defaultdict(dict)  # language -> an evaluation
         for grid, plan in self.plans.items():
             for trial in plan.trials:
@@ -199,9 +197,7 @@ class _Join:
 
 
 def _test_causes(plans: tuple[Plan, Plan], first: Stage, second: Stage, lang: str) -> Iterator[str]:
-    """Yield what differs in what two evaluations of a language measure: not in the encoder, the
-    training or the seed.
-    """
+    """Yield what differs in what two evaluations of a language measure."""
     one, two = _of_language(first, lang), _of_language(second, lang)
     walk = Walk(plans)
     yield from walk.own_causes(one, two)
@@ -210,9 +206,7 @@ def _test_causes(plans: tuple[Plan, Plan], first: Stage, second: Stage, lang: st
 
 
 def _of_language(stage: Stage, lang: str) -> Stage:
-    """An evaluation with what concerns one language, and all of them; the precision is that of the
-    encoder.
-    """
+    """An evaluation with what concerns one language, in the encoder's precision."""
     params: dict[str, Any] = dict(stage.params)
     others = tuple(f"/{other}" for other in params.pop("languages", ()) if other != lang)
 

@@ -1,6 +1,4 @@
-"""What the report shows with the number of a value: interval, difference to the baseline, mark,
-and notes; all from the grid's comparisons.
-"""
+"""What the report shows with the number of a value, from the grid's comparisons."""
 
 from __future__ import annotations
 
@@ -70,9 +68,7 @@ class Judge:
 
 
 def difference_text(found: Compared, unit: NumberFormat) -> str:
-    """Return the difference to the baseline with its interval, or "cannot tell"; nothing for a
-    value that is not compared.
-    """
+    """Return the difference to the baseline with its interval, if any, or "cannot tell"."""
     test = found.comparison
     if found.difference is None:
         return "cannot tell" if found.verdict else ""

@@ -41,22 +41,15 @@ def capitalized(text: str) -> str:
 
 
 def named(cell: Cell, plan: Plan) -> str:
-    """Return the method of a cell with the params that vary, numbers without needless zeros:
-    ``finetune λ=0.1``.
-    """
+    """Return the method of a cell with the params that vary: ``finetune λ=0.1``."""
     axes = [axis for axis in plan.axes.get(cell.method, ()) if axis in cell.params]
     values = (f"{symbol(axis)}={plain(cell.params[axis])}" for axis in axes)
     return " ".join([cell.method, *values, *searched_mark(cell, plan)])
 
 
 def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:
-    """Return the text under the name of a published row: the method, its params that vary, and
-    the size of its training set.
-
-    Args:
-        cell: the cell that measures the row.
-        plan: the plan of the grid.
-        per_language: the param that has a value of its own in each column (None: no param has).
+    """Return the text under the name of a published row: the method, its params that vary, without
+    the one that has a value per language, and the size of its training set.
     """
     size = f", {cell.sentences:,} pairs" if cell.sentences is not None else ""
     if per_language is None:
@@ -66,9 +59,7 @@ def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:
 
 
 def under(results: Results, cell: Cell, table: TableKey) -> str:
-    """Return the encoder where there are several, the size of the training set, and over how many
-    seeds the values of a table are.
-    """
+    """Return what stands under a line: encoder, size of the training set, number of seeds."""
     facts = [cell.encoder] if results.several_encoders else []
     facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
     counts = (value.n for name, value in cell.values.items() if table_of(name) == table)

@@ -53,9 +53,7 @@ PERCENT = NumberFormat(100, 1, "%")
 
 
 def published_unit(name: str | None, figures: Iterable[float] = ()) -> NumberFormat:
-    """Return the unit of a published table; its decimals are at least those that the paper
-    prints.
-    """
+    """Return the unit of a published table, with at least the decimals that it prints."""
     scale, decimals = _UNITS.get(name, (1.0, 0))
     texts = [f"{figure!r}" for figure in figures]
     printed = [len(text.partition(".")[2].rstrip("0")) for text in texts if "e" not in text]

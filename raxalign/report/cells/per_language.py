@@ -1,6 +1,4 @@
-"""One value of a method's param for each language, chosen by the language's own development set;
-and its table.
-"""
+"""Values of a param that each language's own development set chooses; and their table."""
 
 from __future__ import annotations
 
@@ -20,22 +18,15 @@ WARNING = "so this is not a purely zero-shot result"
 
 
 def declared(results: Results, method: str) -> list[str]:
-    """Return the params of a method of the grid that can be chosen per language, as its plug-in
-    declares, and of which the grid has several values.
-    """
+    """Return the params of a method with several values that can be chosen per language."""
     kind = results.kinds.get(method, method)
     params = catalog("methods")[kind].per_language if kind in catalog("methods") else ()
     return [param for param in params if param in results.plan.axes.get(method, ())]
 
 
 def best(results: Results, cells: Sequence[Cell], name: Name) -> Cell | None:
-    """Return the cell with the best value on the development set, the first of equals; None where
-    no candidate has a development value.
-
-    Args:
-        results: knows which values are better.
-        cells: the candidates.
-        name: a value of one language; its split is not looked at.
+    """Return the cell with the best value of a name on dev, whatever its split is, the first of
+    equals; None where none has one.
     """
     dev, sign = (*name[:3], "dev"), results.plan.measured(name[0], name[2]).sign
     there = [cell for cell in cells if dev in cell.values]
@@ -43,9 +34,7 @@ def best(results: Results, cells: Sequence[Cell], name: Name) -> Cell | None:
 
 
 def tables_per_language(results: Results, judge: Judge) -> Iterator[Table]:
-    """Yield a table per task, method and param that can be chosen per language, with a column per
-    language and rows for each encoder, training set and setting of the other params.
-    """
+    """Yield a table per task, method and param that can be chosen per language."""
     for method in results.plan.axes:
         for param in declared(results, method):
             for task in results.tasks:
@@ -78,9 +67,7 @@ def _table(results: Results, judge: Judge, axis: tuple[str, str], task: str) -> 
 def _lines(
     results: Results, judge: Judge, param: str, cells: Sequence[Cell], names: Sequence[Name]
 ) -> Iterator[Line]:
-    """The value that each language's dev set chooses, and the dev and test values there; nothing
-    where no language has both.
-    """
+    """The value that each language's dev set chooses, and the dev and test values there."""
     chosen: list[tuple[Cell, Name] | None] = []
     for name in names:
         cell = best(results, cells, name)

@@ -29,9 +29,7 @@ def table_of(name: Name) -> TableKey:
 
 @dataclass(frozen=True)
 class Results:
-    """The cells of a grid's results; `kinds` and `tasks` map the grid's names of methods and tasks
-    to their kinds.
-    """
+    """The cells of a grid's results; `kinds` and `tasks` map names to their kinds."""
 
     plan: Plan
     cells: Sequence[Cell]
@@ -46,9 +44,7 @@ class Results:
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], plan: Plan) -> Results:
-        """Group result rows; kinds come from the plan, and a name that it does not have is a kind
-        itself.
-        """
+        """Group result rows; a name that the plan does not have is a kind itself."""
         kinds = {row["method"]: row["method"] for row in rows}
         kinds |= {trial.method: trial.kind for trial in plan.trials}
         params = {row["task"]: row["task_params"] or {} for row in rows}
@@ -78,9 +74,7 @@ class Results:
 
     @cached_property
     def tables(self) -> tuple[TableKey, ...]:
-        """What is worth a table: no counts, errors, directions or points of a sweep over layers
-        and weights.
-        """
+        """What is worth a table: no counts, errors, directions or points of a sweep."""
         return tuple(tables_of(self.names, self.plan.measured))
 
     @cached_property
@@ -143,9 +137,7 @@ class Results:
         return self._units[task, metric]
 
     def few(self, table: TableKey) -> bool:
-        """Return whether the accuracy of a table is over fewer than `FEW` pairs in every language,
-        which is too few for a conclusion.
-        """
+        """Return whether a table is over fewer than `FEW` pairs in every language."""
         task, metric, split = table
         counted = self.plan.count_of(task, metric)
         names = [(task, lang, counted, split) for lang in self.by_table[table]]
@@ -154,17 +146,17 @@ class Results:
         ]
         return bool(counts) and max(counts) < FEW
 
-    def leading(self, task: str) -> TableKey | None:
-        """Return the table that stands for a task: that of its main metric, or the first one over
-        enough pairs; None where every one is over too few.
-        """
-        enough = [table for table in self.tables if table[0] == task and not self.few(table)]
-        main = self.main_metric(task)
-        return next((table for table in enough if table[1] == main), next(iter(enough), None))
-
     def leading_tables(self) -> list[TableKey]:
-        """Return the table that stands for each task that has one, in the order of the grid."""
-        return [table for task in self.tasks if (table := self.leading(task)) is not None]
+        """Return the table that stands for each task, in the order of the grid: that of its main
+        metric, or the first one over enough pairs; none where every one is over too few.
+        """
+        enough = [table for table in self.tables if not self.few(table)]
+        found = []
+        for task in self.tasks:
+            own = [table for table in enough if table[0] == task]
+            main = self.main_metric(task)
+            found += [table for table in own if table[1] == main][:1] or own[:1]
+        return found
 
 
 def _rest(cell: Cell, param: str) -> str:

@@ -40,9 +40,7 @@ _LABEL = 40  # letters of an axis's label in one line
 
 
 def drawn(sketches: Iterable[Sketch], folder: Path) -> tuple[Figure, ...]:
-    """Draw the sketches that have panels into a folder, at most `MOST_PANELS` panels of each; its
-    caption counts what is left out.
-    """
+    """Draw the sketches that have panels, at most `MOST_PANELS` of each, into a folder."""
     figures = []
     for sketch in sketches:
         if sketch.panels:
@@ -201,9 +199,7 @@ def _ticks(axes: Axes, panel: Panel) -> None:
 
 
 def _with_own_names(svg: str, name: str) -> str:
-    """A drawing whose names are its own and short, since a page holds several; names that nothing
-    refers to go.
-    """
+    """A drawing whose names are its own and short; those that nothing refers to go."""
     used = dict.fromkeys(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
     drawing = f"f{sha256(name.encode()).hexdigest()[:6]}"
     names = {before: f"{drawing}-{number}" for number, before in enumerate(used)}

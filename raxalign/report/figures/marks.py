@@ -158,9 +158,7 @@ def draw_heat(axes: Axes, heat: Heat) -> None:
 
 
 def spread_names(figure: Canvas) -> None:
-    """Move the names of points to where they cover neither another name nor a point; one without
-    room is left out.
-    """
+    """Move the names of points to where there is room; one without room is left out."""
     from matplotlib.transforms import Bbox
 
     for axes in figure.axes:

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from markupsafe import Markup
+from markupsafe import Markup
 
 _LEFTWARD = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff"
 RIGHT_TO_LEFT = f"[{_LEFTWARD}](?:[ '’-]*[{_LEFTWARD}])*"
@@ -124,8 +122,6 @@ def isolated(text: object) -> Markup:
     >>> str(isolated("مرحبا 12 <b>"))
     '<bdi>مرحبا</bdi> 12 &lt;b&gt;'
     """
-    from markupsafe import Markup
-
     parts = re.split(f"({RIGHT_TO_LEFT})", str(text))
     parts[1::2] = map(Markup("<bdi>{}</bdi>").format, parts[1::2])
     return Markup().join(parts)

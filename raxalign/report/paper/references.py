@@ -1,6 +1,4 @@
-"""What a grid used, as BibTeX: methods, tasks, metrics, corpora, encoders and word aligners, the
-papers that it is compared with, and raxalign itself.
-"""
+"""What a grid used, as BibTeX."""
 
 from __future__ import annotations
 
@@ -27,14 +25,17 @@ _HOLM = "holm1979"  # its correction is under every mark
 
 
 def references(plan: Plan, published: Sequence[str] = ()) -> str:
-    """Return BibTeX entries in the order of their keys, that of raxalign first.
-
-    Args:
-        plan: the plan of the grid.
-        published: the papers whose tables are shown (`config.published`).
+    """Return BibTeX entries of a plan and the papers whose tables are shown, in the order of their
+    keys, that of raxalign first.
     """
     known = entries()
-    asked = {*_declared(plan), *(name for name in published if name in known), _HOLM}
+    asked = {_HOLM, *(name for name in published if name in known)}
+    for stage in plan.stages.values():
+        if stage.catalogue is not None:
+            options = {**stage.params, **json.loads(stage.options or "{}")}
+            asked |= set(cited(catalog(stage.catalogue)[stage.maker].papers, options))
+    for added in plan.metrics:
+        asked |= set(cited(added.metric.papers, {}))
     found = {known.get(paper, paper) for paper in asked}
     return "\n\n".join([_OWN, *sorted(found, key=_key)]) + "\n"
 
@@ -49,16 +50,6 @@ def entries() -> Mapping[str, str]:
 def _key(entry: str) -> str:
     """The key of a BibTeX entry, by which entries are sorted."""
     return entry.partition("{")[2].partition(",")[0].strip()
-
-
-def _declared(plan: Plan) -> Iterator[str]:
-    """The papers of everything that a plan runs, under its options."""
-    for stage in plan.stages.values():
-        if stage.catalogue is not None:
-            options = {**stage.params, **json.loads(stage.options or "{}")}
-            yield from cited(catalog(stage.catalogue)[stage.maker].papers, options)
-    for added in plan.metrics:
-        yield from cited(added.metric.papers, {})
 
 
 def cited(papers: Sequence[str], options: Mapping[str, Any]) -> Iterator[str]:

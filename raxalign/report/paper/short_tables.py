@@ -1,6 +1,4 @@
-"""Short tables for papers: one per task, a line per method and a column per language; and which
-points of a grid a table has room for.
-"""
+"""Short tables for papers: one per task, a line per method and a column per language."""
 
 from __future__ import annotations
 
@@ -23,15 +21,9 @@ _MOST = 10  # lines of a table
 def shown_lines(
     results: Results, compared: Sequence[Compared], table: TableKey
 ) -> tuple[list[Cell], int]:
-    """Return the lines of a table, the baselines first, and how many points it leaves out.
-
-    Of many points of a method and encoder it has the one that dev chooses at the largest training
-    set, and the one that the answer is about.
-
-    Args:
-        results: The results of the grid.
-        compared: Its comparisons, which the answer is made of.
-        table: The (task, metric, split) of the table.
+    """Return the lines of a table, the baselines first, and how many points it leaves out. Of many
+    points of a method and encoder it has the one that dev chooses at the largest training set, and
+    the one that the answer (of the comparisons) is about.
     """
     names = results.names_of(table)
     there = [cell for cell in results.cells if any(name in cell.values for name in names)]

@@ -21,9 +21,7 @@ _FILES = "local files"
 
 @dataclass(frozen=True)
 class RowMatch:
-    """The cell that measures a row, and in what it is not as published, in words; `chosen` says how
-    it was chosen among several.
-    """
+    """The cell that measures a row, how it differs from the published one, and was chosen."""
 
     cell: Cell
     differs: tuple[str, ...]
@@ -69,9 +67,7 @@ def match_row(results: Results, table: PublishedTable, row: str) -> RowMatch | N
 
 
 def untouched(results: Results, rule: Rule) -> str | None:
-    """Return why what a rule means is not run, where that is since a method leaves its task
-    untouched; None for everything else.
-    """
+    """Return why what a rule means is not run: its task is untouched; else None."""
     tasks = [task for task in results.tasks if _is_task(results, task, rule)]
     cells = [cell for cell in results.cells if _fits(results, cell, rule)]
     reasons = (why_untouched(results.plan, cell, task) for cell in cells for task in tasks)
@@ -117,17 +113,13 @@ def encoder_differs(publication: Publication, cell: Cell) -> bool:
 
 
 def choices(results: Results, cell: Cell, rule: Rule) -> list[Cell]:
-    """The cells among which a rule chooses for each language: they fit it, and differ from the cell
-    in nothing but the param that is chosen.
-    """
+    """The cells that fit a rule and differ in nothing but the param that is chosen."""
     there = results.line(cell, rule.per_language or "")
     return [other for other in there if _fits(results, other, rule)]
 
 
 def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> Name | None:
-    """Of the tasks that have the metric, that which is most as expected; of those that are so
-    alike, the grid's first.
-    """
+    """The value of the task that is most as expected; of equals the grid's first."""
     lang = respelled(rule.lang or "", results.plan.languages)
     names = [(task, lang, metric, split) for task in results.tasks]
     names = [name for name in names if name in cell.values and _is_task(results, name[0], rule)]
@@ -218,9 +210,7 @@ def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rul
 def _best_on_dev(
     results: Results, cells: Sequence[Cell], rules: Sequence[Rule]
 ) -> tuple[Cell, str]:
-    """Among cells that fit alike the one with the best dev mean; the first where nothing was
-    measured on dev.
-    """
+    """Of cells that fit alike the best on dev, else the first; and how it was chosen."""
     if len(cells) == 1:
         return cells[0], ""
     means = []

@@ -1,6 +1,4 @@
-"""One table of a paper in its own shape: measured next to published, with the difference, and notes
-on everything in which the two are not alike.
-"""
+"""One table of a paper in its own shape, measured next to published, with notes."""
 
 from __future__ import annotations
 
@@ -215,9 +213,7 @@ def figures_of(value: float | Sequence[float] | None, parts: int = 1) -> list[fl
 
 
 def _mean_of(columns: Sequence[Mapping[Any, float]]) -> Value:
-    """The mean over columns (seed -> value), seed by seed; a column that all seeds share
-    (seed None) counts for each of them.
-    """
+    """The mean over columns (seed -> value), seed by seed; a seed None counts for each."""
     seeds = {seed for column in columns for seed in column if seed is not None} or {None}
     for column in columns:
         seeds &= set(column) | (seeds if None in column else set())

@@ -1,6 +1,4 @@
-"""What a reader sees first: the answer in one sentence, and which method is better in which
-language.
-"""
+"""What a reader sees first: the answer, and which method is better in which language."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from raxalign.report.answer import answer, compared_tables
 from raxalign.report.cells.names import in_columns, named, under
 from raxalign.report.cells.numbers import LOWER, NumberFormat
 from raxalign.report.cells.results import TableKey, table_of
-from raxalign.report.document import Headline, Judged, Line, Share, Table
+from raxalign.report.document import Entry, Headline, Line, Share, Table
 from raxalign.report.paper.short_tables import one_per_method, shown_lines
 from raxalign.report.sections.base import Section
 
@@ -63,22 +61,22 @@ class AnswerSection(Section):
         columns = tuple(in_columns(name[1]) for name in names)
         return Table(f"answer-{task}-{metric}-{split}", title, columns, lines, caption)
 
-    def _judged(self, cell: Cell, name: Name, unit: NumberFormat, most: float) -> Judged:
+    def _judged(self, cell: Cell, name: Name, unit: NumberFormat, most: float) -> Entry:
         """A value with its difference and what the test says; `most` is the largest difference."""
         judge, value = self.material.judge, cell.values.get(name)
         if value is None:
-            return Judged("–", state="empty")
+            return Entry("–", state="empty")
         shown, found = unit.show(value.mean), judge.of(cell, name)
         if found is None or found.baseline is None or found.baseline is cell:
             base = any(cell is base for base in judge.baselines)
             spread = judge.shown(cell, name, unit)
-            return Judged(shown, spread, verdict="baseline" if base else "")
+            return Entry(shown, spread, verdict="baseline" if base else "")
         if found.difference is None:
-            return Judged(shown, verdict="cannot tell")
+            return Entry(shown, verdict="cannot tell")
         test = found.comparison
         size = _SHADES * abs(found.difference) / most if most else 0.0
         shade = max(1, round(size)) if found.is_significant else 0
-        return Judged(
+        return Entry(
             shown,
             unit.show_interval(test.low, test.high) if test is not None else "",
             delta=unit.show_difference(found.difference),

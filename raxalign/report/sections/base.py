@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fill:
-    """The values of one row of a published table, from the predictions of one cell: per column a
-    value in the units of the paper, or why there is none. `remark` is a note on the whole row.
-    """
+    """The values of a published row, or why there are none, and a note on the whole row."""
 
     values: Mapping[str, Value | str]
     remark: str = ""

@@ -135,9 +135,7 @@ def _size_curves(results: Results, judge: Judge, task: str, metric: str) -> list
 
 
 def _some(results: Results, task: str, metric: str) -> Sequence[Cell]:
-    """All cells, or where they make too many curves, of each method and encoder those of the point
-    that dev chooses.
-    """
+    """All cells, or where they are too many, of each method those of the point that dev chooses."""
     cells = measured_cells(results, task, metric)
     if len({_label(results, cell) for cell in cells}) <= MOST_CURVES:
         return cells
@@ -254,9 +252,7 @@ def encoder_panels(results: Results, judge: Judge, task: str) -> list[Panel]:
 def _mean(
     judge: Judge, cells: Sequence[Cell], name: tuple[str, str, str, str], scale: float
 ) -> tuple[float, Ends]:
-    """The mean of a value over encoders that are alike (NaN: none has it), and its interval: over
-    them, or that of a single one.
-    """
+    """The mean of a value over encoders that are alike (NaN: none has it), and its interval."""
     there = [cell for cell in cells if name in cell.values]
     if not there:
         return math.nan, None

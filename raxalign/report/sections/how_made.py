@@ -1,6 +1,4 @@
-"""What was run on what, and how the results were made, so that who has the page alone can say so
-and run it again.
-"""
+"""What was run on what, and how, so that who has the page alone can run it again."""
 
 from __future__ import annotations
 
@@ -144,9 +142,7 @@ def _corpora(plan: Plan) -> Iterator[str]:
 
 
 def options_in_effect(plan: Plan) -> dict[str, Any]:
-    """Return all options of a plan by section and name, defaults filled in; several values are a
-    list.
-    """
+    """Return all options of a plan with defaults by section; several values are a list."""
     data: dict[str, dict[str, list[Options]]] = {catalogue: {} for catalogue, _ in _DATA.values()}
     for stage in plan.stages.values():
         if stage.kind in _DATA:

@@ -25,9 +25,7 @@ class PublishedTables(Section):
     place = 60
 
     def share(self) -> Share | None:
-        """Return a part per paper, and a record per figure in published.csv; None where the grid
-        names no paper.
-        """
+        """Return a part per paper, and a record per figure in published.csv."""
         found, text = self.material, io.StringIO()
         if not found.published:
             return None
@@ -44,9 +42,7 @@ class PublishedTables(Section):
 def paper_part(
     results: Results, judge: Judge, name: str, measure: Callable[[str], Measure | None]
 ) -> tuple[Part, list[tuple[object, ...]]]:
-    """Make the part of one paper, and a record (`RECORD`) per figure; `measure` looks up the
-    analyses that its tables name.
-    """
+    """Make the part of a paper, filled by what `measure` finds, and a record per figure."""
     short, paper = short_name(name), read(name)
     makers = []
     for label, table in paper.tables.items():

@@ -1,6 +1,4 @@
-"""Searches: what each one chose on development sets and what fresh seeds say about it, at which
-effort.
-"""
+"""What each search chose on development sets, and what fresh seeds say about it."""
 
 from __future__ import annotations
 
@@ -72,9 +70,7 @@ _TOLD: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Seen:
-    """A study with what it tried, its place among the methods (which gives its colour), and what is
-    declared of its metrics.
-    """
+    """A study with what it tried, its colour, and what is declared of its metrics."""
 
     study: Study
     record: StudyRecord
@@ -281,9 +277,7 @@ def history(seen: Sequence[Seen]) -> list[Panel]:
 
 
 def expectations(seen: Sequence[Seen]) -> list[Panel]:
-    """Return a panel per group of languages: the expected best of n trials of each method, with its
-    interval.
-    """
+    """Return a panel per group of languages: the expected best of n trials."""
     panels = []
     for title, group in _groups(seen).items():
         curves = []
@@ -296,9 +290,7 @@ def expectations(seen: Sequence[Seen]) -> list[Panel]:
 
 
 def equal_effort(seen: Sequence[Seen]) -> list[str]:
-    """Return a sentence per group of languages that several methods search: the expected best of as
-    many trials as each of them has, with its 95 % interval.
-    """
+    """Return the expected best of as many trials as every method has, in words."""
     told = []
     for title, group in _groups(seen).items():
         count = min(len(entry.record.done) for entry in group)
@@ -332,9 +324,7 @@ def importances(seen: Sequence[Seen]) -> list[Panel]:
 
 
 def slices(seen: Sequence[Seen]) -> list[Panel]:
-    """Return a panel per method and param: the score over the value, in one colour per group of
-    languages.
-    """
+    """Return a panel per method and param: the score over the value."""
     panels = []
     for method, group in _grouped(seen, lambda entry: entry.study.method).items():
         for space in group[0].study.spaces:
@@ -358,9 +348,7 @@ def _along(panel: Panel, space: Space) -> Panel:
 
 
 def fronts(seen: Sequence[Seen]) -> list[Panel]:
-    """Return a panel per group of languages, of studies with two objectives: all points, and the
-    front of each method.
-    """
+    """Return a panel per group of languages: the points of two objectives, and the fronts."""
     panels = []
     two = [entry for entry in seen if len(entry.study.objectives) == 2]
     for title, group in _groups(two).items():

@@ -51,9 +51,7 @@ _DRAWN = (
 
 @final
 class Spaces(Section):
-    """The figures of representation spaces: measures by layer, and words as points in two
-    dimensions.
-    """
+    """The figures of representation spaces: measures by layer, and words as points."""
 
     VERSION = 1
     place = 90
@@ -86,9 +84,7 @@ class Spaces(Section):
 def _layer_panels(
     results: Results, cells: Sequence[Cell], measure: tuple[str, str], label: str
 ) -> list[Panel]:
-    """A panel per language pair of what a (task, name) measures: a curve per method over its layers
-    on test, where it has several.
-    """
+    """A panel per language pair of a (task, name): a curve per method over its layers."""
     points: dict[tuple[str, str], dict[int, Value]] = {}  # (language, method) -> layer -> value
     langs: dict[str, None] = {}
     for cell in cells:

@@ -1,6 +1,4 @@
-"""Token translation by mean shifts: its scores over layers and weights, as curves and heat maps
-(Liu et al. 2020, Figures 7 and 8), and translated sentences (their Table 1).
-"""
+"""Token translation by mean shifts (Liu et al. 2020, Figures 7 and 8, Table 1)."""
 
 from __future__ import annotations
 
@@ -134,14 +132,9 @@ def curves_over(axis: str, title: str, label: str, points: Points) -> Panel | No
 def sample_tables(
     cell: Cell, task: str, ledger: Ledger, languages: Sequence[str]
 ) -> Iterator[Table]:
-    """Yield a table per direction: the first test sentences with their outputs at every weight of
-    the layer that dev chooses, or of the last one without dev values, and their references.
-
-    Args:
-        cell: the cell that was evaluated.
-        task: the grid's name of the task.
-        ledger: where the predictions are.
-        languages: those that a direction is between.
+    """Yield a table per direction between two languages: the first test sentences of a cell with
+    their outputs at every weight of the layer that dev chooses, or of the last one without dev
+    values, and their references.
     """
     evaluations: dict[str, str] = {}
     for (name, lang, metric, split), seeds in cell.evaluations.items():

@@ -28,9 +28,7 @@ class TrainingPairs(Section):
     place = 70
 
     def share(self) -> Share | None:
-        """Return the table; None where every corpus has as many pairs as were asked for, or where
-        the storage does not have the text.
-        """
+        """Return the table; None where no stored corpus has fewer pairs than were asked for."""
         storage, kept = self.material.storage, defaultdict[int, dict[str, int]](dict)
         for stage in self.material.plan.stages.values() if storage is not None else ():
             assert storage is not None
@@ -73,9 +71,7 @@ def _fill(plan: Plan, storage: Storage, cell: Cell) -> Fill | None:
 
 
 def _used(plan: Plan, storage: Storage, trial: Trial) -> dict[str, int]:
-    """Language -> the pairs that a trial's method records to have used, which leaves out those that
-    are too short or too long for it; else the pairs of the training text that it reads.
-    """
+    """Language -> the pairs that a trial's method records to have used, or else reads."""
     aligned = plan.aligned(trial)
     made = (storage.manifest_of("aligned", key) for key in aligned)
     manifest = next((found for found in made if found is not None), None)
@@ -95,9 +91,7 @@ def _used(plan: Plan, storage: Storage, trial: Trial) -> dict[str, int]:
 
 
 def _training_text(stage: Stage, storage: Storage) -> int | None:
-    """The pairs of a stage that is training text; None for another one, one that is not stored, or
-    one that does not record them.
-    """
+    """The pairs that are recorded of a stage of training text; else None."""
     if stage.kind != "bitext" or stage.params["part"] != "training":
         return None
     if not storage.artifacts.has(stage.kind, stage.key):

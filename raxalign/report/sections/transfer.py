@@ -1,6 +1,4 @@
-"""How methods transfer: what they gain over the original encoder in each language, what that costs
-in the pivot, and how strongly word retrieval goes with it.
-"""
+"""What methods gain, what that costs in the pivot, and how retrieval goes with it."""
 
 from __future__ import annotations
 
@@ -60,9 +58,7 @@ class Transfer(Section):
     place = 40
 
     def share(self) -> Share | None:
-        """Return the figures and the table; None where there is no transfer task with several
-        methods, or with word retrieval.
-        """
+        """Return the figures and the table; None where there is nothing to compare."""
         results, judge = self.material.results, self.material.judge
         some = f"{of_encoder(results)}{of_methods(results, MOST_CURVES)}"
         transfer = transfer_panels(results, MOST_CURVES, judge)
@@ -168,9 +164,7 @@ def _front(points: Sequence[Series], sign: int) -> Iterator[tuple[float, float, 
 
 
 def transfer_panels(results: Results, most: int, judge: Judge) -> list[Panel]:
-    """Return a panel per transfer task: its scores against word retrieval, of at most `most`
-    methods.
-    """
+    """Return a panel per transfer task: the scores of methods against word retrieval."""
     panels = []
     for task, metric in transfer_tasks(results):
         retrieval, clouds = _clouds(results, judge, (task, metric), most)

@@ -66,9 +66,7 @@ class WordRetrieval(Section):
     place = 75
 
     def share(self) -> Share | None:
-        """Return the tables and the figure; None without predictions, or without tags and training
-        text.
-        """
+        """Return the tables and the figure; None without predictions, tags and training text."""
         tables = list(self._by_tags(*self._tagger)) if self._tagger is not None else []
         table, sketch = self._by_ranks()
         figures = drawn([sketch], self.material.figures)
@@ -134,9 +132,7 @@ class WordRetrieval(Section):
         return Fill(values, remark)
 
     def _by_ranks(self) -> tuple[Table, Sketch]:
-        """The table and the figure of the language pairs whose training text is stored; both are
-        empty where there is none.
-        """
+        """The table and the figure, which are empty where no training text is stored."""
         results, storage = self.material.results, self.material.storage
         task, cells = shown_cells(results, _TASK)
         asked = self.material.predictions.of_all(cells, task, _RANKED)
@@ -170,9 +166,7 @@ def _tagged(entry: CellPredictions, tags: Tagger, *, identical: bool = False) ->
 
 
 def _mean(languages: Sequence[Sequence[Bin]]) -> list[Bin]:
-    """Each bin's mean over the languages that have queries for it; the averages of groups are means
-    of these too.
-    """
+    """Each bin's mean over the languages that have queries for it."""
     bins = []
     for parts in zip(*languages, strict=True):
         known = [part.accuracy for part in parts if part.accuracy is not None]
@@ -201,9 +195,7 @@ def _table(
 
 
 def _curves(method: str, place: int, bins: Sequence[Bin]) -> list[Series]:
-    """The curve of a method over the bins with enough queries, where there are several; error bars
-    are Wilson's intervals.
-    """
+    """The curve of a method over the bins with enough queries, with Wilson's intervals."""
     points = []
     for edge, part in zip(RANK_EDGES, bins, strict=False):
         if part.queries >= FEW and part.accuracy is not None:

@@ -1,6 +1,4 @@
-"""What a key in a storage is of, a trial, a stage or an evaluation, and everything that the storage
-has of it: as plain data, and as text for a terminal.
-"""
+"""What a key in a storage is of, and everything that the storage has of it."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ _LEGEND = (
 
 @dataclass(frozen=True)
 class KeyMatch:
-    """What a key is of; `plan` is a plan that has it (None: no plan that is kept has it), `kind`
-    that of a stage.
-    """
+    """What a key is of, the kind of a stage, and a plan that has it (None: none has)."""
 
     sort: Literal["trial", "stage", "evaluation"]
     key: str
@@ -210,12 +206,8 @@ def _score_lines(scores: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...
 
 
 def details(match: KeyMatch, storage: Storage, examples: int = 3) -> dict[str, Any]:
-    """Return everything about what a key is of, as JSON can hold it.
-
-    Args:
-        match: What the key is of.
-        storage: The storage.
-        examples: How many predictions of each task, language and split are shown.
+    """Return everything about what a key is of, as JSON can hold it, with some predictions
+    (`examples`) of each task, language and split.
     """
     if match.plan is not None:
         found = _Details(storage, match.plan, examples)
@@ -386,9 +378,7 @@ class _Details:
     def _scores(
         self, trial: Trial, records: Mapping[str, Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """The scores of a trial, with 95 % intervals over its examples where its predictions give
-        them.
-        """
+        """The scores of a trial, with intervals over its examples where predictions give them."""
         from raxalign.analysis.significance import interval
 
         plan, found = self.plan, list[dict[str, Any]]()

@@ -1,6 +1,4 @@
-"""Two sides next to each other, each a storage or a grid file: which trials and values only one
-has, why the keys of equal points differ, and by how much values do.
-"""
+"""Two storages or grid files next to each other: what one alone has, and what differs."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """What is compared: the trials of some plans by their points, and the values of a ledger;
-    `name` is what the user called it.
-    """
+    """The trials and values of a side, by what they are of; `name` is what the user wrote."""
 
     name: str
     trials: Mapping[Place, tuple[Trial, Plan]]
@@ -68,16 +64,9 @@ class ComparedSide:
 
 @dataclass(frozen=True)
 class Differences:
-    """How two sides differ.
-
-    Attributes:
-        trials: How many trials both have.
-        only: The trials that one side alone has, first side and second side.
-        causes: What differs in the stages of trials that both have -> how many trials.
-        same: How many values are equal.
-        near: How many differ by at most `NEAR`.
-        apart: The values that differ by more: place, first and second value.
-        values_only: The values that one side alone has of trials that both have.
+    """How two sides differ: how many trials both have, which one side alone has, what differs in
+    the stages of those that both have (cause -> trials); how many values are the same or near
+    (`NEAR`), which are apart (place, first and second value), and which one side alone has.
     """
 
     trials: int
@@ -95,14 +84,10 @@ class Differences:
 
 
 def read_side(name: str, storage: str | None = None) -> ComparedSide:
-    """Read a grid file, with the results that its storage has, or a storage with all its grids.
+    """Read a grid file, with the results that its storage (or the given one) has, or a storage, a
+    folder or URL, with all its grids.
 
-    Args:
-        name: A grid file, a folder, or the URL of an object store.
-        storage: The storage of grid files (None: the one that the file or the environment names).
-
-    Raises:
-        RaxalignError: There is nothing of that name, or the storage has no plan.
+    Raises `RaxalignError` where there is nothing of that name, or the storage has no plan.
     """
     if "://" not in name and Path(name).is_file():
         opened = open_grid(name, storage=storage, allow_missing=True)

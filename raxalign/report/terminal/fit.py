@@ -6,20 +6,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 GAP = 2
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of texts.
-
-    Attributes:
-        heads: Names of the columns that name a line.
-        columns: Names of the columns of values.
-        lines: One text per head and column.
-        words: Columns of words, which are set to the left; numbers are set to the right.
+    """A table of texts: one per line, and per column that names a line (`heads`) or has values
+    (`columns`). The columns in `words` are set to the left, those of numbers to the right.
     """
 
     heads: tuple[str, ...]
@@ -28,11 +23,7 @@ class TextTable:
     words: frozenset[str] = frozenset()
 
     def transposed(self, head: str) -> TextTable:
-        """Return the table with a line per column, and a column per line.
-
-        Args:
-            head: What the columns are, which names the lines.
-        """
+        """Return the table with a line per column, which `head` names, and a column per line."""
         first = len(self.heads)
         names = tuple(", ".join(filter(None, line[:first])) for line in self.lines)
         turned = tuple(
@@ -41,14 +32,6 @@ class TextTable:
         )
         return TextTable((head,), names, turned, self.words)
 
-    def without_empty_heads(self) -> TextTable:
-        """Return the table without the heads, besides the first, that have no text in any line."""
-        count = len(self.heads)
-        kept = [n for n in range(count) if n == 0 or any(line[n] for line in self.lines)]
-        heads = tuple(self.heads[place] for place in kept)
-        lines = tuple((*(line[n] for n in kept), *line[count:]) for line in self.lines)
-        return TextTable(heads, self.columns, lines, self.words)
-
 
 def fitted(table: TextTable, width: int | None) -> list[str]:
     """Return the lines of a table that are at most `width` wide (None: as wide as the table).
@@ -56,7 +39,10 @@ def fitted(table: TextTable, width: int | None) -> list[str]:
     Heads without any text are left out. The first head wraps between words before columns fold.
     What is wider than the terminal even alone is not cut.
     """
-    table = table.without_empty_heads()
+    count = len(table.heads)
+    kept = [n for n in range(count) if n == 0 or any(line[n] for line in table.lines)]
+    lines = tuple((*(line[n] for n in kept), *line[count:]) for line in table.lines)
+    table = replace(table, heads=tuple(table.heads[n] for n in kept), lines=lines)
     columns = zip((*table.heads, *table.columns), *table.lines, strict=True)
     natural = [max(map(_cells, texts)) for texts in columns]
     if width is None or _total(natural) <= width:

@@ -38,15 +38,13 @@ class Selection:
         """Return those of the names of values that are shown, in their order."""
         names = list(dict.fromkeys(found))
         tested = {task for task, _, _, split in names if split == "test"}
-
-        def is_usual(name: Name) -> bool:
-            task, _, metric, split = name
-            if self.every:
-                return True
-            shown = bool(self.splits) or split == "test" or task not in tested
-            return shown and (bool(self.metrics) or plan.measured(task, metric).role == "score")
-
-        return [name for name in names if self._takes(name, plan.pivot) and is_usual(name)]
+        return [
+            (task, lang, metric, split)
+            for task, lang, metric, split in names
+            if self._takes((task, lang, metric, split), plan.pivot)
+            and (self.every or self.splits or split == "test" or task not in tested)
+            and (self.every or self.metrics or plan.measured(task, metric).role == "score")
+        ]
 
     def rows(self, rows: Sequence[Mapping[str, Any]], pivot: str) -> list[Mapping[str, Any]]:
         """Return those result rows that were asked for: without any wish all of them."""

@@ -10,14 +10,8 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
-from raxalign.pairing.aligners._cells import NumberedWords, make_cells
-from raxalign.pairing.aligners._diagonal import (
-    DirectedModel,
-    Settings,
-    diagonal_prior,
-    expected_closeness,
-    found_closeness,
-)
+from raxalign.pairing.aligners import _diagonal
+from raxalign.pairing.aligners._diagonal import DirectedModel, NumberedWords, Settings, make_cells
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.symmetrize import symmetrize_links
@@ -112,56 +106,6 @@ def test_case_is_folded_unless_told_otherwise(tmp_path):
     cased = [align(side, tgt, tmp_path, lowercase=False)[0].digest() for side in (shouted, src)]
     assert same
     assert cased[0] != cased[1]
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_the_prior_sums_to_one_and_prefers_the_diagonal(axis):
-    prior = diagonal_prior(4, 6, 5.0, axis)
-    assert prior.shape == (4, 6)
-    np.testing.assert_allclose(prior.sum(axis=axis), 1)
-    # Target position 6 of 6 lies nearest source position 4 of 4; target 3 of 6 nearest source 2 of
-    # 4.
-    assert prior[:, 5].argmax() == 3
-    assert prior[:, 2].argmax() == 1
-
-
-def test_the_prior_by_hand():
-    # Two source words and one target word: closeness -1/2 and 0, so e^(-lambda/2) and 1.
-    weight = np.exp(-2.0)
-    np.testing.assert_allclose(
-        diagonal_prior(2, 1, 4.0, 0)[:, 0], [weight / (1 + weight), 1 / (1 + weight)]
-    )
-
-
-def test_the_released_program_counts_explained_words_from_zero_where_it_looks_at_what_was_found():
-    # Two source words and one target word, which the program places at 0/1: |1/2 - 0| and |2/2 -
-    # 0|; the paper has it at 1/1.
-    np.testing.assert_allclose(found_closeness(2, 1, 0, released=True), [[-0.5], [-1.0]])
-    np.testing.assert_allclose(found_closeness(2, 1, 0, released=False), [[-0.5], [0.0]])
-    # The other way, source words are explained: at 0/2 and 1/2, and the target word at 1/1.
-    np.testing.assert_allclose(found_closeness(2, 1, 1, released=True), [[-1.0], [-0.5]])
-
-
-def test_the_released_program_divides_by_the_normaliser_of_swapped_lengths():
-    r = np.exp(-4.0 / 2)
-    # Two source words explain one target word: -1/2 e^(-1/2 lambda) in all. Swapped, one source
-    # word has the weight |1/1 - 1/2|.
-    assert expected_closeness(2, 1, 4.0, 0, released=True) == pytest.approx(-0.5 * r / r)
-    assert expected_closeness(2, 1, 4.0, 0, released=False) == pytest.approx(-0.5 * r / (r + 1))
-    # One source word explains two target words, the first of them half a sentence away. Swapped,
-    # two source words stand at 1/2 and 2/2, and the target words at 1/1 and, beyond the sentence,
-    # at 2/1, where the program adds up an infinite series; its closeness is 0 all the same.
-    assert expected_closeness(1, 2, 4.0, 0, released=True) == pytest.approx(-0.5 * r / (r + 1))
-    # Two words at 1/2 and 2/2 explain three at 1/3, 2/3 and 3/3; the third lies beyond two.
-    f = [(-1 / 6, -2 / 3), (-1 / 6, -1 / 3), (-1 / 2, 0.0)]
-    above = [sum(x * np.exp(4 * x) for x in pair) for pair in f]
-    below = [
-        sum(np.exp(-4 * abs(k / 3 - i / 2)) for k in range(1, last))
-        for i, last in ((1, 4), (2, 4), (3, 1000))
-    ]
-    assert expected_closeness(2, 3, 4.0, 0, released=True) == pytest.approx(
-        sum(a / b for a, b in zip(above, below, strict=True))
-    )
 
 
 def test_the_released_profile_changes_links_and_keys_only_where_the_tension_is_estimated(tmp_path):
@@ -259,13 +203,11 @@ def test_all_cells_at_once_equal_the_model_word_by_word(released, tmp_path):
 
 
 def test_large_bitexts_in_files_and_small_blocks_give_the_same_links(tmp_path, monkeypatch):
-    from raxalign.pairing.aligners import _cells, _diagonal
-
     src, tgt, _ = planted(100)
     whole = align(src, tgt, tmp_path)[0].digest()
-    monkeypatch.setattr(_cells, "_MAPPED_CELLS", 10)
+    monkeypatch.setattr(_diagonal, "_MAPPED_CELLS", 10)
     assert align(src, tgt, tmp_path)[0].digest() == whole
-    monkeypatch.setattr(_cells, "_BLOCK_CELLS", 50)
-    monkeypatch.setattr(_cells, "_CHUNK_CELLS", 200)
+    monkeypatch.setattr(_diagonal, "_BLOCK_CELLS", 50)
+    monkeypatch.setattr(_diagonal, "_CHUNK_CELLS", 200)
     monkeypatch.setattr(_diagonal, "_PART", 7)
     assert align(src, tgt, tmp_path)[0].digest() == whole

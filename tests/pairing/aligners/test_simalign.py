@@ -190,14 +190,6 @@ def test_similarities_run_from_zero_to_one_and_leave_zero_vectors_out():
     assert cosine_similarities(src, tgt)[0].tolist() == [[1.0, 0.0, 0.5], [-math.inf] * 3]
 
 
-def test_distortion_lowers_similarities_by_the_squared_distance_of_relative_positions():
-    # Two source and four target words: (1/2 - 1/4)² = 1/16 times κ = 0.5.
-    ones = torch.ones(1, 2, 4)
-    found = distorted(ones, torch.tensor([2]), torch.tensor([4]), 0.5)[0]
-    assert found[0].tolist() == [1 - 0.5 / 16, 1.0, 1 - 0.5 / 16, 1 - 0.5 / 4]
-    assert torch.equal(distorted(ones, torch.tensor([2]), torch.tensor([4]), 0.0), ones)
-
-
 def test_distortion_counts_the_words_of_the_sentence_and_not_of_the_longest_one():
     padded = torch.full((1, 3, 5), -torch.inf)
     padded[0, :2, :4] = 1.0

@@ -72,7 +72,9 @@ def test_all_keeps_everything(plan: Plan) -> None:
     assert list(keeping.free()) == []
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 @pytest.mark.parametrize("keep", ["best", "none"])
 def test_whatever_the_order_nothing_needed_goes_and_the_end_is_the_same(
