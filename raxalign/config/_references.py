@@ -1,4 +1,4 @@
-"""The sections `exclude` and `search`, which refer to what other sections declare."""
+"""The sections `exclude`, `search` and `claims`, which refer to what other sections declare."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from raxalign.config._faults import Faults, Node, suggestion
 from raxalign.config._specs import Grid, MethodSpec
 from raxalign.config._validate import validate
 from raxalign.config.axes import LANGUAGE, Axis
+from raxalign.config.claims import FORMS, Claim, claim_of
 from raxalign.config.params import BaseParams, path_fields
 from raxalign.config.search import Search
 from raxalign.printing import with_article
@@ -146,7 +147,7 @@ def read_search(node: Node, grid: Grid, faults: Faults) -> Search | None:
     metrics = written["metric"].items() if "metric" in written else []
     for item in metrics:
         if isinstance(item.value, str):
-            check_metric(item, grid, faults)
+            _check_metric(item, grid, faults)
     if len({item.value for item in metrics if isinstance(item.value, str)}) < len(metrics):
         faults.add(written["metric"], "the same metric twice", "give one, or two different ones")
     if search is not None and search.pruner.prunes and len(search.metric) > 1:
@@ -158,7 +159,7 @@ def read_search(node: Node, grid: Grid, faults: Faults) -> Search | None:
     return search
 
 
-def check_metric(item: Node, grid: Grid, faults: Faults) -> None:
+def _check_metric(item: Node, grid: Grid, faults: Faults) -> None:
     """Check task/lang/metric against what the tasks of the grid declare."""
     parts = item.value.split("/")
     if len(parts) != 3 or not all(parts):
@@ -185,3 +186,29 @@ def check_metric(item: Node, grid: Grid, faults: Faults) -> None:
         faults.add(item, f"{name} has no metric {metric!r}", suggestion(metric, every))
     elif found.better == "neither":
         faults.add(item, f"{metric} has no better direction", "choose a metric that has one")
+
+
+def read_claims(node: Node, grid: Grid, faults: Faults) -> tuple[Claim, ...]:
+    """Read the claims, and check their names against the methods and tasks of the grid."""
+    methods, tasks = [spec.name for spec in grid.methods], {spec.name for spec in grid.tasks}
+    found: list[Claim] = []
+    for item in node.items():
+        claim = claim_of(item.value) if isinstance(item.value, str) else None
+        if claim is None:
+            faults.add(item, f"{item.shown()} is not a claim", FORMS)
+            continue
+        for name in (claim.first, claim.second):
+            if methods and name.split()[0] not in methods:
+                faults.add(item, f"unknown method {name!r}", suggestion(name, methods))
+        if claim.over_languages and claim.lang is not None:
+            faults.add(item, "is about one language and over languages", "leave one of them out")
+        if claim.task not in tasks:
+            if tasks:
+                faults.add(item, f"unknown task {claim.task!r}", suggestion(claim.task, tasks))
+        elif claim.metric is not None:
+            whole = f"{claim.task}/{claim.lang or 'avg'}/{claim.metric}"
+            _check_metric(replace(item, value=whole, text=whole), grid, faults)
+        if claim in found:
+            faults.add(item, "is given twice", "keep one")
+        found.append(claim)
+    return tuple(found)

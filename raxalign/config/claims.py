@@ -12,22 +12,14 @@ metrics in percent, else in the metric's own unit.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-from raxalign.config._faults import Faults, Node, suggestion
-
-if TYPE_CHECKING:
-    from raxalign.config._specs import Grid
+from dataclasses import dataclass
 
 _FORM = re.compile(
     r"(?:abs\((?P<one>.+?) - (?P<other>.+?)\) < (?P<margin>[\d.]+)|(?P<more>.+?) > (?P<less>.+?))"
     r" in (?P<task>\S+)(?: (?!for |over )(?P<metric>\S+))?(?: for (?P<lang>\S+))?"
     r"(?P<sample> over languages)?"
 )
-_REMEDY = (
-    "write `A > B in TASK [METRIC] [for LANGUAGE] [over languages]`, or `abs(A - B) < D in ...`"
-)
+FORMS = "write `A > B in TASK [METRIC] [for LANGUAGE] [over languages]`, or `abs(A - B) < D in ...`"
 
 
 @dataclass(frozen=True)
@@ -71,31 +63,3 @@ def claim_of(text: str) -> Claim | None:
         float(parts["margin"]) if parts["margin"] else None,
         over_languages=bool(parts["sample"]),
     )
-
-
-def read_claims(node: Node, grid: Grid, faults: Faults) -> tuple[Claim, ...]:
-    """Read the section, and check its names against the methods and tasks of the grid."""
-    from raxalign.config._references import check_metric
-
-    methods, tasks = [spec.name for spec in grid.methods], {spec.name for spec in grid.tasks}
-    found: list[Claim] = []
-    for item in node.items():
-        claim = claim_of(item.value) if isinstance(item.value, str) else None
-        if claim is None:
-            faults.add(item, f"{item.shown()} is not a claim", _REMEDY)
-            continue
-        for name in (claim.first, claim.second):
-            if methods and name.split()[0] not in methods:
-                faults.add(item, f"unknown method {name!r}", suggestion(name, methods))
-        if claim.over_languages and claim.lang is not None:
-            faults.add(item, "is about one language and over languages", "leave one of them out")
-        if claim.task not in tasks:
-            if tasks:
-                faults.add(item, f"unknown task {claim.task!r}", suggestion(claim.task, tasks))
-        elif claim.metric is not None:
-            whole = f"{claim.task}/{claim.lang or 'avg'}/{claim.metric}"
-            check_metric(replace(item, value=whole, text=whole), grid, faults)
-        if claim in found:
-            faults.add(item, "is given twice", "keep one")
-        found.append(claim)
-    return tuple(found)

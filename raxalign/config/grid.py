@@ -26,7 +26,7 @@ from raxalign.config._plugins import (
     read_text,
 )
 from raxalign.config._points import MOST_POINTS
-from raxalign.config._references import read_exclude, read_search
+from raxalign.config._references import read_claims, read_exclude, read_search
 from raxalign.config._specs import (
     CorpusSettings,
     CorpusSpec,
@@ -39,7 +39,6 @@ from raxalign.config._specs import (
     TaskSpec,
 )
 from raxalign.config._validate import validate
-from raxalign.config.claims import read_claims
 from raxalign.config.published import read_published
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.config.sources import absolute

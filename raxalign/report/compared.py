@@ -10,8 +10,8 @@ from raxalign.analysis.ranks import Rank
 from raxalign.plan.names import cell_name
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.report.cells.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
+from raxalign.report.cells.ranking import rankings
 from raxalign.report.cells.results import TableKey, table_of
-from raxalign.report.ranking import rankings
 from raxalign.report.terminal.fit import TextTable, fitted, paragraph
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
         cell, base, found, around = entry.cell, entry.baseline, entry.comparison, entry.interval
         if base is None or entry.baseline_value is None:
             continue
-        examples, sample = found or around, entry.over_languages
+        examples = found or around
         row = {
             "cell": cell_name(cell, plan),
             **{name: getattr(cell, name) for name in ("method", "params", "encoder", "sentences")},
@@ -77,13 +77,19 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
             "verdict": entry.verdict,
             "reason": entry.untested,
             **{name: getattr(entry, name) for name in _OWN},
-            "languages_low": sample and sample.low,
-            "languages_high": sample and sample.high,
-            "languages_p": sample and sample.p,
-            "languages_reason": sample.untested if sample else "",
+            **_over_languages(entry),
         }
         rows.append({**row, "params": dict(cell.params)})
     return rows
+
+
+def _over_languages(entry: Compared) -> dict[str, Any]:
+    """The numbers of a mean where its languages are a sample."""
+    sample = entry.over_languages
+    numbers = (sample.low, sample.high, sample.p) if sample else (None, None, None)
+    names = ("languages_low", "languages_high", "languages_p")
+    reason = sample.untested if sample else ""
+    return {**dict(zip(names, numbers, strict=True)), "languages_reason": reason}
 
 
 def as_text(
@@ -93,8 +99,8 @@ def as_text(
     width: int | None = None,
     over_languages: bool = False,
 ) -> str:
-    """Return one table per task and metric for a terminal: one line per cell and language, the
-    baselines too.
+    """Return one table per task and metric, and what it is compared with, for a terminal: one line
+    per cell and language.
 
     Args:
         compared: the comparisons.
@@ -105,37 +111,45 @@ def as_text(
     tables: dict[TableKey, list[Compared]] = defaultdict(list)
     for entry in compared:
         tables[table_of(entry.name)].append(entry)
-    several = len({entry.cell.encoder for entry in compared}) > 1
-    pairs = all_pairs(compared)
     found: list[str] = []
     for (task, metric, split), entries in tables.items():
-        measured = entries[0].measured
-        unit = unit_of(measured, (entry.value.mean for entry in entries))
-        bases = dict.fromkeys(cell_name(e.baseline, plan) for e in entries if e.baseline)
-        what = ", all pairs" if all_pairs(entries) else f", against {' and '.join(bases)}"
-        if not measured.declared:
-            what = f": {UNDECLARED}"
-        elif measured.better == "neither":
-            what = ": neither higher nor lower is better, so nothing is compared"
-        elif not bases:
-            what = ": no baseline, so nothing is compared"
-        means_last = sorted(entries, key=lambda entry: entry.name[1].startswith("avg"))
-        lines: list[tuple[str, ...]] = [
-            _line(entry, plan, unit, several=several, pairs=pairs) for entry in means_last
-        ]
-        columns: tuple[str, ...] = _COLUMNS
-        if over_languages:
-            columns = (*_COLUMNS[:-1], _OVER, _COLUMNS[-1])
-            shown = [_for_languages(entry, unit) for entry in means_last]
-            lines = [(*line[:-1], more, line[-1]) for line, more in zip(lines, shown, strict=True)]
+        head = f"{task}: {metric} ({split}){heading_of(entries[0].measured)}"
+        table = _table(entries, plan, over_languages=over_languages)
         found += [
-            *paragraph(f"{task}: {metric} ({split}){heading_of(measured)}{what}", width),
-            *fitted(TextTable(_HEADS, columns, tuple(lines), _WORDS | {_OVER}), width),
+            *paragraph(f"{head}{_against(entries, plan)}", width),
+            *fitted(table, width),
             *(line for text in rank_lines(entries, plan) for line in paragraph(text, width)),
             "",
         ]
     legend = _LEGEND + (_OVER_LEGEND if over_languages else "")
     return "\n".join([*found, *paragraph(legend, width)]) + "\n"
+
+
+def _against(entries: Sequence[Compared], plan: Plan) -> str:
+    """What a table is compared with, as the end of its heading."""
+    measured = entries[0].measured
+    bases = dict.fromkeys(cell_name(e.baseline, plan) for e in entries if e.baseline)
+    if not measured.declared:
+        return f": {UNDECLARED}"
+    if measured.better == "neither":
+        return ": neither higher nor lower is better, so nothing is compared"
+    if not bases:
+        return ": no baseline, so nothing is compared"
+    return ", all pairs" if all_pairs(entries) else f", against {' and '.join(bases)}"
+
+
+def _table(entries: Sequence[Compared], plan: Plan, *, over_languages: bool) -> TextTable:
+    """The table of one metric, means last."""
+    unit = unit_of(entries[0].measured, (entry.value.mean for entry in entries))
+    several = len({entry.cell.encoder for entry in entries}) > 1
+    pairs = all_pairs(entries)
+    lines: list[tuple[str, ...]] = []
+    for entry in sorted(entries, key=lambda entry: entry.name[1].startswith("avg")):
+        *line, verdict = _line(entry, plan, unit, several=several, pairs=pairs)
+        more = [_for_languages(entry, unit)] if over_languages else []
+        lines.append((*line, *more, verdict))
+    columns = (*_COLUMNS[:-1], *([_OVER] if over_languages else []), _COLUMNS[-1])
+    return TextTable(_HEADS, columns, tuple(lines), _WORDS | {_OVER})
 
 
 def fallen_text(entries: Sequence[Compared], plan: Plan) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,9 @@ from raxalign.catalog import catalog, load_files, visible
 from raxalign.errors import StorageError
 from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
+from raxalign.report.answer import claim_lines
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.claims import claim_lines
 from raxalign.report.compared import FIELDS as COMPARISON_FIELDS
 from raxalign.report.compared import comparison_rows
 from raxalign.report.document import Document, Headline, Part, Share, Table, identifier
@@ -68,33 +68,49 @@ class Composed:
     short: Mapping[str, Table]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a report shows besides results.
+
+    Attributes:
+        published: the papers whose tables are shown (`config.published`).
+        sources: the texts that the grid is made of, by their file names.
+        equivalence: the smallest difference that matters, as `comparisons` reads it.
+        claims: those of the grid as its results judge them.
+    """
+
+    published: Sequence[str] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    equivalence: float | None = None
+    claims: Sequence[JudgedClaim] = ()
+
+
+RESULTS_ALONE = Asked()
+
+
 def compose(
     rows: Sequence[Mapping[str, Any]],
     plan: Plan,
     figures: Path,
     *,
     ledger: Ledger | None = None,
-    published: Sequence[str] = (),
-    sources: Mapping[str, str] | None = None,
-    equivalence: float | None = None,
-    claims: Sequence[JudgedClaim] = (),
+    asked: Asked = RESULTS_ALONE,
 ) -> Composed:
     """Make the report of result rows of a plan as a value, with its plug-in files' sections.
 
     Figures are drawn into a folder. Without a `ledger` nothing is tested, and there are no
-    analyses. `published` names papers (`config.published`), and `sources` are the texts that the
-    grid is made of, by their file names. `equivalence` is the smallest difference that matters, and
-    `claims` are those of the grid as its results judge them.
+    analyses.
     """
     results = Results.of(rows, plan)
-    judge = Judge(comparisons(results.cells, plan, ledger, equivalence=equivalence))
+    tested = comparisons(results.cells, plan, ledger, equivalence=asked.equivalence)
+    judge = Judge(tested)
     made: list[Section] = []
 
     def measure(name: str) -> Measure | None:  # with what the first section that can measures it
         found = (section.measures().get(name) for section in made)
         return next((known for known in found if known is not None), None)
 
-    material = Material(results, judge, figures, ledger, published, measure, sources or {})
+    material = Material(results, judge, figures, ledger, asked.published, measure, asked.sources)
     made += [section(material) for section in section_kinds(plan)]
     shares = [share for section in made if (share := section.share()) is not None]
     document = Document(
@@ -103,7 +119,7 @@ def compose(
         tuple(fact for share in shares for fact in share.facts),
         tuple(_joined(part for share in shares for part in share.parts)),
         LEGEND,
-        _headline(shares, claims),
+        _headline(shares, asked.claims),
         tuple(listing for share in shares for listing in share.listings),
     )
     files = {name: text for share in shares for name, text in share.files.items()}
@@ -152,26 +168,14 @@ def write_report(
     folder: Path,
     *,
     ledger: Ledger | None = None,
-    published: Sequence[str] = (),
-    sources: Mapping[str, str] | None = None,
-    equivalence: float | None = None,
-    claims: Sequence[JudgedClaim] = (),
+    asked: Asked = RESULTS_ALONE,
 ) -> list[Path]:
     """Write the report of result rows into a folder, which is made where it is not there; the other
     arguments are those of `compose`. Returns the paths of all files, the page first.
     """
     for place in ("figures", "tables"):
         (folder / place).mkdir(parents=True, exist_ok=True)
-    composed = compose(
-        rows,
-        plan,
-        folder / "figures",
-        ledger=ledger,
-        published=published,
-        sources=sources,
-        equivalence=equivalence,
-        claims=claims,
-    )
+    composed = compose(rows, plan, folder / "figures", ledger=ledger, asked=asked)
     document, short = composed.document, composed.short.items()
     compared = comparison_rows(composed.compared, plan)
     texts: dict[str, Iterable[str]] = {
@@ -183,7 +187,7 @@ def write_report(
         **{f"tables/{identifier(task)}.md": [short_markdown(table)] for task, table in short},
         "results.csv": csv_parts(rows),
         "results.json": json_parts(rows),
-        "references.bib": [references(plan, published)],
+        "references.bib": [references(plan, asked.published)],
         "comparisons.csv": csv_parts(compared, COMPARISON_FIELDS),
         "comparisons.json": json_parts(compared),
     }

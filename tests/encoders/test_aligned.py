@@ -68,10 +68,8 @@ def test_a_readout_changes_nothing_above_and_an_inside_transform_does(encoder):
 
 
 def test_inside_the_last_layer_is_the_same_as_a_readout_there(encoder: TransformerEncoder) -> None:
-    read, inside = (
-        AlignedEncoder(encoder, (Transform("en", 3, sort, (affine(0),)),))
-        for sort in ("readout", "inside")
-    )
+    moves = (Transform("en", 3, sort, (affine(0),)) for sort in ("readout", "inside"))
+    read, inside = (AlignedEncoder(encoder, (move,)) for move in moves)
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     for one, other in zip(read.hidden(batch), inside.hidden(batch), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
@@ -143,9 +141,10 @@ def test_a_layer_that_the_encoder_has_not_is_refused(encoder: TransformerEncoder
 
 
 def make(encoder: TransformerEncoder, *, weights_changed: bool) -> AlignedEncoder:
+    steps = (affine(1), Unit(), Affine(shift=torch.ones(H)))
     transforms = (
         Transform("en", 2, "inside", (affine(0),)),
-        Transform("en", 3, steps=(affine(1), Unit(), Affine(shift=torch.ones(H))), toward="de"),
+        Transform("en", 3, "readout", steps, "de"),
     )
     return AlignedEncoder(encoder, transforms, weights_changed, {"pairs": 3}).toward("de")
 

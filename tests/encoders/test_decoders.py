@@ -78,12 +78,6 @@ def test_a_tokenizer_puts_the_special_pieces_that_it_has(qwen, tmp_path):
     assert pair.words.tolist() == [-1, 0, 0, 0, -1, 1, 1, 1]
 
 
-def test_padding_on_the_right_changes_no_state_of_a_sentence(qwen: Path) -> None:
-    encoder = TransformerEncoder.from_folder(qwen)
-    (alone,), both = read(encoder, "haus")[-1], read(encoder, "haus", "das haus ist rot")[-1]
-    assert torch.allclose(both[0, : len(alone)], alone, atol=1e-5)
-
-
 def test_a_text_of_which_nothing_is_left_has_one_piece_that_is_no_word(qwen: Path) -> None:
     encoder = TransformerEncoder.from_folder(qwen)
     words = encoder.words([[], ["haus"]], "de", layers=(3,), pooling="mean")

@@ -76,10 +76,8 @@ def test_a_run_ends_with_its_sentence_and_with_its_row() -> None:
 def test_the_kernel_of_a_card_takes_what_it_is_given() -> None:
     """Its shapes alone, on the device of tensors without values: no card is here."""
     rows = SentenceRuns(torch.empty(4, dtype=torch.int32, device="meta"), 7)
-    query, key, value = (
-        torch.empty(12, 4, 16, dtype=torch.bfloat16, device="meta", requires_grad=True)
-        for _ in range(3)
-    )
+    how = {"dtype": torch.bfloat16, "device": "meta", "requires_grad": True}
+    query, key, value = (torch.empty(12, 4, 16, **how) for _ in range(3))
     found = attend(query, key, value, rows, Scoring(0.1, 0.25, 3))
     assert (found.shape, found.dtype) == (query.shape, torch.bfloat16)
     for gradient in torch.autograd.grad(found.sum(), (query, key, value)):

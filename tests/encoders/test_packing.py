@@ -78,11 +78,9 @@ def test_packed_pairs_have_the_states_of_pairs_with_their_token_types(tmp_path: 
 def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> None:
     encoder = toy_encoder(tmp_path)
     encoder.inputs.segment_types = 1
-    with_types, without = (
-        flat_states(encoder, pack(np.arange(5, 11), np.array([6]), 0, 0, part), (2,))[0]
-        for part in (np.ones(6), None)
-    )
-    assert torch.equal(with_types, without)
+    ids, lengths = np.arange(5, 11), np.array([6])
+    rows = (pack(ids, lengths, 0, 0, types) for types in (np.ones(6), None))
+    assert torch.equal(*(flat_states(encoder, packed, (2,))[0] for packed in rows))
 
 
 def with_config(name: str, **config: object) -> TransformerEncoder:

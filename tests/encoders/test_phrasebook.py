@@ -65,8 +65,7 @@ def test_a_grid_names_it_by_a_word_and_keys_have_the_content_of_its_files(tmp_pa
 def test_its_text_has_no_sentence_that_grids_read_and_none_twice() -> None:
     for lang in LANGS:
         known = {own.words for (own,) in sentences((lang,), 300)}
-        trained = [
-            tuple(words.split(" ")) for ((words,),) in read("text", "0", (lang,), range(300))
-        ]
+        texts = read("text", "0", (lang,), range(300))
+        trained = [tuple(words.split(" ")) for ((words,),) in texts]
         assert not known & set(trained)
         assert len(set(trained)) == len(trained)

@@ -1,4 +1,4 @@
-"""The pieces of running text, the words that they belong to, and rows of them."""
+"""The pieces of running text, the words that they belong to, rows of them, and forms of text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from raxalign.caveats import collecting
 from raxalign.corpora.text.words import split_characters, tokenize, within_text
+from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models import pieces
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import (
     Encoded,
     Pieces,
@@ -33,6 +35,7 @@ from raxalign.encoders.models.pieces import (
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import index_words, pool_words
 from raxalign.encoders.training.text import read_vocabulary, wrap_vocabulary
+from raxalign.encoders.transformer import Transformer
 from raxalign.running import Sentence, in_text
 from tests.encoders.tokenizers_of_kinds import KINDS, TEXTS, tokenizer_of
 
@@ -327,3 +330,60 @@ def test_wordpiece_reads_running_text_as_it_reads_words_apart(data: Path) -> Non
                 differing.append((lang, words))
     assert seen > 7 * LINES
     assert differing == []
+
+
+TEXT = unicodedata.normalize("NFD", "caf\u00e9 o\u200ck")
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of the class of mBERT's tokenizer, which transformers makes anew from its options."""
+    from transformers import BertTokenizer
+
+    from tests.tiny import tiny_bert, tiny_vocabulary
+
+    words = ["caf\u00e9", "ok", "cafe"]
+    folder = tiny_bert(tmp_path_factory.mktemp("bert"), words)
+    for file in folder.glob("*token*"):
+        file.unlink()
+    (folder / "vocab.txt").write_text("\n".join(tiny_vocabulary(words)), encoding="utf-8")
+    BertTokenizer(str(folder / "vocab.txt"), do_lower_case=False).save_pretrained(folder)
+    return folder
+
+
+def opened(folder: Path, **params: str) -> TransformerEncoder:
+    kind = Transformer(Transformer.Params(name=str(folder), **params))
+    return kind.load(EncoderInputs(), "cpu")
+
+
+def read(encoder: TransformerEncoder) -> list[str]:
+    """The pieces of a text that words stand in, and of one that is read for itself: the same."""
+    (row,) = encoder.pieces([TEXT.split()], "en")
+    (found,) = text_pieces(encoder.tokenizer, [TEXT], "en")
+    assert row.ids.tolist()[1:-1] == found.ids.tolist()
+    names: list[str] = encoder.tokenizer.convert_ids_to_tokens(found.ids.tolist())
+    return names
+
+
+def test_text_is_read_as_published_unless_a_form_is_named(bert: Path) -> None:
+    assert read(opened(bert)) == ["[UNK]", "ok"]
+    assert read(opened(bert, normalize="nfc")) == ["caf\u00e9", "ok"]
+
+
+def test_a_form_takes_joiners_out_only_where_it_is_named(bert: Path) -> None:
+    from tokenizers import normalizers
+
+    without_own = opened(bert)
+    without_own.tokenizer.backend_tokenizer.normalizer = normalizers.NFC()
+    assert read(without_own) == ["caf\u00e9", "[UNK]"]
+    assert read(opened(bert, normalize="clean")) == ["caf\u00e9", "ok"]
+
+
+@pytest.mark.parametrize("form", ["nfc", "clean"])
+def test_an_encoder_that_was_saved_keeps_its_form(bert: Path, tmp_path: Path, form: str) -> None:
+    encoder = opened(bert, normalize=form)
+    AlignedEncoder(encoder, weights_changed=True).save(tmp_path / "stage")
+    AlignedEncoder(encoder).export(tmp_path / "export")
+    again = AlignedEncoder.load(tmp_path / "stage", lambda: encoder)
+    assert read(again.encoder) == ["caf\u00e9", "ok"]
+    assert read(AlignedEncoder.from_export(tmp_path / "export").encoder) == ["caf\u00e9", "ok"]

@@ -24,7 +24,7 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.compose import write_report
+from raxalign.report.compose import Asked, write_report
 from raxalign.report.document import Entry, Table
 from raxalign.report.sections.base import Measure
 from raxalign.report.sections.word_retrieval import pivot_tags, training_counts
@@ -226,7 +226,11 @@ def test_the_report_holds_them_and_the_papers_table_is_filled(
     opened, ledger = made
     published = opened.grid.published
     write_report(
-        rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=published
+        rows(opened.plan, ledger),
+        opened.plan,
+        tmp_path,
+        ledger=ledger,
+        asked=Asked(published=published),
     )
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Retrieval by part of speech" in page
@@ -292,7 +296,11 @@ def test_the_papers_table_names_what_is_missing_where_words_have_no_tags(
     untagged = "raxalign.report.sections.word_retrieval.pivot_tags"
     monkeypatch.setattr(untagged, lambda plan: None)
     write_report(
-        rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=["cao2020"]
+        rows(opened.plan, ledger),
+        opened.plan,
+        tmp_path,
+        ledger=ledger,
+        asked=Asked(published=["cao2020"]),
     )
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     part = text.partition("### Non-contextual retrieval by part of speech")[2]

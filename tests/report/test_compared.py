@@ -12,9 +12,9 @@ from raxalign.analysis.cells import cells
 from raxalign.plan.load import Opened
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
+from raxalign.report.cells.ranking import rankings
 from raxalign.report.cells.results import Results, table_of
 from raxalign.report.compared import all_pairs, as_text
-from raxalign.report.ranking import rankings
 from raxalign.store.ledger import Ledger
 from tests.ledgers import made_up
 from tests.report.material import leave_undrawn, share

@@ -15,7 +15,7 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.joined import joined
 from raxalign.report.cells.results import Results
-from raxalign.report.compose import write_report
+from raxalign.report.compose import Asked, write_report
 from raxalign.report.tables import blocks
 from tests.grids import write_grid
 from tests.ledgers import fill
@@ -126,7 +126,9 @@ def test_the_report_of_several_grids_has_all_their_texts_and_what_differs(tmp_pa
     second = grid(tmp_path, "second", aligner="eflomal", methods=methods)
     both, out = joined([first, second]), tmp_path / "out"
     ledger = both.storage.ledger
-    write_report(rows(both.plan, ledger), both.plan, out, ledger=ledger, sources=both.sources)
+    write_report(
+        rows(both.plan, ledger), both.plan, out, ledger=ledger, asked=Asked(sources=both.sources)
+    )
     page = (out / "report.html").read_text(encoding="utf-8")
     assert not re.search(r'id="[^"]*\s', page)
     assert not [path for path in (out / "figures").iterdir() if re.search(r"[\s:]", path.name)]

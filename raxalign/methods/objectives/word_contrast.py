@@ -229,7 +229,7 @@ class WordContrast(Contrast):
         return np.bincount(owners % len(rows), minlength=len(rows))
 
     def items(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the words of the items of some rows: their numbers, and whether they are of the
+        """Return the words of the items of some rows: their numbers, and whether they belong to the
         source side.
         """
         sides = np.stack([self.rows.src_P[rows], self.rows.tgt_P[rows]], axis=1).reshape(-1)

@@ -147,9 +147,8 @@ def comparisons(
     tables: Collection[tuple[str, str, str]] | None = None,
     equivalence: float | None = None,
 ) -> list[Compared]:
-    """Compare all values of the grid's tables, task by task and cell by cell.
-
-    Values of metrics without a better direction are not compared.
+    """Compare all values of the grid's tables, task by task and cell by cell; those of metrics
+    without a better direction are not compared.
 
     Args:
         cells: All cells of the grid, since the correction is over whole tables.
@@ -157,12 +156,10 @@ def comparisons(
         ledger: Where the predictions are; without it nothing is tested.
         baseline: A name as `cell_name` writes it, of a cell with the same encoder and number of
             sentences. By default the cell with the same encoder whose method leaves it as it is.
-            `all` compares every two cells of one encoder and number of sentences, each pair once,
-            with the correction over all of them.
+            `all` compares every two such cells, each pair once, with the correction over all.
         tables: The tables (task, metric, split) to compare (None: all).
-        equivalence: The smallest difference that matters, in points of metrics that are shares and
-            in the unit of others; where an interval lies within it, the verdict is `no difference`
-            (None: this verdict is not used).
+        equivalence: The smallest difference that matters, in points of shares and in the unit of
+            other metrics; `no difference` is said where an interval lies within it (None: never).
 
     Raises:
         RaxalignError: No cell has the name, or several different ones have it.

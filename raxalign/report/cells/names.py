@@ -59,7 +59,7 @@ def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:
 
 
 def under(results: Results, cell: Cell, table: TableKey) -> str:
-    """Return what stands under a line: encoder, size of the training set, number of seeds."""
+    """Return the small print under a line: encoder, size of the training set, number of seeds."""
     facts = [cell.encoder] if results.several_encoders else []
     facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
     counts = (value.n for name, value in cell.values.items() if table_of(name) == table)

@@ -10,19 +10,19 @@ from raxalign.analysis.cells import mean_name
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ALL, Compared, comparisons
 from raxalign.report.cells.names import named
+from raxalign.report.cells.ranking import FEWEST, Ranking, rankings
 from raxalign.report.cells.results import TableKey, table_of
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import axis_of
 from raxalign.report.figures.drawing import drawn
 from raxalign.report.figures.panels import Panel, Series, Sketch
-from raxalign.report.ranking import FEWEST, Ranking, rankings
 from raxalign.report.sections.base import Section
 
 _MOST = 12  # methods whose pairs are all tested for the page
 
 
 @final
-class Ranks(Section):
+class MethodRanks(Section):
     """A figure per task: the mean of each method over its rank, with the interval of the rank, and
     lines that join neighbours of which no two differ significantly.
     """

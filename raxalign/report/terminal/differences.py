@@ -37,7 +37,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """The trials and values of a side, by what they are of; `name` is what the user wrote."""
+    """The trials and values of a side, by place; `name` is what the user wrote."""
 
     name: str
     trials: Mapping[Place, tuple[Trial, Plan]]

@@ -131,7 +131,7 @@ class Head(ABC):
     @abstractmethod
     def read_prepared(self, folder: Path, lang: str, source: str | None) -> Any:
         """Return the training rows that `write_prepared` wrote; `source` is their name in messages
-        (None: that which was written). Raises `DataError` where they are of another language.
+        (None: that which was written). Raises `DataError` for rows of another language.
         """
 
     @abstractmethod

@@ -13,7 +13,7 @@ from raxalign.config.lock import Lock
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened
 from raxalign.plan.values.claims import AFTER, BEFORE, JudgedClaim, judged_in, lock_claims
-from raxalign.report.claims import claim_lines
+from raxalign.report.answer import claim_lines
 from tests.ledgers import made_up
 
 GRID = {
