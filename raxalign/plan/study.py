@@ -107,7 +107,7 @@ class Suggestion:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReportRequest:
     """The trial of a suggestion: several suggestions may be one trial, where a param that differs
     is idle.
     """
