@@ -16,7 +16,7 @@ from raxalign.config.grid import load
 from raxalign.config.published import read
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.values.results import rows
-from raxalign.report.compose import ReportRequest, write_report
+from raxalign.report.compose import ReportOptions, write_report
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
@@ -42,7 +42,7 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path: Path) -> N
         run_trial(workshop, trial.key)
     found, ledger, out = rows(plan, workshop.ledger), workshop.ledger, tmp_path / "out"
     paths = write_report(
-        found, plan, out, ledger=ledger, asked=ReportRequest(published=grid.published)
+        found, plan, out, ledger=ledger, asked=ReportOptions(published=grid.published)
     )
     assert all(path.is_file() for path in paths)
     measured = measured_rows(out / "published.csv")

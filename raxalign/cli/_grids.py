@@ -228,7 +228,7 @@ def report(
     """
     from raxalign.plan.values.claims import judged_in
     from raxalign.plan.values.results import rows
-    from raxalign.report.compose import ReportRequest, write_report, writing
+    from raxalign.report.compose import ReportOptions, write_report, writing
 
     opened = open_grids(files, storage, confirm)
     folder = out or _report_folder(files[0], opened.plan.name)
@@ -240,7 +240,7 @@ def report(
             f"no results yet in the storage {opened.storage} (raxalign grid {files[0]}{option}):"
             " every cell of the report is empty"
         )
-    asked = ReportRequest(opened.grid.published, opened.sources, equivalence, judged_in(opened))
+    asked = ReportOptions(opened.grid.published, opened.sources, equivalence, judged_in(opened))
     with writing(folder):
         written = write_report(found, opened.plan, folder, ledger=ledger, asked=asked)
     print_out("\n".join(map(str, written)))

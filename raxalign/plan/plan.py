@@ -16,7 +16,7 @@ from raxalign.languages import remark
 from raxalign.measured import Measured, undeclared
 from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
-from raxalign.plan.study import ReportRequest, Study
+from raxalign.plan.study import Asked, Study
 from raxalign.plan.touch import told
 from raxalign.plan.trial import Searched, Trial, Untouched, kept_readouts
 from raxalign.printing import counted
@@ -57,7 +57,7 @@ class Plan:
     plugins: tuple[PluginFile, ...] = ()
     metrics: tuple[Added, ...] = ()
     studies: tuple[Study, ...] = ()
-    asked: tuple[ReportRequest, ...] = ()
+    asked: tuple[Asked, ...] = ()
     apart: tuple[str, ...] = ()
 
     @cached_property
@@ -249,7 +249,7 @@ class Plan:
             "plugins": [PluginFile(**entry) for entry in data.get("plugins", ())],
             "metrics": [Added(**entry) for entry in data.get("metrics", ())],
             "studies": map(Study.from_json, data.get("studies", ())),
-            "asked": [ReportRequest(**entry) for entry in data.get("asked", ())],
+            "asked": [Asked(**entry) for entry in data.get("asked", ())],
         }
         whole = {"name", "pivot", "points", "stages", "axes"}
         data |= {name: tuple(part) for name, part in data.items() if name not in whole}

@@ -107,7 +107,7 @@ class Suggestion:
 
 
 @dataclass(frozen=True)
-class ReportRequest:
+class Asked:
     """The trial of a suggestion: several suggestions may be one trial, where a param that differs
     is idle.
     """

@@ -69,7 +69,7 @@ class Composed:
 
 
 @dataclass(frozen=True)
-class ReportRequest:
+class ReportOptions:
     """What a report shows besides results.
 
     Attributes:
@@ -85,7 +85,7 @@ class ReportRequest:
     claims: Sequence[JudgedClaim] = ()
 
 
-RESULTS_ALONE = ReportRequest()
+RESULTS_ALONE = ReportOptions()
 
 
 def compose(
@@ -94,7 +94,7 @@ def compose(
     figures: Path,
     *,
     ledger: Ledger | None = None,
-    asked: ReportRequest = RESULTS_ALONE,
+    asked: ReportOptions = RESULTS_ALONE,
 ) -> Composed:
     """Make the report of result rows of a plan as a value, with its plug-in files' sections.
 
@@ -168,7 +168,7 @@ def write_report(
     folder: Path,
     *,
     ledger: Ledger | None = None,
-    asked: ReportRequest = RESULTS_ALONE,
+    asked: ReportOptions = RESULTS_ALONE,
 ) -> list[Path]:
     """Write the report of result rows into a folder, which is made where it is not there; the other
     arguments are those of `compose`. Returns the paths of all files, the page first.

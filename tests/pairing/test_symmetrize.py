@@ -46,7 +46,7 @@ def test_final_and_adds_links_between_free_words_only():
 
 def test_atools_asks_each_missing_link_in_turn_and_so_finds_fewer():
     # (1, 2) is certain. From it, (1, 1) comes before (0, 1) in the order of neighbours, and either
-    # still has a free word. ReportRequest in turn, (0, 1) comes first and takes target word 1, so that (1,
+    # still has a free word. Asked in turn, (0, 1) comes first and takes target word 1, so that (1,
     # 1) has no free word left.
     assert symmetrize({(1, 2), (1, 1)}, {(1, 2), (0, 1)}, "grow-diag") == {(1, 2), (1, 1), (0, 1)}
     assert symmetrize({(1, 2), (1, 1)}, {(1, 2), (0, 1)}, "atools-grow-diag") == {(1, 2), (0, 1)}

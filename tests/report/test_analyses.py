@@ -24,7 +24,7 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.compose import ReportRequest, write_report
+from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.document import Entry, Table
 from raxalign.report.sections.base import Measure
 from raxalign.report.sections.word_retrieval import pivot_tags, training_counts
@@ -230,7 +230,7 @@ def test_the_report_holds_them_and_the_papers_table_is_filled(
         opened.plan,
         tmp_path,
         ledger=ledger,
-        asked=ReportRequest(published=published),
+        asked=ReportOptions(published=published),
     )
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Retrieval by part of speech" in page
@@ -300,7 +300,7 @@ def test_the_papers_table_names_what_is_missing_where_words_have_no_tags(
         opened.plan,
         tmp_path,
         ledger=ledger,
-        asked=ReportRequest(published=["cao2020"]),
+        asked=ReportOptions(published=["cao2020"]),
     )
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     part = text.partition("### Non-contextual retrieval by part of speech")[2]

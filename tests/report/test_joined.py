@@ -15,7 +15,7 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.joined import joined
 from raxalign.report.cells.results import Results
-from raxalign.report.compose import ReportRequest, write_report
+from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.tables import blocks
 from tests.grids import write_grid
 from tests.ledgers import fill
@@ -131,7 +131,7 @@ def test_the_report_of_several_grids_has_all_their_texts_and_what_differs(tmp_pa
         both.plan,
         out,
         ledger=ledger,
-        asked=ReportRequest(sources=both.sources),
+        asked=ReportOptions(sources=both.sources),
     )
     page = (out / "report.html").read_text(encoding="utf-8")
     assert not re.search(r'id="[^"]*\s', page)

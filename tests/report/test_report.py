@@ -20,7 +20,7 @@ from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.numbers import published_unit, signed
 from raxalign.report.cells.results import Results
-from raxalign.report.compose import ReportRequest, write_report
+from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.document import Document, Entry, Line, Part, Table
 from raxalign.report.paper.latex import tex
 from raxalign.report.render import (
@@ -73,7 +73,7 @@ def write(made: Any, folder: Path) -> list[Path]:
     opened, ledger = made
     found, published = rows(opened.plan, ledger), opened.grid.published
     return write_report(
-        found, opened.plan, folder, ledger=ledger, asked=ReportRequest(published=published)
+        found, opened.plan, folder, ledger=ledger, asked=ReportOptions(published=published)
     )
 
 
@@ -351,7 +351,7 @@ def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
 
 def test_a_report_of_nothing_says_so(made: Any, tmp_path: Path) -> None:
     opened, _ = made
-    write_report([], opened.plan, tmp_path, asked=ReportRequest(published=["cao2020"]))
+    write_report([], opened.plan, tmp_path, asked=ReportOptions(published=["cao2020"]))
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "0 of" in text
     assert "not run" in text

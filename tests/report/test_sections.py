@@ -18,7 +18,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.compose import ReportRequest, compose, section_kinds, write_report
+from raxalign.report.compose import ReportOptions, compose, section_kinds, write_report
 from raxalign.report.document import Document, Part, Share, Table
 from raxalign.report.render import as_latex
 from raxalign.report.sections.base import Material, Section
@@ -152,7 +152,7 @@ def test_the_grid_text_on_the_page_is_planned_with_the_same_keys(tmp_path: Path)
     opened, ledger = made_up(tmp_path, more=NASTY)
     found, out = rows(opened.plan, ledger), tmp_path / "out"
     write_report(
-        found, opened.plan, out, ledger=ledger, asked=ReportRequest(sources=opened.sources)
+        found, opened.plan, out, ledger=ledger, asked=ReportOptions(sources=opened.sources)
     )
     page = (out / "report.html").read_text(encoding="utf-8")
     (shown,) = re.findall(r"<b>grid.yaml</b></summary>\s*<pre[^>]*>(.*?)</pre>", page, re.DOTALL)

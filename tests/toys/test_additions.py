@@ -27,7 +27,7 @@ from raxalign.catalog import FOLDERS, PluginFault, catalog, open_file
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
-from raxalign.report.compose import ReportRequest, write_report
+from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks as blocks_of
 from raxalign.stages import Workshop, run_trial
@@ -78,7 +78,7 @@ def run_page(grid: Path) -> Ran:
         opened.plan,
         report,
         ledger=ledger,
-        asked=ReportRequest(published=opened.grid.published),
+        asked=ReportOptions(published=opened.grid.published),
     )
     return Ran(opened, workshop, found, report)
 

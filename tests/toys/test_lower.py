@@ -19,7 +19,7 @@ from raxalign.report.cells.choice import representatives
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.compared import as_text
-from raxalign.report.compose import ReportRequest, write_report
+from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.figures.panels import Series
 from raxalign.report.sections.transfer import _front
 from raxalign.report.tables import as_text as tables_text
@@ -136,7 +136,7 @@ def test_progress_says_the_mean_rank_as_it_is(plan, ledger):
 
 def test_the_report_marks_the_smaller_values(plan, ledger, tmp_path):
     write_report(
-        rows(plan, ledger), plan, tmp_path, ledger=ledger, asked=ReportRequest(published=())
+        rows(plan, ledger), plan, tmp_path, ledger=ledger, asked=ReportOptions(published=())
     )
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     matrix, _, _ = page.partition("answer-ranks-mean_rank-test")[2].partition("</table>")

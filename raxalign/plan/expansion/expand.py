@@ -27,7 +27,7 @@ from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.plan.study import ReportRequest, Study, Suggestion, study_of
+from raxalign.plan.study import Asked, Study, Suggestion, study_of
 from raxalign.plan.touch import Meeting
 from raxalign.plan.trial import Point, Searched, Trial, Untouched
 from raxalign.printing import are, counted
@@ -174,7 +174,7 @@ class _Expansion:
     trials: dict[str, Trial] = field(default_factory=dict)
     counts: _Counts = field(default_factory=_Counts)
     studies: dict[str, Study] = field(default_factory=dict)
-    asked: list[ReportRequest] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
 
     @classmethod
     def of(cls, grid: Grid, identity: Identity) -> _Expansion:
@@ -226,7 +226,7 @@ class _Expansion:
         at = [(study.languages, study.sentences, seed) for seed in seeds]
         for trial in self.trials_of(encoder, spec, params, at):
             there = self.trials.get(trial.key)
-            self.asked.append(ReportRequest(study.name, suggestion.number, trial.key, confirmed))
+            self.asked.append(Asked(study.name, suggestion.number, trial.key, confirmed))
             if there is None or (confirmed and there.searched and not there.searched.confirmed):
                 self.trials[trial.key] = replace(trial, searched=origin)
 
