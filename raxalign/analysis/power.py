@@ -23,7 +23,10 @@ from raxalign.errors import RaxalignError
 POWER = 0.8
 MOST_RUNS = 1000
 POINTS = 100
-_NODES = 7  # quantiles of the spread of one side's runs
+_NODES = (
+    12,
+    4,
+)  # quantiles of the spread of the runs of a side: of the only one, of one of several
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def design(spread: Spread) -> Design:
     """Return what a comparison may find whose true variances are those of a spread."""
     from scipy.special import gammaincinv
 
-    places, shares = np.polynomial.legendre.leggauss(_NODES)
+    places, shares = np.polynomial.legendre.leggauss(_NODES[len(spread.trained) > 1])
     places, shares = (places + 1) / 2, shares / 2
     choices = []
     for side in spread.trained:
