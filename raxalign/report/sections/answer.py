@@ -93,4 +93,4 @@ def _over_languages(found: Compared, unit: NumberFormat) -> str:
     sample = found.over_languages
     if sample is None or sample.low is None or sample.high is None:
         return ""
-    return f"languages like these: {unit.show_interval(sample.low, sample.high)}"
+    return f"like these: {unit.show_interval(sample.low, sample.high)}"
