@@ -16,14 +16,14 @@ FINETUNE = (
 
 
 @pytest.mark.slow
-def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(tmp_path, capfd, address) -> None:
+def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(tmp_path, capfd) -> None:
     task = (
         "xnli: {setting: zero-shot, data: phrasebook, phrasebook: {train: 40, dev: 40, test: 20},"
         " epochs: 3, batch_size: 8, learning_rate: 1.0e-3}"
     )
     more = (
         f"search: {{metric: {METRIC}, trials: 4, confirm: 1, sampler: random,"
-        f" pruner: {{name: median, startup: 1}}}}\nrun: {{concurrency: 1, address: {address!r}}}\n"
+        f" pruner: {{name: median, startup: 1}}}}\nrun: {{concurrency: 1}}\n"
     )
     path = search_grid(tmp_path, "", methods=(FINETUNE,), tasks=(task,), more=more)
     opened = rx.plan(path, storage=str(tmp_path / "storage"))
@@ -43,10 +43,10 @@ def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(tmp_path, capf
 
 
 @pytest.mark.slow
-def test_a_search_runs_beside_the_grid_s_own_trials_and_is_found_done(tmp_path, address) -> None:
+def test_a_search_runs_beside_the_grid_s_own_trials_and_is_found_done(tmp_path) -> None:
     more = (
         "search: {metric: 'retrieval/{lang}-en/contextual_accuracy', trials: 3, confirm: 1}\n"
-        f"run: {{concurrency: 1, address: {address!r}}}\n"
+        "run: {concurrency: 1}\n"
     )
     path = search_grid(
         tmp_path, "", methods=("none: {}", FINETUNE), tasks=("retrieval: {}",), more=more
