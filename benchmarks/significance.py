@@ -9,9 +9,10 @@ correction; there are a fifth as many tables as rounds.
 
 Budgets: equal systems have p < .05 in at most 7 % of every cell, and p < .002 in at most .3 % of
 every kind of cells; at most 6 % of the tables of every cell have a mark; at least 80 % of true
-differences of 2 points are found with 5,010 examples and 5 runs that differ by .5. With fewer than
-1,000 rounds, chance alone would take some cell above a budget, so that the means over all cells
-count. The noise is the standard error of the share.
+differences of 2 points are found with 5,010 examples and 5 runs that differ by .5; at most 5 % of
+differences at the margin are called equivalent; of effects that are planned to be found at 80 %,
+77 to 83 % are found. With fewer than 1,000 rounds, chance alone would take some cell above a
+budget, so that the means over all cells count. The noise is the standard error of the share.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
 
 from benchmarks.table import Row, at_least, at_most, show
+from raxalign.analysis.power import at, design
 from raxalign.analysis.runs import Runs, mean_of
-from raxalign.analysis.significance import LEVEL, compare, holm
+from raxalign.analysis.significance import LEVEL, compare, holm, spread_of
 from raxalign.arrays import Floats
 from raxalign.sample import Sample
 
@@ -108,6 +110,13 @@ DIFFERENT = (
     *(Cell(5010, Side(), Side(runs, 0.5), 2.0) for runs in (5, 3, 2)),
 )
 TO_FIND = DIFFERENT[0]
+PLANNED = (
+    Cell(5010, Side(5, 0.5), Side(5, 0.5)),
+    Cell(5010, Side(3, 0.5), Side(3, 0.5)),
+    Cell(1000, Side(), Side(5, 1.0)),
+    Cell(1000, Side(), Side()),
+)
+LEAST_PLANNED, MOST_PLANNED = 0.77, 0.83
 
 
 def main() -> None:
@@ -138,6 +147,27 @@ def main() -> None:
     share = _share(found[TO_FIND], LEVEL)
     what = f"differences of 2 points that are found, {rounds:,} rounds"
     show(Row(what, share, at_least(LEAST_FOUND), _noise(share, rounds), "all of them"))
+    most = max(share_equivalent(cell, rounds) for cell in DIFFERENT)
+    what = f"differences at the margin that are called equivalent, largest of {len(DIFFERENT)}"
+    show(
+        Row(
+            f"{what}, {rounds:,} rounds",
+            most,
+            at_most(LEVEL),
+            _noise(most, rounds),
+            f"the level of {LEVEL:g}",
+        )
+    )
+    planned = {
+        cell: share_found(replace(cell, difference=100 * smallest_effect(cell)), rounds)
+        for cell in PLANNED
+    }
+    for which, share, budget in (
+        ("smallest", min(planned.values()), at_least(LEAST_PLANNED)),
+        ("largest", max(planned.values()), at_most(MOST_PLANNED)),
+    ):
+        what = f"planned at 80 %: found, {which} of {len(PLANNED)}, {rounds:,} rounds"
+        show(Row(what, share, budget if whole else None, _noise(share, rounds), "all of them"))
 
 
 def _printed(cell: Cell, p: Floats) -> Floats:
@@ -168,6 +198,29 @@ def _noise(share: float, rounds: int) -> float:
 def share_found(cell: Cell, rounds: int) -> float:
     """The share of rounds in which the two systems are called different."""
     return _share(p_values(cell, rounds), LEVEL)
+
+
+def share_equivalent(cell: Cell, rounds: int) -> float:
+    """The share of rounds in which an interval lies within plus and minus the true difference."""
+    rng, margin, found = _rng(cell), cell.difference / 100, 0
+    for _ in range(rounds):
+        test = compare(*planted(cell, rng))
+        assert test.low is not None
+        assert test.high is not None
+        found += -margin <= test.low and test.high <= margin
+    return found / rounds
+
+
+def smallest_effect(cell: Cell) -> float:
+    """The effect that is planned to be found at 80 %, from the spread of an experiment of its own
+    with a hundred runs per side.
+    """
+    sides = [replace(side, runs=100 if side.runs else 0) for side in (cell.baseline, cell.system)]
+    baseline, system = planted(Cell(cell.examples, *sides), np.random.default_rng(cell.examples))
+    spread = spread_of([system, baseline])
+    assert spread is not None
+    runs = [side.runs for side in (cell.system, cell.baseline) if side.runs]
+    return design(at(spread, runs)).smallest()
 
 
 def p_values(cell: Cell, rounds: int) -> Floats:
