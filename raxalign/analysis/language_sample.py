@@ -46,6 +46,19 @@ class LanguageSample:
     languages: int
     untested: str = ""
 
+    @property
+    def detectable(self) -> float | None:
+        """The smallest true difference that four of five such tests find: its standard error times
+        the sum of Student's quantiles of the level and of the power.
+        """
+        from scipy.special import stdtrit
+
+        if self.high is None or self.freedom is None:
+            return None
+        critical = float(stdtrit(self.freedom, 1 - LEVEL / 2))
+        error = (self.high - self.difference) / critical
+        return error * (critical + float(stdtrit(self.freedom, 0.8)))
+
 
 def over_languages(
     baseline: Sequence[Runs], system: Sequence[Runs], *, paired: bool = False

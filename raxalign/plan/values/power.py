@@ -65,7 +65,11 @@ def planned_comparisons(plan: Plan, storage: Storage, given: Assumed) -> list[Pl
     for trial in plan.trials:
         groups[trial.cell].append(trial)
     known = catalog("methods")
-    bases = {g[0].encoder: g for g in groups.values() if known[g[0].kind].is_baseline}
+    bases = {
+        group[0].encoder: group
+        for group in groups.values()
+        if group[0].kind in known and known[group[0].kind].is_baseline
+    }
     measured = _measured(plan, storage)
     reader = _Reader(plan, storage, given, measured)
     return [
@@ -79,12 +83,16 @@ def planned_comparisons(plan: Plan, storage: Storage, given: Assumed) -> list[Pl
 
 def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
     """Yield for each claim of a grid the smallest difference that its comparison can see with the
-    planned runs, from what the storage has measured.
+    planned runs, from what the storage has measured; over languages, with the runs that are there.
     """
     plan = opened.plan
     for found in judged_in(opened):
         seen = []
         for test in found.tests:
+            sample = test.entry.over_languages
+            if found.claim.over_languages:
+                seen += [sample.detectable] if sample and sample.detectable is not None else []
+                continue
             spread = test.entry.comparison.spread if test.entry.comparison else None
             if spread is None:
                 continue
@@ -93,7 +101,9 @@ def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
             counts = [max(seeds, 2)] * len(spread.trained)
             seen.append(design(at(filled(spread, given), counts)).smallest())
         scale = POINTS if found.tests and found.tests[0].entry.measured.unit == "share" else 1
-        told = f"can see {scale * max(seen):.2g}" if seen else "what it can see shows a first run"
+        told = (
+            f"can see {scale * max(seen):.2g}" if seen else "a first run will show what it can see"
+        )
         yield f"claim: {found.claim.text} ({told}; {found.written})"
 
 
@@ -140,8 +150,11 @@ class _Reader:
         runs = [len({trial.seed for trial in side}) for side in sides]
         counts = tuple(n for n, trained in zip(runs, chance, strict=True) if trained)
         spread, source = self._spread(text, task, group[0].encoder, chance)
-        took = [trial_seconds(self.plan, trial, self.storage) for trial in group]
-        seconds = sum(took) / runs[0]
+        took: dict[int | None, float] = defaultdict(float)
+        for trial in group:
+            took[trial.seed] += trial_seconds(self.plan, trial, self.storage)
+        done = [seconds for seconds in took.values() if seconds]
+        seconds = sum(done) / len(done) if done else 0.0
         first = group[0]
         cell = Cell(first.method, first.params, first.encoder, first.sentences, (first.key,), {})
         name = cell_name(cell, self.plan)
