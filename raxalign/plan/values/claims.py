@@ -84,7 +84,11 @@ def judged_claims(
 
 
 def judged_in(opened: Opened) -> list[JudgedClaim]:
-    """Return what the results of an opened grid say about its claims."""
+    """Return what the results of an opened grid say about its claims; of several grids that are
+    joined, each about its own.
+    """
+    if opened.parts:
+        return [found for part in opened.parts for found in judged_in(part)]
     plan, ledger = opened.plan, opened.storage.ledger
     if not opened.grid.claims:
         return []

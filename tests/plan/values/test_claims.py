@@ -50,6 +50,9 @@ def test_a_claim_and_its_opposite_are_never_both_held(opened: Opened) -> None:
     assert {one.verdict, other.verdict} in ({"held", "refuted"}, {"cannot tell"})
     (mine,), (theirs,) = one.tests, other.tests
     assert mine.entry.difference == pytest.approx(-(theirs.entry.difference or 0.0))
+    below, above = sorted((one, other), key=lambda found: found.tests[0].entry.difference or 0.0)
+    assert below.verdict != "held"
+    assert above.verdict != "refuted"
 
 
 def test_the_correction_is_over_the_tests_of_all_claims(opened: Opened) -> None:
