@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, mean_name
+from raxalign.analysis.language_sample import FEW_LANGUAGES
 from raxalign.measured import spoken
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
 from raxalign.plan.values.comparisons import Compared, baseline_cells, comparisons
@@ -61,7 +62,8 @@ class LanguageTally:
             return f"for {self.languages[0]}"
         sample = self.whole.over_languages if self.whole is not None else None
         # too few for a statement on languages like these, which are named instead
-        named = f" ({', '.join(self.languages)})" if sample and sample.low is None else ""
+        few = sample is not None and sample.untested == FEW_LANGUAGES
+        named = f" ({', '.join(self.languages)})" if few else ""
         return f"{many} languages{named}"
 
 

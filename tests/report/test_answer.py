@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from raxalign.analysis.language_sample import LanguageSample
+from raxalign.analysis.language_sample import FEW_LANGUAGES, LanguageSample
 from raxalign.analysis.significance import ONE_RUN, Comparison
 from raxalign.config.grid import load
 from raxalign.plan.expansion.expand import expand
@@ -200,7 +200,8 @@ def test_the_pivot_is_not_counted_among_the_languages() -> None:
             "by 10.0 points on average (95 %: 8.0 to 12.0; for languages like these 5.0 to 15.0)",
         ),
         (-0.02, 0.22, "", "(95 %: 8.0 to 12.0; for languages like these −2.0 to +22.0)"),
-        (None, None, "fewer", "in 4 of 4 languages (bg, de, es, fr), by 10.0 points"),
+        (None, None, FEW_LANGUAGES, "in 4 of 4 languages (bg, de, es, fr), by 10.0 points"),
+        (None, None, ONE_RUN, "in 4 of 4 languages, by 10.0 points"),
     ],
 )
 def test_the_sentence_says_what_holds_for_languages_like_these_or_names_them(
