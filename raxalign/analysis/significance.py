@@ -222,11 +222,11 @@ def _contrast(weighted: Sequence[tuple[float, Runs]]) -> tuple[ContrastTest, Spr
     value = math.fsum(weight * runs.mean() for weight, runs in weighted)
     counts = tuple(len(runs.seeds) for runs in sides)
     spread, testable = spread_of(sides, weights), all(runs.testable for runs in sides)
-    clusters = aligned(sides)[0].shape[1]
     if spread is None or not testable:
+        clusters = aligned(sides)[0].shape[1] if spread is None else spread.clusters
         why = ONE_EXAMPLE if testable else ONE_RUN
         return ContrastTest(value, None, None, None, counts, clusters, why), spread
-    return ContrastTest(value, *_tested(value, noise_of(spread)), counts, clusters), spread
+    return ContrastTest(value, *_tested(value, noise_of(spread)), counts, spread.clusters), spread
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

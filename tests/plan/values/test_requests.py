@@ -69,7 +69,7 @@ def test_what_is_done_is_seen_by_listings(opened: Opened, proxy: Proxy) -> None:
     for read in (lambda: as_text(plan, opened.storage, opened.run), lambda: rows(plan, ledger)):
         proxy.requests.clear()
         read()
-        assert len(proxy.requests) <= 10  # what is not collected yet is read one by one
+        assert len(proxy.requests) <= 10
 
 
 def test_a_finished_grid_asks_ten_times_at_most(
