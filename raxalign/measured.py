@@ -69,6 +69,11 @@ class Measured:
         return {"higher": 1, "lower": -1, "neither": 0}[self.better]
 
     @property
+    def scale(self) -> int:
+        """What values and differences are multiplied by where they are shown: 100 for shares."""
+        return 100 if self.unit == "share" else 1
+
+    @property
     def declared(self) -> bool:
         """Whether a task or an added metric says all this."""
         return bool(self.about)

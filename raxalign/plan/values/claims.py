@@ -151,7 +151,7 @@ def _verdict(claim: Claim, test: ClaimTest) -> Verdict:
     if test.low is None or test.high is None or test.p is None:
         return "cannot tell"
     if claim.margin is not None:
-        margin = claim.margin / (100 if test.entry.measured.unit == "share" else 1)
+        margin = claim.margin / test.entry.measured.scale
         if -margin <= test.low and test.high <= margin:
             return "held"
         beyond = test.low > margin or test.high < -margin

@@ -97,7 +97,7 @@ class Compared:
     @property
     def says(self) -> str:
         """The verdict in words, with the difference that was or would have been seen."""
-        scale = 100 if self.measured.unit == "share" else 1
+        scale = self.measured.scale
         if self.verdict == "no difference" and self.margin is not None:
             return f"no difference above {scale * self.margin:g}"
         if self.verdict == "cannot tell" and self.detectable:
@@ -335,8 +335,8 @@ def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Comp
             families[entry.name[0], *entry.name[2:]].append(index)
     judged = list(found)
     for family in families.values():
-        points = 100 if found[family[0]].measured.unit == "share" else 1
-        margin = None if equivalence is None else equivalence / points
+        scale = found[family[0]].measured.scale
+        margin = None if equivalence is None else equivalence / scale
         alone = [_p(found[index]) for index in family]
         for index, p, adjusted in zip(family, alone, holm(alone), strict=True):
             verdict: Verdict = "not after correction" if p < LEVEL else "cannot tell"

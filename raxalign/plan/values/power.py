@@ -100,7 +100,7 @@ def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
             seeds = len({trial.seed for trial in plan.trials if trial.cell in keys})
             counts = [max(seeds, 2)] * len(spread.trained)
             seen.append(design(at(filled(spread, given), counts)).smallest())
-        scale = POINTS if found.tests and found.tests[0].entry.measured.unit == "share" else 1
+        scale = found.tests[0].entry.measured.scale if found.tests else 1
         told = (
             f"can see {scale * max(seen):.2g}" if seen else "a first run will show what it can see"
         )

@@ -89,3 +89,26 @@ def test_a_difference_is_found_takes_more_seeds_or_is_beyond_them(two_runs: Open
     effect = trained.smallest / 4
     more = trained.more_runs_for(effect)
     assert more is None or more > 0
+
+
+def test_a_method_from_a_file_is_planned_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "moved.py").write_text(
+        "from raxalign.methods.centering import Centering as Whole\n\n\n"
+        "class Moved(Whole):\n    pass\n",
+        encoding="utf-8",
+    )
+    more = "plugins: [moved.py]\n"
+    methods = ("none: {}", "moved: {}")
+    path = write_grid(tmp_path, **{**GRID, "methods": methods}, more=more)
+    found = planned(open_grid(path, storage=str(tmp_path / "storage")))
+    assert ("moved", "retrieval") in found
+
+
+def test_the_work_of_more_seeds_is_that_of_the_runs_that_were_made(
+    two_runs: Opened, tmp_path: Path
+) -> None:
+    few = planned(two_runs)["finetune", "retrieval"]
+    path = write_grid(tmp_path, **GRID, seeds="[0, 1, 2, 3, 4]")
+    many = planned(open_grid(path, storage=two_runs.storage.root))["finetune", "retrieval"]
+    assert few.seconds > 0
+    assert many.seconds == pytest.approx(few.seconds), "three of five seeds have not run"
