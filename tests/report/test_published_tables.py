@@ -4,14 +4,13 @@ is noted; and a param that is chosen for each language."""
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.significance import Interval
-from raxalign.config.published import PublishedRow, Rule, read
+from raxalign.config.published import read
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared
@@ -75,10 +74,6 @@ def entry_of(table: Table, label: str, column: str, group: str = "") -> Any:
 def finetuned(table: Table, column: str = "de") -> Any:
     """The cell of zero-shot fine-tuning in Cao et al.'s table of methods."""
     return entry_of(table, "finetune", column, "zero-shot")
-
-
-def by_label(table: Table, column: str = "de") -> dict[str, str]:
-    return {line.label: line.entries[table.columns.index(column)].text for line in table.lines}
 
 
 def notes_of(table: Table, numbers: tuple[int, ...]) -> list[str]:
@@ -152,7 +147,8 @@ def test_a_size_of_the_grid_stands_for_one_of_the_paper(
     rows = [row(0.6 + 0.05 * place, sentences=size) for place, size in enumerate(sizes)]
     table = table_of(rows, "xnli_data_size")
     asked = ("0", "10000", "50000", "250000")
-    assert by_label(table) == dict(zip(asked, ("not run", *shown), strict=True))
+    found = {line.label: line.entries[table.columns.index("de")].text for line in table.lines}
+    assert found == dict(zip(asked, ("not run", *shown), strict=True))
     if 400 in sizes:
         assert notes_of(table, line_of(table, "250000", "finetune").notes) == [
             "Scale reduced: 400 sentence pairs per language (published: 250,000)."
@@ -349,28 +345,6 @@ def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them() 
     assert own["base", "VERB"][-1] == "not run"
 
 
-def test_rules_and_rows_of_the_wrong_form_are_refused() -> None:
-    with pytest.raises(ValueError, match="Extra inputs"):
-        Rule.model_validate({"method": ["none"], "sentence": 3})
-    with pytest.raises(ValueError, match="values"):
-        PublishedRow.model_validate({})
-
-
-def test_a_table_of_the_user_s_own_is_filled_like_a_paper_s(tmp_path: Path) -> None:
-    from tests.config.test_published import my_table
-
-    file = my_table(tmp_path)
-    made = share("published", results([row(0.70), row(0.74, lang="fr")]), published=[str(file)])
-    (part,) = made.parts
-    assert (part.anchor, part.title) == ("my_table", "Doe 2024")
-    assert [table.anchor for table in part.tables] == ["my_table-xnli"]
-    entry = entry_of(part.tables[0], "shifted", "average")
-    assert (entry.text, entry.below, entry.delta) == ("72.00", "73.05", "−1.05")
-    assert entry_of(part.tables[0], "another-model", "de").state == "published"
-    lines = made.files["published.csv"].splitlines()
-    assert lines[4].startswith("my_table,xnli,shifted,de,,72.1,70.0,")
-
-
 def shifted(values: dict[str, dict[float, tuple[float, float]]]) -> list[dict[str, Any]]:
     """Rows of mean difference shift: language -> α -> (dev, test)."""
     return [
@@ -449,25 +423,3 @@ def test_each_language_has_its_weight_with_its_dev_and_test_values() -> None:
 
 def test_a_method_that_declares_no_such_param_has_no_such_table() -> None:
     assert list(tables("centering")) == ["xnli"]
-
-
-def test_the_lines_along_a_param_are_found_by_looking_at_each_cell_once(monkeypatch) -> None:
-    from raxalign.report.cells import results as module
-
-    looked: list[object] = []
-    rest = module._rest
-    monkeypatch.setattr(
-        module, "_rest", lambda cell, param: looked.append(cell) or rest(cell, param)
-    )
-    rows = [
-        {**row, "method": "mean_shift", "params": {"alpha": number / 50}}
-        for number in range(50)
-        for row in shifted(CHOICES)[:1]
-    ]
-    trial = Trial("mean_shift", "mean_shift", {}, "e", ("de",), None, None, "a", {})
-    found = Results.of(rows, Plan("p", "en", 1, (trial,), {}, {"mean_shift": ("alpha",)}))
-    lines = [found.line(cell, "alpha") for cell in reversed(found.cells)]
-    assert all(line is lines[0] for line in lines)
-    assert [cell.params["alpha"] for cell in lines[0]] == [number / 50 for number in range(50)]
-    assert len(looked) == 100  # once to sort them in, once to look them up
-    assert found.line(found.cells[0], "strength") == []
