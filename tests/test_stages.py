@@ -3,7 +3,6 @@ a small grid.
 """
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -58,21 +57,6 @@ def finished(tmp_path_factory):
     for trial in workshop.plan.trials:
         run_trial(workshop, trial.key)
     return workshop, made
-
-
-def test_two_processes_that_need_one_stage_make_it_once(tmp_path):
-    """Threads here; each waits for the other's lock, as two processes do."""
-    plan = expand(load(write_grid(tmp_path, **ONE)))
-    (pairs, *_) = [key for key, stage in plan.stages.items() if stage.kind == "pairs"]
-    made, root = [], str(tmp_path / "storage")
-    shops = [
-        Workshop(plan, Storage(root), Runtime(), lambda stage, seconds: made.append(stage.key))
-        for _ in range(2)
-    ]
-    with ThreadPoolExecutor(2) as pool:
-        found = [call.result() for call in [pool.submit(shop.ensure, pairs) for shop in shops]]
-    assert found[0] == found[1]
-    assert sorted(made) == sorted(plan.closure([pairs]))
 
 
 def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
