@@ -223,28 +223,6 @@ def test_a_front_is_the_border_of_what_is_reached_by_both_metrics() -> None:
     assert panel.series[0].look == "post"
 
 
-def test_choices_and_whole_numbers_stand_on_the_axis_as_they_are() -> None:
-    by_name = {panel.x: panel for panel in panels.slices([seen()])}
-    assert list(by_name) == ["λ", "epochs", "layers"]
-    assert by_name["layers"].tick_names == ["last", "1-2"]
-    assert list(by_name["layers"].series[0].x) == [0.0, 1.0, 0.0, 0.0]
-    assert by_name["epochs"].whole
-    assert by_name["λ"].log
-    narrow = replace(by_name["λ"], series=[replace(by_name["λ"].series[0], x=[0.1], y=[20.0])])
-    with opened_canvas([narrow]) as figure:  # the whole space, however few points are there
-        low, high = figure.axes[0].get_xlim()
-    assert low < 1e-4 < 1.0 < high
-
-
-def test_languages_share_the_panel_of_a_param_in_colours_of_their_own() -> None:
-    shown = panels.slices([seen(lang="de"), seen(lang="tr")])
-    assert len(shown) == len(SPACES)
-    assert [(cloud.label, cloud.colour) for cloud in shown[0].series] == [
-        ("de, 2,000 pairs", 0),
-        ("tr, 2,000 pairs", 1),
-    ]
-
-
 def test_methods_are_compared_at_the_effort_that_both_have() -> None:
     assert panels.equal_effort([seen()]) == []
     other = seen("strong_contrastive")

@@ -17,7 +17,7 @@ from raxalign.report.cells.joined import joined
 from raxalign.report.cells.results import Results
 from raxalign.report.tables import blocks
 from tests.grids import write_grid
-from tests.ledgers import fill
+from tests.ledgers import fill_all
 from tests.report.material import write
 
 RETRIEVAL = "contextual_accuracy"
@@ -31,11 +31,7 @@ def grid(folder: Path, name: str, storage: str = "storage", **parts: object) -> 
     file = write_grid(folder, name=f"{name}.yaml", **{**options, **parts})  # type: ignore[arg-type]
     file.write_text(file.read_text().replace("name: small", f"name: {name}"))
     opened = rx.plan(file, storage=str(folder / storage))
-    ledger = opened.storage.ledger
-    for trial in opened.plan.trials:
-        for task, key in trial.evaluations.items():
-            if not ledger.has(key):
-                fill(ledger, opened, trial, task, key)
+    fill_all(opened.storage.ledger, opened)
     return opened
 
 

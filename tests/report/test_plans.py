@@ -37,7 +37,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
-from tests.ledgers import fill, made_up
+from tests.ledgers import fill_all, made_up
 from tests.report.material import part, published
 from tests.searches import search_grid
 
@@ -136,10 +136,7 @@ def test_fresh_runs_are_results_of_their_own_and_leave_those_of_the_grid_alone(
     again = confirmed(opened, 2)
     command = ["grid", str(opened.grid.path), "--storage", opened.root, "--confirm", "2"]
     assert "small-confirmed" in CliRunner().invoke(app, [*command, "--dry-run"]).output
-    for trial in again.plan.trials:
-        for task, key in trial.evaluations.items():
-            if not ledger.has(key):
-                fill(ledger, again, trial, task, key)
+    fill_all(ledger, again)
     assert rows(opened.plan, ledger) == before
     found = cells(rows(again.plan, ledger), "en", again.plan.measured)
     name = ("xnli", "avg", "accuracy", "test")

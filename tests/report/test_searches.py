@@ -57,7 +57,7 @@ def test_the_report_shows_what_was_chosen_and_how(searched: Opened, document: Do
     assert lines[0].label.startswith(f"finetune λ={best.values['lambda']:g} layers=")
     (remark,) = part.remarks
     assert "expected best of 6 trials of each, xnli accuracy, zero-shot mean, dev (%)" in remark
-    figures = {f"search-{name}" for name in ("history", "expected-best", "importance", "slices")}
+    figures = {f"search-{name}" for name in ("history", "expected-best", "importance")}
     assert {figure.name for figure in part.figures} >= figures
 
 
