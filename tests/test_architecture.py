@@ -81,26 +81,15 @@ def _trees_are_left_when_the_last_test_ends():
 
 @cache
 def imports(path):
-    """(module, level of nesting) of every import that runs: those for type checking alone are left
-    out.
-    """
-    found = []
-
-    def visit(node, nested):
+    """The dotted names of every import that runs: those for type checking alone are left out."""
+    unused, found = set(), []
+    for node in nodes(path):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            for child in node.orelse:
-                visit(child, nested)
-            return
-        if isinstance(node, ast.Import):
-            found.extend((alias.name, nested) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found.append((node.module, nested))
-            found.extend((f"{node.module}.{alias.name}", nested) for alias in node.names)
-        inner = nested or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for child in ast.iter_child_nodes(node):
-            visit(child, inner)
-
-    visit(nodes(path)[0], False)
+            unused |= {id(inner) for part in node.body for inner in ast.walk(part)}
+        elif isinstance(node, ast.Import) and id(node) not in unused:
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and id(node) not in unused:
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
     return found
 
 
@@ -138,7 +127,7 @@ def test_imports_go_down_only():
     up = {
         f"{path.relative_to(PACKAGE)} imports {module}"
         for path in FILES
-        for module, _ in imports(path)
+        for module in imports(path)
         if not goes_down(room(path), module.split("."))
     }
     assert up == set()
@@ -192,7 +181,7 @@ def test_no_modules_import_each_other_in_a_circle():
 def test_libraries_stay_where_they_belong(library):
     for path in FILES:
         place = str(path.relative_to(PACKAGE))
-        if any(module.split(".")[0] == library for module, _ in imports(path)):
+        if any(module.split(".")[0] == library for module in imports(path)):
             assert place.startswith(CONFINED[library]), f"{place} imports {library}"
 
 
@@ -201,7 +190,7 @@ def test_no_plugin_imports_a_plugin_of_its_own_folder(folder):
     paths = [path for path in (PACKAGE / folder).glob("*.py") if path.stem != "base"]
     others = {module_of(path): path for path in paths if not path.stem.startswith("_")}
     for path in paths:
-        for module, _ in imports(path):
+        for module in imports(path):
             assert others.get(module, path) == path, f"{path.name} imports {module}"
 
 
@@ -377,6 +366,12 @@ at = "grids/quickstart.yaml", "--storage", STORAGE
 for name in ("plan", "status", "results"):
     command(name, *at)
     looked(name, HEAVY | ARRAYS)
+from raxalign import lazy
+pa = lazy.load("pyarrow")
+looked("a module that is to be imported when it is first used", ARRAYS)
+number = pa.int8()
+import pyarrow
+assert number == pyarrow.int8() and type(pyarrow) is type(sys) and pa.types is pyarrow.types
 command("report", *at, "--out", STORAGE + "/out")
 command("list", "methods")
 looked("report and list", HEAVY)
