@@ -79,16 +79,6 @@ def test_an_installed_package_has_its_own_copy_of_the_grids(
     assert grids_folder() == tmp_path / "raxalign" / "grids"
 
 
-def test_the_fine_tuning_of_mine_has_hundreds_of_steps_at_the_smallest_size(tmp_path: Path) -> None:
-    grid = load(write_grid("mine", tmp_path / "mine.yaml"))
-    trials = [t for t in expand(grid, allow_missing=True).trials if t.kind == "finetune"]
-    rates = {trial.params["learning_rate"] for trial in trials}
-    assert len(rates) == 2
-    assert max(rates) == 1e-3  # that of small encoders
-    steps = {t.sentences * t.params["epochs"] // t.params["batch_size"] for t in trials}  # type: ignore[operator]
-    assert min(steps) >= 300
-
-
 def test_what_is_written_is_a_plug_in_of_its_kind(tmp_path: Path) -> None:
     assert set(FOLDERS.values()) <= set(ALL)
     for what, name in NAMES.items():
