@@ -18,7 +18,6 @@ from raxalign.methods.rotation import Rotation
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.touch import Meeting
 from raxalign.plan.values.remarks import remarks
-from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
@@ -250,20 +249,6 @@ def test_held_out_lines_that_were_left_out_are_recorded_and_remarked_on(tmp_path
     )
 
 
-def test_bf16_has_results_of_its_own_that_order_the_methods_as_float32_does(finished, tmp_path):
-    exact, _ = finished
-    text = small_grid(tmp_path, "precision: bf16")
-    rounded = open_at(text)
-    for trial in rounded.plan.trials:
-        records = run_trial(rounded, trial.key)
-        assert {record["precision"] for record in records} == {"bf16"}
-    assert rounded.ledger.keys().isdisjoint(exact.ledger.keys())
-    before, after = means(exact), means(rounded)
-    assert sorted(before, key=before.get) == sorted(after, key=after.get)
-    for method, value in before.items():
-        assert after[method] == pytest.approx(value, abs=0.05)
-
-
 def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path, monkeypatch):
     used = set()
 
@@ -282,15 +267,6 @@ def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path,
     assert workshop.aligned(trial.aligned).encoder.compiled
     (record,) = run_trial(workshop, trial.key)
     assert record["compiled"] is True
-
-
-def means(workshop):
-    """The contextual accuracy of each method, the mean over languages on test."""
-    found = {}
-    for row in rows(workshop.plan, workshop.ledger):
-        if (row["metric"], row["split"]) == ("contextual_accuracy", "test"):
-            found.setdefault(row["method"], []).append(row["value"])
-    return {method: sum(values) / len(values) for method, values in found.items()}
 
 
 def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path):

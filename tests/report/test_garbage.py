@@ -20,7 +20,7 @@ from raxalign.report import garbage as module
 from raxalign.report.garbage import collect
 from raxalign.store.alive import maker_name
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.drivers import signed_on, signs
+from raxalign.store.drivers import signed_on
 from raxalign.store.files import files_of
 from raxalign.store.lease import lease
 from raxalign.store.storage import Storage
@@ -162,16 +162,6 @@ def test_a_sign_from_the_far_future_neither_stops_it_nor_has_it_fetch_anything(o
     with pytest.raises(RaxalignError, match="a driver runs on this storage") as told:
         gc(opened)
     assert f"{opened.root}/plans/plan.json" in str(told.value)
-
-
-def test_a_driver_whose_plan_cannot_be_read_stops_it_and_dead_signs_go(opened) -> None:
-    unreadable = pytest.raises(RaxalignError, match="a driver runs on this storage")
-    with signed_on(opened.storage, f"{opened.root}/plans/gone.json"), unreadable:
-        gc(opened)
-    record = {"host": "h", "pid": 1, "plan": "p", "at": 0.0}
-    put(opened.root, "drivers/cafecafe-1-1/driver.json", record)
-    assert "removed 1 drivers (0 bytes)" in gc(opened, delete=True)
-    assert signs(opened.storage) == []
 
 
 def test_an_object_store_is_tidied_with_its_copies_on_this_machine(

@@ -4,8 +4,6 @@ CSV.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from raxalign.report.tables import (
     as_text,
     blocks,
     csv_parts,
-    json_parts,
 )
 from raxalign.report.terminal.selection import Selection
 from tests.grids import write_grid
@@ -129,22 +126,6 @@ def test_an_accuracy_over_a_handful_of_pairs_is_noted_and_not_shown() -> None:
     assert hidden.lines == ()
     assert "12; too few" in hidden.note
     assert shown.lines
-
-
-def test_a_row_is_written_before_the_next_one_is_read() -> None:
-    read: list[float] = []
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for value in (0.25, 0.5, 0.75):
-            read.append(value)
-            yield row(value)
-
-    assert json.loads(next(json_parts(rows())) + "]") == [row(0.25)]
-    assert read == [0.25]
-    parts = csv_parts(rows())
-    assert next(parts).strip().split(",") == list(FIELDS)
-    assert ",0.25" in next(parts)
-    assert read == [0.25, 0.25, 0.5]
 
 
 def test_parts_are_printed_as_they_are_and_csv_ends_as_its_lines_do(
