@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -139,8 +140,10 @@ class Noise:
         errors = np.sqrt(np.maximum(self.variances, NOTHING))
         return min(1.0, 2 * float(self.weights @ stdtr(self.freedom, -abs(difference) / errors)))
 
-    def half(self) -> float:
-        """Return the difference whose p-value is the level: half the width of an interval."""
+    def half(self, exact: float = _EXACT) -> float:
+        """Return the difference whose p-value is the level, within `exact` of it: half the width of
+        an interval.
+        """
         from scipy.special import ndtri, stdtrit
 
         errors = np.sqrt(np.maximum(self.variances, NOTHING))
@@ -151,7 +154,7 @@ class Noise:
         # p falls and is convex, so that secants from the left never step over its root
         at, p, last, p_last = 0.0, 1.0, 0.0, 1.0
         after = float(np.max(errors[enough] * -ndtri(LEVEL / 2 / beyond[enough])))
-        while p - LEVEL > _EXACT and after > at:
+        while p - LEVEL > exact and after > at:
             last, p_last, at = at, p, after
             p = self.p(at)
             after = at + (p - LEVEL) * (at - last) / (p_last - p)
@@ -309,6 +312,7 @@ class _Between:
     logs: Floats
 
 
+@lru_cache(maxsize=64)  # a planned comparison asks for each side and each of its quantiles
 def _between(own: float, within: float, runs: int, weight: float) -> _Between:
     """Take the variance of a mean over runs (`own`) at quantiles of its chi-square, from where it
     is all noise of the examples `within` runs, below which it cannot be. The steps between the
