@@ -234,7 +234,8 @@ def report(
             f"no results yet in the storage {opened.storage} (raxalign grid {files[0]}{option}):"
             " every cell of the report is empty"
         )
-    asked = ReportOptions(opened.grid.published, opened.sources, equivalence, judged_in(opened))
+    claims = judged_in(opened, equivalence)
+    asked = ReportOptions(opened.grid.published, opened.sources, equivalence, claims)
     with writing(folder):
         written = write_report(found, opened.plan, folder, ledger=ledger, asked=asked)
     print_out("\n".join(map(str, written)))

@@ -77,7 +77,7 @@ class IterativeNormalization(TextMethod):
         """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 
-        reading = self.reading(encoder, runtime)
+        reading = self.word_reading(encoder, runtime)
         layers = reading.layers
         chains: dict[str, Chains] = {}
         notes: dict[str, dict[str, object]] = {}

@@ -60,7 +60,7 @@ class Lsar(TextMethod):
                 f"lsar: rank {rank} is too much for the means of {most + 1} languages; at most"
                 f" {most} (give more languages together)"
             )
-        reading = self.reading(encoder, runtime)
+        reading = self.word_reading(encoder, runtime)
         found = [text_moments(reading, inputs, lang) for lang in languages]
         transforms = []
         for place, layer in enumerate(reading.layers):

@@ -279,7 +279,7 @@ def claim_lines(judged: Sequence[JudgedClaim]) -> Iterator[str]:
     for found in judged:
         tests = "; ".join(_claim_test(test, found) for test in found.tests)
         marked = "" if found.written == BEFORE else f" [{found.written}]"
-        yield f"{found.verdict}: {found.claim.text}{f' ({tests})' if tests else ''}{marked}"
+        yield f"{found.says}: {found.claim.text}{f' ({tests})' if tests else ''}{marked}"
 
 
 def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
@@ -294,7 +294,8 @@ def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
         return f"{several}not tested: {why}"
     ends = f"{unit.show_difference(test.low)} to {unit.show_difference(test.high)}"
     p = "" if test.p is None else f", p {test.p:.4f}" if test.p >= 0.0001 else ", p <0.0001"
-    seen = ""
-    if found.verdict == "cannot tell" and not found.claim.over_languages and entry.detectable:
-        seen = f", could see ≥ {unit.show(entry.detectable)}"
+    seen, sample = "", entry.over_languages
+    smallest = sample.detectable if found.claim.over_languages and sample else entry.detectable
+    if found.verdict == "cannot tell" and smallest:
+        seen = f", could see ≥ {unit.show(smallest)}"
     return f"{several}{unit.show_difference(entry.difference)}, 95 %: {ends}{p}{seen}"

@@ -61,7 +61,7 @@ class TextMethod(Method):
         """Return whether each run draws its own sentences."""
         return self.params.sample_seed == "run" and self.params.max_sentences is not None
 
-    def reading(self, encoder: Encoder, runtime: Runtime) -> WordReading:
+    def word_reading(self, encoder: Encoder, runtime: Runtime) -> WordReading:
         """Return how the text of each language is read, as the params say."""
         params = self.params
         seed = runtime.seed if params.sample_seed == "run" else params.sample_seed
@@ -82,7 +82,7 @@ class TextMethod(Method):
         """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 
-        reading = self.reading(encoder, runtime)
+        reading = self.word_reading(encoder, runtime)
         transforms, notes = [], {}
         for lang in (*inputs.languages, inputs.pivot):
             moments = text_moments(reading, inputs, lang, gram=gram)
