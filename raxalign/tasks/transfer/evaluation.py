@@ -13,7 +13,7 @@ import pyarrow as pa
 from raxalign.errors import DataError
 from raxalign.tasks.base import Outcome, Score
 from raxalign.tasks.transfer.head import Head, HeldOut
-from raxalign.tasks.transfer.outcome import means, select
+from raxalign.tasks.transfer.outcome import means, select, unseen_means
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
 if TYPE_CHECKING:
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    head: Head, aligned: AlignedEncoder, languages: Sequence[str], folder: Path
+    head: Head,
+    aligned: AlignedEncoder,
+    languages: Sequence[str],
+    folder: Path,
+    unseen: Sequence[str] = (),
 ) -> Outcome:
     """Score all languages on all splits that are given.
 
@@ -30,6 +34,9 @@ def evaluate(
         aligned: The encoder that is evaluated.
         languages: Those that are evaluated, the pivot first.
         folder: The folder that `train` filled.
+        unseen: Those of the languages that no method has aligned. They choose no weights but their
+            own, have means of their own, and have no scores where each model is for a pivot that is
+            moved toward one language.
 
     Returns:
         The scores, their means over languages, and one prediction per row.
@@ -42,11 +49,13 @@ def evaluate(
     held_out = head.crossed_sets(languages, trained.fingerprints)
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     tables, chosen = list[pa.Table](), dict[str, object]()
-    for model, spoken in _languages_of(trained.models, languages, pivot):
+    moved = all(model.toward is not None for model in trained.models)
+    asked = [lang for lang in languages if not (moved and lang in unseen)]
+    for model, spoken in _languages_of(trained.models, asked, pivot):
         view = aligned if model.toward is None else aligned.toward(model.toward)
         scorer = _Scorer(head, view, model)
         own = [held for held in held_out if held.owner(pivot) in spoken]
-        points, chosen[model.name] = scorer.choose(own)
+        points, chosen[model.name] = scorer.choose(own, unseen)
         for held in own:
             point = points[held.label]
             predicted = scorer.predictions(held, point)
@@ -58,7 +67,10 @@ def evaluate(
     labels = list(dict.fromkeys(held.label for held in held_out))
     trained_on = next((held.label for held in held_out if held.langs == (pivot, pivot)), pivot)
     notes = {**head.notes(held_out, chosen), **_missing_splits(head, held_out, labels)}
-    return Outcome([*scores, *means(scores, labels, trained_on)], pa.concat_tables(tables), notes)
+    others = dict.fromkeys(held.label for held in held_out if {*held.langs} & {*unseen})
+    averages = means(scores, [label for label in labels if label not in others], trained_on)
+    averages += unseen_means(scores, others)
+    return Outcome([*scores, *averages], pa.concat_tables(tables), notes)
 
 
 def _missing_splits(
@@ -97,7 +109,9 @@ class _Scorer:
         self.inputs: dict[str, Any] = {}
         self.found: dict[tuple[str, int], Any] = {}
 
-    def choose(self, held_out: Sequence[HeldOut]) -> tuple[Mapping[str, int], object]:
+    def choose(
+        self, held_out: Sequence[HeldOut], unseen: Sequence[str]
+    ) -> tuple[Mapping[str, int], object]:
         """Choose the weights that each language or pair takes, by the training's own choice or by
         the development sets alone. Return them, and a note on the choice.
         """
@@ -108,13 +122,16 @@ class _Scorer:
             return own, own
         chosen, scores = dict.fromkeys(labels, points[0]), defaultdict[str, list[float]](list)
         dev = [held for held in held_out if held.split == "dev"] if len(points) > 1 else []
+        if (rule := self.head.options.selection) != "target-dev":
+            dev = [held for held in dev if not {*held.langs} & {*unseen}]
         for point in points if dev else ():
             for held in dev:
                 values = self.head.measure(held, self.predictions(held, point))
                 scores[held.label].append(values[self.head.task.main_metric])
         if dev:
-            places = select(self.head.options.selection, scores)
-            chosen = {label: points[place] for label, place in places.items()}
+            places = select(rule, scores)
+            chosen = dict.fromkeys(labels, points[next(iter(places.values()))])
+            chosen |= {label: points[place] for label, place in places.items()}
         return chosen, {"epochs": chosen, "dev_by_epoch": dict(scores)}
 
     def predictions(self, held: HeldOut, point: int) -> Any:

@@ -5,6 +5,7 @@ over languages.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from raxalign.lazy import np
@@ -41,6 +42,14 @@ def select(selection: Selection, accuracies: Mapping[str, Sequence[float]]) -> d
         return {lang: int(np.argmax(values)) for lang, values in accuracies.items()}
     epoch = int(np.argmax(np.mean(list(accuracies.values()), axis=0)))
     return dict.fromkeys(accuracies, epoch)
+
+
+def unseen_means(scores: Sequence[Score], languages: Collection[str]) -> list[Score]:
+    """Return `avg_unseen`, the means over languages that no method has aligned, by metric and
+    split.
+    """
+    found = means(scores, languages) if languages else []
+    return [replace(score, lang="avg_unseen") for score in found]
 
 
 def means(
