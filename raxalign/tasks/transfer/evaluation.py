@@ -13,7 +13,7 @@ import pyarrow as pa
 from raxalign.errors import DataError
 from raxalign.tasks.base import Outcome, Score
 from raxalign.tasks.transfer.head import Head, HeldOut
-from raxalign.tasks.transfer.outcome import means, select, unseen_means
+from raxalign.tasks.transfer.outcome import means, select
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
 if TYPE_CHECKING:
@@ -34,12 +34,10 @@ def evaluate(
         aligned: The encoder that is evaluated.
         languages: Those that are evaluated, the pivot first.
         folder: The folder that `train` filled.
-        unseen: Those of the languages that no method has aligned. They choose no weights but their
-            own, have means of their own, and have no scores where each model is for a pivot that is
-            moved toward one language.
+        unseen: Those of the languages that no method has aligned: they choose no weights but their
+            own, and have no scores where each model is for a pivot moved toward one language.
 
-    Returns:
-        The scores, their means over languages, and one prediction per row.
+    Returns the scores, their means over languages, and one prediction per row.
 
     Raises:
         DataError: A file cannot be read, or was trained on.
@@ -49,9 +47,7 @@ def evaluate(
     held_out = head.crossed_sets(languages, trained.fingerprints)
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     tables, chosen = list[pa.Table](), dict[str, object]()
-    moved = all(model.toward is not None for model in trained.models)
-    asked = [lang for lang in languages if not (moved and lang in unseen)]
-    for model, spoken in _languages_of(trained.models, asked, pivot):
+    for model, spoken in _languages_of(trained.models, languages, pivot, unseen):
         view = aligned if model.toward is None else aligned.toward(model.toward)
         scorer = _Scorer(head, view, model)
         own = [held for held in held_out if held.owner(pivot) in spoken]
@@ -67,10 +63,9 @@ def evaluate(
     labels = list(dict.fromkeys(held.label for held in held_out))
     trained_on = next((held.label for held in held_out if held.langs == (pivot, pivot)), pivot)
     notes = {**head.notes(held_out, chosen), **_missing_splits(head, held_out, labels)}
-    others = dict.fromkeys(held.label for held in held_out if {*held.langs} & {*unseen})
-    averages = means(scores, [label for label in labels if label not in others], trained_on)
-    averages += unseen_means(scores, others)
-    return Outcome([*scores, *averages], pa.concat_tables(tables), notes)
+    others = {held.label for held in held_out if {*held.langs} & {*unseen}}
+    scores += means(scores, labels, trained_on, unseen=others)
+    return Outcome(scores, pa.concat_tables(tables), notes)
 
 
 def _missing_splits(
@@ -83,12 +78,15 @@ def _missing_splits(
 
 
 def _languages_of(
-    models: Sequence[TrainedModel], languages: Sequence[str], pivot: str
+    models: Sequence[TrainedModel], languages: Sequence[str], pivot: str, unseen: Sequence[str]
 ) -> list[tuple[TrainedModel, list[str]]]:
     """The languages that each model is for: all, the one that it was trained on, or that of its
-    transforms and the pivot. Raises `DataError` where a language has no model.
+    transforms and the pivot. Raises `DataError` where a language has no model, unless it is unseen
+    and each model is of transforms toward another one.
     """
     pairs = []
+    if all(model.toward is not None for model in models):
+        languages = [lang for lang in languages if lang not in unseen]
     for model in models:
         if model.toward is None or model.toward in languages:
             own = [lang for lang in languages if model.lang in (None, lang)]
