@@ -20,7 +20,7 @@ METHODS = (
 
 # First the tests that do not need the finished grid, since another process may be making it. In
 # both groups the long tests come first, so that no long test runs alone at the end.
-ORDER = ("s3", "ray_up", "grids", "groups", "faults", "grid")
+ORDER = ("s3", "ray_up", "groups", "grids", "faults", "grid")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -63,7 +63,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory, no_runs: Path, ray_head: 
 
 
 def _run(folder: Path, address: str) -> None:
-    grid = write_grid(folder, size=300, sentences="[100]", methods=METHODS)
+    languages = "{each: [de]}"
+    grid = write_grid(folder, languages=languages, size=300, sentences="[100]", methods=METHODS)
     done = Site(grid, folder / "storage", address).run()
     assert done.stdout == ""
     (folder / "stderr").write_text(done.stderr)

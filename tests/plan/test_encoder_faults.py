@@ -26,18 +26,14 @@ def grid_with(tmp_path: Path, precision: str) -> Path:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
-def test_flash_attn_in_another_precision_is_a_fault_of_the_grid(
-    tmp_path: Path, precision: str
-) -> None:
+def test_flash_attn_in_another_precision_is_a_fault_of_the_grid(tmp_path, precision):
     with pytest.raises(
         RaxalignError, match=rf"encoder: .*in bfloat16 alone.* is {precision}\. Set"
     ):
         open_grid(grid_with(tmp_path, precision))
 
 
-def test_flash_attn_in_bfloat16_is_planned_on_a_machine_that_does_not_have_it(
-    tmp_path: Path,
-) -> None:
+def test_flash_attn_in_bfloat16_is_planned_on_a_machine_that_does_not_have_it(tmp_path):
     assert open_grid(grid_with(tmp_path, "bf16")).plan.trials
 
 
@@ -46,9 +42,7 @@ def remarks(path: Path, tmp_path: Path) -> list[str]:
     return [line for line in lines if line.startswith("note") and "flash" in line]
 
 
-def test_doctor_names_what_this_machine_lacks_for_flash_attn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_names_what_this_machine_lacks_for_flash_attn(tmp_path, monkeypatch):
     path, card = grid_with(tmp_path, "bf16"), tmp_path / "card"
     monkeypatch.setattr(flash, "_CARD", card)
     monkeypatch.setattr(flash, "_LIBRARY", "no_such_library")

@@ -51,7 +51,7 @@ def plan_of(folder: Path, *weights: str) -> Plan:
     return open_grid(path, storage=str(folder / "storage")).plan
 
 
-def test_what_predicts_words_is_dropped_and_counted(tmp_path: Path) -> None:
+def test_what_predicts_words_is_dropped_and_counted(tmp_path):
     plan = plan_of(tmp_path, "embeddings.word_embeddings.weight")
     assert {trial.method for trial in plan.trials} == {"none", "rotation", "moco", "finetune"}
     assert {task for trial in plan.trials for task in trial.evaluations} == {"retrieval"}
@@ -66,7 +66,7 @@ def test_what_predicts_words_is_dropped_and_counted(tmp_path: Path) -> None:
     ]
 
 
-def test_an_encoder_with_its_head_is_aligned_by_every_method(tmp_path: Path) -> None:
+def test_an_encoder_with_its_head_is_aligned_by_every_method(tmp_path):
     plan = plan_of(tmp_path, "bert.x", "cls.predictions.transform.dense.weight")
     assert len({trial.method for trial in plan.trials}) == len(METHODS)
     assert not [line for line in plan.merged if "masked-LM head" in line]
@@ -91,16 +91,12 @@ def test_an_encoder_with_its_head_is_aligned_by_every_method(tmp_path: Path) -> 
         ("ElectraForPreTraining", {"discriminator_predictions.dense.weight"}, False),
     ],
 )
-def test_weights_decide_before_architectures(
-    architecture: str | None, weights: set[str] | None, found: bool | None
-) -> None:
+def test_weights_decide_before_architectures(architecture, weights, found):
     config = {} if architecture is None else {"architectures": [architecture]}
     assert has_head(config, weights) is found
 
 
-def test_names_of_weights_are_those_of_safetensors_and_a_damaged_file_is_named(
-    tmp_path: Path,
-) -> None:
+def test_names_of_weights_are_those_of_safetensors_and_a_damaged_file_is_named(tmp_path):
     import torch
     from safetensors.torch import save_file
 

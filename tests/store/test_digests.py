@@ -29,7 +29,7 @@ def corpus(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_digest_is_remembered_by_path_size_and_time_of_change(root: str, corpus: Path) -> None:
+def test_a_digest_is_remembered_by_path_size_and_time_of_change(root, corpus):
     assert Storage(root).digests.of(corpus) == sha256("Haus")
     corpus.write_text("Maus")
     os.utime(corpus, LONG_AGO)
@@ -41,7 +41,7 @@ def test_a_digest_is_remembered_by_path_size_and_time_of_change(root: str, corpu
     assert Storage(root).digests.of(corpus) == sha256("Mausoleum")
 
 
-def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
+def test_a_file_that_was_just_written_is_read_again(tmp_path):
     file = tmp_path / "new.txt"
     file.write_text("Haus")
     stamp = file.stat().st_mtime_ns
@@ -55,7 +55,7 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", ["", "{", "[]", "7", '{"PATH": [4, 1000000000000000000]}', "\udcff"]
 )
-def test_a_damaged_memory_starts_afresh(tmp_path: Path, corpus: Path, damage: str) -> None:
+def test_a_damaged_memory_starts_afresh(tmp_path, corpus, damage):
     root = tmp_path / "root"
     root.mkdir()
     (root / "digests.json").write_text(
@@ -68,23 +68,19 @@ def test_a_damaged_memory_starts_afresh(tmp_path: Path, corpus: Path, damage: st
 
 
 @pytest.mark.parametrize("entry", [[4, LONG_AGO[0] * 10**9], [4, LONG_AGO[0] * 10**9, "rubbish"]])
-def test_an_entry_of_another_form_is_not_believed(
-    tmp_path: Path, corpus: Path, entry: list[object]
-) -> None:
+def test_an_entry_of_another_form_is_not_believed(tmp_path, corpus, entry):
     (tmp_path / "digests.json").write_bytes(seal({"files": {str(corpus): entry}}))
     assert Storage(str(tmp_path)).digests.of(corpus) == sha256("Haus")
 
 
-def test_a_memory_that_was_changed_is_not_believed(tmp_path: Path, corpus: Path) -> None:
+def test_a_memory_that_was_changed_is_not_believed(tmp_path, corpus):
     Storage(str(tmp_path)).digests.of(corpus)
     memory = tmp_path / "digests.json"
     memory.write_text(memory.read_text().replace(sha256("Haus"), sha256("Maus")))
     assert Storage(str(tmp_path)).digests.of(corpus) == sha256("Haus")
 
 
-def test_relative_paths_and_links_are_the_file_they_lead_to(
-    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_and_links_are_the_file_they_lead_to(tmp_path, corpus, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("link.txt").symlink_to(corpus)
     digests = Storage("root").digests
@@ -92,7 +88,7 @@ def test_relative_paths_and_links_are_the_file_they_lead_to(
     assert list(json.loads(Path("root/digests.json").read_text())["files"]) == [str(corpus)]
 
 
-def test_several_processes_lose_nothing_that_matters(tmp_path: Path) -> None:
+def test_several_processes_lose_nothing_that_matters(tmp_path):
     files = [tmp_path / f"{number}.txt" for number in range(20)]
     for file in files:
         file.write_text(file.name)
@@ -116,7 +112,7 @@ def test_several_processes_lose_nothing_that_matters(tmp_path: Path) -> None:
     assert {entry[2] for entry in kept.values()} == set(wanted)
 
 
-def test_a_missing_file_or_a_folder_is_an_operating_system_error(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_folder_is_an_operating_system_error(tmp_path):
     digests = Storage(str(tmp_path / "root")).digests
     os.utime(tmp_path, LONG_AGO)
     with pytest.raises(FileNotFoundError, match=r"nothing\.txt"):

@@ -49,7 +49,7 @@ def private(folder: Path) -> dict[str, int]:
     return {}
 
 
-def test_a_storage_has_them_on_every_file(tmp_path, umask) -> None:
+def test_a_storage_has_them_on_every_file(tmp_path, umask):
     root = tmp_path / "root"
     ArtifactStore(str(root)).make("aligned", "ab" * 32, private)
     ledger = Ledger(str(root))
@@ -65,7 +65,7 @@ def test_a_storage_has_them_on_every_file(tmp_path, umask) -> None:
     assert modes(root) == wanted(root, umask)
 
 
-def test_an_export_and_a_lock_file_have_them(tmp_path, umask) -> None:
+def test_an_export_and_a_lock_file_have_them(tmp_path, umask):
     with appearing(tmp_path / "out" / "encoder") as partial:
         private(partial)
     Lock(tmp_path / "out" / "grid.lock", {"a": "b"}).save()
@@ -73,7 +73,7 @@ def test_an_export_and_a_lock_file_have_them(tmp_path, umask) -> None:
     assert not list((tmp_path / "out").glob(".*.????????"))
 
 
-def test_a_plan_has_them(plan_of_nothing, tmp_path, umask) -> None:
+def test_a_plan_has_them(plan_of_nothing, tmp_path, umask):
     write_plan(plan_of_nothing, Storage(str(tmp_path / "root")))
     assert modes(tmp_path / "root") == wanted(tmp_path / "root", umask)
 
@@ -87,7 +87,7 @@ def plan_of_nothing():
     return Nothing()
 
 
-def test_more_than_the_umask_gives_is_not_taken_away_and_links_are_left_alone(tmp_path) -> None:
+def test_more_than_the_umask_gives_is_not_taken_away_and_links_are_left_alone(tmp_path):
     before = os.umask(0o077)
     try:
         folder = tmp_path / "folder"

@@ -26,7 +26,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", os.environ.copy())
 
 
-def test_a_local_cluster_has_a_token_that_only_its_user_can_read(tmp_path, monkeypatch) -> None:
+def test_a_local_cluster_has_a_token_that_only_its_user_can_read(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
@@ -40,7 +40,7 @@ def test_a_local_cluster_has_a_token_that_only_its_user_can_read(tmp_path, monke
     assert (file.read_text(), file.stat().st_mode & 0o777) == (token, 0o600)
 
 
-def test_who_turns_the_token_off_is_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_turns_the_token_off_is_obeyed(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     cluster.require_token()
@@ -55,7 +55,7 @@ def test_who_turns_the_token_off_is_obeyed(tmp_path: Path, monkeypatch: pytest.M
         OSError(28, "No space left on device"),
     ],
 )
-def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(error, monkeypatch) -> None:
+def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(error, monkeypatch):
     def init(**_: object) -> None:
         raise error
 
@@ -74,8 +74,8 @@ def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(error, monkeyp
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
 def test_an_address_at_which_nothing_listens_is_refused_before_ray_waits_for_it(
-    scheme: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    scheme, monkeypatch
+):
     with socket.socket() as taken:  # bound, and not listening: nobody else can take the port
         taken.bind(("127.0.0.1", 0))
         address = f"{scheme}127.0.0.1:{taken.getsockname()[1]}"
@@ -87,7 +87,7 @@ def test_an_address_at_which_nothing_listens_is_refused_before_ray_waits_for_it(
 
 
 @pytest.mark.parametrize("address", ["auto", "{host}:{port}", "ray://{host}:{port}"])
-def test_a_cluster_that_listens_is_joined(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_listens_is_joined(address, monkeypatch):
     joined: list[object] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = address.format(host="127.0.0.1", port=server.getsockname()[1])
@@ -127,7 +127,7 @@ def ended_process() -> str:
 
 def test_the_scratch_folder_is_temporary_or_in_the_storage_of_a_cluster_and_names_its_process(
     temporary,
-) -> None:
+):
     place = Path(cluster.scratch_folder("s3://bucket", None))
     assert place.is_dir()
     assert place.parent == temporary
@@ -140,7 +140,7 @@ def test_the_scratch_folder_is_temporary_or_in_the_storage_of_a_cluster_and_name
         assert not place.exists()
 
 
-def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(temporary) -> None:
+def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(temporary):
     left = temporary / f"raxalign-ray-{ended_process()}-abc"
     left.mkdir()
     other = temporary / f"raxalign-ray-{maker_name()}-abc"

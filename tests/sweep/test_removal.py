@@ -73,7 +73,7 @@ def stored(opened: Opened) -> set[str]:
 
 
 @pytest.mark.slow
-def test_values_are_those_of_keep_all_and_a_new_task_makes_weights_again(tmp_path) -> None:
+def test_values_are_those_of_keep_all_and_a_new_task_makes_weights_again(tmp_path):
     expected, left = [], {}
     for keep in ("all", "best", "none"):
         opened = open_at(tmp_path / keep, tasks=())
@@ -115,7 +115,7 @@ def with_keep(opened: Opened, keep: str) -> Opened:
     return Opened(opened.grid, opened.run.model_copy(update={"keep": keep}), opened.plan)
 
 
-def test_a_finished_grid_drops_when_it_is_run_again_and_says_how_much(finished) -> None:
+def test_a_finished_grid_drops_when_it_is_run_again_and_says_how_much(finished):
     assert drop_weights(finished) is None
     count = len(stored(finished))
     message = drop_weights(with_keep(finished, "none"))
@@ -124,18 +124,17 @@ def test_a_finished_grid_drops_when_it_is_run_again_and_says_how_much(finished) 
     assert drop_weights(with_keep(finished, "none")) is None
 
 
-def test_without_a_difference_on_dev_the_first_seed_is_kept(finished) -> None:
+def test_without_a_difference_on_dev_the_first_seed_is_kept(finished):
     drop_weights(with_keep(finished, "best"))
     first = {t.aligned for t in finished.plan.trials if t.seed == 0}
     kept = {key for key in stored(finished) if finished.plan.stages[key].kind == "aligned"}
     assert kept <= first
     (gone,) = [t for t in finished.plan.trials if t.method == "finetune" and t.seed == 1]
     tombstone = Storage(finished.root).tombstones.of("aligned", gone.aligned)
-    assert tombstone is not None
     assert tombstone.why.startswith("run.keep: best: the weights of trial ")
 
 
-def test_plan_and_status_tell_dropped_from_never_made(finished) -> None:
+def test_plan_and_status_tell_dropped_from_never_made(finished):
     drop_weights(with_keep(finished, "none"))
     text = as_text(finished.plan, Storage(finished.root), finished.run)
     assert "2 finetune" not in text
@@ -145,7 +144,7 @@ def test_plan_and_status_tell_dropped_from_never_made(finished) -> None:
     assert "the weights of 6 stages were not kept (run.keep)" in told
 
 
-def test_what_another_living_driver_needs_stays(finished, monkeypatch) -> None:
+def test_what_another_living_driver_needs_stays(finished, monkeypatch):
     other = open_at(
         Path(finished.grid.path).parent / "other", tasks=(XNLI, "mlqa: {data: phrasebook}")
     )
@@ -161,7 +160,7 @@ def test_what_another_living_driver_needs_stays(finished, monkeypatch) -> None:
     assert stored(finished) == set()
 
 
-def test_a_storage_that_refuses_keeps_the_weights_and_is_reported(finished, monkeypatch) -> None:
+def test_a_storage_that_refuses_keeps_the_weights_and_is_reported(finished, monkeypatch):
     from raxalign.errors import StorageError
 
     def refuse(*args: object) -> int:
@@ -169,5 +168,4 @@ def test_a_storage_that_refuses_keeps_the_weights_and_is_reported(finished, monk
 
     monkeypatch.setattr("raxalign.store.storage.Storage.drop", refuse)
     message = drop_weights(with_keep(finished, "none"))
-    assert message is not None
     assert "some weights could not be removed: x: cannot remove: no permission" in message

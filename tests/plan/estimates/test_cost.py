@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from raxalign.plan.estimates.cost import duration, roughly, seconds_by_key
 from tests.ledgers import made_up
 
 
-def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path: Path) -> None:
+def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path):
     opened, _ = made_up(tmp_path)
     stage = next(stage for stage in opened.plan.stages.values() if stage.kind == "bitext")
     opened.storage.artifacts.make("bitext", stage.key, lambda _: {})
@@ -32,12 +30,12 @@ def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path: Path) -> None:
         *((90, "2 min"), (599, "10 min"), (5399, "90 min"), (5400, "1.5 h"), (11_000, "3 h")),
     ],
 )
-def test_an_estimate_looks_no_more_exact_than_it_is(seconds: float, text: str) -> None:
+def test_an_estimate_looks_no_more_exact_than_it_is(seconds, text):
     assert roughly(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(89.4, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")]
 )
-def test_a_duration_is_in_words(seconds: float, text: str) -> None:
+def test_a_duration_is_in_words(seconds, text):
     assert duration(seconds) == text

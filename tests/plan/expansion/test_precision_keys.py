@@ -26,14 +26,12 @@ def keys(plan: Plan) -> dict[str, set[str]]:
     return found
 
 
-def test_float32_is_what_results_without_a_precision_have(tmp_path: Path) -> None:
+def test_float32_is_what_results_without_a_precision_have(tmp_path):
     assert planned(tmp_path, "precision: fp32").stages == planned(tmp_path, "threads: 2").stages
 
 
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
-def test_another_precision_has_results_of_its_own_and_the_same_data(
-    tmp_path: Path, precision: str
-) -> None:
+def test_another_precision_has_results_of_its_own_and_the_same_data(tmp_path, precision):
     plain, other = (planned(tmp_path, f"precision: {name}") for name in ("fp32", precision))
     before, after = keys(plain), keys(other)
     assert before.keys() == after.keys()
@@ -47,7 +45,7 @@ def test_another_precision_has_results_of_its_own_and_the_same_data(
     assert Plan.from_json(other.to_json()) == other
 
 
-def test_compiled_blocks_have_results_of_their_own_and_the_same_data(tmp_path: Path) -> None:
+def test_compiled_blocks_have_results_of_their_own_and_the_same_data(tmp_path):
     plain, other = (planned(tmp_path, f"compile: {name}") for name in ("false", "true"))
     assert plain.stages == planned(tmp_path, "threads: 2").stages
     before, after = keys(plain), keys(other)
@@ -60,7 +58,7 @@ def test_compiled_blocks_have_results_of_their_own_and_the_same_data(tmp_path: P
     assert Plan.from_json(other.to_json()) == other
 
 
-def test_static_vectors_have_one_result_in_every_precision(tmp_path: Path) -> None:
+def test_static_vectors_have_one_result_in_every_precision(tmp_path):
     static = {
         "encoder": "{kind: static, algorithm: word2vec, dimension: 16, epochs: 1}",
         "methods": ("none: {}", "rotation: {}"),
