@@ -134,23 +134,6 @@ def test_who_is_overtaken_while_uploading_uses_the_winners(tmp_path, monkeypatch
     assert (ArtifactStore(root).open("pairs", KEY) / "words.txt").read_text() == "whole"
 
 
-def test_many_processes_at_once_all_get_one_artifact(shared):
-    program = """
-    def build(folder):
-        return {"size": (folder / "words.txt").write_text(sys.argv[3] * 1000)}
-    sys.stdin.readline()
-    folder = ArtifactStore(sys.argv[1]).make("pairs", sys.argv[2], build)
-    print((folder / "words.txt").read_text()[0])
-    """
-    processes = [start(program, shared, KEY, name) for name in "abc"]
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    answers = {process.communicate()[0].strip() for process in processes}
-    assert [process.returncode for process in processes] == [0, 0, 0]
-    assert len(answers) == 1
-
-
 def test_a_flipped_byte_is_seen_though_size_and_time_of_change_are_the_same(tmp_path):
     folder = ArtifactStore(str(tmp_path)).make("pairs", KEY, build)
     file = folder / "words.txt"

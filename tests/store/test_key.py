@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -58,14 +55,8 @@ def retyped(value: Any) -> Any:
 
 @settings(max_examples=50)
 @given(VALUES)
-def test_the_order_of_keys_does_not_matter(value):
-    assert digest(reordered(value)) == digest(value)
-
-
-@settings(max_examples=50)
-@given(VALUES)
-def test_whole_numbers_and_lists_have_one_form(value):
-    assert digest(retyped(value)) == digest(value)
+def test_the_order_of_keys_and_the_type_of_whole_numbers_and_lists_do_not_matter(value):
+    assert digest(reordered(value)) == digest(retyped(value)) == digest(value)
 
 
 @settings(max_examples=50)
@@ -92,25 +83,6 @@ def test_keys_are_equal_exactly_where_values_are(left, right):
 )
 def test_values_that_look_alike_differ(left, right):
     assert digest(left) != digest(right)
-
-
-@settings(max_examples=1)
-@given(st.lists(VALUES, min_size=50, max_size=50))
-def test_another_process_with_another_hash_seed_makes_the_same_key(values):
-    program = (
-        "import json, sys; from raxalign.store.key import digest;"
-        " print(digest(json.load(sys.stdin)))"
-    )
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            input=json.dumps(values),
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout.strip() == digest(values)
 
 
 def test_a_key_never_changes_between_versions():

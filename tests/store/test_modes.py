@@ -14,10 +14,10 @@ from safetensors.torch import save_file
 from raxalign.config.lock import Lock
 from raxalign.single.place import appearing
 from raxalign.store.artifacts import ArtifactStore, as_umask_says
+from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import write_plan
 from raxalign.train.checkpoint import Checkpoint, write_checkpoint
 
 
@@ -58,6 +58,7 @@ def test_a_storage_has_them_on_every_file(tmp_path, umask):
     spool = Spool(Storage(str(root)), "ef" * 32)
     spool.report({"loss": 1.0}, 1)
     spool.flush()
+    files_of(str(root)).write("plans/plan.json", b"{}")
     tensors = {"module/a": torch.zeros(2)}
     record = {"fingerprint": "x"}
     write_checkpoint(root / "checkpoints" / "k", 200, Checkpoint(record, tensors, tensors))
@@ -71,20 +72,6 @@ def test_an_export_and_a_lock_file_have_them(tmp_path, umask):
     Lock(tmp_path / "out" / "grid.lock", {"a": "b"}).save()
     assert modes(tmp_path / "out") == wanted(tmp_path / "out", umask)
     assert not list((tmp_path / "out").glob(".*.????????"))
-
-
-def test_a_plan_has_them(plan_of_nothing, tmp_path, umask):
-    write_plan(plan_of_nothing, Storage(str(tmp_path / "root")))
-    assert modes(tmp_path / "root") == wanted(tmp_path / "root", umask)
-
-
-@pytest.fixture
-def plan_of_nothing():
-    class Nothing:
-        def to_json(self) -> str:
-            return "{}"
-
-    return Nothing()
 
 
 def test_more_than_the_umask_gives_is_not_taken_away_and_links_are_left_alone(tmp_path):

@@ -190,7 +190,7 @@ def test_what_no_node_has_is_waited_for_where_others_may_come_and_refused_elsewh
 
 
 GIB = 2**30
-HEAD, CARDS = {"CPU": 8.0}, {"CPU": 16.0, "GPU": 2.0}
+PLAIN, CARDED = {"CPU": 8.0}, {"CPU": 16.0, "GPU": 2.0}
 
 
 @pytest.fixture(autouse=True)
@@ -199,24 +199,24 @@ def card(monkeypatch):
 
 
 def test_without_cards_nothing_is_asked_for(job, heard):
-    found, _ = settle(replace(job, auto_gpus=True), Nodes((HEAD,)), heard)
+    found, _ = settle(replace(job, auto_gpus=True), Nodes((PLAIN,)), heard)
     assert (found.gpus, found.auto_gpus) == (0.0, False)
     assert heard.notices == []
 
 
 def test_what_the_grid_says_is_left_alone(job, heard):
-    nodes = Nodes((CARDS,))
+    nodes = Nodes((CARDED,))
     assert settle(replace(job, gpus=0.5), nodes, heard) == (replace(job, gpus=0.5), nodes)
 
 
 def test_small_trainings_share_a_card_and_the_user_is_told(job, heard):
-    found, _ = settle(replace(job, auto_gpus=True), Nodes((HEAD, CARDS)), heard)
+    found, _ = settle(replace(job, auto_gpus=True), Nodes((PLAIN, CARDED)), heard)
     assert found.gpus == 1 / 8
     assert heard.notices == ["each worker gets 1/8 of a card (run.gpus_per_worker: auto)"]
 
 
 def test_a_worker_of_a_group_has_a_card_of_its_own(job, heard):
-    found, _ = settle(replace(job, auto_gpus=True, workers=2), Nodes((CARDS,)), heard)
+    found, _ = settle(replace(job, auto_gpus=True, workers=2), Nodes((CARDED,)), heard)
     assert found.gpus == 1.0
 
 

@@ -93,13 +93,6 @@ def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, fa
     assert all(0 < value < 1 for value in found.values())
 
 
-@pytest.mark.slow
-def test_a_trial_leaves_its_results_in_the_ledger(plan, job):
-    found = plan.trials[0]
-    assert attempt(job, found.key) is None
-    assert all(job.storage.ledger.has(key) for key in found.evaluations.values())
-
-
 @pytest.fixture
 def reports(monkeypatch) -> list[dict[str, object]]:
     """What is reported to Tune."""

@@ -13,8 +13,6 @@ import raxalign as rx
 from raxalign.config.grid import load
 from raxalign.encoders.models.folder import config_footprint, footprint_of
 from raxalign.plan.estimates.forecast import (
-    CORE,
-    TOKENS,
     Work,
     estimate_disk,
     forecast,
@@ -60,26 +58,6 @@ def test_every_stage_of_a_plan_has_a_time_before_a_first_run(plan):
     assert found.unknown == {}
     assert found.total == pytest.approx(sum(found.kinds.values()))
     assert "before a first run" in found.told(1)
-
-
-def test_a_pre_training_costs_six_operations_per_parameter_and_token(plan):
-    (key,) = of(plan, "encoder")
-    tokens = 30 * 16 * 64  # steps, rows and window
-    expected = 0.5 + tokens / TOKENS * 4e-4 + 6 * tokens * BLOCKS / (CORE / 2)
-    assert Work(plan).seconds(key) == pytest.approx(expected)
-
-
-def test_a_training_costs_its_pairs_and_epochs(plan):
-    work = Work(plan)
-    by_size: dict[float, set[float | None]] = {}
-    for key in of(plan, "aligned"):
-        if plan.stages[key].maker == "finetune":
-            pairs = next(k for n, k in plan.stages[key].inputs.items() if n.startswith("pairs"))
-            by_size.setdefault(work.sentences(pairs), set()).add(work.seconds(key))
-    small, large = (by_size[size].pop() for size in sorted(by_size))
-    assert sorted(by_size) == [100, 200]
-    each = 2 * TOKENS * 8 * BLOCKS / (CORE / 2) + 2 * 4e-4  # of both sides, and a frozen copy
-    assert large - small == pytest.approx(100 * each)
 
 
 def test_a_gpu_or_several_cores_make_models_faster_and_not_data(plan):

@@ -19,7 +19,6 @@ import pytest
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.tried import Tried, read_record
 from raxalign.store import drivers
-from raxalign.store.alive import maker_name
 from raxalign.store.drivers import SILENCE, clock_lead, dated_sign, is_alive
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
@@ -130,24 +129,11 @@ def test_a_point_of_a_dead_driver_is_taken_over_and_no_ghost_stays(tmp_path):
     assert [entry.state for entry in tried_in(opened)] == ["running"]
 
 
-def test_a_point_of_a_living_driver_is_left_to_it(tmp_path):
-    opened = open_search(search_grid(tmp_path, SEARCH))
-    first, second = source_of(opened).more({}, 1), source_of(opened).more({}, 1)
-    assert {t.key for t in first.trials}.isdisjoint({t.key for t in second.trials})
-
-
 ELSEWHERE = "0badcafe-1-1"
 
 
 def sign(name: str, lead: float = 0.0) -> str:
     return json.dumps(dated_sign(name, lead))
-
-
-def test_this_process_lives_until_another_one_has_its_id():
-    machine, pid, started = maker_name().split("-")
-    assert pid == str(os.getpid())
-    assert is_alive(sign(maker_name()), 0.0)
-    assert not is_alive(sign(f"{machine}-{pid}-{int(started) + 1}"), 0.0)
 
 
 def test_a_process_that_ended_is_dead_even_before_its_parent_asked_for_it():

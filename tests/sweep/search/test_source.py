@@ -15,12 +15,12 @@ from tests.searches import METRIC, measure, open_search, planted, run, search_gr
 
 
 def test_a_search_finds_what_is_best_on_dev_though_test_contradicts_it(tmp_path):
-    opened = open_search(search_grid(tmp_path, "trials: 24, confirm: 2"))
+    opened = open_search(search_grid(tmp_path, "trials: 16, confirm: 1"))
     ran = run(source_of(opened))
     (study,) = opened.plan.studies
     record = read_record(opened.storage, study)
     (best,) = record.chosen
-    assert len(ran) == 24 + 2
+    assert len(ran) == 16 + 1
     assert record.finished
     assert 0.3 < best.values["lambda"] < 3
     assert best.values["layers"] == "last"
@@ -84,13 +84,13 @@ def test_a_grid_that_names_the_values_finds_the_trials_done(tmp_path):
 
 def test_two_metrics_have_a_front_whose_points_are_all_confirmed(tmp_path):
     both = "search: {metric: [xnli/avg_zero_shot/accuracy, xnli/en/accuracy], sampler: nsga2,"
-    path = search_grid(tmp_path, "", more=f"{both} trials: 16, confirm: 1}}\n")
+    path = search_grid(tmp_path, "", more=f"{both} trials: 10, confirm: 1}}\n")
     opened = open_search(path)
     ran = run(source_of(opened))
     (study,) = opened.plan.studies
     record = read_record(opened.storage, study)
     front = {entry.number: entry.scores for entry in record.chosen}
-    assert len(front) >= 3
+    assert len(front) >= 2
     for entry in record.tried:
         dominates = [
             number
@@ -105,7 +105,7 @@ def test_two_metrics_have_a_front_whose_points_are_all_confirmed(tmp_path):
             all(a >= b for a, b in zip(scores, entry.scores, strict=True))
             for scores in front.values()
         )
-    assert len(ran) == 16 + len(front)
+    assert len(ran) == 10 + len(front)
     assert set(record.importance) == {"xnli/avg_zero_shot/accuracy", "xnli/en/accuracy"}
 
 
