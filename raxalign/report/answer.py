@@ -14,6 +14,7 @@ from raxalign.analysis.language_sample import FEW_LANGUAGES
 from raxalign.measured import spoken
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
 from raxalign.plan.values.comparisons import Compared, baseline_cells, comparisons
+from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.names import named
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from raxalign.store.ledger import Ledger
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together
-_MOST_EVALUATIONS = 1_000  # whose predictions are read within seconds
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def answer(compared: Sequence[Compared], results: Results) -> str:
 def stored_answer(plan: Plan, ledger: Ledger) -> str:
     """Return the answer of a ledger's results; nothing where there are none, or too many."""
     found = rows(plan, ledger)
-    if not found or len({row["evaluation"] for row in found}) > _MOST_EVALUATIONS:
+    if not found or len({row["evaluation"] for row in found}) > MOST_EVALUATIONS:
         return ""
     results = Results.of(found, plan)
     return answer(comparisons(results.cells, plan, ledger), results)
@@ -279,7 +279,7 @@ def claim_lines(judged: Sequence[JudgedClaim]) -> Iterator[str]:
     for found in judged:
         tests = "; ".join(_claim_test(test, found) for test in found.tests)
         marked = "" if found.written == BEFORE else f" [{found.written}]"
-        yield f"{found.verdict}: {found.claim.text}{f' ({tests})' if tests else ''}{marked}"
+        yield f"{found.says}: {found.claim.text}{f' ({tests})' if tests else ''}{marked}"
 
 
 def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
@@ -294,7 +294,8 @@ def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
         return f"{several}not tested: {why}"
     ends = f"{unit.show_difference(test.low)} to {unit.show_difference(test.high)}"
     p = "" if test.p is None else f", p {test.p:.4f}" if test.p >= 0.0001 else ", p <0.0001"
-    seen = ""
-    if found.verdict == "cannot tell" and not found.claim.over_languages and entry.detectable:
-        seen = f", could see ≥ {unit.show(entry.detectable)}"
+    seen, sample = "", entry.over_languages
+    smallest = sample.detectable if found.claim.over_languages and sample else entry.detectable
+    if found.verdict == "cannot tell" and smallest:
+        seen = f", could see ≥ {unit.show(smallest)}"
     return f"{several}{unit.show_difference(entry.difference)}, 95 %: {ends}{p}{seen}"
