@@ -1,4 +1,4 @@
-"""Locks in a storage: one holder, whatever dies."""
+"""Locks in a storage: one holder, whatever dies; and signs of life of its drivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Losses of workers: those with progress in between do not count."""
+"""How Tune's events reach a sweep, and losses of workers: those with progress in between do not
+count.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The nodes of a cluster that grows, what fits on them beside what runs, and what never does."""
+"""The nodes of a cluster that grows: what fits on them beside what runs, what never does, and the
+share of a card that workers get where the grid leaves it to the cluster.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A trial or a stage on a worker: what it leaves, and which errors are kept or raised."""
+"""What travels to workers, and a trial or a stage on one: what it leaves, and which errors are kept
+or raised.
+"""
 
 from __future__ import annotations
 

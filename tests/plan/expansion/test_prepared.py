@@ -1,4 +1,6 @@
-"""Pieces that are made before trials: where they have a stage, and what depends on it."""
+"""Pieces that are made before trials: where they have a stage, what depends on it, and training
+pairs that are chosen by them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches whose drivers die, and searches with several drivers."""
+"""Searches whose drivers die, and searches with several drivers, on one machine and on two."""
 
 from __future__ import annotations
 
