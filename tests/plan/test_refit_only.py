@@ -21,7 +21,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
-from tests.grids import write_grid
+from tests.grids import TINY, write_grid
 
 REFIT = "xnli: {data: phrasebook, readout: refit}"
 
@@ -30,7 +30,7 @@ def plan_of(
     folder: Path, *tasks: str, run: str = "workers: 2", finetune: str = "finetune: {}"
 ) -> Plan:
     methods = ("none: {}", "rotation: {}", finetune)
-    options = {"languages": "{each: [de]}", "sentences": "50"}
+    options = {"languages": "{each: [de]}", "sentences": "50", "encoder": TINY}
     return expand(load(write_grid(folder, methods=methods, tasks=tasks, run=run, **options)))
 
 

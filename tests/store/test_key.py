@@ -53,13 +53,13 @@ def retyped(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(VALUES)
 def test_the_order_of_keys_and_the_type_of_whole_numbers_and_lists_do_not_matter(value):
     assert digest(reordered(value)) == digest(retyped(value)) == digest(value)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(VALUES, VALUES)
 def test_keys_are_equal_exactly_where_values_are(left, right):
     assert (digest(left) == digest(right)) == same(left, right)

@@ -246,7 +246,7 @@ with module.lease(Storage(sys.argv[1]), "training") as held:
 
 
 def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(shared, monkeypatch):
-    monkeypatch.setattr(module, "EXPIRY", 0.5)
+    monkeypatch.setattr(module, "EXPIRY", 0.25)
     paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, shared],

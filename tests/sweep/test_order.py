@@ -109,8 +109,8 @@ def test_what_runs_and_what_waits_is_counted():
     assert (order.ready, order.waiting, list(order.running)) == (0, 1, ["a"])
 
 
-def test_ten_thousand_steps_are_taken_and_ended_without_a_loop_over_all():
-    order = made(stage("a"), *(trial(str(number), "a") for number in range(10_000)))
+def test_thousands_of_steps_are_taken_and_ended_without_a_loop_over_all():
+    order = made(stage("a"), *(trial(str(number), "a") for number in range(3_000)))
     assert taken(order) == ["a"]
     order.finish("a")
     looked = 0
@@ -122,7 +122,7 @@ def test_ten_thousand_steps_are_taken_and_ended_without_a_loop_over_all():
 
     while (job := order.take(fits)) is not None:
         order.finish(job.key)
-    assert looked == 10_000
+    assert looked == 3_000
     assert order.empty
 
 

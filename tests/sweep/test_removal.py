@@ -21,12 +21,8 @@ from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.job import Job, open_workshop, write_plan
 from raxalign.sweep.removal import Keeper
-from tests.grids import write_grid
+from tests.grids import TINY, write_grid
 
-ENCODER = (
-    "{kind: scratch, layers: 1, hidden_size: 16, heads: 2, intermediate: 32, vocab_size: 300,"
-    " steps: 2, batch_size: 8}"
-)
 XNLI = (
     "xnli: {setting: zero-shot, data: phrasebook, epochs: 1, readout: keep,"
     " phrasebook: {train: 24, dev: 9, test: 9}}"
@@ -37,7 +33,7 @@ def open_at(folder: Path, *, tasks: tuple[str, ...] = (XNLI,)) -> Opened:
     folder.mkdir(exist_ok=True)
     path = write_grid(
         folder,
-        encoder=ENCODER,
+        encoder=TINY,
         languages="{each: [de]}",
         size=160,
         sentences="[40]",
