@@ -18,18 +18,6 @@ METHODS = (
 )
 
 
-# First the tests that do not need the finished grid, since another process may be making it. In
-# both groups the long tests come first, so that no long test runs alone at the end.
-ORDER = ("s3", "ray_up", "groups", "grids", "faults", "grid")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files of this folder in the order in which they begin; others stay before them."""
-    names = [f"test_{name}.py" for name in ORDER]
-    own = Path(__file__).parent
-    items.sort(key=lambda item: names.index(item.path.name) if item.path.parent == own else -1)
-
-
 @dataclass(frozen=True)
 class Finished(Site):
     """A grid that ran to its end on an empty storage; tests copy it before they break it.
