@@ -39,13 +39,11 @@ class Finished(Site):
 
     @cached_property
     def expected(self) -> list[dict[str, object]]:
-        """Its results."""
         return self.results()
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory, no_runs: Path, ray_head: str) -> Finished:
-    """The finished grid that all tests share."""
     folder = once(tmp_path_factory, "finished", partial(_run, address=ray_head))
     return Finished(folder / "grid.yaml", folder / "storage", ray_head, no_runs)
 

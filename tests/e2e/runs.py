@@ -48,7 +48,6 @@ class Site:
 
     @property
     def uri(self) -> str:
-        """Its tracking database."""
         return f"sqlite:///{self.storage}/mlflow.db"
 
     def run(
@@ -106,7 +105,6 @@ class Site:
 
     @property
     def root(self) -> str:
-        """Where its results are."""
         return str(self.storage)
 
     def results(self) -> list[dict[str, Any]]:
@@ -120,7 +118,6 @@ class Site:
         return (self.grid.parent / f"{self.plan.name}-report" / file).read_text(encoding="utf-8")
 
     def keys(self) -> set[str]:
-        """The evaluations of all trials."""
         return {key for trial in self.plan.trials for key in trial.evaluations.values()}
 
     def entries(self) -> dict[str, int]:
@@ -131,7 +128,6 @@ class Site:
         }
 
     def checkpoints(self) -> list[Path]:
-        """The states of the checkpoints that are there."""
         return list(self.storage.glob("checkpoints/*/*/step-*/state.json"))
 
     def copy(self, folder: Path) -> Site:
@@ -149,11 +145,9 @@ class Site:
         return path
 
     def forget(self, method: str) -> None:
-        """Remove the results and aligned encoders of a method."""
         self.forget_trials(trial for trial in self.plan.trials if trial.method == method)
 
     def forget_trials(self, trials: Iterable[Trial]) -> None:
-        """Remove the results and aligned encoders of trials."""
         for trial in trials:
             for key in trial.evaluations.values():
                 shutil.rmtree(self.storage / "ledger" / key)
@@ -165,7 +159,6 @@ class Site:
         return tracked(uri or self.uri, self.plan.name)
 
     def statuses(self) -> set[object]:
-        """The statuses of its runs."""
         return {run["status"] for run in self.tracked()}
 
     def check_tracking(self, uri: str = "") -> None:

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.slow
 
 
 def test_additions_of_every_kind_run_under_ray_and_are_tracked(tmp_path, ray_head):
-    """The grid of docs/how-to/plugins.md."""
     site = Site(write_page(tmp_path), tmp_path / "storage", ray_head)
     done = site.run()
     for strength in (0.5, 1.0):

@@ -47,7 +47,6 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
 
 
 def fill(place: str) -> None:
-    """Ten artifacts and ten results."""
     store = ArtifactStore(place)
     for number in range(N):
         store.make("pairs", key(number), lambda folder: {"number": number})  # noqa: B023 called here
@@ -84,7 +83,6 @@ PAIRS = [("pairs", key) for key in KEYS]
 
 
 def numbers(root: str) -> list[int]:
-    """What the results of a storage are, as one reads many."""
     return [record["number"] for record in Ledger(root).read_many(KEYS).values()]
 
 
@@ -93,7 +91,6 @@ def notes(root: str) -> list[Any]:
 
 
 def collected(root: str) -> int | None:
-    """The bytes of the collection."""
     return files_of(root).names("collected").get("all")
 
 

@@ -29,7 +29,6 @@ def umask(request) -> Iterator[int]:
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """Permissions of everything below a folder, and of itself."""
     return {
         str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode)
         for path in (folder, *folder.rglob("*"))
@@ -37,7 +36,6 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 def wanted(folder: Path, umask: int) -> dict[str, int]:
-    """The permissions that new files and folders get."""
     return {name: (0o777 if (folder / name).is_dir() else 0o666) & ~umask for name in modes(folder)}
 
 

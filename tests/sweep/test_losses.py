@@ -61,11 +61,11 @@ def test_progress_is_evaluations_then_trainings_then_steps_that_checkpoints_keep
 class TuneTrial:
     """What Tune passes to its callbacks."""
 
-    def __init__(self, key: str, error: Exception) -> None:
-        self.config, self.max_failures, self._error = {"trial": key}, -1, error
-        self.num_failures = 0
+    def __init__(self, config, error: Exception | None = None, *, result: object = None) -> None:
+        self.config, self.last_result, self._error = config, result, error
+        self.max_failures, self.num_failures = -1, 0
 
-    def get_error(self) -> Exception:
+    def get_error(self) -> Exception | None:
         return self._error
 
 
@@ -87,7 +87,7 @@ def watch_of(plan, job, told=None) -> _Watch:
     ],
 )
 def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error, message):
-    trial = TuneTrial(plan.trials[1].key, error)
+    trial = TuneTrial({"trial": plan.trials[1].key}, error)
     watch = watch_of(plan, job)
     for number in (1, 2):
         assert GIVEN_UP not in trial.config
@@ -100,7 +100,7 @@ def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error,
 
 def test_each_new_try_is_reported_and_giving_up_is_not(plan, job):
     told: list[tuple[str, str]] = []
-    trial = TuneTrial(plan.trials[1].key, RuntimeError("killed\nat work"))
+    trial = TuneTrial({"trial": plan.trials[1].key}, RuntimeError("killed\nat work"))
     watch = watch_of(plan, job, told)
     watch.on_trial_recover(1, [], trial)
     watch.on_trial_recover(1, [], trial)
@@ -111,7 +111,7 @@ def test_each_new_try_is_reported_and_giving_up_is_not(plan, job):
 
 
 def test_the_cause_is_known_before_it_is_in_the_storage(plan, job, tmp_path):
-    trial = TuneTrial(plan.trials[1].key, None)
+    trial = TuneTrial({"trial": plan.trials[1].key}, None)
     trial.pickled_error_file = str(tmp_path / "error.pkl")
     assert cause_of(trial) is None
     Path(trial.pickled_error_file).write_bytes(cloudpickle.dumps(RuntimeError("node died\nat 3")))
@@ -119,7 +119,7 @@ def test_the_cause_is_known_before_it_is_in_the_storage(plan, job, tmp_path):
 
 
 def test_another_trial_has_losses_of_its_own(plan, job):
-    one, other = (TuneTrial(trial.key, RuntimeError("killed")) for trial in plan.trials)
+    one, other = (TuneTrial({"trial": trial.key}, RuntimeError("killed")) for trial in plan.trials)
     watch = watch_of(plan, job)
     watch.on_trial_recover(1, [], one)
     watch.on_trial_recover(1, [], other)
@@ -132,16 +132,6 @@ def test_a_loss_is_described_by_the_last_line_of_a_traceback():
     assert (
         describe_loss("gone", 1, "group of workers") == "its group of workers was lost once (gone)"
     )
-
-
-class EndedTrial:
-    """What Tune passes to its callbacks."""
-
-    def __init__(self, config, *, result: object = None, error: Exception | None = None) -> None:
-        self.config, self.last_result, self._error = config, result, error
-
-    def get_error(self) -> Exception | None:
-        return self._error
 
 
 @pytest.fixture
@@ -159,8 +149,8 @@ def test_the_watch_tells_the_ends_of_trials_apart(sweep, job, heard):
     watch = _Watch(sweep, job)
     one, other = sweep.first, sweep.take()
     one[GIVEN_UP] = "busy (tried once)"
-    watch.on_trial_error(1, [], EndedTrial(one, error=TransientError("busy")))
-    watch.on_trial_complete(1, [], EndedTrial(other, result={"error": "no pairs"}))
+    watch.on_trial_error(1, [], TuneTrial(one, TransientError("busy")))
+    watch.on_trial_complete(1, [], TuneTrial(other, result={"error": "no pairs"}))
     assert heard.trials == [(one["trial"], "busy (tried once)"), (other["trial"], "no pairs")]
     assert set(sweep.counts.failed) == {one["trial"], other["trial"]}
     assert job.storage.ledger.failure(one["trial"])["message"] == "busy (tried once)"
@@ -178,9 +168,9 @@ def test_what_tune_drops_without_being_told_to_is_taken_again(sweep, job, heard)
     watch = _Watch(sweep, job)
     other = sweep.take()
     assert sweep.take() is None
-    watch.on_trial_error(1, [], EndedTrial(sweep.first, error=RuntimeError("killed\nat work")))
+    watch.on_trial_error(1, [], TuneTrial(sweep.first, RuntimeError("killed\nat work")))
     assert (sweep.take(), sweep.over) == (sweep.first, False)
     for config in (sweep.first, other):
-        watch.on_trial_complete(1, [], EndedTrial(config, result={"error": ""}))
+        watch.on_trial_complete(1, [], TuneTrial(config, result={"error": ""}))
     assert [error for _, error in heard.trials] == [None, None]
     assert (sweep.counts.done, sweep.counts.failed, sweep.over) == (2, {}, True)

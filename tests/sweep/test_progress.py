@@ -39,7 +39,6 @@ def lines(out: io.StringIO) -> list[str]:
 
 
 def rendered(progress: Progress) -> str:
-    """What the live display shows."""
     with progress._console.capture() as shown:
         progress._console.print(progress._render())
     return shown.get()

@@ -45,7 +45,6 @@ def open_at(folder: Path, *, tasks: tuple[str, ...] = (XNLI,)) -> Opened:
 
 
 def run(opened: Opened, keep: str, made: list[str] | None = None) -> Keeper:
-    """What a driver does, in this process."""
     root = opened.root
     keeper = Keeper(opened.plan, Storage(root), keep)  # type: ignore[arg-type]
     workshop = open_workshop(Job(Storage(root), write_plan(opened.plan, Storage(root))))
@@ -103,7 +102,6 @@ def finished(tmp_path) -> Opened:
 
 
 def drop_weights(opened: Opened) -> str | None:
-    """Do what the end of a grid does."""
     return Keeper(opened.plan, opened.storage, opened.run.keep).finish()
 
 

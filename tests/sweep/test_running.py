@@ -28,7 +28,6 @@ def sweep_of(source, job, heard, cpus: float = 2.0) -> Sweep:
 
 
 def after_stages(sweep: Sweep) -> dict[str, Any]:
-    """End all stages; return the first trial."""
     while (config := sweep.take()) and "stage" in config:
         sweep.ended(config, {})
     assert config is not None
@@ -36,7 +35,6 @@ def after_stages(sweep: Sweep) -> dict[str, Any]:
 
 
 def write(job, trial) -> None:
-    """Put the results of a trial into the ledger."""
     for key in trial.evaluations.values():
         job.storage.ledger.write(key, {"scores": [], "notes": {}, "seconds": 2.0}, None)
 

@@ -23,7 +23,6 @@ from raxalign.sweep.work import attempt, keep_failure, run_stage
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Let what runs or trains a trial raise an error."""
 
     def fail(error: Exception) -> None:
         def run_trial(workshop: object, key: str) -> None:
@@ -97,7 +96,6 @@ def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, fa
 
 @pytest.fixture
 def reports(monkeypatch) -> list[dict[str, object]]:
-    """What is reported to Tune."""
     found: list[dict[str, object]] = []
     monkeypatch.setattr(work.tune, "report", found.append)
     return found
@@ -145,7 +143,6 @@ def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports):
 
 
 def broken(monkeypatch, fault: Exception) -> None:
-    """Let every stage fail."""
 
     class Workshop:
         def ensure(self, key: str) -> None:

@@ -47,14 +47,14 @@ def test_every_sampler_spends_its_budget_on_different_points(tmp_path, sampler):
     opened = open_search(
         search_grid(
             tmp_path,
-            f"trials: 5, confirm: 0, sampler: {sampler}",
+            f"trials: 8, confirm: 0, sampler: {sampler}",
             tasks=("xnli: {setting: zero-shot, data: phrasebook}",),
         )
     )
     run(source_of(opened))
     (study,) = opened.plan.studies
     tried = read_record(opened.storage, study).tried
-    assert len({str(entry.values) for entry in tried}) == len(tried) == 5
+    assert len({str(entry.values) for entry in tried}) == len(tried) == 8
 
 
 def test_a_space_whose_points_were_all_tried_ends_the_study(tmp_path):
