@@ -104,7 +104,7 @@ def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
 def test_more_gpus_than_there_are_are_refused_before_anything_starts(plan, job, heard, local_ray):
     with pytest.raises(ResourceError, match="asks for 64 GPU, and no node has more than 0"):
         run_grid(plan, replace(job, gpus=64.0), heard)
-    assert heard.events == []
+    assert not [event for event in heard.events if isinstance(event, Began | JobEnded)]
 
 
 def test_a_worker_that_dies_while_it_is_given_its_next_job_fails_nothing(
