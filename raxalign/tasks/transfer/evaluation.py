@@ -27,20 +27,17 @@ def evaluate(
     folder: Path,
     unseen: Sequence[str] = (),
 ) -> Outcome:
-    """Score all languages on all splits that are given.
+    """Score all languages on all splits that are given; return the scores, their means over
+    languages, and one prediction per row.
 
     Args:
         head: Reads and scores the rows.
         aligned: The encoder that is evaluated.
         languages: Those that are evaluated, the pivot first.
         folder: The folder that `train` filled.
-        unseen: Those of the languages that no method has aligned: they choose no weights but their
-            own, and have no scores where each model is for a pivot moved toward one language.
+        unseen: Those that no method has aligned; they choose no weights but their own.
 
-    Returns the scores, their means over languages, and one prediction per row.
-
-    Raises:
-        DataError: A file cannot be read, or was trained on.
+    Raises `DataError` for a file that cannot be read, or was trained on.
     """
     pivot, trained = head.pivot, Trained.read(folder)
     head.labels = trained.labels
@@ -48,16 +45,14 @@ def evaluate(
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     tables, chosen = list[pa.Table](), dict[str, object]()
     for model, spoken in _languages_of(trained.models, languages, pivot, unseen):
-        view = aligned if model.toward is None else aligned.toward(model.toward)
-        scorer = _Scorer(head, view, model)
+        scorer = _Scorer(head, aligned, model)
         own = [held for held in held_out if held.owner(pivot) in spoken]
         points, chosen[model.name] = scorer.choose(own, unseen)
         for held in own:
-            point = points[held.label]
-            predicted = scorer.predictions(held, point)
-            for metric, value in head.measure(held, predicted).items():
+            values, table = scorer.scored(held, points[held.label])
+            for metric, value in values.items():
                 found[held.label, metric, held.split].append(value)
-            tables.append(scorer.table(held, point, predicted))
+            tables.append(table)
     # A pivot that moves differently for each language has the mean over its models.
     scores = [Score(*name, float(np.mean(values))) for name, values in found.items()]
     labels = list(dict.fromkeys(held.label for held in held_out))
@@ -103,7 +98,8 @@ class _Scorer:
 
     def __init__(self, head: Head, aligned: AlignedEncoder, trained: TrainedModel) -> None:
         self.head, self.trained, self.loaded = head, trained, -1
-        self.model = head.new_model(aligned, 0, training=False)
+        view = aligned if trained.toward is None else aligned.toward(trained.toward)
+        self.model = head.new_model(view, 0, training=False)
         self.inputs: dict[str, Any] = {}
         self.found: dict[tuple[str, int], Any] = {}
 
@@ -145,13 +141,14 @@ class _Scorer:
             self.found[key] = self.head.predict(self.model, inputs)
         return self.found[key]
 
-    def table(self, held: HeldOut, point: int, predicted: Any) -> pa.Table:
-        """Return one row per held-out row."""
-        n = len(held.rows)
+    def scored(self, held: HeldOut, point: int) -> tuple[Mapping[str, float], pa.Table]:
+        """Return the values of held-out rows by metric, and one prediction per row."""
+        predicted, n = self.predictions(held, point), len(held.rows)
         common = {
             "lang": pa.array([held.label] * n, pa.string()),
             "split": pa.array([held.split] * n, pa.string()),
             "toward": pa.array([self.trained.toward] * n, pa.string()),
             self.head.point: pa.array([point] * n, pa.int64()),
         }
-        return pa.table({**common, **self.head.columns(held, predicted)})
+        table = pa.table({**common, **self.head.columns(held, predicted)})
+        return self.head.measure(held, predicted), table
