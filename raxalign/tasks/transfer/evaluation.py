@@ -49,10 +49,9 @@ def evaluate(
         own = [held for held in held_out if held.owner(pivot) in spoken]
         points, chosen[model.name] = scorer.choose(own, unseen)
         for held in own:
-            values, table = scorer.scored(held, points[held.label])
+            values = scorer.score(held, points[held.label], tables)
             for metric, value in values.items():
                 found[held.label, metric, held.split].append(value)
-            tables.append(table)
     # A pivot that moves differently for each language has the mean over its models.
     scores = [Score(*name, float(np.mean(values))) for name, values in found.items()]
     labels = list(dict.fromkeys(held.label for held in held_out))
@@ -141,8 +140,8 @@ class _Scorer:
             self.found[key] = self.head.predict(self.model, inputs)
         return self.found[key]
 
-    def scored(self, held: HeldOut, point: int) -> tuple[Mapping[str, float], pa.Table]:
-        """Return the values of held-out rows by metric, and one prediction per row."""
+    def score(self, held: HeldOut, point: int, tables: list[pa.Table]) -> Mapping[str, float]:
+        """Return the values of held-out rows by metric, and add one prediction per row."""
         predicted, n = self.predictions(held, point), len(held.rows)
         common = {
             "lang": pa.array([held.label] * n, pa.string()),
@@ -150,5 +149,5 @@ class _Scorer:
             "toward": pa.array([self.trained.toward] * n, pa.string()),
             self.head.point: pa.array([point] * n, pa.int64()),
         }
-        table = pa.table({**common, **self.head.columns(held, predicted)})
-        return self.head.measure(held, predicted), table
+        tables.append(pa.table({**common, **self.head.columns(held, predicted)}))
+        return self.head.measure(held, predicted)
