@@ -24,11 +24,10 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.store.storage import Storage
 from raxalign.tracking import recorder as recorder_module
-from raxalign.tracking.client import Target, TrackingError, TrackingHeld
+from raxalign.tracking.client import Target, TrackingError
 from raxalign.tracking.models import Exported, register
 from raxalign.tracking.recorder import Event, Recorder, sync
 from tests.e2e.runs import tracked, wait_for
-from tests.forks import forks
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
 
@@ -204,26 +203,6 @@ def test_a_pruned_trial_has_its_curve_and_a_tag_until_it_is_made_whole(
     fill(tmp_path, plan)
     recorder.take([Event(trial, ended=True)])
     assert "raxalign.pruned" not in trial_run(where.uri, trial)["tags"]
-
-
-def _sync_at_once(plan, where, barrier) -> None:
-    barrier.wait()
-    with suppress(TrackingHeld):
-        sync(plan, where)
-
-
-def test_several_drivers_on_a_fresh_database_make_one_run_a_trial(tmp_path, plan, where):
-    (tmp_path / "mlflow.db").unlink()
-    fill(tmp_path, plan)
-    given = (plan, where, forks().Barrier(2))
-    processes = [forks().Process(target=_sync_at_once, args=given) for _ in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0]
-    sync(plan, where)
-    assert counts(where.uri) == WHOLE
 
 
 def free_port() -> int:
