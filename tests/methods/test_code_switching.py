@@ -8,10 +8,8 @@ import torch
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.code_switching import CodeSwitching
 from raxalign.methods.rows.sentences import Rows
 from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
-from raxalign.train.objective import Step
 from tests.methods.contract import train, weights
 from tests.methods.toy import toy_encoder, toy_inputs
 
@@ -189,17 +187,6 @@ def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(root, t
     straight, plain = (weights(trained(root, **extra)) for extra in ({}, {"switch_share": 0.0}))
     assert torch.equal(weights(trained(root, swap=True, **turned)), straight)
     assert not torch.equal(straight, plain)
-
-
-def test_what_is_drawn_is_of_the_step_and_not_of_the_worker(root, text):
-    method = CodeSwitching(CodeSwitching.Params(dictionary="d.txt"))
-    steps = [
-        Step(n, 0, np.array([0, 3, 4]), seed=1, rank=rank, world_size=2)
-        for n, rank in ((0, 0), (0, 1), (1, 0))
-    ]
-    first, other_worker, next_step = (method.batch_of(text, step).ids.tolist() for step in steps)
-    assert first == other_worker
-    assert first != next_step
 
 
 def test_a_dictionary_of_other_languages_is_refused(root):

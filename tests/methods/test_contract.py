@@ -13,9 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.methods.base import Method
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import (
     LANGUAGES,
@@ -140,44 +138,3 @@ def test_two_workers_have_the_losses_and_the_vectors_of_one_also_with_dropout(tm
     assert {kind: len(values) for kind, values in drawn.items()} == dict.fromkeys(
         trained(), len(SHARES)
     )
-
-
-@pytest.mark.parametrize("kind", list(catalog("methods")))
-def test_a_method_says_what_it_is(kind):
-    method = catalog("methods")[kind]
-    assert issubclass(method, Method)
-    assert isinstance(method.VERSION, int)
-    assert method.reference
-    assert method.__doc__
-    assert method.Params.model_config["frozen"]
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        kind
-        for kind in catalog("methods")
-        if "learning_rate" in catalog("methods")[kind].Params.model_fields
-    ],
-)
-def test_what_trains_says_so_and_can_do_without_dropout(kind, tmp_path):
-    method = make(kind, tmp_path)
-    assert method.effect().weights
-    assert "dropout" in type(method).Params.model_fields
-    assert "profile" not in method.canonical(), (
-        "the values that a profile fills in are the identity, not its name"
-    )
-
-
-def test_the_catalogue_is_read_without_torch():
-    load = (
-        "import sys; from raxalign.catalog import catalog; [catalog('methods')[kind] for kind in"
-        " catalog('methods')]"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", f"{load}; print({{'torch._C', 'transformers'}} & set(sys.modules))"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "set()"

@@ -7,17 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from raxalign.errors import DataError
 from raxalign.methods.objectives.word_contrast import (
     Contrast,
     WordContrast,
     contrastive_loss,
-    hidden_words,
     parameter_distance,
-    sharing,
     word_contrastive_loss,
 )
 from raxalign.methods.rows.linked_words import read_sentence_rows, read_word_rows
@@ -61,63 +57,6 @@ def test_words_without_a_link_are_negatives_of_those_that_have_one():
     for expected, is_strong in ((weak, False), (strong, True)):
         found = word_contrastive_loss(WORDS, *ONE_LINK, temperature=TAU, strong=is_strong)
         assert found.item() == pytest.approx(expected, abs=1e-12)
-
-
-def test_hidden_words_are_no_negatives_but_the_linked_one_stays():
-    hidden = torch.tensor([[True, True, True, False, True]])
-    found = word_contrastive_loss(WORDS, *ONE_LINK, temperature=TAU, strong=True, hidden_PW=hidden)
-    assert found.item() == pytest.approx((nll(0.6, 0) + nll(0.6, 0.8)) / 2, abs=1e-12)
-
-
-@pytest.mark.parametrize("strong", [True, False])
-def test_links_that_share_a_type_are_no_negatives_of_one_another(strong):
-    src, tgt = torch.cat([SRC, SRC[:1] + 0.1]), torch.cat([TGT, TGT[:1] - 0.2])
-    hidden = sharing(torch.tensor([4, 5, 4]), torch.tensor([1, 2, 3]))
-    assert hidden.tolist() == [[True, False, True], [False, True, False], [True, False, True]]
-    assert sharing(torch.tensor([1, 2, 3]), torch.tensor([7, 7, 8])).sum().item() == 3 + 2
-    found = contrastive_loss(src, tgt, temperature=TAU, strong=strong, hidden_PP=hidden)
-    expected = []
-    for mine, theirs in ((src, tgt), (tgt, src)):
-        mine, theirs = (side / side.norm(dim=1, keepdim=True) for side in (mine, theirs))
-        for i, others in ((0, [1]), (1, [0, 2]), (2, [1])):
-            negatives = [float(mine[i] @ theirs[j]) for j in others]
-            negatives += [float(mine[i] @ mine[j]) for j in others] if strong else []
-            expected.append(nll(float(mine[i] @ theirs[i]), *negatives))
-    assert found.item() == pytest.approx(sum(expected) / 6, abs=1e-12)
-
-
-@given(st.integers(1, 6), st.integers(0, 1000), st.booleans())
-@settings(max_examples=30, deadline=None)
-def test_the_loss_knows_neither_the_order_of_links_nor_which_side_is_which_nor_lengths(
-    n, seed, strong
-):
-    chance = torch.Generator().manual_seed(seed)
-    src, tgt, scale = (torch.randn(n, 3, dtype=torch.float64, generator=chance) for _ in range(3))
-    order, how = torch.randperm(n, generator=chance), {"temperature": 0.1, "strong": strong}
-    other = contrastive_loss(tgt[order] * scale[:, :1].exp(), src[order], **how)
-    assert other.item() == pytest.approx(contrastive_loss(src, tgt, **how).item(), rel=1e-9)
-
-
-@pytest.mark.parametrize("strong", [True, False])
-@pytest.mark.parametrize("masked", [True, False])
-def test_where_every_word_has_one_link_all_words_are_the_linked_ones(strong, masked):
-    src, tgt = torch.randn(2, 6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    types = torch.tensor([0, 0, 1, 2, 3, 4]), torch.tensor([10, 11, 12, 12, 13, 14])
-    links, how = (torch.arange(6), torch.arange(6, 12)), {"temperature": TAU, "strong": strong}
-    hidden = hidden_words(torch.cat(types), *links) if masked else None
-    both, is_src = torch.cat([src, tgt]), torch.arange(12) < 6
-    found = word_contrastive_loss(both, is_src, *links, **how, hidden_PW=hidden)
-    expected = contrastive_loss(src, tgt, **how, hidden_PP=sharing(*types) if masked else None)
-    assert found.item() == pytest.approx(expected.item(), rel=1e-12)
-
-
-def test_a_word_is_hidden_by_its_own_type_and_by_that_of_a_word_that_it_is_linked_to():
-    types = torch.tensor([5, 6, 5, 8, 9, 8, 7])
-    links = torch.tensor([0, 2]), torch.tensor([3, 4])  # 5-8 and 5-9
-    assert hidden_words(types, *links).tolist() == [
-        [True, False, True, True, True, True, False],
-        [True, False, True, True, True, False, False],
-    ]
 
 
 def test_the_regulariser_is_the_norm_and_its_gradient_the_direction():

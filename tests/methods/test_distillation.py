@@ -12,7 +12,6 @@ from raxalign.methods.distillation import (
     Distillation,
     Lessons,
     Teacher,
-    distillation_loss,
     load_teacher,
 )
 from raxalign.methods.rows.linked_words import read_sentence_rows
@@ -41,21 +40,6 @@ def sentence(encoder: TransformerEncoder, words: list[str], pooling: str) -> tor
     """The last layer's vector of a sentence alone."""
     states = encoder.hidden(encoder.collate(encoder.pieces([words], "x")))[-1][0].detach()
     return states[0] if pooling == "cls" else states.mean(0)
-
-
-def test_both_sides_are_brought_to_the_teachers_vectors_by_mean_squares():
-    src, tgt = (
-        torch.tensor([[1.0, 0.0], [2.0, 2.0]]).double(),
-        torch.tensor([[0.0, 0.0], [1.0, 3.0]]).double(),
-    )
-    teacher = torch.tensor([[1.0, 2.0], [2.0, 3.0]]).double()
-    whole = ((0 + 4) + (0 + 1)) / 4 + ((1 + 4) + (1 + 0)) / 4
-    assert distillation_loss(src, tgt, teacher, 2).item() == pytest.approx(whole, abs=1e-12)
-    parts = [
-        distillation_loss(src[i : i + 1], tgt[i : i + 1], teacher[i : i + 1], 2).item()
-        for i in (0, 1)
-    ]
-    assert sum(parts) == pytest.approx(whole, abs=1e-12)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])

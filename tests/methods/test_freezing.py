@@ -45,29 +45,6 @@ def test_what_is_named_is_frozen_meanwhile_and_nothing_else(freeze, held, tmp_pa
     assert all(p.requires_grad for p in encoder.model.parameters())
 
 
-def test_blocks_without_embeddings_leave_as_many_parameters_to_train_as_there_are_by_hand(tmp_path):
-    """A toy BERT: a block has 4 (32² + 32) + 2 (2 · 32) of attention and norms, and 2 · 32 · 64 +
-    64 + 32 of its middle.
-    """
-    encoder = toy_encoder(tmp_path, layers=4)
-    config = encoder.model.config
-    hidden, middle = config.hidden_size, config.intermediate_size
-    block = 4 * (hidden**2 + hidden) + 2 * 2 * hidden + 2 * hidden * middle + middle + hidden
-    embeddings = (
-        config.vocab_size + config.max_position_embeddings + config.type_vocab_size + 2
-    ) * hidden
-
-    def trained(freeze: object) -> int:
-        with frozen(encoder, freeze):
-            return sum(p.numel() for p in encoder.model.base_model.parameters() if p.requires_grad)
-
-    assert trained("none") == embeddings + 4 * block
-    assert trained("lower") == 2 * block
-    assert trained("upper") == embeddings + 2 * block
-    assert trained(parts("lower")) == trained(parts("1-2")) == embeddings + 2 * block
-    assert trained(parts("1-3", embeddings=True)) == block
-
-
 @pytest.mark.parametrize(
     ("freeze", "n_blocks", "lowest"),
     [

@@ -9,7 +9,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import (
     FrozenParts,
     Lora,
@@ -84,15 +83,6 @@ def test_before_they_are_merged_nothing_but_adapters_has_changed(root):
     assert all(moved)
     assert not torch.allclose(trained_states, start, atol=1e-3)
     assert torch.allclose(states(encoder), trained_states, atol=1e-6)
-
-
-def test_the_merged_encoder_is_an_ordinary_one_on_disk(root, tmp_path):
-    method = make("distillation", root, lora=RANK_4)
-    aligned = method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime())
-    aligned.export(tmp_path / "out")
-    plain = AlignedEncoder.from_export(tmp_path / "out").encoder
-    assert list(weights(plain)) == list(weights(toy_encoder(root / "encoder")))
-    assert torch.equal(states(plain), states(aligned.encoder))
 
 
 def test_a_training_that_fails_leaves_the_weights_and_removes_the_adapters(root):

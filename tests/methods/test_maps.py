@@ -14,7 +14,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from raxalign.corpora.text.dataset import DatasetWriter
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.word_map import collect_anchors
@@ -192,30 +191,6 @@ def test_static_encoders_have_no_pieces_to_limit(tmp_path):
         fitted("rotation", tmp_path, two(10), max_pieces=175)
 
 
-def distance(aligned: AlignedEncoder) -> float:
-    """The squared distance of linked words, over layers 1 and 2."""
-    columns, vectors = toy_rows(24), []
-    for side, lang in (("src", "de"), ("tgt", "en")):
-        words = aligned.words(columns[side], lang, layers="1-2", pooling="mean")
-        linked = enumerate(columns[f"{side}_links"])
-        places = [words.offsets[row] + i for row, part in linked for i in part]
-        vectors.append(words.vectors_NLH[places])
-    return float((vectors[0] - vectors[1]).pow(2).sum())
-
-
-@DIRECTIONS
-def test_rotation_brings_pairs_nearer_and_centring_nearer_still(tmp_path, direction):
-    encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
-    distances = [distance(AlignedEncoder(encoder))]
-    for center in (False, True):
-        made = method("rotation", center=center, layers="1-2", direction=direction)
-        aligned = made.align(encoder, inputs, Runtime())
-        places = {("de", None)} if direction == "to-pivot" else {("en", "de")}
-        assert {(t.lang, t.toward) for t in aligned.transforms} == places
-        distances.append(distance(aligned.toward("de")))
-    assert distances[0] > distances[1] > distances[2]
-
-
 @DIRECTIONS
 def test_the_language_that_a_linear_map_moves_arrives_where_the_other_one_is(tmp_path, direction):
     other = normal(30, 4)
@@ -383,15 +358,6 @@ def test_pairs_that_leave_dimensions_open_are_warned_of_once(given, options, say
     assert facts["dimensions"] == len(given[1][0])
     assert facts["rank"] == [numerical_rank(matrix) for matrix in given[1]]
     assert support(9, [diagonal(1, 1, 1, 0), HALF])["rank"] == [3, 2]
-
-
-def test_notes_say_what_a_rotation_rests_on(tmp_path):
-    source = torch.cat([normal(40, 2, seed=1), torch.zeros(40, 4)], dim=1).float()
-    tables = {"de": source, "en": source @ random_rotation(6, seed=3).float()}
-    notes = fitted("rotation", tmp_path, tables).notes["de"]
-    assert (notes["pairs"], notes["dimensions"], notes["rank"]) == (40, 6, [2])
-    assert notes["warning"] == "40 pairs for 6 dimensions: the map is arbitrary in 4 of them"
-    assert notes["effective_rank"] == [pytest.approx(2, abs=0.1)]
 
 
 def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_path):

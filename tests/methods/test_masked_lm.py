@@ -11,7 +11,6 @@ from raxalign.encoders.training.masking import (
     MaskRule,
     chance_of,
     choose_masks,
-    masked_lm_loss,
     masked_logits,
 )
 from raxalign.methods.families.masked_lm import MaskedLM
@@ -42,14 +41,6 @@ def joint(bitexts: Bitexts, step: Step) -> Rows:
 
 def objective(encoder: TransformerEncoder, bitexts: Bitexts) -> MaskedLM[Bitexts]:
     return MaskedLM(encoder, bitexts, joint, 0.15)
-
-
-def test_the_loss_is_the_cross_entropy_over_the_places_of_the_global_batch():
-    # log-sum-exp of [0, log 3] is log 4; the three losses are log 4, log 4 - log 3 and, of even
-    # scores, log 2.
-    logits = torch.tensor([[0, np.log(3)], [0, np.log(3)], [1, 1]], dtype=torch.float64)
-    loss = masked_lm_loss(logits, torch.tensor([0, 1, 1]), total=5)
-    assert abs(float(loss) - (2 * np.log(4) - np.log(3) + np.log(2)) / 5) < 1e-12
 
 
 def by_hand(encoder: TransformerEncoder, rows: Rows, step: Step) -> float:

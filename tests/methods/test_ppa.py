@@ -181,16 +181,6 @@ def test_a_training_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path):
     assert all(torch.equal(state[name], expected[name]) for name in expected)
 
 
-@pytest.mark.parametrize(
-    "params",
-    [{"moco": False}, {"tlm": False}, {"mlm_for_tlm": True}, {"profile": "paper", "min_pieces": 3}],
-)
-def test_the_parts_of_it_train_too(params, tmp_path):
-    found = aligned(tmp_path, **params)
-    assert found.weights_changed
-    assert np.isfinite(found.notes["last_loss"])
-
-
 def test_the_steps_before_a_queue_is_full_are_those_that_find_too_few_keys():
     for n, batch, epochs, size in [(10, 4, 3, s) for s in range(1, 25)] + [
         (8, 4, 2, 8),
@@ -282,14 +272,6 @@ def test_keys_stand_in_their_order_and_push_out_the_oldest_also_across_the_end(t
     contrast.enqueue(*keys(20, 9))
     assert sorted(contrast.queue_KD[:, 0].tolist()) == list(range(22, 29))
     assert contrast.queue_KD[int(contrast.count - 1) % 7, 0] == 28
-
-
-def test_a_queue_that_starts_empty_is_ready_when_it_is_full(tmp_path):
-    contrast = moco(tmp_path, queue_size=4, queue_start="full")
-    contrast.enqueue(*keys(1, 3))
-    assert not contrast.is_ready()
-    contrast.enqueue(*keys(4, 1))
-    assert contrast.is_ready()
 
 
 def test_a_random_queue_has_unit_vectors_of_no_sentence(tmp_path):

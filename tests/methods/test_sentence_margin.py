@@ -23,20 +23,6 @@ def test_the_margin_is_taken_from_the_translation_alone_and_both_directions_are_
     assert margin_loss(SRC, TGT, margin=0.3, scale=5).item() == pytest.approx(expected, abs=1e-12)
 
 
-def test_without_a_margin_it_is_the_plain_softmax_and_a_margin_makes_it_harder():
-    cosines = torch.tensor([[1.0, 0.6], [0.0, 0.8]], dtype=torch.float64)
-    plain = -sum(
-        torch.log_softmax(7 * side, dim=1).diagonal().mean() for side in (cosines, cosines.T)
-    )
-    assert margin_loss(SRC, TGT, margin=0, scale=7).item() == pytest.approx(plain.item(), abs=1e-12)
-    assert margin_loss(SRC, TGT, margin=0.2, scale=7) > plain
-
-
-def test_pairs_that_share_a_sentence_are_no_negatives_of_one_another():
-    hidden = torch.ones(2, 2, dtype=torch.bool)
-    assert margin_loss(SRC, TGT, margin=0.3, scale=5, hidden_NN=hidden).item() == 0
-
-
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("mask", [True, False])
 def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(

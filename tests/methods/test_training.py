@@ -9,7 +9,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.mlm import Mlm
@@ -19,7 +18,7 @@ from raxalign.methods.tlm import Tlm
 from raxalign.train.objective import Step
 from tests.methods.contract import train, weights
 from tests.methods.planted import method
-from tests.methods.toy import WORDS, toy_encoder, toy_inputs, toy_places, toy_rows
+from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows
 
 BOTH = ("de", "fr")
 ONE_EACH = {"de": {"sentences": 24}, "fr": {"sentences": 19}}
@@ -223,73 +222,6 @@ def test_finetune_without_dropout_in_file_order_has_no_chance(root):
     assert Finetune(Finetune.Params()).has_chance()
     first, other = (weights(train("finetune", root, seed=seed, **options)) for seed in (3, 4))
     assert torch.equal(first, other)
-
-
-@pytest.mark.slow
-def test_a_heavy_regulariser_holds_the_pivot_and_without_one_it_drifts(root):
-    options = {"dropout": False, "align_target": "live", "batch_size": 24, "epochs": 60}
-    options |= {"learning_rate": 1e-4, "warmup": 0}
-
-    def words(aligned: AlignedEncoder) -> torch.Tensor:
-        return aligned.words(toy_rows(24)["tgt"], "en", pooling="last").vectors_NLH
-
-    start = words(AlignedEncoder(toy_encoder(root / "encoder")))
-    held, free = (
-        words(train("finetune", root, **{"lambda": value}, **options)) - start
-        for value in (1e4, 0.0)
-    )
-    assert held.abs().max() < 0.1 * free.abs().max()
-
-
-@pytest.mark.slow
-def test_a_heavy_regulariser_leaves_the_encoder_nearly_as_it_was(root):
-    start = weights(AlignedEncoder(toy_encoder(root / "encoder")))
-    options = {"dropout": False, "learning_rate": 1e-3, "epochs": 15, "warmup": 0, "batch_size": 12}
-    drifts = [
-        (weights(train("strong_contrastive", root, **options, **{"lambda": value})) - start).norm()
-        for value in (1e6, 0)
-    ]
-    assert drifts[0] < 0.1 * drifts[1]
-
-
-def nearest(aligned: AlignedEncoder) -> float:
-    """How often the linked word is the nearest one among all words of other types, by cosine."""
-    columns = toy_rows(24)
-    src, tgt = (
-        torch.nn.functional.normalize(
-            aligned.words(columns[side], code, pooling="last").vectors_NLH[:, 0], dim=-1
-        )
-        for side, code in (("src", "de"), ("tgt", "en"))
-    )
-    words = {side: [word for row in columns[side] for word in row] for side in ("src", "tgt")}
-    best = zip(words["src"], (src @ tgt.T).argmax(dim=1).tolist(), strict=True)
-    return sum(words["tgt"][j] == WORDS[word] for word, j in best) / len(src)
-
-
-def test_strong_contrast_brings_translations_together(root):
-    before = nearest(AlignedEncoder(toy_encoder(root / "encoder")))
-    options = {"dropout": False, "epochs": 15, "warmup": 0, "batch_size": 12, "lambda": 0}
-    aligned = train("strong_contrastive", root, **options)
-    assert nearest(aligned) > before + 0.4
-    assert aligned.notes["pairs"] == sum(len(links) for links in toy_rows(24)["src_links"])
-
-
-@pytest.mark.parametrize(
-    ("freeze", "still"),
-    [
-        ("lower", ("embeddings.", "layer.0.")),
-        ("upper", ("layer.1.",)),
-        ({"blocks": "lower"}, ("layer.0.",)),
-    ],
-)
-def test_what_is_frozen_stays_bit_for_bit_and_the_rest_does_not(freeze, still, root):
-    before = toy_encoder(root / "encoder").model.state_dict()
-    options = {"epochs": 1, "warmup": 0, "batch_size": 12, "freeze": freeze}
-    after = train("strong_contrastive", root, **options).encoder.model.state_dict()
-    parts = [name for name in before if name.startswith("bert.")]
-    held = {name for name in parts if any(part in name for part in still)}
-    assert held
-    assert {name for name in parts if torch.equal(before[name], after[name])} == held
 
 
 def test_a_mapping_that_says_what_a_word_says_is_that_word():

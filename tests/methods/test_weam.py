@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from raxalign.methods.objectives.weam import (
     copy_transform,
     exchange,
     output_embedding,
-    prediction_loss,
 )
 from raxalign.methods.rows.linked_words import Partners, piece_links, with_piece_links
 from raxalign.methods.rows.sentences import joint_rows, read_bitexts
@@ -101,16 +98,6 @@ def test_micro_batches_of_any_size_and_workers_sum_to_the_loss_of_the_whole_batc
     ) == pytest.approx(found[0], rel=1e-5)
 
 
-def test_a_piece_without_a_link_has_no_part_in_the_second_loss(tmp_path):
-    trained = objective(tmp_path, OPTIONS | {"lambda": 1.0})
-    links = trained.rows.links.take(np.zeros(24, np.int64))
-    links.offsets[:] = 0
-    trained.rows = replace(trained.rows, links=links)
-    alone = objective(tmp_path, OPTIONS | {"lambda": 0.0})
-    step = Step(0, 0, ROWS, seed=1, micro=7)
-    assert summed(trained, step) == pytest.approx(summed(alone, step), rel=1e-6)
-
-
 def test_gradients_of_both_losses_reach_the_encoder_and_the_second_head(tmp_path):
     trained, step = objective(tmp_path), Step(0, 0, ROWS, seed=1, micro=7)
     trained.begin(step)
@@ -189,25 +176,6 @@ def test_links_are_places_in_the_row_and_words_that_are_cut_have_none(tmp_path):
         assert links.pair(1) == {(1, 3)}
         assert (rows.segments[links.src[: links.offsets[1]]] == 0).all()
         assert (rows.segments[links.tgt[: links.offsets[1]]] == 1).all()
-
-
-def test_both_losses_by_hand():
-    logits = torch.tensor(
-        [[0.0, math.log(3.0)], [math.log(4.0), 0.0], [0.0, 0.0]], dtype=torch.float64
-    )
-    cross = torch.tensor([[0.0, 0.0]], dtype=torch.float64)
-    # -log 3/4, -log 1/5, -log 1/2 | -log 1/2
-    targets = torch.tensor([1, 1, 0])
-    loss = prediction_loss(
-        logits, targets, cross, torch.tensor([0]), weight=1 / 3, cross_weight=0.5
-    )
-    assert float(loss) == pytest.approx(
-        (math.log(4 / 3) + math.log(5) + math.log(2)) / 3 + 0.5 * math.log(2), abs=1e-12
-    )
-    nothing = prediction_loss(
-        logits, targets, cross[:0], torch.zeros(0, dtype=torch.int64), weight=1.0, cross_weight=1.0
-    )
-    assert float(nothing) == pytest.approx(math.log(4 / 3) + math.log(5) + math.log(2), abs=1e-12)
 
 
 def test_the_second_head_begins_as_the_first_one(tmp_path):

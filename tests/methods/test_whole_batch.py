@@ -1,18 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from raxalign.methods.objectives.whole_batch import WholeBatch
-from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
-from raxalign.train.runtime import Runtime
-from tests.train.workers import run_workers
 
 ROWS = np.array([5, 0, 3, 6, 1, 2])
 COUNTS = np.array([2, 0, 1, 3, 1, 2, 1])
@@ -129,37 +123,3 @@ def test_a_batch_in_which_memory_ran_out_is_begun_anew_with_smaller_micro_batche
         torch.allclose(left, right, rtol=1e-12, atol=1e-14)
         for left, right in zip(gradients, same, strict=True)
     )
-
-
-def trained(rank: int, world_size: int) -> tuple[list[float], torch.Tensor]:
-    """The losses and the weights of a training in batches of 5 and 2."""
-    objective = Toy()
-    objective.module.float()
-    objective.inputs = objective.inputs.float()
-    runtime = Runtime(seed=1, rank=rank, world_size=world_size)
-    fitted = fit(objective, len(COUNTS), TrainSettings(1e-2, 5, epochs=3, dropout=False), runtime)
-    return fitted.losses, torch.cat([p.detach().flatten() for p in objective.module.parameters()])
-
-
-def train_as_one_of_three(rank: int, folder: Path) -> None:
-    losses, weights = trained(rank, 3)
-    torch.save((losses, weights), folder / f"worker-{rank}")
-
-
-@pytest.mark.slow
-def test_three_workers_train_as_one_does_even_where_one_of_them_has_no_row(tmp_path):
-    losses, weights = trained(0, 1)
-    run_workers(train_as_one_of_three, 3, tmp_path)
-    for rank in range(3):
-        others, other_weights = torch.load(tmp_path / f"worker-{rank}")
-        assert others == pytest.approx(losses, rel=1e-5)
-        assert torch.allclose(weights, other_weights, atol=1e-5)
-
-
-def test_a_step_of_one_row_is_told_from_none():
-    objective = Toy(regularised=False)
-    objective.module.eval()
-    step = replace(Step(0, 0, ROWS[:2], micro=1), rows=np.array([1, 0]))  # row 1 has no items
-    loss, _ = run(objective, step)
-    direct, _ = run(objective, replace(step, micro=2))
-    assert loss == pytest.approx(direct, rel=1e-12)
