@@ -13,7 +13,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.methods.base import Method
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import (
     LANGUAGES,
@@ -50,6 +52,14 @@ def with_seed(kind: str, root: Path, seed: int) -> AlignedEncoder:
 def aligned_once(root):
     """What each method made with the seed 1, for several tests."""
     return cache(lambda kind: with_seed(kind, root, 1))
+
+
+def test_methods_have_a_version_a_reference_and_a_page():
+    for kind, method in catalog("methods").items():
+        assert issubclass(method, Method), kind
+        assert isinstance(method.VERSION, int), kind
+        assert method.reference and method.__doc__, kind  # noqa: PT018
+        assert method.Params.model_config["frozen"], kind
 
 
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
@@ -91,10 +101,7 @@ def test_without_dropout_new_weights_and_the_order_of_rows_are_chance(kind, root
 def test_another_process_loads_what_was_saved_and_gives_the_same_vectors(root, tmp_path):
     expected = {}
     for kind in TRANSFORMER_METHODS:
-        method = make(kind, root)
-        aligned = method.align(
-            toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=1)
-        )
+        aligned = with_seed(kind, root, 1)
         aligned.save(tmp_path / kind)
         expected[kind] = vectors(aligned)
     job = (

@@ -247,10 +247,10 @@ def test_without_peft_the_message_has_the_line_that_installs_it(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(root, tmp_path):
-    method = make(
-        "finetune", root, lora=Lora(rank=4, dropout=0.2), batch_size=4, epochs=3, learning_rate=1e-2
-    )
+@pytest.mark.parametrize("lora", ["none", Lora(rank=4, dropout=0.2)])
+def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(lora, root, tmp_path):
+    options = {"batch_size": 4, "epochs": 3, "learning_rate": 1e-2}
+    method = make("finetune", root, lora=lora, **options)
     inputs = asked_for(method, root)
 
     class KilledError(Exception):

@@ -22,20 +22,20 @@ from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows
 
 BOTH = ("de", "fr")
 ONE_EACH = {"de": {"sentences": 24}, "fr": {"sentences": 19}}
-PPA = {"tlm": False, "queue_size": 16, "momentum": 0.9, "epochs": 40}
-LOWERED: list[tuple[str, dict[str, Any], float, dict[str, Any]]] = [
-    ("finetune", {"profile": "paper", "batch_size": 24, "epochs": 30}, 0.5, {}),
-    ("finetune", {"profile": "released", "batch_size": 24, "epochs": 30}, 0.5, {}),
-    ("finetune", {"batch_size": 24, "epochs": 30}, 0.5, {"steps": 30}),
-    ("strong_contrastive", {"lambda": 0}, 0.6, {"sentences": 43}),
-    ("weak_contrastive", {"lambda": 0}, 0.6, {"sentences": 43}),
-    ("sentence_margin", {"pooling": "cls"}, 0.3, {"sentences": 43}),
-    ("distillation", {}, 0.6, {"sentences": 43, "teacher_cached": True}),
-    ("mlm", {"data": "text"}, 0.8, {"rows": 62, **ONE_EACH}),
-    ("mlm", {"data": "bitext"}, 0.8, {"rows": 86, **ONE_EACH}),
-    ("tlm", {}, 0.85, {"rows": 43}),
-    ("weam", {"learning_rate": 3e-3, "epochs": 30}, 0.85, {}),
-    ("ppa", PPA, 0.8, {"held_back": 1}),
+PPA = {"tlm": False, "queue_size": 16, "momentum": 0.9}
+LOWERED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("code_switching", {}, {}),
+    ("finetune", {"profile": "paper", "batch_size": 24}, {"steps": 12}),
+    ("finetune", {"profile": "released", "batch_size": 24, "learning_rate": 2e-3}, {"steps": 12}),
+    ("strong_contrastive", {"lambda": 0}, {"sentences": 43}),
+    ("weak_contrastive", {"lambda": 0}, {"sentences": 43}),
+    ("sentence_margin", {"pooling": "cls"}, {"sentences": 43}),
+    ("distillation", {"learning_rate": 2e-3}, {"sentences": 43, "teacher_cached": True}),
+    ("mlm", {"data": "text"}, {"rows": 62, **ONE_EACH}),
+    ("mlm", {"data": "bitext"}, {"rows": 86, **ONE_EACH}),
+    ("tlm", {}, {"rows": 43}),
+    ("weam", {}, {}),
+    ("ppa", PPA, {"held_back": 1}),
 ]
 
 
@@ -46,14 +46,14 @@ def root(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(("kind", "options", "share", "counted"), LOWERED)
+@pytest.mark.parametrize(("kind", "options", "counted"), LOWERED)
 def test_training_lowers_the_loss_and_counts_the_rows_of_all_languages(
-    kind, options, share, counted, root
+    kind, options, counted, root
 ):
-    plain = {"warmup": 0, "batch_size": 16, "epochs": 20, "dropout": False}
+    plain = {"learning_rate": 5e-3, "warmup": 0, "batch_size": 24, "steps": 12, "dropout": False}
     aligned = train(kind, root, languages=BOTH, **plain | options)
     assert aligned.weights_changed
-    assert aligned.notes["last_loss"] < share * aligned.notes["first_loss"]
+    assert aligned.notes["last_loss"] < 0.9 * aligned.notes["first_loss"]
     assert {name: aligned.notes[name] for name in counted} == counted
     assert all(p.requires_grad for p in aligned.encoder.model.parameters())
     before = toy_encoder(root / "encoder").model.state_dict()
@@ -217,7 +217,7 @@ def test_tlm_turns_pairs_around_by_chance_of_the_step_or_keeps_an_order(root):
 
 
 def test_finetune_without_dropout_in_file_order_has_no_chance(root):
-    options = {"epochs": 4, "dropout": False, "shuffle": False}
+    options = {"epochs": 1, "dropout": False, "shuffle": False}
     assert not Finetune(Finetune.Params(**options)).has_chance()
     assert Finetune(Finetune.Params()).has_chance()
     first, other = (weights(train("finetune", root, seed=seed, **options)) for seed in (3, 4))
