@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -91,6 +89,17 @@ def test_a_word_of_white_space_that_is_no_blank_is_a_word(tmp_path):
         ("a O\nb S-PER\n", r"dev\.conll:2: unknown tag 'S-PER'.*IOB1 or IOB2"),
         ("a B-\n", r"dev\.conll:1: unknown tag 'B-'"),
         ("a\tO\n\tO\n", r"dev\.conll:2: the word is empty"),
+        (
+            "1 a O\n2 b O\n4 c O\n",
+            r"dev\.conll:3: '4' is not the number of the next word\. If first",
+        ),
+        ("1 a O\n2 b O\n1 c O\n", r"dev\.conll:3: '1' is not the number of the next word"),
+        ("1 a O\n2 b O\n\nc d O\n", r"dev\.conll:4: 'c' is not the number of the next word"),
+        (
+            "1 a O\n\n0 b O\n",
+            r"dev\.conll: each sentence is one word, .*`columns: {word: 0, tag: -1}`",
+        ),
+        ("1 a NN O\n2 b NN O\n", r"dev\.conll:1: unknown tag 'NN'.*in column 3 \(`columns` may"),
         (b"a O\n\xe9 O\n", r"dev\.conll:2: invalid UTF-8"),
         ("", r"dev\.conll: has no sentences"),
         ("-DOCSTART- O\n\n", r"dev\.conll: has no sentences"),
@@ -238,27 +247,6 @@ def test_columns_of_word_and_tag_may_be_named(tmp_path):
     assert plain.prepares("en", "en") != named.prepares("en", "en")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "1 a O\n2 b O\n4 c O\n",
-            r"dev\.conll:3: '4' is not the number of the next word\. If first",
-        ),
-        ("1 a O\n2 b O\n1 c O\n", r"dev\.conll:3: '1' is not the number of the next word"),
-        ("1 a O\n2 b O\n\nc d O\n", r"dev\.conll:4: 'c' is not the number of the next word"),
-        (
-            "1 a O\n\n0 b O\n",
-            r"dev\.conll: each sentence is one word, .*`columns: {word: 0, tag: -1}`",
-        ),
-        ("1 a NN O\n2 b NN O\n", r"dev\.conll:1: unknown tag 'NN'.*in column 3 \(`columns` may"),
-    ],
-)
-def test_numbers_that_do_not_count_words_are_refused(tmp_path, text, message):
-    with pytest.raises(DataError, match=message):
-        read_tagged(write(tmp_path, text))
-
-
 def test_fingerprints_know_a_sentence_however_it_is_written(tmp_path):
     one = read_tagged(write(tmp_path, "Set O\nalarm B-x\n", "a")).fingerprints()
     two = read_tagged(write(tmp_path, "set\tB-y\nALARM\tO\n\nother\tO\n", "b"))
@@ -337,16 +325,3 @@ def test_rows_of_other_numbers_of_words_and_labels_are_left_out_and_counted(tmp_
 def test_a_header_alone_is_refused(tmp_path):
     with pytest.raises(DataError, match="no requests after its header"):
         read_tagged(write(tmp_path, HEAD))
-
-
-def test_real_files():
-    data = os.environ.get("RAXALIGN_TEST_DATA")
-    if not data:
-        pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
-    # Counted with cut, sort and wc; one more entity begins with an I-.
-    rows = read_tagged(Path(data, "slots-facebook", "train.en.conll"))
-    assert len(rows) == 30521
-    assert sum(tag == "B-datetime" for row in rows.rows for tag in row.tags) == 21590 + 1
-    assert len(read_tagged(Path(data, "slots-snips", "test.en.conll"))) == 700
-    for lang in ("en", "de", "es", "fr", "tr", "zh"):
-        assert len(read_conllu(Path(data, "ud-pud", f"dev.{lang}.conllu"))) == 500

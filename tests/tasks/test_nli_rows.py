@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -263,16 +261,3 @@ def test_a_local_copy_of_the_hub_is_read(tmp_path):
     (repository / "README.md").unlink()
     with pytest.raises(DataError, match="has no column hypothesis; its columns are premise, label"):
         read_hub(HubSet(str(repository), "es", "main"), "test", XNLI, tmp_path / "cache")
-
-
-def test_real_files():
-    data = os.environ.get("RAXALIGN_TEST_DATA")
-    if not data:
-        pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
-    train = read(Path(data, "xnli", "train-en.tsv"), "en")
-    assert len(train) == 6000
-    for lang in ("de", "en", "th", "zh"):
-        rows = read(Path(data, "xnli", f"dev-{lang}.tsv"), lang)
-        assert len(rows) == 2490
-        assert [sum(row.label == label for row in rows.rows) for label in XNLI.labels] == [830] * 3
-        rows.seen_in(train.fingerprints())

@@ -31,7 +31,7 @@ FILLERS = [f"w{i}" for i in range(20)]
 ASKED = {"wake": "alarm", "sing": "music", "rain": "weather"}
 NAMES = {"anna": "PER", "rome": "LOC", "acme": "ORG", "monday": "DATE"}
 WORDS = [*FILLERS, *ASKED, *NAMES, "same", "other"]
-FAST = {"learning_rate": 3e-3, "batch_size": 8, "max_length": 16}
+FAST = {"learning_rate": 1e-2, "batch_size": 24, "max_length": 16}
 PAIRS = '''
 from raxalign.tasks.classification.scheme import Columns
 from raxalign.tasks.classification.task import ClassificationTask

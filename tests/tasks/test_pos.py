@@ -151,8 +151,8 @@ def test_a_treebank_of_the_hub_without_a_sentence_is_an_error(tmp_path):
 def test_a_treebank_that_has_a_test_set_alone_is_scored_on_it(tmp_path, encoder):
     rng = np.random.default_rng(0)
     for config, splits in (
-        ("en_ewt", {"train": 32, "validation": 6, "test": 6}),
-        ("th_pud", {"test": 6}),
+        ("en_ewt", {"train": 8, "validation": 3, "test": 3}),
+        ("th_pud", {"test": 3}),
     ):
         for split, n in splits.items():
             words = [

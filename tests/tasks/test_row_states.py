@@ -149,8 +149,7 @@ def equal(found, wanted):
 
 
 @pytest.mark.parametrize("make", TASKS)
-@pytest.mark.parametrize("n", [1, 2, N_ROWS])
-@pytest.mark.parametrize("transforms", [(), turned("en", "de")])
+@pytest.mark.parametrize(("n", "transforms"), [(1, ()), (2, ()), (N_ROWS, turned("en", "de"))])
 def test_a_packed_batch_has_the_loss_and_the_gradients_of_a_padded_one(
     make, n, transforms, encoder, passes
 ):

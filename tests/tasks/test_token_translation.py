@@ -18,7 +18,6 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.token_translation import TokenTranslation
-from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.translation.counts import TokenCounts, count, sacrebleu1
 from raxalign.tasks.translation.sentences import XnliFiles, XnliSentences
 from raxalign.tasks.translation.shifts import Shift, stream_of, translate
@@ -54,7 +53,7 @@ def test_nothing_that_could_convert_is_no_rate() -> None:
     assert isinstance(count([], [], {1}, {2}), TokenCounts)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_bleu_is_that_of_sacrebleu_on_pieces(seed: int) -> None:
     rng = np.random.default_rng(seed)
     output, references = (
@@ -280,28 +279,6 @@ def test_the_pieces_of_a_language_do_not_depend_on_how_many_sentences_are_transl
     first = {tuple(row.items()) for row in all_.predictions.to_pylist()}
     assert first.issuperset(tuple(row.items()) for row in few.predictions.to_pylist())
     assert few.predictions.num_rows == 2 * 6 * (2 + 2)
-
-
-def test_metrics_come_from_the_stored_counts(root: Path, encoder: TransformerEncoder) -> None:
-    outcome = run(root, AlignedEncoder(encoder), ("de", "fr"), layers="1-2", alpha=[1.0, 3.0])
-    table = outcome.predictions
-    assert table.num_rows == 4 * 4 * (9 + 5)  # directions, points, sentences
-    dev = toy_rows(5, seed=8)
-    expected = dict(zip(dev["id"], map(unit, dev["tgt"]), strict=True))  # type: ignore[arg-type]
-    assert {(row["id"], row["unit"]) for row in table.to_pylist() if row["split"] == "dev"} == set(
-        expected.items()
-    )
-    chosen = {"lang": "en-fr", "layer": 2, "alpha": 3.0, "split": "dev"}
-    part = [row for row in table.to_pylist() if row.items() >= chosen.items()]
-    names = ("tokens", "reference", "matches", "converted", "shared")
-    sums = {name: sum(row[name] for row in part) for name in names}
-    found = values(outcome, "en-fr", "dev")
-    penalty = math.exp(min(0.0, 1 - sums["reference"] / sums["tokens"]))
-    assert found["layer2_alpha3_bleu1"] == pytest.approx(
-        penalty * sums["matches"] / sums["tokens"], abs=1e-12
-    )
-    asked = sums["tokens"] - sums["shared"]
-    assert found["layer2_alpha3_convert_rate"] == sums["converted"] / asked
 
 
 def test_inside_transforms_flow_into_means_and_translations(

@@ -13,7 +13,6 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.pairing.gold import count_links, read_gold
 from raxalign.pairing.pharaoh import read_links
-from raxalign.similarity import mutual_nearest
 from raxalign.tasks.base import Outcome
 from raxalign.tasks.word_alignment import GoldPairs, WordAlignment, softmax_links
 from tests.tasks.outcomes import evaluated, static, values
@@ -75,19 +74,6 @@ def test_the_links_that_were_found_score_the_same_as_a_file(tmp_path: Path) -> N
     gold = read_gold(tmp_path / "links", "pharaoh")
     counts = count_links(read_links(tmp_path / "found"), gold.sure, gold.possible)
     assert counts.scores() == values(outcome)
-
-
-def test_mutual_neighbours_by_cosine() -> None:
-    src, tgt = (
-        torch.tensor([[1.0, 0.0], [0.0, 5.0]]),
-        torch.tensor([[0.0, 0.1], [3.0, 0.1], [-1.0, 0.0]]),
-    )
-    assert mutual_nearest(src, tgt, measure="cosine", k=10) == [(0, 1), (1, 0)]
-    assert (
-        mutual_nearest(src[:0], tgt, measure="cosine", k=10)
-        == mutual_nearest(src, tgt[:0], measure="cosine", k=10)
-        == []
-    )
 
 
 def test_words_are_linked_by_the_measure_that_is_named(tmp_path: Path) -> None:

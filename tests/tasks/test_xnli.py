@@ -31,16 +31,6 @@ def files(tmp_path):
     return write_all(tmp_path / "files")
 
 
-def test_predictions_are_the_most_probable_labels(tmp_path, encoder, files):
-    outcome, _ = trained(task(files, epochs=1), AlignedEncoder(encoder), tmp_path / "tuned")
-    rows = outcome.predictions.to_pylist()
-    assert [row["id"] for row in rows] == 2 * [*range(30), *range(33)]
-    for row in rows:
-        probabilities = {label: row[label] for label in Xnli.labels}
-        assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
-        assert max(probabilities, key=probabilities.get) == row["predicted"]
-
-
 @pytest.mark.slow
 def test_no_rule_looks_at_the_test_side(tmp_path, encoder, files):
     """With every test label changed, the same epochs are picked and the same rows predicted."""
@@ -139,10 +129,14 @@ def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
         assert notes["examples"] == (240 if switching == "none" else 360)
         assert min(scores(outcome, "accuracy")[lang, "test"] for lang in ("en", "de")) > 0.9
         tables[switching] = outcome.predictions
+        for row in outcome.predictions.to_pylist():
+            probabilities = {label: row[label] for label in Xnli.labels}
+            assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
+            assert max(probabilities, key=probabilities.get) == row["predicted"]
     assert not tables["none"].equals(tables["sentence"])
 
 
-@pytest.mark.parametrize("selection", ["pivot-dev", "mean-dev", "last"])
+@pytest.mark.parametrize("selection", ["pivot-dev", "mean-dev"])
 def test_one_model_per_language_is_trained_on_that_language_alone(
     tmp_path, encoder, files, selection
 ):

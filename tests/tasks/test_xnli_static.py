@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from raxalign.caveats import collecting
-from raxalign.corpora.phrases.rows import read
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.errors import RaxalignError
@@ -88,50 +87,6 @@ def test_the_vectors_are_not_trained_and_every_epoch_can_be_chosen(tmp_path, fil
     (model,) = Trained.read(tmp_path / "tuned").models
     assert set(model.files) == {1, 2, 3}
     assert len(outcome.notes["models"]["all"]["dev_by_epoch"]["de"]) == 3
-
-
-def phrasebook_space():
-    """English words at random; German ones where the translations of their sentences are, by least
-    squares: a space as good as parallel text can make it.
-    """
-    pairs = [
-        [
-            f"{premise} {hypothesis}".split()
-            for ((premise, hypothesis, _),) in read("xnli", "train", (lang,), range(900))
-        ]
-        for lang in ("en", "de")
-    ]
-    words = [sorted({word for sentence in side for word in sentence}) for side in pairs]
-    counts = []
-    for side, known in zip(pairs, words, strict=True):
-        number = {word: i for i, word in enumerate(known)}
-        rows = np.zeros((len(side), len(known)), np.float32)
-        for i, sentence in enumerate(side):
-            np.add.at(rows[i], [number[word] for word in sentence], 1)
-        counts.append(rows)
-    en = np.random.default_rng(0).normal(size=(len(words[0]), 96)).astype(np.float32)
-    de = np.linalg.lstsq(counts[1], counts[0] @ en, rcond=1e-3)[0].astype(np.float32)
-    return {"en": VectorSpace(words[0], en), "de": VectorSpace(words[1], de)}
-
-
-def test_the_phrasebook_is_learnt_above_chance_and_transfers_in_a_space_made_of_parallel_text(
-    tmp_path,
-):
-    aligned = AlignedEncoder(StaticEncoder(phrasebook_space(), 96, Lookup("keep", "none")))
-    sizes = {"train": 900, "dev": 200, "test": 300}
-    found = values(
-        run(
-            tmp_path,
-            aligned,
-            "phrasebook",
-            phrasebook=sizes,
-            batch_size=32,
-            epochs=8,
-            static_head={"hidden": 64, "learning_rate": 3e-3},
-        )
-    )
-    assert found["en", "test"] > 0.6
-    assert found["de", "test"] > 0.55
 
 
 def test_texts_are_divided_as_corpora_are_and_unknown_words_are_reported():
