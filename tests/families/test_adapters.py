@@ -58,7 +58,7 @@ def test_a_training_changes_the_adapters_of_the_languages_that_it_reads_and_no_o
 
 @pytest.mark.parametrize("kind", ["ppa", "distillation", "strong_contrastive"])
 def test_trainings_with_copies_teachers_and_two_passes_have_adapters_too(kind, root):
-    """The other methods meet this family where all tests are asked for: `test_methods_and_tasks`."""
+    """Others meet this family in `test_methods_and_tasks`, where all tests are asked for."""
     encoder = Subject.of("X-MOD", root).load()
     method = make(kind, root / "inputs")
     method.align(encoder, asked_for(method, root / "inputs"), Runtime(seed=1))
