@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.corpora.text.dataset import DatasetWriter
@@ -77,16 +77,6 @@ def test_procrustes_recovers_a_planted_rotation_and_is_orthogonal_on_noise_in_it
         procrustes(torch.zeros(3, 2), torch.zeros(4, 2))
 
 
-@given(st.integers(1, 20), st.integers(0, 9))
-def test_turning_either_side_turns_the_solution_with_it(extra, seed):
-    """procrustes(X A, Y B) = A^T procrustes(X, Y) B, where the solution is unique."""
-    source, target = normal(4 + extra, 4, seed=seed), normal(4 + extra, 4, seed=seed + 50)
-    left, right = random_rotation(4, seed=seed + 100), random_rotation(4, seed=seed + 150)
-    assume(float(torch.linalg.svdvals(source.T @ target)[-1]) > 1e-3)
-    turned = procrustes(source @ left, target @ right)
-    assert close(turned, left.T @ procrustes(source, target) @ right)
-
-
 @pytest.mark.parametrize("linear", [False, True])
 def test_centring_recovers_a_map_with_a_translation_and_the_map_alone_does_not(linear):
     source, matrix, shift = normal(60, 5) + 2, random_rotation(5), normal(5, seed=2) * 5
@@ -117,11 +107,6 @@ def test_no_other_matrix_is_better(n, ridge, seed):
     assert (source.T @ (source @ weight - target) + ridge * weight).abs().max() < 1e-7
     if ridge == 0 and n < 6:
         assert close(weight, torch.linalg.pinv(source) @ target, 1e-6)
-
-
-def test_ridge_is_the_value_that_is_computed_by_hand():
-    inner, cross = (torch.tensor([[value]], dtype=torch.float64) for value in (2.5, 5.0))
-    assert abs(float(least_squares(inner, cross, 0.5)) - 5 / 3) < 1e-12
 
 
 def test_linked_vectors_are_those_of_the_linked_words(tmp_path):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -78,29 +76,6 @@ def test_it_equals_the_models_own_forward_on_pairs(encoder, bitexts, dtype):
     finally:
         encoder.model.float()
     assert abs(found - expected) < (1e-9 if dtype == torch.float64 else 1e-5) * expected
-
-
-def test_micro_batches_and_workers_sum_to_the_whole_in_loss_and_gradient(encoder, bitexts):
-    def loss_and_gradient(parts: list[tuple[Step, np.ndarray]]) -> tuple[float, torch.Tensor]:
-        training, total = objective(encoder, bitexts), 0.0
-        encoder.model.zero_grad()
-        for step, positions in parts:
-            training.begin(step)
-            loss = training.loss(step, positions)
-            total += float(loss.detach())
-            if loss.requires_grad:
-                loss.backward()
-        return total, torch.cat(
-            [p.grad.flatten() for p in encoder.model.parameters() if p.grad is not None]
-        )
-
-    whole, gradient = loss_and_gradient([(STEP, STEP.micro_batches()[0])])
-    workers = [replace(STEP, rank=rank, world_size=2, micro=2) for rank in (0, 1)]
-    parts, part_gradient = loss_and_gradient(
-        [(worker, positions) for worker in workers for positions in worker.micro_batches()]
-    )
-    assert abs(parts - whole) < 1e-5 * whole
-    assert torch.allclose(part_gradient, gradient, atol=1e-6)
 
 
 def test_rows_without_a_masked_place_add_nothing(encoder, bitexts):

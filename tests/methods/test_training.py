@@ -13,7 +13,6 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.mlm import Mlm
 from raxalign.methods.rows.sentences import read_bitexts, single_rows
-from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.methods.tlm import Tlm
 from raxalign.train.objective import Step
 from tests.methods.contract import train, weights
@@ -222,14 +221,3 @@ def test_finetune_without_dropout_in_file_order_has_no_chance(root):
     assert Finetune(Finetune.Params()).has_chance()
     first, other = (weights(train("finetune", root, seed=seed, **options)) for seed in (3, 4))
     assert torch.equal(first, other)
-
-
-def test_a_mapping_that_says_what_a_word_says_is_that_word():
-    def identity(freeze: object) -> object:
-        params = StrongContrastive.Params.model_validate({"freeze": freeze})
-        return StrongContrastive(params).canonical()["freeze"]
-
-    assert identity({"blocks": "lower", "embeddings": True}) == identity("lower") == "lower"
-    assert identity({"blocks": "upper"}) == identity("upper") == "upper"
-    assert identity({"blocks": "none"}) == identity("none") == "none"
-    assert identity({"blocks": "lower"}) == {"blocks": "lower", "embeddings": False}

@@ -158,15 +158,6 @@ def test_the_jackknife_finds_a_mean_s_own_value_and_variance(n: int) -> None:
     np.testing.assert_allclose(np.bincount(blocks, found.influence()), expected, atol=1e-12)
 
 
-def test_the_jackknife_of_macro_f1_agrees_with_its_derivatives() -> None:
-    rows = drawn(150)
-    found = jackknife(rows, macro_f1().of)
-    assert found is not None
-    exact = macro_f1().sample(rows)
-    ratio = (found.influence() ** 2).sum() / (exact.influence() ** 2).sum()
-    assert 0.9 < ratio < 1.1
-
-
 def test_a_metric_with_a_value_alone_is_jackknifed_and_its_blocks_are_clusters() -> None:
     rows = drawn(BLOCKS + 50)
     metric = Matthews(Matthews.Params())

@@ -171,16 +171,6 @@ def test_a_packed_batch_has_the_loss_and_the_gradients_of_a_padded_one(
     assert len(passes) == before
 
 
-@pytest.mark.parametrize("make", TASKS)
-def test_workers_and_micro_batches_add_up_to_the_loss_of_one_worker(make, encoder):
-    objective, rows = make(AlignedEncoder(encoder)), np.arange(N_ROWS)
-    objective.module.eval()
-    alone = loss_of(objective, [(Step(0, 0, rows), rows)])
-    workers = [Step(0, 0, rows, rank=rank, world_size=3, micro=2) for rank in range(3)]
-    shared = [(step, part) for step in workers for part in step.micro_batches()]
-    equal(loss_of(objective, shared), alone)
-
-
 def test_the_states_are_those_of_each_row_alone_with_its_own_languages(encoder):
     aligned = AlignedEncoder(encoder, turned("en", "de"))
     first, second = texts(), texts(1)
@@ -231,25 +221,6 @@ def test_a_transform_inside_the_encoder_is_run_padded(encoder, passes):
     assert len(passes) == 1
     with pytest.raises(RaxalignError, match="without inside transforms"):
         aligned.packed_hidden(module._packed(encoder, rows, np.array([len(r) for r in rows])))
-
-
-def test_an_inside_transform_of_another_direction_does_not_stop_packing(encoder):
-    inside = Transform("en", 1, "inside", (Affine(shift=torch.ones(32)),), toward="de")
-    aligned = AlignedEncoder(encoder, (inside,))
-    assert shares_rows(aligned, {"en"})
-    assert shares_rows(aligned.toward("fr"), {"en"})
-    assert not shares_rows(aligned.toward("de"), {"en"})
-
-
-def test_rows_of_a_language_without_a_transform_inside_are_those_of_the_plain_encoder(encoder):
-    inside = Transform("de", 1, "inside", (Affine(shift=torch.ones(32)),))
-    rows = encoder.pieces(texts(), "en")
-    with torch.no_grad():
-        shifted, plain = (
-            states_of(view, lay_out(view, rows))
-            for view in (AlignedEncoder(encoder, (inside,)), AlignedEncoder(encoder))
-        )
-    assert torch.equal(shifted, plain)
 
 
 SETTINGS = TrainSettings(learning_rate=0.01, batch_size=3, steps=5)

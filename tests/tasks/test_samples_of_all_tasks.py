@@ -16,10 +16,9 @@ from raxalign.plan.values.results import rows
 from raxalign.report.cells.results import Results
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.ledger import Ledger
-from raxalign.tasks.base import Outcome, Score
 from raxalign.train.runtime import Runtime
 from tests.grids import ENCODER, write_grid
-from tests.tasks.conftest import UNTESTED, refuse_other_samples
+from tests.tasks.conftest import UNTESTED
 
 pytestmark = pytest.mark.slow
 PHRASEBOOK = "data: phrasebook, phrasebook: {train: 40, dev: 12, test: 12}, epochs: 1"
@@ -77,20 +76,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
 
 def test_no_task_of_the_package_is_missing() -> None:
     assert [task.partition(":")[0] for task in TASKS] == list(catalog("tasks"))
-
-
-@pytest.mark.parametrize("task", catalog("tasks"))
-def test_every_stored_value_is_the_mean_of_its_sample(
-    ran: tuple[Opened, Ledger], task: str
-) -> None:
-    opened, ledger = ran
-    for trial in opened.plan.trials:
-        if task in trial.evaluations:
-            record, table = (
-                read(trial.evaluations[task]) for read in (ledger.read, ledger.predictions)
-            )
-            scores = [Score(**score) for score in record["scores"]]
-            refuse_other_samples(catalog("tasks")[task], Outcome(scores, table))
 
 
 def test_every_value_of_a_table_that_is_compared_has_predictions(

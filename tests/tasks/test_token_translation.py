@@ -15,13 +15,12 @@ from sacrebleu.metrics.bleu import BLEU
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.errors import DataError, RaxalignError
+from raxalign.errors import DataError
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.token_translation import TokenTranslation
 from raxalign.tasks.translation.counts import TokenCounts, count, sacrebleu1
 from raxalign.tasks.translation.sentences import XnliFiles, XnliSentences
 from raxalign.tasks.translation.shifts import Shift, stream_of, translate
-from tests.methods.planted import write_text
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 from tests.tasks.outcomes import evaluated, values
 
@@ -326,14 +325,6 @@ def test_without_dev_several_points_have_no_best_and_one_point_is_it(
         outcome = evaluated(task(alpha=alpha), AlignedEncoder(encoder), **given)
         assert ("bleu1" in values(outcome)) is there
         assert outcome.notes["de-en"]["chosen_on"] is None  # type: ignore[index]
-
-
-def test_text_without_words_is_an_error(
-    root: Path, encoder: TransformerEncoder, tmp_path: Path
-) -> None:
-    text = {"en": root / "text-en", "de": write_text(tmp_path / "none", [[]])}
-    with pytest.raises(RaxalignError, match="text of de has no word"):
-        evaluated(task(), AlignedEncoder(encoder), bitext={"de": root / "de"}, text=text)
 
 
 def test_params_that_say_the_same_have_one_identity() -> None:

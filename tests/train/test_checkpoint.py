@@ -23,7 +23,7 @@ from raxalign.train.checkpoint import (
 )
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
-from tests.train.problems import Regression, weights
+from tests.train.problems import Regression
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=20)
 
@@ -193,20 +193,3 @@ def test_checkpoints_are_due_by_the_clock_and_none_waits_for_another(tmp_path, m
     monkeypatch.setattr(Saver, "busy", True)
     fit(Timed(), 22, replace(SETTINGS, learning_rate=0.1), runtime)
     assert steps == [4, 8, 12, 16]
-
-
-def test_a_training_that_was_saved_by_the_clock_is_resumed_bit_for_bit(tmp_path: Path) -> None:
-    whole = Regression(dropout=0.3)
-    fit(whole, 22, SETTINGS, Runtime())
-
-    def report(_: object, step: int) -> None:
-        if step == 13:
-            raise ValueError("thirteen")
-
-    runtime = Runtime(checkpoints=tmp_path, checkpoint_seconds=0)
-    with pytest.raises(ValueError, match="thirteen"):
-        fit(Regression(dropout=0.3), 22, SETTINGS, replace(runtime, report=report))
-    resumed = Regression(dropout=0.3)
-    fit(resumed, 22, SETTINGS, runtime)
-    assert 0 < resumed.seen[0][0] < 13
-    assert torch.equal(weights(resumed), weights(whole))

@@ -1,4 +1,4 @@
-"""Training by low-rank adapters: what is trained, what is held, and what is left afterwards."""
+"""What a training changes: parts that are held, and low-rank adapters instead of weights."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from raxalign.encoders.models.trained_weights import (
     FrozenParts,
     Lora,
     adapted,
+    frozen,
+    frozen_parts,
+    lowest_trained,
     target_layers,
     weight_changes,
 )
@@ -22,7 +25,9 @@ from raxalign.methods.finetune import Finetune
 from raxalign.methods.objectives.word_contrast import Contrast
 from raxalign.methods.rows.linked_words import read_word_rows
 from raxalign.methods.sentence_margin import SentenceMargin
+from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.train.runtime import Runtime
+from tests.families.subject import Subject
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, resolved, trained
 from tests.methods.toy import toy_encoder, toy_inputs
 
@@ -214,26 +219,10 @@ def test_targets_that_are_not_there_are_refused_with_those_that_are(root):
     )
 
 
-def test_the_attention_of_an_architecture_that_peft_does_not_know_has_adapters():
-    from transformers import ModernBertConfig, ModernBertForMaskedLM
-
-    model = ModernBertForMaskedLM(
-        ModernBertConfig(
-            vocab_size=20,
-            hidden_size=8,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=8,
-            pad_token_id=0,
-            bos_token_id=1,
-            eos_token_id=2,
-            cls_token_id=1,
-            sep_token_id=2,
-        )
-    )
-    assert target_layers(model, "auto") == [
-        f"model.layers.{i}.attn.{name}" for i in range(2) for name in ("Wqkv", "Wo")
-    ]
+def test_the_attention_of_an_architecture_that_peft_does_not_know_has_adapters(tmp_path):
+    model = Subject.of("ModernBERT", tmp_path).encoder.model
+    expected = [f"model.layers.{i}.attn.{name}" for i in range(3) for name in ("Wqkv", "Wo")]
+    assert target_layers(model, "auto") == expected
 
 
 def test_without_peft_the_message_has_the_line_that_installs_it(monkeypatch):
@@ -269,3 +258,74 @@ def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(lora
     method.align(whole, inputs, Runtime(seed=5))
     found, expected = weights(resumed), weights(whole)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def parts(blocks: str, *, embeddings: bool = False) -> FrozenParts:
+    return FrozenParts(blocks=blocks, embeddings=embeddings)
+
+
+HELD = [
+    ("none", set()),
+    ("lower", {"embeddings", "0"}),
+    ("upper", {"1", "2"}),
+    (parts("lower"), {"0"}),
+    (parts("lower", embeddings=True), {"embeddings", "0"}),
+    (parts("upper", embeddings=True), {"embeddings", "1", "2"}),
+    (parts("1-2"), {"0", "1"}),
+    (parts("2", embeddings=True), {"embeddings", "1"}),
+    (parts("last"), {"2"}),
+    (parts("none", embeddings=True), {"embeddings"}),
+]
+
+
+@pytest.mark.parametrize(("freeze", "held"), HELD)
+def test_what_is_named_is_frozen_meanwhile_and_nothing_else(freeze, held, tmp_path):
+    encoder = toy_encoder(tmp_path, layers=3)
+    base = encoder.model.base_model
+    named = {
+        "embeddings": base.embeddings,
+        **{str(i): block for i, block in enumerate(base.encoder.layer)},
+    }
+    with frozen(encoder, freeze):
+        for name, part in named.items():
+            assert {p.requires_grad for p in part.parameters()} == {name not in held}
+    assert all(p.requires_grad for p in encoder.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("freeze", "n_blocks", "lowest"),
+    [
+        ("none", 4, 0),
+        ("lower", 4, 3),
+        ("lower", 3, 2),
+        ("upper", 4, 0),
+        (parts("lower"), 4, 0),
+        (parts("2-3", embeddings=True), 4, 1),
+        (parts("1-4", embeddings=True), 4, 5),
+    ],
+)
+def test_the_lowest_layer_that_training_changes(freeze, n_blocks, lowest):
+    assert lowest_trained(freeze, n_blocks) == lowest
+
+
+def test_blocks_that_are_not_there_or_not_blocks_are_refused():
+    with pytest.raises(
+        RaxalignError, match=r"freeze.blocks: 3-9: this encoder has the blocks 1 to 4"
+    ):
+        frozen_parts(parts("3-9"), 4)
+    for wrong in ("0", "0-2", "middle", "1-", ""):
+        with pytest.raises(ValidationError):
+            parts(wrong)
+    with pytest.raises(ValidationError):
+        FrozenParts.model_validate({"embeddings": True})
+
+
+def test_a_mapping_that_says_what_a_word_says_is_that_word():
+    def identity(freeze: object) -> object:
+        params = StrongContrastive.Params.model_validate({"freeze": freeze})
+        return StrongContrastive(params).canonical()["freeze"]
+
+    assert identity({"blocks": "lower", "embeddings": True}) == identity("lower") == "lower"
+    assert identity({"blocks": "upper"}) == identity("upper") == "upper"
+    assert identity({"blocks": "none"}) == identity("none") == "none"
+    assert identity({"blocks": "lower"}) == {"blocks": "lower", "embeddings": False}
