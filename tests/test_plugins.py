@@ -235,10 +235,10 @@ def test_list_prints_a_file_s_plug_in_and_goes_on_after_a_faulty_one(
     done = run(
         "list", "methods", "--plugins", tmp_path / "bad.py", "--plugins", my_method(tmp_path)
     )
-    assert done.code == 0  # type: ignore[attr-defined]
-    assert "warning: " in done.err and "bad.py:1: ModuleNotFoundError" in done.err  # type: ignore[attr-defined]  # noqa: PT018
-    assert "my_method: Move the words of each language" in done.out  # type: ignore[attr-defined]
-    assert "rotation: " in done.out  # type: ignore[attr-defined]
+    assert done.code == 0
+    assert "warning: " in done.err and "bad.py:1: ModuleNotFoundError" in done.err  # noqa: PT018
+    assert "my_method: Move the words of each language" in done.out
+    assert "rotation: " in done.out
 
 
 def test_entry_points_are_plug_ins_and_a_broken_one_is_left_out_of_the_list(
@@ -319,6 +319,6 @@ def test_what_a_plug_in_must_not_return_or_raise_is_a_fault_of_its_file(
 
 def test_an_error_of_the_package_itself_is_not_blamed_on_a_plug_in() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
-        catalog("methods").kind(1 // 0)  # type: ignore[arg-type]
+        catalog("methods").kind(1 // 0)
     assert blamed(raised.value) is None
     assert message_of(raised.value) == "ZeroDivisionError: integer division or modulo by zero"

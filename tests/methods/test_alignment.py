@@ -30,7 +30,7 @@ KEPT, ORIGIN = (
 def by_hand(**options: object) -> float:
     return float(
         alignment_loss(MOVING.double(), TARGET.double(), KEPT.double(), ORIGIN.double(), **options)
-    )  # type: ignore[arg-type]
+    )
 
 
 def test_the_loss_of_the_paper_is_a_sum_of_squared_distances():

@@ -85,21 +85,6 @@ def languages(text: SwitchableText, rows: Rows, r: int) -> list[str]:
     return [text.sentences.languages[langs[words == w][0]] for w in range(words.max() + 1)]
 
 
-def test_without_switching_the_rows_are_the_sentences(encoder, text):
-    rows = mixed(text, [0, 1, 2, 3, 4], word_share=0.0)
-    for r, (lang, sentence) in enumerate(
-        [(lang, sentence) for lang, part in TEXT.items() for sentence in part if sentence]
-    ):
-        (expected,) = encoder.pieces([sentence], lang)
-        ids = (
-            expected.ids if len(expected) <= 16 else np.append(expected.ids[:15], expected.ids[-1])
-        )
-        part = slice(rows.offsets[r], rows.offsets[r + 1])
-        assert rows.ids[part].tolist() == ids.tolist()
-        assert rows.words[part].tolist() == [*expected.words[: len(ids) - 1], -1]
-        assert {text.sentences.languages[k] for k in rows.langs[part]} == {lang}
-
-
 def test_words_are_changed_for_translations_whose_language_their_pieces_then_have(encoder, text):
     rows = mixed(text, [1, 2])
     assert surface(encoder, rows, 0) == "[CLS] redhouse [SEP]"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from functools import cache
 from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -95,26 +92,6 @@ def test_without_dropout_new_weights_and_the_order_of_rows_are_chance(kind, root
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-
-
-@pytest.mark.slow
-def test_another_process_loads_what_was_saved_and_gives_the_same_vectors(root, tmp_path):
-    expected = {}
-    for kind in TRANSFORMER_METHODS:
-        aligned = with_seed(kind, root, 1)
-        aligned.save(tmp_path / kind)
-        expected[kind] = vectors(aligned)
-    job = (
-        "from pathlib import Path; from tests.methods.contract import load_all;"
-        f" load_all(Path({str(root)!r}), Path({str(tmp_path)!r}))"
-    )
-    subprocess.run(
-        [sys.executable, "-c", job], check=True, cwd=Path(__file__).parents[2], timeout=300
-    )
-    for kind, found in expected.items():
-        assert torch.equal(load_file(tmp_path / kind / "vectors.safetensors")["vectors"], found), (
-            kind
-        )
 
 
 @pytest.mark.slow

@@ -46,16 +46,6 @@ def align(encoder: TransformerEncoder, inputs: MethodInputs, **params: object) -
     return MeanShift(MeanShift.Params.model_validate(params)).align(encoder, inputs, Runtime())
 
 
-def test_alpha_zero_is_the_identity(encoder, inputs):
-    sentences = toy_rows(5)["src"]
-    for layer in ("1", "last"):
-        found = align(encoder, inputs, layers=layer, alpha=0).words(sentences, "de", layers="0-3")
-        assert torch.equal(
-            found.vectors_NLH,
-            AlignedEncoder(encoder).words(sentences, "de", layers="0-3").vectors_NLH,
-        )
-
-
 @pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
 def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(
     encoder, inputs, direction

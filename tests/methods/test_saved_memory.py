@@ -98,11 +98,11 @@ def in_precision(
 ) -> tuple[TransformerEncoder, dict[str, float]]:
     toy_inputs(root, languages=("de", "fr"))
     encoder = toy_encoder(root / "encoder")
-    encoder.precision = precision  # type: ignore[assignment]
+    encoder.precision = precision
     method = make(kind, root, dropout=False)
     found = method.align(encoder, asked_for(method, root), Runtime(seed=1))
     assert isinstance(found.encoder, TransformerEncoder)
-    return found.encoder, dict(found.notes)  # type: ignore[arg-type]
+    return found.encoder, dict(found.notes)
 
 
 @pytest.mark.slow

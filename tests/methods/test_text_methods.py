@@ -186,27 +186,6 @@ def test_with_rotation_pairs_that_were_only_turned_and_stretched_coincide(tmp_pa
     assert found.notes["de"] == {"words": 40, "pairs": 40, "dimensions": 5, "rank": [5]}
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "idle", "more"),
-    [
-        ("centering", {"max_sentences": None}, {"sample_seed": 3}, {"max_sentences": 5}),
-        ("iterative_normalization", {}, {"direction": "to-other"}, {"rotate": True}),
-        ("mean_shift", {"rows": "sentences"}, {"block_size": 20}, {"rows": "blocks"}),
-        ("rotation", {}, {"centroids": "corpus"}, {"center": True}),
-        (
-            "rotation",
-            {},
-            {"min_count": 5, "swap": True},
-            {"supervision": "dictionary", "dictionary": "d"},
-        ),
-    ],
-)
-def test_an_option_without_effect_is_in_no_key(kind, options, idle, more):
-    assert method(kind, **options).canonical() == method(kind, **options, **idle).canonical()
-    used = options | more
-    assert method(kind, **used).canonical() != method(kind, **used, **idle).canonical()
-
-
 def test_means_deviations_and_second_moments_are_those_of_the_whole_matrix(tmp_path):
     x = normal(11, 3) * 5 + 2
     reading = WordReading(TableEncoder({"de": x, "en": x}), (0,), "last")

@@ -51,7 +51,7 @@ def test_a_label_that_is_only_predicted_counts_as_one_that_is_never_right() -> N
 
 
 def test_macro_f1_of_taggers_is_over_words_with_a_unit_per_sentence() -> None:
-    rows = classified([["O", "PER"], ["O"]], [["O", "O"], ["O"]])  # type: ignore[list-item]
+    rows = classified([["O", "PER"], ["O"]], [["O", "O"], ["O"]])
     sample = macro_f1().sample(rows)
     # O: 2 right, 2 gold, 3 predicted: 4/5; PER: never right
     assert sample.value == pytest.approx(4 / 5 / 2)
@@ -61,7 +61,7 @@ def test_macro_f1_of_taggers_is_over_words_with_a_unit_per_sentence() -> None:
 
 def test_a_row_with_fewer_predictions_than_labels_is_refused() -> None:
     with pytest.raises(DataError, match="a row has more or fewer labels than predictions"):
-        macro_f1().of(classified([["O", "PER"], ["O"]], [["O"], ["O", "O"]]))  # type: ignore[list-item]
+        macro_f1().of(classified([["O", "PER"], ["O"]], [["O"], ["O", "O"]]))
 
 
 def test_macro_f1_of_several_models_of_the_pivot_is_the_mean_over_the_models() -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from typing import Any
 
 import pytest
 
 from raxalign.catalog import catalog
-from raxalign.measured import Measured
 from raxalign.report.catalogue import as_markdown, describe
-from raxalign.tasks.base import Outcome, Score, Task
-from tests.tasks.conftest import held_to_declaration
+from raxalign.tasks.base import Task
 
 KINDS: dict[str, type[Task]] = dict(catalog("tasks").items())
 
@@ -80,17 +77,3 @@ def test_pages_show_every_metric(kind: str) -> None:
         assert entry.about.replace("|", "\\|") in page
         assert entry.name.replace("|", "\\|") in page
     assert f"{KINDS[kind].main_metric}: main metric, " in card
-
-
-def test_an_evaluation_that_reports_more_than_it_declares_fails_here() -> None:
-    class Reports(Task):
-        VERSION = 1
-        main_metric = "f1"
-        metrics = (Measured("f1", "Some share."), Measured("layer{l}_f1", "The same at a layer."))
-
-        def evaluate(self, *args: Any, **kwargs: Any) -> Outcome:
-            found = [Score("de", metric, "test", 1.0) for metric in ("f1", "layer2_f1", "recall")]
-            return Outcome(found, None)  # type: ignore[arg-type]
-
-    with pytest.raises(AssertionError, match=r"Reports.metrics lacks \['recall'\]"):
-        held_to_declaration(Reports)(Reports(Task.Params()))

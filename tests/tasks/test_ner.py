@@ -10,14 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 
 from raxalign.caveats import thin_support
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.ner import Ner
-from raxalign.tasks.slots import Slots
 from raxalign.train.runtime import Runtime
 from tests.tasks.outcomes import scores, trained
 from tests.tasks.word_ner import WORDS, task, write_all
@@ -130,30 +127,3 @@ PAPER = {
     "epochs": 40,
     "batch_size": 10,
 }
-
-
-def test_two_spellings_of_one_tagger_have_one_identity(files):
-    def ner(**params):
-        return Ner(Ner.Params(data=files, **params))
-
-    paper = ner(profile="paper")
-    assert paper.canonical() == ner(**PAPER).canonical()
-    assert paper.canonical()["learning_rate"] == 1e-4
-    linear = ner(tagger="linear", learning_rate=2e-5, hidden=7)
-    assert ner().canonical() == linear.canonical()
-    assert paper.canonical() != ner(profile="paper", crf="static").canonical()
-    assert ner(profile="paper", selection="pivot-dev").settings().selection == "pivot-dev"
-    assert paper.training_languages(("de",), "en") == ("en", "de")
-
-
-def test_the_paper_is_a_conditioned_crf_on_frozen_features():
-    settings = Slots(Slots.Params(data="phrasebook", profile="paper")).settings()
-    more = {"hidden": 384, "lstm_layers": 2, "dropout": 0.5, "input_dropout": 0.5}
-    expected = {**PAPER, **more, "learning_rate": 1e-4, "layers": "last-four"}
-    assert {name: getattr(settings, name) for name in expected} == expected
-
-
-def test_data_of_slots_has_no_default():
-    with pytest.raises(ValidationError, match="data"):
-        Slots.Params()
-    assert "dataset" in Slots(Slots.Params(data="hub")).check(("de",), "en")[0]

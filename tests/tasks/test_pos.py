@@ -179,8 +179,3 @@ def test_a_treebank_that_has_a_test_set_alone_is_scored_on_it(tmp_path, encoder)
         match=r"th_pud:validation: has no split validation; its splits are test.*`selection`",
     ):
         run("target-dev", selection="target-dev")
-
-
-def test_fine_tuning_takes_five_epochs():
-    assert Pos(Pos.Params()).settings().epochs == 5
-    assert Pos(Pos.Params(tagger="bilstm_crf")).settings().epochs == 40

@@ -42,7 +42,7 @@ def test_the_probe_finds_planted_languages_and_none_where_there_are_none() -> No
     rows = np.repeat(np.arange(60), 3)
     one, other = normal(180, 1), normal(180, 2)
     assert probe_accuracy(one, other + 9 * np.eye(6)[0], rows, rows) == 1
-    assert abs(probe_accuracy(one, other, rows, rows) - 0.5) < 0.12  # type: ignore[operator]
+    assert abs(probe_accuracy(one, other, rows, rows) - 0.5) < 0.12
     assert probe_accuracy(one, other, rows, rows, 3) == probe_accuracy(one, other, rows, rows, 3)
 
 
@@ -120,14 +120,14 @@ def test_points_are_linked_pairs_and_the_most_frequent_types(tmp_path: Path) -> 
     rows = toy_rows(40)
     counts: dict[str, int] = {}
     for words, links in list(zip(rows["src"], rows["src_links"], strict=True))[:30]:
-        for place in links:  # type: ignore[attr-defined]
-            counts[words[place]] = counts.get(words[place], 0) + 1  # type: ignore[index]
+        for place in links:
+            counts[words[place]] = counts.get(words[place], 0) + 1
     best = sorted(counts, key=lambda word: (-counts[word], word))[:4]
     assert [
         row["word"] for row in points.to_pylist() if row["kind"] == "type" and row["side"] == "src"
     ] == best
     first = next(row for row in points.to_pylist() if row["kind"] == "occurrence")
-    assert rows["src"][first["id"]][first["position"]] == first["word"]  # type: ignore[index]
+    assert rows["src"][first["id"]][first["position"]] == first["word"]
 
 
 def test_every_layer_of_a_transformer_and_the_mean_over_languages(tmp_path: Path) -> None:
@@ -141,17 +141,8 @@ def test_every_layer_of_a_transformer_and_the_mean_over_languages(tmp_path: Path
     assert found["language_probe"] == found["layer2_language_probe"]
     assert values(outcome, "avg")["layer1_anisotropy"] == pytest.approx(found["layer1_anisotropy"])
     assert outcome.predictions.num_rows == 0
-    assert outcome.notes["de-en"]["sentences"] == 40  # type: ignore[index]
+    assert outcome.notes["de-en"]["sentences"] == 40
     assert set(values(run(tmp_path, AlignedEncoder(encoder), layers="1", types=0))) >= {
         "layer1_anisotropy",
         "anisotropy",
     }
-
-
-def test_numbers_of_points_are_idle_without_points() -> None:
-    def canonical(**params: object) -> dict[str, object]:
-        return Representation(Representation.Params.model_validate(params)).canonical()
-
-    assert canonical(projection="none", types=3) == canonical(projection="none")
-    assert canonical(types=3) != canonical()
-    assert not Representation(Representation.Params()).has_chance()

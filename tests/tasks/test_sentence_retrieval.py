@@ -170,14 +170,3 @@ def test_a_sentence_of_nothing_that_is_read_says_so(encoder: TransformerEncoder)
 def test_static_vectors_have_no_first_piece(tmp_path: Path) -> None:
     with pytest.raises(RaxalignError, match="`pooling: cls` requires a transformer"):
         run(tmp_path, pooling="cls")
-
-
-def test_what_cannot_change_the_result_is_no_part_of_it() -> None:
-    def canonical(**params: object) -> dict[str, object]:
-        return task(**params).canonical()
-
-    assert canonical(k=3) == canonical()
-    assert canonical(measure="csls", k=3) != canonical(measure="csls")
-    assert canonical(pooling="cls", specials="exclude") == canonical(pooling="cls")
-    assert canonical(specials="exclude") != canonical()
-    assert not SentenceRetrieval(SentenceRetrieval.Params()).has_chance()

@@ -14,26 +14,8 @@ from raxalign.tasks.spans.rows import Answer, Question, Questions
 from raxalign.tasks.spans.windows import WindowSizes, cuts, make_windows
 
 WORDS = [
-    "who",
-    "came",
-    "Anna",
-    "Rom",
-    "##a",
-    "alt",
-    "ist",
-    ".",
-    "?",
-    "三",
-    "驾",
-    "马",
-    "车",
-    "公",
-    "司",
-    "在",
-    "哪",
-    "，",
-    "2000",
-    "年",
+    *("who", "came", "Anna", "Rom", "##a", "alt", "ist", ".", "?"),
+    *("三", "驾", "马", "车", "公", "司", "在", "哪", "，", "2000", "年"),
 ]
 SIZES = WindowSizes(question=64, stride=128, answer=4)
 
@@ -106,19 +88,7 @@ def test_a_row_is_question_then_context_with_the_answers_positions(encoder):
         questions(("who came?", "Roma ist alt.", "ist alt")), encoder, ("en", "de"), SIZES
     ).windows
     pieces = encoder.tokenizer.convert_ids_to_tokens(window.row.ids.tolist())
-    assert pieces == [
-        "[CLS]",
-        "who",
-        "came",
-        "?",
-        "[SEP]",
-        "Rom",
-        "##a",
-        "ist",
-        "alt",
-        ".",
-        "[SEP]",
-    ]
+    assert " ".join(pieces) == "[CLS] who came ? [SEP] Rom ##a ist alt . [SEP]"
     assert (window.begin, window.first, window.size, window.target) == (5, 0, 5, (7, 8))
     batch = encoder.collate([window.row])
     spoken = [batch.languages[i] for i in batch.langs_BT[0].tolist()]

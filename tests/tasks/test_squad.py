@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 
+import datasets
 import pytest
 
 from raxalign.errors import DataError
@@ -68,23 +69,9 @@ def test_every_question_comes_with_its_context_and_answers(tmp_path):
 
 
 def test_questions_said_to_be_impossible_are_left_out(tmp_path):
-    path = tmp_path / "v2.json"
-    plausible = {
-        "id": "a",
-        "question": "?",
-        "is_impossible": True,
-        "answers": [{"text": "x", "answer_start": 0}],
-    }
-    good = {
-        "id": "b",
-        "question": "?",
-        "is_impossible": False,
-        "answers": [{"text": "x", "answer_start": 0}],
-    }
-    path.write_text(
-        json.dumps({"data": [{"paragraphs": [{"context": "x", "qas": [plausible, good]}]}]}),
-        encoding="utf-8",
-    )
+    path = write(tmp_path / "v2.json", ("x", ("a", "?", ("x", 0)), ("b", "?", ("x", 0))))
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"id": "a"', '"id": "a", "is_impossible": true'))
     found = read_squad(path)
     assert ([row.id for row in found.rows], found.left_out) == (["b"], 1)
 
@@ -164,54 +151,40 @@ def test_a_question_that_was_trained_on_is_known_by_text_and_by_id():
         of("de", ("1", "Wer kam?", "Anna kam.", "Anna")).seen_in(trained)
 
 
+ON_THE_HUB = {"id": "a", "question": "?", "context": "Rom."}
+
+
+def of_hub(folder, config):
+    return read_hub(HubSet(str(folder), config, "main"), "validation", folder)
+
+
 def test_a_copy_of_a_hub_repository_is_read(tmp_path):
-    datasets = pytest.importorskip("datasets")
-    folder = tmp_path / "set"
-    row = {
-        "id": "a",
-        "question": "?",
-        "context": "Rom.",
-        "answers": {"text": ["Rom"], "answer_start": [0]},
-    }
-    datasets.Dataset.from_list([row]).to_parquet(folder / "xquad.de" / "validation.parquet")
+    row = {**ON_THE_HUB, "answers": {"text": ["Rom"], "answer_start": [0]}}
+    datasets.Dataset.from_list([row]).to_parquet(tmp_path / "xquad.de" / "validation.parquet")
     card = (
         "---\nconfigs:\n- config_name: xquad.de\n  data_files:\n  - split: validation\n    path:"
         " xquad.de/validation.parquet\n---\n"
     )
-    (folder / "README.md").write_text(card, encoding="utf-8")
-    (found,) = read_hub(HubSet(str(folder), "xquad.de", "main"), "validation", tmp_path).rows
+    (tmp_path / "README.md").write_text(card, encoding="utf-8")
+    (found,) = of_hub(tmp_path, "xquad.de").rows
     assert (found.id, found.context, found.answers) == ("a", "Rom.", (Answer("Rom", 0),))
     with pytest.raises(DataError, match=r"xquad\.fr:validation: cannot be loaded"):
-        read_hub(HubSet(str(folder), "xquad.fr", "main"), "validation", tmp_path)
+        of_hub(tmp_path, "xquad.fr")
 
 
 def test_what_a_hub_set_lacks_of_squads_columns_is_named(tmp_path):
-    datasets = pytest.importorskip("datasets")
-    row = {
-        "id": "a",
-        "question": "?",
-        "context": "Rom.",
-        "answers": [{"text": "Rom", "answer_start": 0}],
-    }
-    datasets.Dataset.from_list([row]).to_parquet(
-        tmp_path / "set" / "listed.de" / "test" / "0000.parquet"
+    rows = datasets.Dataset.from_list(
+        [{**ON_THE_HUB, "answers": [{"text": "Rom", "answer_start": 0}]}]
     )
-    datasets.Dataset.from_list([row]).remove_columns("context").to_parquet(
-        tmp_path / "set" / "bare.de" / "test" / "0000.parquet"
-    )
-    with pytest.raises(
-        DataError,
-        match=(
-            r"hub:.*/set/bare\.de:test: has no column context; its columns are id, question,"
-            r" answers"
-        ),
-    ):
-        read_hub(HubSet(str(tmp_path / "set"), "bare.de", "main"), "test", tmp_path)
-    with pytest.raises(
-        DataError,
-        match=r"/set/listed\.de:test:1: column answers has no lists `text` and `answer_start`",
-    ):
-        read_hub(HubSet(str(tmp_path / "set"), "listed.de", "main"), "test", tmp_path)
+    rows.to_parquet(tmp_path / "listed.de" / "validation" / "0000.parquet")
+    bare = rows.remove_columns("context")
+    bare.to_parquet(tmp_path / "bare.de" / "validation" / "0000.parquet")
+    told = r"/bare\.de:validation: has no column context; its columns are id, question, answers"
+    with pytest.raises(DataError, match=told):
+        of_hub(tmp_path, "bare.de")
+    told = r"/listed\.de:validation:1: column answers has no lists `text` and `answer_start`"
+    with pytest.raises(DataError, match=told):
+        of_hub(tmp_path, "listed.de")
 
 
 @pytest.mark.parametrize(

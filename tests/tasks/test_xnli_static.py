@@ -11,9 +11,7 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.errors import RaxalignError
 from raxalign.tasks.classification.model import WordClassifier
-from raxalign.tasks.pawsx import Pawsx
 from raxalign.tasks.transfer.trained import Trained
-from raxalign.tasks.xnli import Xnli
 from tests.tasks.outcomes import scores, trained
 from tests.tasks.word_nli import ANSWERS, WORDS, task, write_all
 
@@ -109,12 +107,3 @@ def test_weights_of_another_kind_of_encoder_are_refused(tmp_path):
     other.register_parameter("more", torch.nn.Parameter(torch.zeros(1)))
     with pytest.raises(RaxalignError, match=r"was trained on another encoder.*\['more'\] differ"):
         other.load(tmp_path / "w.safetensors")
-
-
-def test_the_head_enters_keys_only_where_it_is_changed():
-    assert Xnli.accepts == Pawsx.accepts == {"transformer", "static"}
-    assert "static_head" not in Xnli.Params().identity()
-    assert Xnli.Params(static_head={"hidden": 8}).identity()["static_head"] == {
-        "hidden": 8,
-        "learning_rate": 1e-3,
-    }

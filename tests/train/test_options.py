@@ -15,7 +15,6 @@ from raxalign.methods.families.trained import TrainedParams
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.transfer.task import TransferTask
 from raxalign.train.loop import TrainSettings
-from raxalign.train.options import LoopOptions
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, trained, vectors
 from tests.methods.toy import toy_encoder, toy_inputs
@@ -181,17 +180,3 @@ def test_the_weights_kept_are_those_of_a_training_that_stops_there(kind, root) -
 def test_betas_that_are_not_two_shares_are_refused(betas: str) -> None:
     with pytest.raises(ValidationError, match="write two numbers from 0 to below 1"):
         made("mlm", betas=betas)
-
-
-def test_the_group_of_options_is_usable_without_an_encoder() -> None:
-    class Options(LoopOptions):
-        """Those of some task."""
-
-        learning_rate: float | None = None
-        batch_size: int | None = 4
-        epochs: int = 2
-        warmup: float | None = 0.5
-
-    found = Options(schedule="inverse-sqrt").settings({"learning_rate": 0.1})
-    assert (found.learning_rate, found.batch_size, found.total(10)) == (0.1, 4, 6)
-    assert (found.schedule, found.steps, found.clip) == ("inverse-sqrt", None, None)

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.train._micro_batches import Ahead
 from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Pruned, Runtime
-from tests.train.problems import Regression, Stacked, dies_at, weights
+from tests.train.problems import Stacked, dies_at, weights
 
 SETTINGS = TrainSettings(learning_rate=0.01, batch_size=8, epochs=3)
 STEPS = 9
@@ -48,13 +47,6 @@ def test_every_step_but_the_first_is_prepared_by_the_thread_and_the_weights_are_
     assert found.losses == expected.losses
     assert torch.equal(weights(ahead), weights(plain))
     assert no_thread_is_left()
-
-
-def test_an_objective_that_cannot_be_prepared_is_trained_as_ever() -> None:
-    plain, ahead = Regression(dropout=0.3), Regression(dropout=0.3)
-    for objective, runtime in ((plain, Runtime()), (ahead, AHEAD)):
-        fit(objective, 22, SETTINGS, runtime)
-    assert torch.equal(weights(ahead), weights(plain))
 
 
 def test_an_error_of_the_thread_is_that_of_its_step_with_the_place_where_it_arose() -> None:
@@ -132,16 +124,3 @@ def test_a_training_that_goes_on_prepares_from_its_checkpoint_on(tmp_path: Path)
     fit(goes_on, 22, SETTINGS, runtime)
     assert [number for number, _ in goes_on.made] == list(range(4, STEPS))
     assert torch.equal(weights(goes_on), weights(whole))
-
-
-def test_what_was_asked_for_and_is_not_taken_is_dropped() -> None:
-    objective = Stacked()
-    ahead = Ahead(objective, works=True)
-    step = Step(1, 0, np.arange(8), micro=8)
-    try:
-        ahead.ask(step)
-        taken = ahead.take(replace(step, micro=4))
-    finally:
-        ahead.close()
-    assert taken.prepared is not None
-    assert sorted(taken.prepared.parts) == [0, 4]

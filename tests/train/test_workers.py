@@ -70,24 +70,6 @@ def test_two_workers_give_the_result_of_one_also_after_resuming(tmp_path: Path) 
     assert torch.equal(weights(kept), weights(one)), "the second epoch was the best"
 
 
-def dropping(rank: int, folder: Path) -> None:
-    """One of three workers, with dropout: fewer, as many and more shares than workers."""
-    for shares in (1, 2, 3, 4):
-        runtime = Runtime(rank=rank, world_size=3, shares=shares)
-        fitted = fit(objective := Regression(n=21, dropout=0.3), 21, SETTINGS, runtime)
-        write(folder, f"{rank}-{shares}", objective, fitted.losses)
-
-
-def test_three_workers_drop_what_one_drops_for_the_same_shares(tmp_path: Path) -> None:
-    run_workers(dropping, 3, tmp_path)
-    for shares in (1, 2, 3, 4):
-        alone = Regression(n=21, dropout=0.3)
-        losses = fit(alone, 21, SETTINGS, Runtime(shares=shares)).losses
-        for rank in (0, 1, 2):
-            found = json.loads((tmp_path / f"{rank}-{shares}.json").read_text())
-            same(found, losses, alone)
-
-
 class EndsAfterTheFirstEpoch:
     """A watch that only the first worker may ask."""
 
