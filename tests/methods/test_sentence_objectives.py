@@ -16,7 +16,6 @@ from raxalign.methods.distillation import (
     Distillation,
     Lessons,
     Teacher,
-    load_teacher,
 )
 from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.methods.rows.sentences import tokenise
@@ -56,7 +55,7 @@ def test_the_objective_reads_the_student_and_the_teacher_with_their_own_tokenize
     student, columns = toy_encoder(tmp_path / "encoder"), toy_rows(5)
     columns["tgt"][3] = columns["tgt"][0]
     folder = write_pairs(tmp_path / "pairs", columns)
-    teacher = load_teacher(teacher_folder, "cpu")
+    teacher = TransformerEncoder.from_folder(teacher_folder)
     taught = Teacher(teacher, tokenise(teacher, [columns["tgt"]], 64), (teacher.n_layers,), "cls")
     lessons = Lessons(read_sentence_rows(student, {"de": folder}, "en", 64), taught)
     objective = Distill(student, lessons, (2,), pooling, cache_bytes=cache)

@@ -83,22 +83,20 @@ class CrossHead(nn.Module):
         return self.transform(self.exchange(states_NH))  # type: ignore[no-any-return]
 
 
-def copy_transform(model: Any) -> nn.Module:
-    """Return a copy of a masked-LM head up to its output embedding. Raises `RaxalignError` for
-    heads that are not of a known shape.
+def split_head(model: Any) -> tuple[nn.Module, nn.Module]:
+    """Return a copy of a masked-LM head up to its output embedding, and that embedding itself,
+    (..., width) to logits (..., V). Raises `RaxalignError` for heads that are not of a known shape.
     """
+    head = getattr(model, "lm_head", None)
     if hasattr(model, "cls") and hasattr(getattr(model.cls, "predictions", None), "transform"):
-        parts: list[Any] = [model.cls.predictions.transform]
-    elif (
-        hasattr(model, "lm_head")
-        and hasattr(model.lm_head, "dense")
-        and hasattr(model.lm_head, "layer_norm")
-    ):
-        parts = [model.lm_head.dense, nn.GELU(), model.lm_head.layer_norm]
+        parts, decoder = [model.cls.predictions.transform], model.cls.predictions.decoder
+    elif hasattr(head, "dense") and hasattr(head, "layer_norm"):
+        parts, decoder = [head.dense, nn.GELU(), head.layer_norm], head.decoder
     elif hasattr(model, "vocab_transform"):
         parts = [model.vocab_transform, model.activation, model.vocab_layer_norm]
+        decoder = model.vocab_projector
     elif hasattr(model, "head") and hasattr(model, "decoder"):
-        parts = [model.head]
+        parts, decoder = [model.head], model.decoder
     else:
         raise RaxalignError(
             f"weam: {type(model).__name__} has no masked-LM head with a transform that can be"
@@ -106,22 +104,8 @@ def copy_transform(model: Any) -> nn.Module:
             " these"
         )
     # Trained even where the head that it is copied from is not.
-    return nn.Sequential(*map(copy.deepcopy, parts)).requires_grad_(requires_grad=True)
-
-
-def output_embedding(model: Any) -> nn.Module:
-    """Return the last part of a masked-LM head, (..., width) to logits (..., V): the one that
-    `copy_transform` leaves out.
-    """
-    if hasattr(model, "cls"):
-        decoder = model.cls.predictions.decoder
-    elif hasattr(model, "lm_head"):
-        decoder = model.lm_head.decoder
-    elif hasattr(model, "vocab_projector"):
-        decoder = model.vocab_projector
-    else:
-        decoder = model.decoder
-    return decoder  # type: ignore[no-any-return]
+    copied = nn.Sequential(*map(copy.deepcopy, parts)).requires_grad_(requires_grad=True)
+    return copied, decoder
 
 
 @dataclass(frozen=True)
@@ -149,8 +133,8 @@ class WordExchange(Objective):
         self, encoder: TransformerEncoder, bitexts: Bitexts, options: Mapping[str, Any]
     ) -> None:
         self.encoder, self.rows, self.options = encoder, bitexts, options
-        self.head = CrossHead(copy_transform(encoder.model), encoder.hidden_size).to(encoder.device)
-        self.decoder = output_embedding(encoder.model)
+        transform, self.decoder = split_head(encoder.model)
+        self.head = CrossHead(transform, encoder.hidden_size).to(encoder.device)
         self.module = nn.ModuleDict({"model": encoder.model, "head": self.head})
         self.rule = MaskRule.of(encoder, options["mask_share"])
         self.batch: _Batch | None = None

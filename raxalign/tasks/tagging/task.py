@@ -30,7 +30,6 @@ from raxalign.tasks.transfer.task import TransferTask
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from raxalign.encoders.models.vectors import Pooling
     from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.tagging.head import TagHead
 
@@ -58,6 +57,7 @@ class TaggingTask(TransferTask):
     linear_epochs: ClassVar[int] = 10
     """Epochs of the tagger `linear` where none are given."""
     row_options = (*TransferTask.row_options, "encoding", "columns", "mismatched")
+    word_pooling = "first"
     refit_needs = "`tagger: linear` and "
     predicts = frozenset({"id", "label", "n_tokens", "n_tokens_right", "predicted", "words"})
 
@@ -174,10 +174,6 @@ class TaggingTask(TransferTask):
         made.
         """
         return self.selection() != "last" and metric == self.main_metric
-
-    def reads_words(self) -> Pooling:
-        """Return the first piece, which both taggers label a word by."""
-        return "first"
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """Return the pivot, and all languages where their development sets choose."""

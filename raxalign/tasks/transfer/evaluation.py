@@ -23,19 +23,9 @@ if TYPE_CHECKING:
 def evaluate(
     head: Head, aligned: AlignedEncoder, languages: Sequence[str], folder: Path
 ) -> Outcome:
-    """Score all languages on all splits that are given.
-
-    Args:
-        head: Reads and scores the rows.
-        aligned: The encoder that is evaluated.
-        languages: Those that are evaluated, the pivot first.
-        folder: The folder that `train` filled.
-
-    Returns:
-        The scores, their means over languages, and one prediction per row.
-
-    Raises:
-        DataError: A file cannot be read, or was trained on.
+    """Score all languages, the pivot first, on all splits that are given, by the weights that
+    `train` left in `folder`; return the scores, their means over languages, and one prediction per
+    row. Raises `DataError` where a file cannot be read, or was trained on.
     """
     pivot, trained = head.pivot, Trained.read(folder)
     head.labels = trained.labels

@@ -50,20 +50,12 @@ def means(
     metrics: Collection[str] | None = None,
 ) -> list[Score]:
     """Forms the means of scores over languages, by metric and split: `avg` over all, and where a
-    pivot is given, `avg_zero_shot` over the others.
+    pivot is given, `avg_zero_shot` over the others. `languages` are names of languages, or of pairs
+    or directions of languages, as scores have them (None: all that have a score), `metrics` those
+    that have means (None: all).
 
     A split that one of them lacks has no such mean: over fewer languages it would be another
     quantity under the same name. No scores have no mean.
-
-    Args:
-        scores: those of all languages; others are not looked at.
-        languages: the names of languages, or of pairs or directions of languages, as scores have
-            them (None: all that have a score).
-        pivot: the name of what was trained on.
-        metrics: the metrics that have means (None: all of them).
-
-    Returns:
-        the means, in the order of the scores.
     """
     named = list(dict.fromkeys(score.lang for score in scores) if languages is None else languages)
     several = {"avg": named}

@@ -75,15 +75,10 @@ class HubSet:
         return self if revision is None else replace(self, revision=revision)
 
     def read(self, split: str, cache: Path | None) -> tuple[str, Dataset]:
-        """Return the name in messages and the rows of a split, where `dev` is `validation`.
-
-        Args:
-            split: The split.
-            cache: A folder for what is downloaded (None: the hub's own).
-
-        Raises:
-            DataError: It cannot be loaded, or does not have the split.
-            TransientError: The hub cannot be reached.
+        """Return the name in messages and the rows of a split, where `dev` is `validation`; `cache`
+        takes what is downloaded (None: the hub's own folder does). Raises `DataError` where it
+        cannot be loaded, or does not have the split, and `TransientError` where the hub cannot be
+        reached.
         """
         split = "validation" if split == "dev" else split
         rows = load_rows(self.dataset, self.config, split, self.revision, cache)

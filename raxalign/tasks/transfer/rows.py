@@ -38,13 +38,8 @@ RowT = TypeVar("RowT", bound=TaskRow)
 
 @dataclass(frozen=True)
 class TaskRows(Generic[RowT]):
-    """Rows of one language and split.
-
-    Attributes:
-        source: The name of their source in messages.
-        rows: The rows. Where they were prepared, they are without their texts.
-        left_out: How many rows of the source are not among them.
-        hashes: Their fingerprints, where these were made before.
+    """Rows of one language and split, how many rows of their source are not among them, and their
+    fingerprints where these were made before: rows are then without their texts.
     """
 
     source: str
@@ -80,19 +75,12 @@ class TaskRows(Generic[RowT]):
         return np.concatenate([np.array(texts, np.int64), np.array(ids, np.int64)])
 
     def seen_in(self, trained: Ints, allowed: float = 0.0) -> Bools:
-        """Find the rows that were trained on, by their texts and ids.
+        """Return whether each row was trained on, by texts and ids. `trained` are the fingerprints
+        of training rows; sorted ones take the least time.
 
-        Args:
-            trained: The fingerprints of training rows; sorted ones take the least time.
-            allowed: The share of the rows that may have been. Honest data has some where texts are
-                short: requests recur, and so do headlines. More than half means the training file,
-                or a part of it.
-
-        Returns:
-            Whether each row was trained on.
-
-        Raises:
-            DataError: More were than are allowed.
+        Raises `DataError` where more were than the share that is `allowed`. Honest data has some
+        where texts are short: requests recur, and so do headlines. More than half means the
+        training file, or a part of it.
         """
         known = among(self.fingerprints(), trained)
         seen, ids = known[: len(self)].copy(), known[len(self) :]

@@ -83,20 +83,13 @@ def mean_vectors(
     read: ReadWords,
     max_contexts: int | None,
 ) -> tuple[torch.Tensor, Ints]:
-    """Return the means of the vectors of words over their occurrences in a text.
+    """Return the means (V, H) of the vectors of words over their occurrences in a text (a dataset
+    with a column ``words``), zero for a word that does not occur; and the occurrences that were
+    counted (V,).
 
-    Words are met in any casing. Sentences are read in their order; one is encoded where it holds a
-    word that was met less than `max_contexts` times before it, and then all its words count.
-
-    Args:
-        aligned: the encoder.
-        folder: the text, a dataset with a column ``words``.
-        words: V words, lower-cased and all different.
-        read: how words become vectors.
-        max_contexts: the most occurrences of a word that are searched (None: all of them).
-
-    Returns:
-        (means (V, H), zero for a word that does not occur; occurrences that were counted (V,)).
+    The words are lower-cased and all different, and met in any casing. Sentences are read in their
+    order; one is encoded where it holds a word that was met less than `max_contexts` times before
+    it (None: any word), and then all its words count.
     """
     numbers, met = {word: i for i, word in enumerate(words)}, np.zeros(len(words), np.int64)
     shape, device = (len(words), aligned.hidden_size), aligned.device
@@ -153,19 +146,13 @@ def best_gold_ranks(
     measure: Measure,
     k: int = 10,
 ) -> Ranks:
-    """Rank the best gold candidate of each query, 1 for the nearest.
+    """Rank the best gold candidate of each query, 1 for the nearest; `gold_P2` are pairs (P, 2) of
+    a query's number and that of a candidate which is right for it.
 
     Among g nearer candidates and E of the best gold one's own similarity, m of them gold, the rank
     is g + (E + 1) / (m + 1): the mean over all orders of the tied ones, which with one gold
-    candidate is their average rank. Candidates of identical vectors always tie. Neighbourhoods of
-    hubness terms are all queries, those without a gold pair included.
-
-    Args:
-        queries_QH: float (Q, H).
-        candidates_CH: float (C, H).
-        gold_P2: pairs (P, 2) of a query's number and that of a candidate which is right for it.
-        measure: the measure of similarity.
-        k: the number of nearest vectors in a hubness term.
+    candidate is their average rank. Candidates of identical vectors always tie. The neighbourhoods
+    of hubness terms, of `k` vectors, are all queries, those without a gold pair included.
     """
     sides = scaled(queries_QH.float(), candidates_CH.float(), measure)
     candidates, kind = torch.unique(sides.candidates, dim=0, return_inverse=True)
