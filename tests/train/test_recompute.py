@@ -14,10 +14,10 @@ from torch import nn
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from raxalign.errors import DependencyError, RaxalignError, ResourceError
-from raxalign.train import precision
+from raxalign.train import devices
 from raxalign.train.checkpoint import TrainProgress
+from raxalign.train.devices import arithmetic, check_compiler, check_precision
 from raxalign.train.loop import Fitted, TrainSettings, fit
-from raxalign.train.precision import arithmetic, check_compiler, check_precision
 from raxalign.train.recompute import forward_as, recomputed
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Stacked, dies_at, kept_bytes, weights
@@ -217,6 +217,6 @@ def test_a_missing_compiler_is_named_and_a_card_requires_triton(monkeypatch):
         check_compiler("cpu")
     monkeypatch.setenv("CXX", "sh")
     check_compiler("cpu")
-    monkeypatch.setattr(precision, "find_spec", lambda name: None)
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
     with pytest.raises(DependencyError, match="package triton"):
         check_compiler("cuda:0")

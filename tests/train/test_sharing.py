@@ -14,10 +14,10 @@ from torch import nn
 from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import TrainingDiverged
 from raxalign.train.chance import MIXING
+from raxalign.train.group import shared, sharing
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
-from raxalign.train.objective import Objective, Step
+from raxalign.train.objective import DevLoss, Objective, Step
 from raxalign.train.runtime import Runtime
-from raxalign.train.sharing import DevLoss, shared, sharing
 from tests.train.problems import Regression
 from tests.train.workers import run_workers
 
@@ -41,7 +41,7 @@ def test_a_worker_of_three_computes_every_third_part_and_has_the_others_from_the
         computed.append(part)
         return part.upper()
 
-    monkeypatch.setattr("raxalign.train.sharing.gather_values", gathered)
+    monkeypatch.setattr("raxalign.train.group.gather_values", gathered)
     with sharing(Runtime(rank=1, world_size=3)):
         assert "".join(found for _, found in shared("abcde", compute)) == "ABCDE"
     assert computed == ["b", "e"]

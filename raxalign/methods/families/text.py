@@ -4,8 +4,8 @@ loop over languages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ from raxalign.methods.statistics.moments import Steps, TextMoments, WordReading,
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import Affine, AlignedEncoder
+    from raxalign.train.runtime import Runtime
 
 
 class TextMethod(Method):
@@ -27,6 +28,8 @@ class TextMethod(Method):
     """
 
     accepts = frozenset({"transformer", "static"})
+    gram: ClassVar[bool] = False
+    """Whether moments have products of coordinates."""
 
     class Params(Method.Params):
         """Statistics are over the words of the sentences that are read."""
@@ -63,38 +66,34 @@ class TextMethod(Method):
         lang: str,
         *,
         before: Sequence[Steps] | None = None,
-        gram: bool = False,
     ) -> TextMoments:
         """Return the moments of one language, as the params say (`text_moments`)."""
         layers = parse_layers(self.params.layers, encoder.n_layers)
         params = self.params
         how = (params.pooling, params.max_sentences, params.sample_seed)
         reading = WordReading(encoder, layers, *how)
-        return text_moments(reading, inputs, lang, before=before, gram=gram)
+        return text_moments(reading, inputs, lang, before=before, gram=self.gram)
 
-    def each_by_itself(
-        self,
-        encoder: Encoder,
-        inputs: MethodInputs,
-        maps: Callable[[TextMoments], Iterable[Affine]],
-        *,
-        gram: bool = False,
-    ) -> AlignedEncoder:
-        """Return the encoder with transforms that are fitted on each language alone: `maps` makes
-        one per layer of its moments, with products of coordinates where `gram`. Notes count words.
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+        """Return the encoder with a map for each language and layer, fitted on the language alone.
+        Raises `RaxalignError` for text without words.
         """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 
         layers = parse_layers(self.params.layers, encoder.n_layers)
         transforms, notes = [], {}
         for lang in (*inputs.languages, inputs.pivot):
-            moments = self.moments(encoder, inputs, lang, gram=gram)
+            moments = self.moments(encoder, inputs, lang)
             transforms += [
                 Transform(lang, layer, steps=(step,))
-                for layer, step in zip(layers, maps(moments), strict=True)
+                for layer, step in zip(layers, self.maps(moments), strict=True)
             ]
             notes[lang] = {"words": moments.count}
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+
+    def maps(self, moments: TextMoments) -> Iterable[Affine]:
+        """Return the map of each layer by the moments of one language."""
+        raise NotImplementedError
 
 
 def without_span(basis_HR: torch.Tensor) -> torch.Tensor:

@@ -25,9 +25,8 @@ from raxalign.extras import require
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.train.chance import ADAPTERS, mix
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
-from raxalign.train.objective import Objective
+from raxalign.train.objective import DevLoss, Objective
 from raxalign.train.options import LoopOptions
-from raxalign.train.sharing import DevLoss
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
