@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.token_means import Reading, text_rows, token_means
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.mean_shift import MeanShift
-from raxalign.methods.statistics.moments import sentences_of
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import write_text
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
@@ -39,7 +40,7 @@ def inputs(root):
 
 
 def text(inputs: MethodInputs, lang: str) -> Iterator[list[list[str]]]:
-    return sentences_of(inputs.text[lang], "words")
+    return sentence_chunks(read_table(inputs.text[lang]), "words", 100)
 
 
 def align(encoder: TransformerEncoder, inputs: MethodInputs, **params: object) -> AlignedEncoder:

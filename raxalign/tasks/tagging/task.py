@@ -101,11 +101,8 @@ class TaggingTask(TransferTask):
         """Return the params by their names; those that are not given have the value of the profile
         or the tagger.
         """
-        defaults = self._defaults()
-        given = {**self.params.later(), **self.params.identity()}
-        return {
-            name: defaults.get(name) if value is None else value for name, value in given.items()
-        }
+        params = self.settings()
+        return {**params.later(), **params.identity()}
 
     def _defaults(self) -> dict[str, Any]:
         """The values of the profile, and of the tagger that it or the options name."""
@@ -116,12 +113,9 @@ class TaggingTask(TransferTask):
 
     def settings(self) -> Any:
         """Return the params with every default of the profile or the tagger filled in."""
-        missing = {
-            name: value
-            for name, value in self._defaults().items()
-            if getattr(self.params, name) is None
-        }
-        return self.params.model_copy(update=missing)
+        given, defaults = self.params, self._defaults()
+        missing = {name: value for name, value in defaults.items() if getattr(given, name) is None}
+        return given.model_copy(update=missing)
 
     def canonical(self) -> dict[str, Any]:
         """Return the resolved options without the profile's name, without what names data (its own

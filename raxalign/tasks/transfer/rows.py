@@ -9,31 +9,16 @@ import unicodedata
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from raxalign.arrays import Bools, Ints
 from raxalign.errors import DataError
 from raxalign.lazy import np
 
-
-class TaskRow(Protocol):
-    """One row: `id` names it in the whole data set (None: nothing does), `line` is its 1-based line
-    or row in the source (None: the source has none).
-    """
-
-    @property
-    def id(self) -> str | None:
-        """Return its name."""
-
-    @property
-    def line(self) -> int | None:
-        """Return its line."""
-
-    def texts(self) -> tuple[str, ...]:
-        """Return the texts by which a copy of the row is recognised."""
-
-
-RowT = TypeVar("RowT", bound=TaskRow)
+RowT = TypeVar("RowT", bound=Any)
+"""A row has `texts()`, by which a copy is recognised, its `id` in the whole data set (None: nothing
+names it), and its 1-based `line` or row in the source (None: the source has none).
+"""
 
 
 @dataclass(frozen=True)

@@ -71,11 +71,6 @@ class Entries:
         return Entries(src, tgt, np.stack([numbers[i][pairs[:, i]] for i in (0, 1)], axis=1))
 
 
-def sentences_of(folder: Path) -> Iterator[list[list[str]]]:
-    """Yield the sentences of a text dataset, `CHUNK` at a time."""
-    yield from sentence_chunks(read_table(folder), "words", CHUNK)
-
-
 def mean_vectors(
     aligned: AlignedEncoder,
     folder: Path,
@@ -95,7 +90,7 @@ def mean_vectors(
     shape, device = (len(words), aligned.hidden_size), aligned.device
     sums_VH = torch.zeros(shape, dtype=torch.float64, device=device)
     counts_V = torch.zeros(len(words), dtype=torch.int64, device=device)
-    for chunk in sentences_of(folder):
+    for chunk in sentence_chunks(read_table(folder), "words", CHUNK):
         places = [[numbers.get(word.lower(), -1) for word in sentence] for sentence in chunk]
         chosen = list(_wanted(places, met, max_contexts))
         if not chosen:
