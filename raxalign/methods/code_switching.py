@@ -20,12 +20,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
 from raxalign.methods.families.trained import Folders
-from raxalign.methods.rows.switching import (
-    Entries,
-    SwitchableText,
-    read_switchable,
-    switched_rows,
-)
+from raxalign.methods.rows.switching import Entries, SwitchableText, read_switchable, switched_rows
 from raxalign.train.chance import MIXING
 
 if TYPE_CHECKING:

@@ -65,8 +65,7 @@ class Distillation(TrainedMethod["Lessons"]):
         """
 
         teacher: DataPath | None = Field(
-            None,
-            description=("Hugging Face folder of the teacher (none: the original encoder)."),
+            None, description=("Hugging Face folder of the teacher (none: the original encoder).")
         )
         teacher_pooling: SentencePooling | None = Field(
             None, description="What the teacher's vector of a sentence is (none: as in `pooling`)."

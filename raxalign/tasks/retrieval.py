@@ -18,12 +18,7 @@ from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.directions import DIRECTIONS
-from raxalign.tasks.vectors.pairs import (
-    LinkedWords,
-    SeenTypes,
-    SideWords,
-    read_linked_words,
-)
+from raxalign.tasks.vectors.pairs import LinkedWords, SeenTypes, SideWords, read_linked_words
 from raxalign.tasks.vectors.retrieved_words import (
     ACCURACIES,
     COLUMNS,

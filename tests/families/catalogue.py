@@ -130,11 +130,7 @@ MASKED = (
         "ModernBert",
         byte_level,
         MODERNBERT,
-        sizes={
-            **BERT_SIZES,
-            "local_attention": 16,
-            **ids(pad=3, cls=1, sep=2, bos=1, eos=2),
-        },
+        sizes={**BERT_SIZES, "local_attention": 16, **ids(pad=3, cls=1, sep=2, bos=1, eos=2)},
     ),
     _fast(
         "mmBERT",
@@ -142,11 +138,7 @@ MASKED = (
         "ModernBert",
         partial(byte_fallback, prepend=False),
         MMBERT,
-        sizes={
-            **BERT_SIZES,
-            "local_attention": 16,
-            **ids(pad=0, cls=1, sep=1, bos=2, eos=1),
-        },
+        sizes={**BERT_SIZES, "local_attention": 16, **ids(pad=0, cls=1, sep=1, bos=2, eos=1)},
     ),
     _fast(
         "EuroBERT",
@@ -272,12 +264,7 @@ HEADLESS = (
         sizes={**DECODER, "query_pre_attn_scalar": 16, "sliding_window": 16},
     ),
     _decoder(
-        "Mistral",
-        "mistralai/Mistral-7B-v0.1",
-        "Mistral",
-        byte_fallback,
-        LLAMA_2,
-        "LlamaTokenizer",
+        "Mistral", "mistralai/Mistral-7B-v0.1", "Mistral", byte_fallback, LLAMA_2, "LlamaTokenizer"
     ),
 )
 """Families without one: sentence encoders, the encoder of a translator, decoders."""

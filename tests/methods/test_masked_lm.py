@@ -5,12 +5,7 @@ import pytest
 import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masking import (
-    MaskRule,
-    chance_of,
-    choose_masks,
-    masked_logits,
-)
+from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks, masked_logits
 from raxalign.methods.families.masked_lm import MaskedLM
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts, single_rows
 from raxalign.methods.rows.states import lay_out_rows

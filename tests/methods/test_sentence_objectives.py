@@ -11,12 +11,7 @@ import torch
 from raxalign.config.sources import LocalFile
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.distillation import (
-    Distill,
-    Distillation,
-    Lessons,
-    Teacher,
-)
+from raxalign.methods.distillation import Distill, Distillation, Lessons, Teacher
 from raxalign.methods.rows.linked_words import read_sentence_rows
 from raxalign.methods.rows.sentences import tokenise
 from raxalign.methods.sentence_margin import Margin, margin_loss

@@ -8,12 +8,7 @@ import pytest
 import torch
 
 from raxalign.errors import RaxalignError
-from raxalign.methods.objectives.weam import (
-    CrossHead,
-    WordExchange,
-    exchange,
-    split_head,
-)
+from raxalign.methods.objectives.weam import CrossHead, WordExchange, exchange, split_head
 from raxalign.methods.rows.linked_words import Partners, piece_links, with_piece_links
 from raxalign.methods.rows.sentences import joint_rows, read_bitexts
 from raxalign.train.objective import Step

@@ -112,10 +112,7 @@ def test_one_json_object_per_line(tmp_path):
     path = write(tmp_path, "\n\n".join(map(json.dumps, entries)) + "\n", "xnli.dev.jsonl")
     rows = read(path, one_language=False)
     assert plain(rows) == [('A\t"a"', "B", 1), ("G", "H", 2)]
-    assert [(row.id, row.group, row.line) for row in rows.rows] == [
-        ("12", "7", 1),
-        (None, None, 7),
-    ]
+    assert [(row.id, row.group, row.line) for row in rows.rows] == [("12", "7", 1), (None, None, 7)]
     assert rows.left_out == 2
 
 

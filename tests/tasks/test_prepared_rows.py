@@ -25,12 +25,7 @@ from raxalign.tasks.classification.examples import (
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.spans.rows import Answer, Question, Questions, answered
-from raxalign.tasks.spans.windows import (
-    WindowSizes,
-    make_windows,
-    read_questions,
-    write_questions,
-)
+from raxalign.tasks.spans.windows import WindowSizes, make_windows, read_questions, write_questions
 from raxalign.tasks.tagging.sentences import (
     Tagged,
     TaggedSentences,
@@ -38,11 +33,7 @@ from raxalign.tasks.tagging.sentences import (
     write_sentences,
 )
 from raxalign.tasks.transfer import lazy_lists
-from raxalign.tasks.transfer.lazy_lists import (
-    PreparedTexts,
-    compact_rows,
-    prepared_rows,
-)
+from raxalign.tasks.transfer.lazy_lists import PreparedTexts, compact_rows, prepared_rows
 from raxalign.train.runtime import Runtime
 from tests.tasks import word_nli
 

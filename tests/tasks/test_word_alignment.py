@@ -85,11 +85,7 @@ def test_words_are_linked_by_the_measure_that_is_named(tmp_path: Path) -> None:
         measure: run(tmp_path, transforms=(away,), measure=measure).predictions["links"].to_pylist()
         for measure in ("cosine", "dot", "euclidean")
     }
-    assert found == {
-        "cosine": ["2-1", "0-0"],
-        "dot": ["2-1", "0-0"],
-        "euclidean": ["1-1", "0-0"],
-    }
+    assert found == {"cosine": ["2-1", "0-0"], "dot": ["2-1", "0-0"], "euclidean": ["1-1", "0-0"]}
     assert run(tmp_path, transforms=(away,)).predictions["links"].to_pylist() == found["cosine"]
 
 

@@ -61,11 +61,7 @@ def test_the_last_batch_of_an_epoch_may_be_smaller_and_steps_replace_epochs():
 
 
 MIXED = (6355185125837863469, 2530781778362038830, 8711250018134922203)
-DRAWN = {
-    "order": [3, 1, 0, 5, 2, 4],
-    "MASKING": [78, 85, 43],
-    "MIXING": [51, 78, 90],
-}
+DRAWN = {"order": [3, 1, 0, 5, 2, 4], "MASKING": [78, 85, 43], "MIXING": [51, 78, 90]}
 
 
 def test_every_stream_keeps_its_number() -> None:

@@ -198,11 +198,7 @@ class PostPretraining(HostSided[_Drawn, _Read]):
     """
 
     def __init__(
-        self,
-        encoder: TransformerEncoder,
-        bitexts: Bitexts,
-        options: Mapping[str, Any],
-        seed: int,
+        self, encoder: TransformerEncoder, bitexts: Bitexts, options: Mapping[str, Any], seed: int
     ) -> None:
         can_pack(encoder)  # found out here, and not by the thread that prepares steps
         self.encoder, self.rows, self.joint = encoder, bitexts, not options["mlm_for_tlm"]

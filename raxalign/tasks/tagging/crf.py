@@ -144,8 +144,5 @@ class ConditionedCrf(nn.Module):
         """The most probable tags of each row, as long as the row is (Viterbi)."""
         first_BK, later_BTKK = self._energies(states_BTH)
         return viterbi(
-            first_BK,
-            lambda best_BK, t: best_BK[:, :, None] + later_BTKK[:, t - 1],
-            0.0,
-            mask_BT,
+            first_BK, lambda best_BK, t: best_BK[:, :, None] + later_BTKK[:, t - 1], 0.0, mask_BT
         )

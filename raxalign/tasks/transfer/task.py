@@ -14,13 +14,7 @@ from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.languages import spelled
 from raxalign.tasks.base import Outcome, Reads, Refit, SharedRows, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import Selection, kept
-from raxalign.tasks.transfer.params import (
-    DataFiles,
-    HubSet,
-    LanguageNames,
-    TransferParams,
-    path_of,
-)
+from raxalign.tasks.transfer.params import DataFiles, HubSet, LanguageNames, TransferParams, path_of
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead

@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    head: Head,
-    aligned: AlignedEncoder,
-    languages: Sequence[str],
-    runtime: Runtime,
-    folder: Path,
+    head: Head, aligned: AlignedEncoder, languages: Sequence[str], runtime: Runtime, folder: Path
 ) -> Mapping[str, object]:
     """Train on the rows of the pivot, or of all languages, write the weights and the record of the
     training into `folder`, and return notes. `languages` are those that are trained on, or whose

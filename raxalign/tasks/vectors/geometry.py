@@ -37,11 +37,7 @@ def anisotropy(vectors_NH: Array) -> float | None:
 
 
 def probe_accuracy(
-    first_NH: Array,
-    second_MH: Array,
-    first_rows: Ints,
-    second_rows: Ints,
-    seed: int = 0,
+    first_NH: Array, second_MH: Array, first_rows: Ints, second_rows: Ints, seed: int = 0
 ) -> float | None:
     """Return the accuracy of a logistic regression that tells the vectors of two languages apart,
     the mean over both languages (chance is one half); None where a half lacks a language.
