@@ -34,7 +34,7 @@ def root(tmp_path_factory):
     return root
 
 
-def _adapters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def _adapters(model):
     """The weights of all adapters by language, copied."""
     found: dict[str, list[torch.Tensor]] = {}
     for name, weight in model.named_parameters():

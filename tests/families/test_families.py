@@ -12,7 +12,6 @@ import torch
 from transformers import AutoTokenizer
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.running import Sentence
 from tests.families.catalogue import FAMILIES
 from tests.families.sentences import TEXTS, sentences
 from tests.families.subject import Subject
@@ -110,18 +109,18 @@ def test_there_are_28_families():
     assert len(FAMILIES) == 28
 
 
-def _same(found: torch.Tensor, wanted: torch.Tensor, where: str) -> None:
+def _same(found, wanted, where):
     scale = max(1.0, float(wanted.abs().max()))
     assert found.shape == wanted.shape, where
     worst = float((found - wanted).abs().max())
     assert worst <= LIMIT * scale, f"{where}: differs by {worst:.1e} (values up to {scale:.1e})"
 
 
-def _span(sentence: Sentence, k: int) -> tuple[int, int]:
+def _span(sentence, k):
     return sentence.starts[k], sentence.starts[k] + len(sentence[k])
 
 
-def _without_blanks(text: str, span: tuple[int, int]) -> tuple[int, int]:
+def _without_blanks(text, span):
     """A span of characters without the blanks at its ends."""
     start, end = span
     while start < end and text[start].isspace():
@@ -131,6 +130,6 @@ def _without_blanks(text: str, span: tuple[int, int]) -> tuple[int, int]:
     return start, end
 
 
-def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+def _meet(one, other):
     """Whether two spans share a character."""
     return max(one[0], other[0]) < min(one[1], other[1])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import os
 from collections import Counter
-from collections.abc import Mapping
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -19,7 +18,7 @@ import torch
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import open_grid
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from raxalign.train.runtime import Runtime
 from tests.families.catalogue import FAMILIES
@@ -69,7 +68,7 @@ NO_TRANSFORM = ("XLM", "EuroBERT", "mDeBERTa-v3", "RemBERT")
 """Families whose masked-LM head has no transform that weam can copy, which it says."""
 
 
-def task_grid(root: Path, encoder: Path) -> Opened:
+def task_grid(root, encoder):
     """A grid with every task of the catalogue on a small corpus, its files written under `root`."""
     path = root / "grid.yaml"
     if not path.is_file():
@@ -84,11 +83,11 @@ def task_grid(root: Path, encoder: Path) -> Opened:
 
 
 @cache
-def opened(path: Path) -> Opened:
+def opened(path):
     return open_grid(path, storage=str(path.parent / "storage"))
 
 
-def _write_task_files(root: Path) -> None:
+def _write_task_files(root):
     entries = "Hund dog\nKatze cat\nHaus house\nBrot bread\nWasser water\n"
     (root / "words.txt").write_text(entries, encoding="utf-8")
     pairs = list(zip(sentences("de"), sentences("en"), strict=True))
@@ -106,14 +105,14 @@ def _write_task_files(root: Path) -> None:
             (root / f"{split}.{lang}.tsv").write_text(header + "".join(rows), encoding="utf-8")
 
 
-def traits(name: str) -> set[str]:
+def traits(name):
     """What a method or a task may find in a family: its tokenizer, a head, a causal model."""
     family = FAMILIES[name]
     made = getattr(family.tokenizer, "func", family.tokenizer).__name__
     return {made, f"head {family.head}", f"decoder {family.decoder}"}
 
 
-def sorts() -> Mapping[tuple[str, str], str]:
+def sorts():
     """Each method and task, and its sort: whether it trains, and on the masked-LM head."""
     found = {}
     for kind in TRANSFORMER_METHODS:
@@ -126,7 +125,7 @@ def sorts() -> Mapping[tuple[str, str], str]:
     return found
 
 
-def pairs() -> list[tuple[str, str, str]]:
+def pairs():
     """(family, "method" or "task", its kind) of every test, by family."""
     sort_of = sorts()
     if os.environ.get("RAXALIGN_TEST_ALL"):
@@ -134,7 +133,7 @@ def pairs() -> list[tuple[str, str, str]]:
     chosen: list[tuple[str, tuple[str, str]]] = []
     used: Counter[object] = Counter()
 
-    def choose(name: str, subject: tuple[str, str]) -> None:
+    def choose(name, subject):
         chosen.append((name, subject))
         used.update((name, subject, (name, sort_of[subject])))
 
@@ -171,7 +170,7 @@ def subject_of(root):
     return cache(lambda name: Subject.of(name, root / "families"))
 
 
-def of(role: str) -> list[tuple[str, str]]:
+def of(role):
     return [(name, kind) for name, own, kind in PAIRS if own == role]
 
 

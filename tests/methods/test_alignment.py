@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ KEPT, ORIGIN = (
 )
 
 
-def by_hand(**options: object) -> float:
+def by_hand(**options):
     return float(
         alignment_loss(MOVING.double(), TARGET.double(), KEPT.double(), ORIGIN.double(), **options)
     )
@@ -59,16 +58,10 @@ CASES = {
 }
 
 
-def slow_loss(
-    live: TransformerEncoder,
-    frozen: TransformerEncoder,
-    columns: dict[str, list],
-    rows: list[int],
-    options: dict[str, Any],
-) -> float:
+def slow_loss(live, frozen, columns, rows, options):
     """The loss from its definition: a sentence at a time, a word at a time."""
 
-    def words(encoder: TransformerEncoder, sentence: list[str]) -> list[torch.Tensor]:
+    def words(encoder, sentence):
         batch = encoder.collate(encoder.pieces([sentence], "x"))
         layers = parse_layers(options["layers"], 2)
         hidden, pool = [encoder.hidden(batch)[k][0] for k in layers], POOLS[options["pooling"]]
@@ -79,7 +72,7 @@ def slow_loss(
         ends = [torch.stack([layer[place] for layer in hidden]) for place in (0, -1)]
         return [*read, *ends] if options["special_pairs"] else read
 
-    def distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    def distance(a, b):
         gap = (a - b).detach().double()
         return float(
             gap.pow(2).sum()

@@ -34,7 +34,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 READOUTS = [name for name in VARIANTS if name != "mean_shift"]
 
 
-def make(name: str, **more: Any) -> Method:
+def make(name, **more):
     kind, params = VARIANTS[name]
     plugin = catalog("methods")[kind]
     method: Method = plugin(plugin.Params.model_validate({**params, **more}))

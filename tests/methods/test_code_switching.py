@@ -6,10 +6,8 @@ import pytest
 import torch
 
 from raxalign.corpora.text.dataset import DatasetWriter
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.rows.sentences import Rows
-from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
+from raxalign.methods.rows.switching import read_switchable, switched_rows
 from tests.methods.contract import train, weights
 from tests.methods.toy import toy_encoder, toy_inputs
 
@@ -54,13 +52,7 @@ def text(root, encoder):
     )
 
 
-def mixed(
-    text: SwitchableText,
-    rows: list[int],
-    seed: int = 0,
-    sentence_share: float = 1.0,
-    word_share: float = 1.0,
-) -> Rows:
+def mixed(text, rows, seed=0, sentence_share=1.0, word_share=1.0):
     return switched_rows(
         text,
         np.array(rows),
@@ -70,7 +62,7 @@ def mixed(
     )
 
 
-def surface(encoder: TransformerEncoder, rows: Rows, r: int) -> str:
+def surface(encoder, rows, r):
     """A row as text; pieces of a word stand together."""
     pieces = encoder.tokenizer.convert_ids_to_tokens(
         rows.ids[rows.offsets[r] : rows.offsets[r + 1]].tolist()
@@ -78,7 +70,7 @@ def surface(encoder: TransformerEncoder, rows: Rows, r: int) -> str:
     return " ".join(pieces).replace(" ##", "")
 
 
-def languages(text: SwitchableText, rows: Rows, r: int) -> list[str]:
+def languages(text, rows, r):
     """The language of each word of a row."""
     part = slice(rows.offsets[r], rows.offsets[r + 1])
     words, langs = rows.words[part], rows.langs[part]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from functools import cache
 from itertools import product
-from pathlib import Path
 
 import pytest
 import torch
@@ -40,7 +39,7 @@ def root(tmp_path_factory):
     return folder
 
 
-def with_seed(kind: str, root: Path, seed: int) -> AlignedEncoder:
+def with_seed(kind, root, seed):
     method = make(kind, root)
     return method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=seed))
 

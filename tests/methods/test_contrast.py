@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from math import exp, log, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from raxalign.methods.objectives.word_contrast import (
     word_contrastive_loss,
 )
 from raxalign.methods.rows.linked_words import read_sentence_rows, read_word_rows
-from raxalign.methods.rows.sentences import Bitexts, single_rows
+from raxalign.methods.rows.sentences import single_rows
 from raxalign.pairing.schema import read_pairs
 from raxalign.train.objective import Step
 from tests.methods.contract import POOLS, in_micro_batches, resolved
@@ -37,7 +36,7 @@ ONE_LINK = (torch.tensor([True, True, False, False, False]), torch.tensor([0]), 
 TAU = 0.5
 
 
-def nll(gold: float, *others: float, tau: float = TAU) -> float:
+def nll(gold, *others, tau=TAU):
     """-log softmax at a temperature."""
     return -log(exp(gold / tau) / sum(exp(value / tau) for value in (gold, *others)))
 
@@ -105,9 +104,7 @@ def encoder(tmp_path_factory):
     return encoder
 
 
-def made(
-    encoder: Any, columns: Any, folder: Path, options: Any, *, strong: bool = True, length: int = 64
-) -> Contrast:
+def made(encoder, columns, folder, options, *, strong=True, length=64):
     folders = {"de": write_pairs(folder / "pairs", columns)}
     corpus = read_word_rows(encoder, folders, "en", length, drop_identical=True)
     torch.manual_seed(0)
@@ -118,7 +115,7 @@ def made(
     return objective
 
 
-def word_vectors(objective: Contrast, columns: Any, rows: list[int]) -> dict[Any, Any]:
+def word_vectors(objective, columns, rows):
     """(side, place in `rows`, number) of each word that is read -> its unit vectors by layer."""
     encoder, options, found = objective.encoder, objective.options, {}
     for side in ("src", "tgt"):
@@ -136,7 +133,7 @@ def word_vectors(objective: Contrast, columns: Any, rows: list[int]) -> dict[Any
     return found
 
 
-def slow_loss(objective: Contrast, columns: Any, rows: list[int]) -> float:
+def slow_loss(objective, columns, rows):
     """The loss from its definition: a word at a time. A word is (side, place in `rows`, number)."""
     options, vectors = objective.options, word_vectors(objective, columns, rows)
     spelt = {word: (word[0], columns[word[0]][rows[word[1]]][word[2]]) for word in vectors}
@@ -222,8 +219,8 @@ def test_words_beyond_the_length_that_is_read_are_no_candidates(encoder, tmp_pat
     assert found == pytest.approx(slow_loss(objective, cut, whole), rel=1e-9)
 
 
-def rows_of(encoder: Any, root: Path, *, drop: bool = True) -> Bitexts:
-    def columns(src: list[list[str]], tgt: list[list[str]]) -> Any:
+def rows_of(encoder, root, *, drop=True):
+    def columns(src, tgt):
         links = [list(range(len(s))) for s in src]
         ids = list(range(len(src)))
         return {"id": ids, "src": src, "tgt": tgt, "src_links": links, "tgt_links": links}

@@ -37,25 +37,23 @@ from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows, wri
 DIRECTIONS = pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
 
 
-def close(one: torch.Tensor, other: torch.Tensor, by: float = 1e-9) -> bool:
+def close(one, other, by=1e-9):
     return bool((one - other).abs().max() < by)
 
 
-def centred(x: torch.Tensor) -> torch.Tensor:
+def centred(x):
     return x - x.mean(0)
 
 
-def unit(x: torch.Tensor) -> torch.Tensor:
+def unit(x):
     return x / x.norm(dim=1, keepdim=True)
 
 
-def two(n: int = 30) -> dict[str, torch.Tensor]:
+def two(n=30):
     return {"de": normal(n, 5).float() + 1, "en": normal(n, 5, seed=1).float()}
 
 
-def mapped(
-    source: torch.Tensor, target: torch.Tensor, *, center: bool, linear: bool = False
-) -> Any:
+def mapped(source, target, *, center, linear=False):
     """The source as a map of one layer that is fitted on sums of parts maps it."""
     inner, pairs = Moments.empty(1, source.shape[1]), Moments.empty(1, source.shape[1])
     for part in (slice(start, start + 7) for start in range(0, len(source), 7)):
@@ -205,7 +203,7 @@ def test_a_rotation_of_words_is_found_from_sentences_in_any_order_of_words(
     assert aligned.notes == {"de": {"sentences": 29, "dimensions": 4, "rank": [4]}}
 
 
-def bitext(root: Path, src: list[list[str]], tgt: list[list[str]]) -> MethodInputs:
+def bitext(root, src, tgt):
     """Sentence pairs without a single link."""
     columns: Any = {"id": list(range(len(src))), "src": src, "tgt": tgt}
     none: Any = {name: [[] for _ in src] for name in ("src_links", "tgt_links")}
@@ -250,7 +248,7 @@ def test_no_pairs_at_all_is_an_error_that_names_the_languages(kind, options, tmp
         fitted("sentence_rotation", tmp_path, two(1), bitext(tmp_path, [], []))
 
 
-def turn(degrees: float) -> torch.Tensor:
+def turn(degrees):
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     return torch.tensor([[cos, sin], [-sin, cos]], dtype=torch.float64)
 
@@ -297,7 +295,7 @@ def test_the_effective_rank_counts_strong_directions():
         assert found == pytest.approx(expected, abs=1e-9)
 
 
-def diagonal(*values: float) -> torch.Tensor:
+def diagonal(*values):
     return torch.diag(torch.tensor(values, dtype=torch.float64))
 
 

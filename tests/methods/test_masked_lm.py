@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks, masked_logits
 from raxalign.methods.families.masked_lm import MaskedLM
-from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts, single_rows
+from raxalign.methods.rows.sentences import joint_rows, read_bitexts, single_rows
 from raxalign.methods.rows.states import lay_out_rows
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_inputs
@@ -28,15 +27,15 @@ def bitexts(tmp_path_factory, encoder):
     return read_bitexts(encoder, inputs.bitext, "en", 40)
 
 
-def joint(bitexts: Bitexts, step: Step) -> Rows:
+def joint(bitexts, step):
     return joint_rows(bitexts.sentences, bitexts.src_P[step.rows], bitexts.tgt_P[step.rows])
 
 
-def objective(encoder: TransformerEncoder, bitexts: Bitexts) -> MaskedLM[Bitexts]:
+def objective(encoder, bitexts):
     return MaskedLM(encoder, bitexts, joint, 0.15)
 
 
-def by_hand(encoder: TransformerEncoder, rows: Rows, step: Step) -> float:
+def by_hand(encoder, rows, step):
     """The loss from Hugging Face's own forward of each row alone, and its labels."""
     masks = choose_masks(rows, MaskRule.of(encoder, 0.15), chance_of(step, 0))
     changed, flat = masks.applied(rows), masks.flat(rows.offsets)
@@ -87,7 +86,7 @@ def test_logits_are_in_the_order_of_the_masks_whatever_the_packing(encoder, bite
     rows = single_rows(bitexts.sentences, np.concatenate([bitexts.src_P[:9], bitexts.tgt_P[:9]]))
     masks = choose_masks(rows, MaskRule.of(encoder, 0.3), np.random.default_rng(0))
 
-    def logits() -> torch.Tensor:
+    def logits():
         packed = lay_out_rows(encoder, [(rows, masks.applied(rows))])
         return masked_logits(encoder, packed, masks.flat(packed.starts_S))
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -8,11 +7,8 @@ import torch
 
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.token_means import Reading, text_rows, token_means
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.methods.base import MethodInputs
 from raxalign.methods.mean_shift import MeanShift
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import write_text
@@ -39,11 +35,11 @@ def inputs(root):
     return toy_inputs(root, 30, ("de", "fr"))
 
 
-def text(inputs: MethodInputs, lang: str) -> Iterator[list[list[str]]]:
+def text(inputs, lang):
     return sentence_chunks(read_table(inputs.text[lang]), "words", 100)
 
 
-def align(encoder: TransformerEncoder, inputs: MethodInputs, **params: object) -> AlignedEncoder:
+def align(encoder, inputs, **params):
     return MeanShift(MeanShift.Params.model_validate(params)).align(encoder, inputs, Runtime())
 
 

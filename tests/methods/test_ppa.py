@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.methods.objectives.ppa import EMPTY, Moco, PostPretraining, full_at, info_nce
 from raxalign.methods.ppa import Ppa
@@ -26,17 +24,17 @@ MOCO_ALONE = BOTH | {"tlm": False}
 SETTINGS = TrainSettings(1e-3, batch_size=9, epochs=3, dropout=False)
 
 
-def objective(root: Path, options: dict[str, Any] = BOTH) -> PostPretraining:
+def objective(root, options=BOTH):
     encoder, inputs = toy_encoder(root / "encoder"), toy_inputs(root)
     return PostPretraining(encoder, read_bitexts(encoder, inputs.bitext, "en", 32), options, seed=2)
 
 
-def summed(trained: PostPretraining, step: Step) -> float:
+def summed(trained, step):
     trained.begin(step)
     return sum(float(trained.loss(step, positions).detach()) for positions in step.micro_batches())
 
 
-def aligned(root: Path, **params: object) -> AlignedEncoder:
+def aligned(root, **params):
     small = {
         "batch_size": 8,
         "queue_size": 16,
@@ -200,13 +198,13 @@ def test_pairs_that_are_too_short_are_left_out_and_none_left_is_an_error(tmp_pat
         aligned(tmp_path, min_pieces=100)
 
 
-def moco(folder: Path, **options: object) -> Moco:
+def moco(folder, **options):
     encoder = toy_encoder(folder / "encoder")
     small = {"queue_size": 7, "momentum": 0.9, "queue_start": "random", "projection": 3}
     return Moco(encoder.model, encoder.hidden_size, resolved("ppa", **small | options), seed=5)
 
 
-def keys(first: int, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+def keys(first, n):
     """Keys that tell their number, and pivot sentences ten times that."""
     numbers = torch.arange(first, first + n)
     return numbers[:, None].float().expand(n, 3), 10 * numbers

@@ -5,8 +5,6 @@ states in bfloat16 are near those in float32.
 from __future__ import annotations
 
 import threading
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -34,7 +32,7 @@ def root(tmp_path):
     return tmp_path
 
 
-def weights(kind: str, root: Path, *, lora: Lora | None = None, **where: Any) -> torch.Tensor:
+def weights(kind, root, *, lora=None, **where):
     """The weights after a training with dropout."""
     method = make(kind, root, **({} if lora is None else {"lora": lora}))
     encoder = toy_encoder(root / "encoder")
@@ -47,10 +45,10 @@ def weights(kind: str, root: Path, *, lora: Lora | None = None, **where: Any) ->
 def test_weights_are_bit_for_bit_those_of_a_plain_training(kind, root, monkeypatch):
     threads, init = [], _micro_batches.Ahead.__init__
 
-    def noted(self: Any, objective: Any, *, works: bool) -> None:
+    def noted(self, objective, *, works):
         prepare = objective.prepare
 
-        def seen(step: Any) -> Any:
+        def seen(step):
             made = prepare(step)
             threads.append((threading.current_thread().name, made is not None))
             return made
@@ -93,9 +91,7 @@ def test_a_read_within_a_step_is_found():
     assert "__bool__" in steps[1]
 
 
-def in_precision(
-    kind: str, root: Path, precision: str
-) -> tuple[TransformerEncoder, dict[str, float]]:
+def in_precision(kind, root, precision):
     toy_inputs(root, languages=("de", "fr"))
     encoder = toy_encoder(root / "encoder")
     encoder.precision = precision

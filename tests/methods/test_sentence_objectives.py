@@ -22,7 +22,7 @@ from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 from tests.tiny import tiny_bert
 
 
-def method(**params: object) -> Distillation:
+def method(**params):
     return Distillation(Distillation.Params.model_validate(params))
 
 
@@ -36,7 +36,7 @@ def teacher_folder(tmp_path_factory):
     return folder
 
 
-def sentence(encoder: TransformerEncoder, words: list[str], pooling: str) -> torch.Tensor:
+def sentence(encoder, words, pooling):
     """The last layer's vector of a sentence alone."""
     states = encoder.hidden(encoder.collate(encoder.pieces([words], "x")))[-1][0].detach()
     return states[0] if pooling == "cls" else states.mean(0)
@@ -123,7 +123,7 @@ TGT = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
 
 
 def test_the_margin_is_taken_from_the_translation_alone_and_both_directions_are_summed():
-    def nll(gold: float, other: float) -> float:
+    def nll(gold, other):
         return -log(exp(5 * (gold - 0.3)) / (exp(5 * (gold - 0.3)) + exp(5 * other)))
 
     expected = (nll(1, 0.6) + nll(0.8, 0)) / 2 + (nll(1, 0) + nll(0.8, 0.6)) / 2
@@ -144,7 +144,7 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
     options = {"layers": "1", "pooling": pooling, "margin": 0.3, "scale": 10.0}
     objective = Margin(encoder, corpus, options | {"same_sentence": "mask" if mask else "keep"})
 
-    def vector(sentence: list[str]) -> torch.Tensor:
+    def vector(sentence):
         states = encoder.hidden(encoder.collate(encoder.pieces([sentence], "x")))[1][0].detach()
         found = states[0] if pooling == "cls" else states.mean(0)
         return found / found.norm()

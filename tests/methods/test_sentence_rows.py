@@ -4,7 +4,6 @@ blanks that belong to no word and pieces that words share.
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +20,6 @@ from raxalign.encoders.models.pieces import Pieces, bulk_pieces, read_template, 
 from raxalign.errors import DataError
 from raxalign.methods.rows.linked_words import expand
 from raxalign.methods.rows.sentences import (
-    Rows,
     Sentences,
     joint_rows,
     read_bitexts,
@@ -31,7 +29,7 @@ from raxalign.methods.rows.sentences import (
     tokenise,
 )
 from raxalign.methods.rows.states import States, pool_sentences, read_states, real_gap
-from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
+from raxalign.methods.rows.switching import read_switchable, switched_rows
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.pairing.aligners.base import Links
 from tests.encoders.tokenizers_of_kinds import tokenizer_of
@@ -50,16 +48,16 @@ def encoder(root):
     return toy_encoder(root / "encoder")
 
 
-def bitext_folders(root: Path) -> dict[str, Path]:
+def bitext_folders(root):
     return {lang: root / f"bitext-{lang}" for lang in ("de", "nl")}
 
 
-def row(rows: Rows, name: str, r: int) -> list[int]:
+def row(rows, name, r):
     part: list[int] = getattr(rows, name)[rows.offsets[r] : rows.offsets[r + 1]].tolist()
     return part
 
 
-def pieces(sentences: Sentences, number: int) -> list[int]:
+def pieces(sentences, number):
     start = sentences.starts_S[number]
     return sentences.ids[start : start + sentences.lengths_S[number]].tolist()
 
@@ -248,7 +246,7 @@ ENTRIES = {"de": [("Mäuse", "mice")], "zh": [("有", "have")]}
 MIXED = {"en": "We now有 four Mäuse .", "zh": "只我们 have四只"}
 
 
-def switchable(kind: str, folder: Path) -> SwitchableText:
+def switchable(kind, folder):
     for lang, sentences in TEXT.items():
         schema = pa.schema({"words": pa.list_(pa.string())})
         with DatasetWriter(folder / lang, schema, {}) as writer:
@@ -261,12 +259,12 @@ def switchable(kind: str, folder: Path) -> SwitchableText:
     return read_switchable(encoder, folders, ENTRIES, "en", 64)
 
 
-def pieces_of(rows: Rows, r: int) -> tuple[list[int], list[int], list[int]]:
+def pieces_of(rows, r):
     part = slice(rows.offsets[r], rows.offsets[r + 1])
     return rows.ids[part].tolist(), rows.words[part].tolist(), rows.lasts[part].tolist()
 
 
-def drawn(text: SwitchableText, share: float) -> Rows:
+def drawn(text, share):
     chance = np.random.default_rng(0)
     numbers = np.array([0, 2])
     return switched_rows(text, numbers, sentence_share=1.0, word_share=share, rng=chance)
@@ -303,7 +301,7 @@ def test_a_shared_piece_is_among_those_of_each_of_its_words():
     assert count.tolist() == [2, 2, 1, 1, 0]
 
 
-def shared_sentences(max_length: int) -> Sentences:
+def shared_sentences(max_length):
     """[1] 10 11 12 [2] and [1] 20 21 [2]; the words 0 and 1 share piece 11, 1 and 2 piece 12."""
     return Sentences(
         np.array([1, 2, 2, 2, 10, 11, 12, 20, 21]),

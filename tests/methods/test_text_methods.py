@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given
@@ -28,11 +26,11 @@ from tests.methods.planted import (
 )
 
 
-def tables(n: int = 40) -> dict[str, torch.Tensor]:
+def tables(n=40):
     return {"de": normal(n, 5).float() + 2, "en": normal(n, 5, seed=1).float() - 1}
 
 
-def exact(*rows: Any) -> torch.Tensor:
+def exact(*rows):
     return torch.tensor(rows, dtype=torch.float64)
 
 
@@ -97,7 +95,7 @@ def test_lir_removes_a_planted_direction_and_nothing_else(tmp_path):
         assert (applied(found.transforms, lang, table) - content).abs().max() < 2e-5
 
 
-def as_printed(means_HL: torch.Tensor, rank: int) -> torch.Tensor:
+def as_printed(means_HL, rank):
     """Both fits of Xie et al. (2022, Algorithm 1): the basis about the mean, then μ by the
     pseudo-inverse, then the basis about μ.
     """
@@ -146,7 +144,7 @@ def test_a_rank_that_is_too_high_is_refused(kind, rank, says, tmp_path):
         fitted(kind, tmp_path, dict.fromkeys(("de", "en"), torch.ones(2, 3)), rank=rank)
 
 
-def unit(x: torch.Tensor) -> torch.Tensor:
+def unit(x):
     return x / x.norm(dim=1, keepdim=True)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from pydantic import ValidationError
@@ -19,7 +16,6 @@ from raxalign.encoders.models.trained_weights import (
     target_layers,
     weight_changes,
 )
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DependencyError, RaxalignError
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.objectives.word_contrast import Contrast
@@ -42,11 +38,11 @@ def root(tmp_path_factory):
     return folder
 
 
-def weights(encoder: TransformerEncoder) -> dict[str, torch.Tensor]:
+def weights(encoder):
     return {name: p.detach().clone() for name, p in encoder.model.named_parameters()}
 
 
-def states(encoder: TransformerEncoder) -> torch.Tensor:
+def states(encoder):
     rows = encoder.pieces([["haus", "sieht"], ["rot"]], "de")
     with torch.no_grad():
         return torch.cat(encoder.hidden(encoder.collate(rows)))
@@ -94,7 +90,7 @@ def test_a_training_that_fails_leaves_the_weights_and_removes_the_adapters(root)
     encoder = toy_encoder(root / "encoder")
     before = weights(encoder)
 
-    def fail_halfway() -> None:
+    def fail_halfway():
         with adapted(encoder, RANK_4, 0):
             for parameter in encoder.model.parameters():
                 if parameter.requires_grad:
@@ -119,10 +115,10 @@ def test_frozen_copies_are_the_encoder_as_it_was(root):
         assert first[0] == pytest.approx(first[1], rel=1e-6)
 
 
-def losses_of(method: Any, root: Path) -> list[float]:
+def losses_of(method, root):
     found: list[float] = []
 
-    def report(metrics: Any, step: int) -> None:
+    def report(metrics, step):
         found.extend(value for name, value in metrics.items() if name.endswith("/loss"))
 
     method.align(
@@ -245,7 +241,7 @@ def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(lora
     class KilledError(Exception):
         pass
 
-    def report(_: object, step: int) -> None:
+    def report(_, step):
         if step == 11:
             raise KilledError
 
@@ -260,7 +256,7 @@ def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(lora
     assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
-def parts(blocks: str, *, embeddings: bool = False) -> FrozenParts:
+def parts(blocks, *, embeddings=False):
     return FrozenParts(blocks=blocks, embeddings=embeddings)
 
 
@@ -321,7 +317,7 @@ def test_blocks_that_are_not_there_or_not_blocks_are_refused():
 
 
 def test_a_mapping_that_says_what_a_word_says_is_that_word():
-    def identity(freeze: object) -> object:
+    def identity(freeze):
         params = StrongContrastive.Params.model_validate({"freeze": freeze})
         return StrongContrastive(params).canonical()["freeze"]
 

@@ -213,7 +213,7 @@ def test_tlm_turns_pairs_around_by_chance_of_the_step_or_keeps_an_order(root):
     encoder, places = toy_encoder(root / "encoder"), toy_places(root)
     bitexts = read_bitexts(encoder, places.bitext, "en", 64)
 
-    def firsts(step: int, **params: bool) -> list[int]:
+    def firsts(step, **params):
         """The language of the first sentence of each row."""
         rows = Tlm(Tlm.Params(**params)).batch_of(bitexts, Step(step, 0, np.arange(24), seed=1))
         first, last = rows.langs[rows.offsets[:-1]], rows.langs[rows.offsets[1:] - 1]

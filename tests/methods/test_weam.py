@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,18 +18,18 @@ OPTIONS = {"lambda": 0.7, "mask_share": 0.3, "reduction": "mean"}
 ROWS = np.array([5, 3, 23, 0, 11, 12, 7])
 
 
-def objective(root: Path, options: dict[str, Any] = OPTIONS) -> WordExchange:
+def objective(root, options=OPTIONS):
     encoder, inputs = toy_encoder(root / "encoder"), toy_inputs(root)
     bitexts = read_bitexts(encoder, inputs.pairs, "en", 48)
     return WordExchange(encoder, with_piece_links(bitexts, inputs.pairs), options)
 
 
-def summed(trained: WordExchange, step: Step) -> float:
+def summed(trained, step):
     trained.begin(step)
     return sum(float(trained.loss(step, positions).detach()) for positions in step.micro_batches())
 
 
-def plain_losses(trained: WordExchange) -> tuple[list[float], list[float]]:
+def plain_losses(trained):
     """-log p of every masked piece, and of every masked piece that is linked by its translation,
     one row and one piece at a time.
     """
@@ -101,9 +100,7 @@ def test_gradients_of_both_losses_reach_the_encoder_and_the_second_head(tmp_path
     assert trained.encoder.model.get_input_embeddings().weight.grad.any()
 
 
-def exchanged(
-    states: torch.Tensor, links: list[tuple[int, int]]
-) -> tuple[torch.Tensor, np.ndarray]:
+def exchanged(states, links):
     """H' of all pieces of one row, and which have a partner."""
     left, right = (np.array([link[i] for link in links]) for i in (0, 1))
     partners = Partners.of(np.zeros(len(links), np.int64), left, right, len(states))

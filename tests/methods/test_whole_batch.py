@@ -20,7 +20,7 @@ class Toy(WholeBatch):
 
     shape = (2, 3)
 
-    def __init__(self, *, regularised: bool = True) -> None:
+    def __init__(self, *, regularised=True):
         torch.manual_seed(0)
         self.module = nn.Sequential(
             nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 6)
@@ -29,19 +29,19 @@ class Toy(WholeBatch):
         self.inputs = torch.randn(int(self.offsets[-1]), 4, dtype=torch.float64)
         self.regularised = regularised
 
-    def counts(self, rows: np.ndarray) -> np.ndarray:
+    def counts(self, rows):
         return COUNTS[rows]
 
-    def vectors(self, rows: np.ndarray) -> torch.Tensor:
+    def vectors(self, rows):
         items = [i for row in rows for i in range(self.offsets[row], self.offsets[row + 1])]
         return self.module(self.inputs[items]).view(-1, 2, 3)
 
-    def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
+    def batch_loss(self, rows, vectors):
         assert len(vectors) == COUNTS[rows].sum()
         left, right = vectors.unbind(1)
         return nn.functional.cross_entropy(left @ right.T, torch.arange(len(left)))
 
-    def extra(self) -> torch.Tensor | None:
+    def extra(self):
         return (
             sum((p.pow(2).sum() for p in self.module.parameters()), torch.zeros(()))
             if self.regularised
@@ -49,7 +49,7 @@ class Toy(WholeBatch):
         )
 
 
-def run(objective: Toy, step: Step) -> tuple[float, list[torch.Tensor]]:
+def run(objective, step):
     """The loss and the gradients of a step as the loop adds them up."""
     objective.module.zero_grad()
     torch.manual_seed(7)

@@ -14,7 +14,7 @@ from raxalign.tasks.base import Task
 KINDS: dict[str, type[Task]] = dict(catalog("tasks").items())
 
 
-def examples(name: str) -> list[str]:
+def examples(name):
     """Every name that a declaration stands for, with 3 for a number.
 
     >>> examples("layer{l}_{a|b}")
@@ -29,7 +29,7 @@ def examples(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_main_metric_is_a_declared_score(kind: str) -> None:
+def test_the_main_metric_is_a_declared_score(kind):
     main = KINDS[kind].measured(KINDS[kind].main_metric)
     assert main is not None
     assert main.name == KINDS[kind].main_metric
@@ -37,7 +37,7 @@ def test_the_main_metric_is_a_declared_score(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_metric_has_one_declaration_and_one_sentence(kind: str) -> None:
+def test_every_metric_has_one_declaration_and_one_sentence(kind):
     declared = KINDS[kind].metrics
     for entry in declared:
         assert re.fullmatch(r"[A-Z](?:(?!\. [A-Z]).)*\.", entry.about), entry
@@ -53,7 +53,7 @@ NEITHER = {"representation": ("language_probe", *ANISOTROPY, *LAYERS)}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_units_and_directions_are_those_of_this_list(kind: str) -> None:
+def test_units_and_directions_are_those_of_this_list(kind):
     """What is not a count, nor in one of the lists, is a share of which higher values are better;
     a standard error is in the unit of its share.
     """
@@ -70,7 +70,7 @@ def test_units_and_directions_are_those_of_this_list(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pages_show_every_metric(kind: str) -> None:
+def test_pages_show_every_metric(kind):
     card, page = " ".join(describe("tasks", kind).split()), as_markdown("tasks", kind)
     for entry in KINDS[kind].metrics:
         assert " ".join(entry.about.split()) in card

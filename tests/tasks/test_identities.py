@@ -64,26 +64,24 @@ OTHER: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-def made(kind: str, **params: Any) -> Any:
+def made(kind, **params):
     task = catalog("tasks")[kind]
     return task(task.Params.model_validate({**NEEDED.get(kind, {}), **params}))
 
 
 @pytest.mark.parametrize(("kind", "one", "other"), SAME + OTHER)
-def test_options_have_one_identity_where_they_mean_the_same_and_only_there(
-    kind: str, one: dict[str, Any], other: dict[str, Any]
-) -> None:
+def test_options_have_one_identity_where_they_mean_the_same_and_only_there(kind, one, other):
     same = (kind, one, other) in SAME
     assert (made(kind, **one).canonical() == made(kind, **other).canonical()) is same
 
 
-def test_comparisons_of_vectors_have_no_chance() -> None:
+def test_comparisons_of_vectors_have_no_chance():
     for kind, task in catalog("tasks").items():
         if issubclass(task, VectorTask):
             assert not made(kind).has_chance(), kind
 
 
-def test_taggers_of_the_paper_are_conditioned_crfs_on_frozen_features() -> None:
+def test_taggers_of_the_paper_are_conditioned_crfs_on_frozen_features():
     more = {"hidden": 384, "lstm_layers": 2, "dropout": 0.5, "input_dropout": 0.5}
     expected = {**PAPER, **more, "learning_rate": 1e-4, "layers": "last-four"}
     for kind, task in catalog("tasks").items():
@@ -95,7 +93,7 @@ def test_taggers_of_the_paper_are_conditioned_crfs_on_frozen_features() -> None:
     assert own.settings().selection == "pivot-dev"
 
 
-def test_parts_of_speech_are_tuned_for_five_epochs_and_the_data_of_slots_have_no_default() -> None:
+def test_parts_of_speech_are_tuned_for_five_epochs_and_the_data_of_slots_have_no_default():
     assert made("pos").settings().epochs == 5
     assert made("pos", tagger="bilstm_crf").settings().epochs == 40
     with pytest.raises(ValidationError, match="data"):

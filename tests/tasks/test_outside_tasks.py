@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import datasets
@@ -16,12 +15,11 @@ from sklearn.metrics import f1_score
 
 from raxalign.catalog import PluginFault, catalog, open_file
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.results import rows as results
 from raxalign.stages import Workshop, run_trial
-from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.base import TaskInputs
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.tasks.outcomes import trained, write_hub
@@ -51,25 +49,25 @@ def encoder(tiny):
     return tiny(WORDS)
 
 
-def documented(name: str) -> str:
+def documented(name):
     """The code of docs/how-to/plugins.md that has a class of that name."""
     blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     return next(block for block in blocks if f"class {name}(" in block)
 
 
-def outside(folder: Path, name: str, code: str) -> type:
+def outside(folder, name, code):
     """The class of a file outside the package."""
     path = folder / f"{name}.py"
     path.write_text(code, encoding="utf-8")
     return catalog("tasks")[open_file(path).kind]
 
 
-def filler(seed: int, n: int) -> Iterator[str]:
+def filler(seed, n):
     generator = np.random.default_rng(seed)
     return (" ".join(generator.choice(FILLERS, 4)) for _ in range(n))
 
 
-def write_intents(folder: Path) -> dict[str, str]:
+def write_intents(folder):
     """One file of a language with all its splits, as MASSIVE has them, and a second language."""
     for k, lang in enumerate(("en-US", "de-DE")):
         with (folder / f"{lang}.jsonl").open("w", encoding="utf-8") as file:
@@ -85,12 +83,12 @@ def write_intents(folder: Path) -> dict[str, str]:
 MASSIVE = 'columns = Columns(first="utt", label="intent", language="locale", split="partition")'
 
 
-def massive() -> str:
+def massive():
     """The documented task with the columns of MASSIVE's files."""
     return re.sub(r"columns = .*", MASSIVE, documented("Intents"))
 
 
-def write_pairs(folder: Path) -> dict[str, str]:
+def write_pairs(folder):
     for split, n, langs in (
         ("train", 80, ["en"]),
         ("dev", 24, ["en", "de"]),
@@ -105,7 +103,7 @@ def write_pairs(folder: Path) -> dict[str, str]:
     return {"train": f"{folder}/train.{{pivot}}.tsv", **paths}
 
 
-def write_names(folder: Path) -> dict[str, str]:
+def write_names(folder):
     """Columns word, tag and where the sentence is from; folders by the data set's own codes."""
     for lang in ("eng", "swa"):
         (folder / lang).mkdir()
@@ -122,19 +120,19 @@ def write_names(folder: Path) -> dict[str, str]:
     }
 
 
-def names_task() -> str:
+def names_task():
     """The documented tagger, with English."""
     return documented("MasakhaNer").replace('{"sw": "swa",', '{"en": "eng", "sw": "swa",')
 
 
-def run(task, encoder: TransformerEncoder, folder: Path, lang: str = "de") -> Outcome:
+def run(task, encoder, folder, lang="de"):
     """Trains on English, and evaluates English and another language."""
     assert task.check((lang,), "en") == []
     assert [fault for read in task.read_files((lang,), "en") for fault in read.faults] == []
     return trained(task, AlignedEncoder(encoder), folder / "tuned", (lang,), downloads=folder)[0]
 
 
-def score(outcome: Outcome, lang: str, metric: str) -> float:
+def score(outcome, lang, metric):
     (found,) = [
         s.value for s in outcome.scores if (s.lang, s.metric, s.split) == (lang, metric, "test")
     ]

@@ -71,7 +71,7 @@ def turned(*langs):
     )
 
 
-def classifying(aligned) -> Tuning:
+def classifying(aligned):
     rows = [
         Example(" ".join(a), " ".join(b[:3]), ("entailment", "neutral")[i % 2], i)
         for i, (a, b) in enumerate(zip(texts(), texts(1), strict=True))
@@ -85,7 +85,7 @@ def classifying(aligned) -> Tuning:
     return Tuning(model, head.batches(model, {"en": given, "de": given}))
 
 
-def tagging(aligned) -> Tuning:
+def tagging(aligned):
     params = Slots.Params(data="phrasebook", tagger="linear", dropout=0.0, max_length=POSITIONS)
     head = Slots(params).head(TaskInputs("en"))
     head.labels = ("O", "B-x", "I-x")
@@ -95,7 +95,7 @@ def tagging(aligned) -> Tuning:
     return Tuning(tagger, SentenceBatches(tagger, placed, labels, 0))
 
 
-def questions() -> Questions:
+def questions():
     rows = []
     for i, (a, b) in enumerate(zip(texts(), texts(1), strict=True)):
         context = " ".join(b)
@@ -104,7 +104,7 @@ def questions() -> Questions:
     return Questions("rows", rows)
 
 
-def answering(aligned) -> Tuning:
+def answering(aligned):
     params = Mlqa.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0)
     head = Mlqa(params).head(TaskInputs("en"))
     model = head.new_model(aligned, 0)
@@ -226,7 +226,7 @@ def test_a_transform_inside_the_encoder_is_run_padded(encoder, passes):
 SETTINGS = TrainSettings(learning_rate=0.01, batch_size=3, steps=5)
 
 
-def trained(make, aligned, runtime) -> torch.Tensor:
+def trained(make, aligned, runtime):
     objective = make(aligned)
     objective.model.dropout.p = 0.3
     fit(objective, objective.batches.count, SETTINGS, runtime)

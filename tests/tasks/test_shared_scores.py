@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +10,7 @@ import torch
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.base import TaskInputs
-from raxalign.train.runtime import Moment, Runtime
+from raxalign.train.runtime import Runtime
 from tests.tasks import word_ner, word_nli, word_qa
 from tests.tiny import tiny_bert
 from tests.train.workers import run_workers
@@ -22,7 +19,7 @@ pytestmark = pytest.mark.slow
 WORDS = [*word_nli.WORDS, *word_qa.WORDS, *word_ner.WORDS]
 
 
-def encoder_of(folder: Path) -> AlignedEncoder:
+def encoder_of(folder):
     encoder = TransformerEncoder.from_folder(folder / "tiny")
     encoder.batch_tokens = 48  # so that there are several batches
     return AlignedEncoder(encoder)
@@ -33,15 +30,15 @@ class Heard:
 
     languages, metric = ("de",), "accuracy"
 
-    def __init__(self, metric: str) -> None:
+    def __init__(self, metric):
         self.metric, self.scores = metric, list[float]()
 
-    def ends(self, scores: Mapping[str, float], at: Moment) -> bool:
+    def ends(self, scores, at):
         self.scores.append(scores["de"])
         return False
 
 
-def trainings(folder: Path) -> dict[str, tuple[Any, str]]:
+def trainings(folder):
     """Tasks over files, each with the metric that is watched."""
     files = {
         name: {split: f"{folder}/{name}/{split}-{{lang}}" for split in ("dev", "test")}
@@ -61,7 +58,7 @@ def trainings(folder: Path) -> dict[str, tuple[Any, str]]:
     }
 
 
-def train(rank: int, folder: Path) -> None:
+def train(rank, folder):
     """One of two workers, which train each task; the first one writes what was heard."""
     for name, (task, metric) in trainings(folder).items():
         watch = Heard(metric)
@@ -78,9 +75,7 @@ def train(rank: int, folder: Path) -> None:
             assert list(made.iterdir()) == [], "the first worker alone writes"
 
 
-def test_scores_of_a_group_are_those_that_one_worker_finds_for_the_weights_that_it_kept(
-    tmp_path: Path,
-) -> None:
+def test_scores_of_a_group_are_those_that_one_worker_finds_for_the_weights_that_it_kept(tmp_path):
     torch.set_num_threads(1)
     tiny_bert(tmp_path / "tiny", WORDS, positions=32)
     word_nli.write_all(tmp_path / "nli")

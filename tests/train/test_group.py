@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 import torch
@@ -33,8 +32,8 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_errors_of_every_collective_call_are_the_loss_of_a_peer(name, monkeypatch) -> None:
-    def closed(*given: object, **named: object) -> None:
+def test_errors_of_every_collective_call_are_the_loss_of_a_peer(name, monkeypatch):
+    def closed(*given, **named):
         raise RuntimeError("[gloo/pair.cc:544] Connection closed by peer [10.78.0.2]:40115\nmore")
 
     monkeypatch.setattr(torch.distributed, name, closed)
@@ -44,8 +43,8 @@ def test_errors_of_every_collective_call_are_the_loss_of_a_peer(name, monkeypatc
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA"), ValueError("no group")])
-def test_other_errors_of_a_collective_call_stay_what_they_are(error, monkeypatch) -> None:
-    def fail(*given: object, **named: object) -> None:
+def test_other_errors_of_a_collective_call_stay_what_they_are(error, monkeypatch):
+    def fail(*given, **named):
         raise error
 
     monkeypatch.setattr(torch.distributed, "broadcast_object_list", fail)
@@ -53,7 +52,7 @@ def test_other_errors_of_a_collective_call_stay_what_they_are(error, monkeypatch
         share_value("x")
 
 
-def test_an_error_after_a_loss_leads_back_to_it() -> None:
+def test_an_error_after_a_loss_leads_back_to_it():
     lost = PeerLost("gone")
     after, wrapped, own = TypeError("x"), ValueError("y"), ValueError("z")
     after.__context__, wrapped.__cause__ = lost, after
@@ -61,7 +60,7 @@ def test_an_error_after_a_loss_leads_back_to_it() -> None:
     assert [lost_peer(error) for error in (lost, after, wrapped, own)] == [lost, lost, lost, None]
 
 
-def work(rank: int, folder: Path) -> None:
+def work(rank, folder):
     """One of two workers: the second one dies, and the first one finds that out."""
     barrier()
     if rank == 1:
@@ -73,17 +72,17 @@ def work(rank: int, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_whose_peer_really_dies_is_told_so(tmp_path: Path) -> None:
+def test_a_worker_whose_peer_really_dies_is_told_so(tmp_path):
     run_workers(work, 2, tmp_path)
     assert (tmp_path / "told").exists()
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
+def sent(monkeypatch):
     """What is sent to another worker, which has the same gradients."""
     found: list[torch.Tensor] = []
 
-    def add_up(tensor: torch.Tensor) -> None:
+    def add_up(tensor):
         found.append(tensor.clone())
         tensor.mul_(2)
 
@@ -93,18 +92,18 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
 
 
 @pytest.fixture
-def layers() -> nn.ModuleList:
+def layers():
     """Two layers that are used, and one that is not."""
     layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
     layers[1](layers[0](torch.ones(1, 2))).sum().backward()
     return layers
 
 
-def gradients(layers: nn.ModuleList) -> list[list[float] | None]:
+def gradients(layers):
     return [p.grad if p.grad is None else p.grad.flatten().tolist() for p in layers.parameters()]
 
 
-def test_gradients_and_loss_are_those_of_all_workers(layers, sent) -> None:
+def test_gradients_and_loss_are_those_of_all_workers(layers, sent):
     own = gradients(layers)
     assert float(sum_gradients(list(layers.parameters()), torch.tensor(3.0))) == 6.0
     assert gradients(layers) == [part and [2 * value for value in part] for part in own]
@@ -112,10 +111,10 @@ def test_gradients_and_loss_are_those_of_all_workers(layers, sent) -> None:
     assert [len(part) for part in sent] == [7, 6, 6], "who has what, and a bucket per layer"
 
 
-def test_a_worker_without_rows_takes_part_with_zeros(layers, sent, monkeypatch) -> None:
+def test_a_worker_without_rows_takes_part_with_zeros(layers, sent, monkeypatch):
     layers.zero_grad(set_to_none=True)
 
-    def add_up(tensor: torch.Tensor) -> None:  # the other worker has used both layers
+    def add_up(tensor):  # the other worker has used both layers
         sent.append(tensor.clone())
         if len(sent) == 1:
             tensor.add_(torch.tensor([7.0, 1, 1, 1, 1, 0, 0]))
@@ -128,7 +127,7 @@ def test_a_worker_without_rows_takes_part_with_zeros(layers, sent, monkeypatch) 
 
 def test_gradients_of_two_types_are_not_sent_together_and_a_large_one_is_not_copied(
     layers, sent, monkeypatch
-) -> None:
+):
     monkeypatch.setattr(group, "BUCKET", 2**20)
     layers[1].half()
     layers[1].weight.grad, layers[1].bias.grad = layers[1].weight.data, layers[1].bias.data

@@ -65,7 +65,7 @@ TASKS = {
 BEFORE = METHODS | TASKS
 
 
-def made(name: str, **options: Any) -> Any:
+def made(name, **options):
     if name in METHODS:
         return make(name, Path("inputs"), **options)
     kind, _, tagger = name.partition(" ")
@@ -74,13 +74,13 @@ def made(name: str, **options: Any) -> Any:
     return task(task.Params(**{"data": "phrasebook", **given, **options}))
 
 
-def settings(plugin: Any) -> TrainSettings:
+def settings(plugin):
     if isinstance(plugin, TransferTask):
         return plugin.head(TaskInputs("en")).settings(None)
     return plugin.settings()
 
 
-def test_all_that_trains_is_covered_by_this_file() -> None:
+def test_all_that_trains_is_covered_by_this_file():
     tasks = [kind for kind, task in catalog("tasks").items() if issubclass(task, TransferTask)]
     assert sorted({name.split()[0] for name in TASKS}) == sorted(tasks)
     assert sorted(METHODS) == sorted(trained())
@@ -89,7 +89,7 @@ def test_all_that_trains_is_covered_by_this_file() -> None:
 
 
 @pytest.mark.parametrize("name", BEFORE)
-def test_every_option_reaches_the_loop_and_without_them_it_is_what_it_was(name: str) -> None:
+def test_every_option_reaches_the_loop_and_without_them_it_is_what_it_was(name):
     given = OF_METHODS if name in METHODS else {}
     found = settings(made(name, **LOOP, **given, epochs=4))
     assert found == TrainSettings(
@@ -102,7 +102,7 @@ def test_every_option_reaches_the_loop_and_without_them_it_is_what_it_was(name: 
 
 
 @pytest.mark.parametrize("name", BEFORE)
-def test_each_option_changes_the_key_unless_it_is_what_was_always_done(name: str) -> None:
+def test_each_option_changes_the_key_unless_it_is_what_was_always_done(name):
     plain = made(name)
     schedule, _, betas, eps, *_ = BEFORE[name]
     same = {"schedule": schedule, "betas": f"{betas[0]} {betas[1]:.4f}"}
@@ -124,7 +124,7 @@ def test_each_option_changes_the_key_unless_it_is_what_was_always_done(name: str
 
 
 @pytest.mark.parametrize("kind", METHODS)
-def test_steps_have_no_epochs_and_methods_act_above_what_is_frozen(kind: str) -> None:
+def test_steps_have_no_epochs_and_methods_act_above_what_is_frozen(kind):
     two, three = (made(kind, steps=4, epochs=epochs).canonical() for epochs in (2, 3))
     assert two == three
     assert "epochs" not in two
@@ -135,7 +135,7 @@ def test_steps_have_no_epochs_and_methods_act_above_what_is_frozen(kind: str) ->
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("options")
     toy_encoder(folder / "encoder")
     toy_inputs(folder, SIZE, LANGUAGES)
@@ -143,13 +143,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", METHODS)
-def test_with_all_options_at_once_it_trains_and_keeps_what_the_dev_part_says(kind, root) -> None:
+def test_with_all_options_at_once_it_trains_and_keeps_what_the_dev_part_says(kind, root):
     method = make(kind, root, **LOOP, **OF_METHODS)
     assert method.needs().dev
     assert not make(kind, root).needs().dev
     curve: dict[int, float] = {}
 
-    def report(metrics: Any, step: int) -> None:
+    def report(metrics, step):
         curve.update((step, metrics[name]) for name in metrics if name.endswith("/dev_loss"))
 
     start, runtime = toy_encoder(root / "encoder"), Runtime(seed=1, report=report)
@@ -167,7 +167,7 @@ def test_with_all_options_at_once_it_trains_and_keeps_what_the_dev_part_says(kin
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", METHODS)
-def test_the_weights_kept_are_those_of_a_training_that_stops_there(kind, root) -> None:
+def test_the_weights_kept_are_those_of_a_training_that_stops_there(kind, root):
     options: dict[str, Any] = {"schedule": "constant", "warmup": 0}
     method = make(kind, root, **options, steps=6, selection="dev", select_every=2)
     kept = method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=1))
@@ -177,6 +177,6 @@ def test_the_weights_kept_are_those_of_a_training_that_stops_there(kind, root) -
 
 
 @pytest.mark.parametrize("betas", ["0.9", "0.9 1", "-0.1 0.9", "a b", "0.9 0.98 0.99"])
-def test_betas_that_are_not_two_shares_are_refused(betas: str) -> None:
+def test_betas_that_are_not_two_shares_are_refused(betas):
     with pytest.raises(ValidationError, match="write two numbers from 0 to below 1"):
         made("mlm", betas=betas)

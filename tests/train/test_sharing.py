@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -15,29 +13,29 @@ from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import TrainingDiverged
 from raxalign.train.chance import MIXING
 from raxalign.train.group import shared, sharing
-from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
-from raxalign.train.objective import DevLoss, Objective, Step
+from raxalign.train.loop import KeepBest, TrainSettings, fit
+from raxalign.train.objective import DevLoss, Objective
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression
 from tests.train.workers import run_workers
 
 
-def test_a_worker_alone_computes_all_parts_in_their_order() -> None:
+def test_a_worker_alone_computes_all_parts_in_their_order():
     assert list(shared("abc", str.upper)) == [("a", "A"), ("b", "B"), ("c", "C")]
     with sharing(Runtime()):
         assert list(shared("abc", str.upper)) == [("a", "A"), ("b", "B"), ("c", "C")]
 
 
 def test_a_worker_of_three_computes_every_third_part_and_has_the_others_from_their_workers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     computed: list[str] = []
 
-    def gathered(own: list[str], workers: int) -> list[list[str]]:
+    def gathered(own, workers):
         assert (own, workers) == (["B", "E"], 3)
         return [["A", "D"], own, ["C"]]
 
-    def compute(part: str) -> str:
+    def compute(part):
         computed.append(part)
         return part.upper()
 
@@ -53,21 +51,21 @@ class Counting(Regression):
 
     measured = 0
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step):
         self.measured += 1
 
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=5, epochs=2)
 
 
-def select(rank: int, folder: Path) -> None:
+def select(rank, folder):
     """One of two workers, which choose weights by 5 batches of dev rows."""
     objective, dev = Regression(n=21), Counting(n=14)
     dev.body, dev.module = objective.body, objective.module
     loss, alone = DevLoss(dev, 14, 3, seed=0), list[float]()
     measured: list[int] = []
 
-    def score(epoch: int) -> float:
+    def score(epoch):
         before = dev.measured
         together = loss.measure()
         measured.append(dev.measured - before)
@@ -95,17 +93,17 @@ def test_two_workers_share_the_dev_loss_and_have_it_bit_for_bit_as_one_has_it(tm
 class Distance(Objective):
     """The mean over rows of (w - target)², for one weight that starts at 0."""
 
-    def __init__(self, targets: list[float]) -> None:
+    def __init__(self, targets):
         self.module = nn.Linear(1, 1, bias=False)
         nn.init.zeros_(self.module.weight)
         self.targets = torch.tensor(targets)
 
-    def on(self, targets: list[float]) -> Distance:
+    def on(self, targets):
         other = copy.copy(self)
         other.targets = torch.tensor(targets)
         return other
 
-    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+    def loss(self, step, positions):
         rows = torch.from_numpy(step.rows[positions])
         return (self.module.weight - self.targets[rows]).pow(2).sum() / len(step.rows)
 
@@ -114,7 +112,7 @@ class Distance(Objective):
 TOWARDS_ONE = TrainSettings(0.1, 2, epochs=10, betas=(0.0, 0.0), shuffle=False)
 
 
-def run(every: int | None = None, start: int = 0) -> tuple[float, Fitted]:
+def run(every=None, start=0):
     """Trains towards 1 with 0.42 as the best weight on the dev rows."""
     objective = Distance([1.0, 1.0])
     loss = DevLoss(objective.on([0.42, 0.42, 0.42]), 3, 2, seed=0)
@@ -123,7 +121,7 @@ def run(every: int | None = None, start: int = 0) -> tuple[float, Fitted]:
     return float(objective.module.weight.detach()), fitted
 
 
-def test_a_dev_loss_that_rises_after_step_n_keeps_the_weights_of_step_n() -> None:
+def test_a_dev_loss_that_rises_after_step_n_keeps_the_weights_of_step_n():
     weight, fitted = run()
     assert weight == pytest.approx(0.4)
     assert fitted.selected == 4
@@ -133,21 +131,21 @@ def test_a_dev_loss_that_rises_after_step_n_keeps_the_weights_of_step_n() -> Non
     )
 
 
-def test_the_loss_is_measured_every_so_many_steps_and_at_the_end() -> None:
+def test_the_loss_is_measured_every_so_many_steps_and_at_the_end():
     weight, fitted = run(every=3)
     assert [step for step, _ in fitted.scores] == [3, 6, 9, 10]
     assert (weight, fitted.selected) == (pytest.approx(0.3), 3)
 
 
-def test_steps_whose_loss_lacks_a_part_are_not_measured() -> None:
+def test_steps_whose_loss_lacks_a_part_are_not_measured():
     weight, fitted = run(start=7)
     assert [step for step, _ in fitted.scores] == [7, 8, 9, 10]
     assert (weight, fitted.selected) == (pytest.approx(0.7), 7)
 
 
-def test_batches_count_by_their_rows_and_chance_is_the_same_each_time() -> None:
+def test_batches_count_by_their_rows_and_chance_is_the_same_each_time():
     class Drawing(Distance):
-        def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        def loss(self, step, positions):
             drawn.append(chance_of(step, MIXING).random())
             return super().loss(step, positions)
 
@@ -159,6 +157,6 @@ def test_batches_count_by_their_rows_and_chance_is_the_same_each_time() -> None:
     assert drawn[0] != drawn[1]
 
 
-def test_a_dev_loss_that_is_not_finite_ends_the_training() -> None:
+def test_a_dev_loss_that_is_not_finite_ends_the_training():
     with pytest.raises(TrainingDiverged, match="the loss on the dev part is nan"):
         DevLoss(Distance([float("nan")]), 1, 1, seed=0).measure()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 import torch
 
-from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
-from raxalign.train.runtime import Moment, Pruned, Runtime, Watch
+from raxalign.train.loop import KeepBest, TrainSettings, fit
+from raxalign.train.runtime import Moment, Pruned, Runtime
 from tests.train.problems import Regression, weights
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, epochs=4, warmup=0.1)
@@ -26,16 +24,16 @@ class EndsAt:
     metric: str = "accuracy"
     heard: list[tuple[Moment, dict[str, float]]] = field(default_factory=list)
 
-    def ends(self, scores: Mapping[str, float], at: Moment) -> bool:
+    def ends(self, scores, at):
         self.heard.append((at, dict(scores)))
         return at.step == self.step
 
 
-def trained(runtime: Runtime) -> tuple[Regression, Fitted]:
+def trained(runtime):
     """Train on 22 rows: 24 steps, with a selection after each sixth."""
     objective = Regression(dropout=0.3)
 
-    def watched(watch: Watch) -> dict[str, float]:
+    def watched(watch):
         assert not objective.module.training
         return dict.fromkeys(watch.languages, 0.5)
 
@@ -43,7 +41,7 @@ def trained(runtime: Runtime) -> tuple[Regression, Fitted]:
     return objective, fit(objective, 22, SETTINGS, runtime, keep=keep)
 
 
-def test_a_watched_training_that_goes_on_is_the_same_training() -> None:
+def test_a_watched_training_that_goes_on_is_the_same_training():
     plain, expected = trained(Runtime())
     watch = EndsAt(-1)
     watched, fitted = trained(Runtime(watch=watch))
@@ -65,7 +63,7 @@ def test_a_pruned_training_made_whole_equals_an_undisturbed_one_bit_for_bit(tmp_
     assert torch.equal(weights(resumed), weights(whole))
 
 
-def test_a_training_that_died_at_its_end_ends_there_again_without_a_step(tmp_path: Path) -> None:
+def test_a_training_that_died_at_its_end_ends_there_again_without_a_step(tmp_path):
     with pytest.raises(Pruned):
         trained(Runtime(watch=EndsAt(12), checkpoints=tmp_path))
     again = EndsAt(12)
@@ -74,17 +72,17 @@ def test_a_training_that_died_at_its_end_ends_there_again_without_a_step(tmp_pat
     assert again.heard == [(Moment(12, 24), {"de": 0.5, "fr": 0.5})]
 
 
-def test_the_last_selection_is_heard_and_ends_nothing() -> None:
+def test_the_last_selection_is_heard_and_ends_nothing():
     watch = EndsAt(24)
     _, fitted = trained(Runtime(watch=watch))
     assert len(fitted.losses) == 24
     assert watch.heard[-1][0].is_last
 
 
-def test_scores_of_dev_selections_are_reported_when_they_are_made() -> None:
+def test_scores_of_dev_selections_are_reported_when_they_are_made():
     told: list[tuple[dict[str, float], int]] = []
 
-    def report(metrics: Mapping[str, float], step: int) -> None:
+    def report(metrics, step):
         if not any(name.endswith(("loss", "_per_second", "rate")) for name in metrics):
             told.append((dict(metrics), step))
 
