@@ -117,13 +117,3 @@ def test_sentences_that_were_trained_on_are_marked(tmp_path, encoder, files):
     outcome, _ = trained(ner, AlignedEncoder(encoder), tmp_path / "tuned")
     assert outcome.notes["seen_in_training"] == {"en/test": 1}
     assert [row["id"] for row in outcome.predictions.to_pylist() if row["seen"]] == [20]
-
-
-PAPER = {
-    "tagger": "bilstm_crf",
-    "crf": "conditioned",
-    "selection": "target-dev",
-    "evaluate_every": 150,
-    "epochs": 40,
-    "batch_size": 10,
-}

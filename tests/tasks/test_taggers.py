@@ -301,25 +301,6 @@ def by_hand(gold, predicted):
     return precision, recall, 2 * precision * recall / (precision + recall) if right else 0.0
 
 
-def test_a_small_example_by_hand():
-    gold = [["B-x", "I-x", "O", "B-y"], ["O", "B-x"]]
-    predicted = [["B-x", "I-x", "O", "B-x"], ["I-x", "I-x"]]
-    # given x(0-1) y(3) x(1); found x(0-1) x(3) x(0-1): one of three is right on either side; three
-    # of six words are
-    scores = values(count(gold, predicted, entities=True))
-    assert scores == {
-        "accuracy": pytest.approx(3 / 6),
-        "precision": pytest.approx(1 / 3),
-        "recall": pytest.approx(1 / 3),
-        "f1": pytest.approx(1 / 3),
-    }
-
-
-def test_an_inside_tag_begins_an_entity_as_in_conlleval():
-    gold, predicted = [["O", "B-x", "I-x"]], [["O", "I-x", "I-x"]]
-    assert values(count(gold, predicted, entities=True))["f1"] == 1.0
-
-
 sentences = st.lists(
     st.lists(st.tuples(st.sampled_from(TAGS), st.sampled_from(TAGS)), min_size=1, max_size=8),
     min_size=1,
