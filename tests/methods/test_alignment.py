@@ -14,31 +14,11 @@ from raxalign.train.objective import Step
 from tests.methods.contract import POOLS, resolved
 from tests.methods.toy import toy_encoder, toy_rows, write_pairs
 
-# Two pairs at distances 5 (3, 4) and 1; three held words, of which one drifted by 2 and one by 3.
-# One layer, two coordinates.
-MOVING, TARGET = (
-    torch.tensor([[[3.0, 4.0]], [[1.0, 1.0]]]),
-    torch.tensor([[[0.0, 0.0]], [[1.0, 0.0]]]),
-)
-KEPT, ORIGIN = (
-    torch.tensor([[[2.0, 0.0]], [[5.0, 5.0]], [[0.0, 0.0]]]),
-    torch.tensor([[[0.0, 0.0]], [[5.0, 5.0]], [[0.0, 3.0]]]),
-)
-
-
-def by_hand(**options):
-    return float(
-        alignment_loss(MOVING.double(), TARGET.double(), KEPT.double(), ORIGIN.double(), **options)
-    )
-
-
-def test_the_loss_of_the_paper_is_a_sum_of_squared_distances():
-    assert by_hand(reg_weight=0.5) == pytest.approx((25 + 1) + 0.5 * (4 + 9))
-
 
 def test_the_plain_norm_of_equal_vectors_has_no_gradient():
-    moving = TARGET.clone().requires_grad_()
-    alignment_loss(moving, TARGET, KEPT, ORIGIN, reg_weight=1.0, norm="plain").backward()
+    target, kept, origin = torch.ones(2, 1, 2), torch.zeros(3, 1, 2), torch.ones(3, 1, 2)
+    moving = target.clone().requires_grad_()
+    alignment_loss(moving, target, kept, origin, reg_weight=1.0, norm="plain").backward()
     assert moving.grad is not None
     assert torch.equal(moving.grad, torch.zeros_like(moving))
 

@@ -76,16 +76,6 @@ def test_in_a_row_of_two_languages_each_piece_is_transformed_by_its_own(name, en
     assert "en" not in moved or make(name).effect().pivot
 
 
-@pytest.mark.parametrize("name", list(VARIANTS))
-@pytest.mark.parametrize("lang", ["de", "en"])
-def test_words_of_one_piece_have_the_vectors_of_their_pieces(name, lang, encoder, aligned):
-    sentence = ["haus", "hund", "rot"] if lang == "de" else ["house", "dog", "red"]
-    words = aligned[name].words([sentence], lang, layers="0-2", pooling="last").vectors_NLH
-    states = aligned[name].hidden(encoder.collate(encoder.pieces([sentence], lang)))
-    for layer in range(3):
-        assert torch.allclose(words[:, layer], states[layer][0, 1:4], atol=1e-5)
-
-
 @pytest.mark.parametrize("name", READOUTS)
 def test_static_vectors_are_transformed_too(name, tmp_path):
     """Layer 0 is the last one of a static encoder; every language's vectors stay finite, and some

@@ -170,10 +170,7 @@ def test_weak_contrast_has_the_options_of_strong_contrast_and_a_smaller_loss(roo
 @pytest.mark.parametrize(
     ("kind", "options", "says"),
     [
-        ("strong_contrastive", {"temperature": 0}, "temperature"),
-        ("strong_contrastive", {"lambda": -1}, "lambda"),
         ("strong_contrastive", {"freeze": "middle"}, "freeze"),
-        ("strong_contrastive", {"same_type": "drop"}, "same_type"),
         ("sentence_margin", {"layers": "1-2"}, "layers '1-2' names several layers; choose one"),
         ("tlm", {"pivot_first": True}, "write `random_order: false` too"),
         ("ppa", {"moco": False, "tlm": False}, "nothing to train"),

@@ -190,13 +190,10 @@ def test_faults_that_only_the_params_show(files):
     assert Mlqa(Mlqa.Params()).check(("de",), "en") == []
     assert "selection" in Mlqa(Mlqa.Params(hub={"dev": None})).check(("de",), "en")[0]
     crossed = task({**files, "test": "test-{pivot}.json"}, setting="g-xlt")
-    for given, told in (
-        (task(files, setting="translate-train"), "reads one file per language; put {lang} in"),
-        (task(files, code_switching="sentence"), "translate-train"),
-        (crossed, "one file per language: put {lang} in"),
-        (task({**files, "dev": "dev.json"}), "one file per language: put {lang} in"),
-    ):
-        assert told in given.check(("de", "es"), "en")[0]
+    assert "one file per language: put {lang} in" in crossed.check(("de", "es"), "en")[0]
+    alone = task(files, setting="translate-train").check(("de",), "en")
+    assert "reads one file per language; put {lang} in" in alone[0]
+    assert "translate-train" in task(files, code_switching="sentence").check(("de",), "en")[0]
 
 
 def test_what_is_read_of_each_language(files):

@@ -117,50 +117,54 @@ def counts(outcome):
     return outcome.notes["de-en"]["test"]
 
 
-def test_all_values_by_hand(tmp_path):
-    """Links: der-the right both ways (seen); Hund-dog wrong both ways; Rex-Rex right (identical);
-    Hund-hound right both ways.
-
-    To the pivot, `Hund` (row 1) is nearest to `hound`, not to `dog`; from it, `dog` is nearest to
-    `!`.
-    """
-    found = values(run(tmp_path))
-    # unseen, not identical: Hund-dog, Hund-hound
-    assert found["contextual_accuracy_pairs"] == 2
-    assert (
-        found["contextual_accuracy_to_pivot"]
-        == found["contextual_accuracy_from_pivot"]
-        == found["contextual_accuracy"]
-        == 0.5
-    )
-    # with seen ones: der-the too
-    assert found["contextual_accuracy_all_pairs"] == 3
-    assert found["contextual_accuracy_all"] == pytest.approx(2 / 3)
-    # of first occurrences (Hund of the second sentence is taken out, and with it its pair):
-    # Hund-dog, wrong both ways
-    assert (
-        found["noncontextual_accuracy_to_pivot"]
-        == found["noncontextual_accuracy_from_pivot"]
-        == found["noncontextual_accuracy"]
-        == 0
-    )
-    assert found["noncontextual_accuracy_pairs"] == 1
-    # with seen ones: der-the too
-    assert found["noncontextual_accuracy_all"] == 0.5
-    assert found["noncontextual_accuracy_all_pairs"] == 2
+HUND = [("Hund", "dog")]
 
 
-def test_all_values_where_repeated_types_are_taken_out_of_the_queries_alone(tmp_path):
-    found = values(run(tmp_path, noncontextual="queries"))
-    # first of each query's type: to the pivot `Hund` asks once (for dog: wrong); from it dog
-    # (wrong) and hound (right)
-    assert found["noncontextual_accuracy_to_pivot"] == 0
-    assert found["noncontextual_accuracy_from_pivot"] == 0.5
-    assert found["noncontextual_accuracy"] == 0.25
-    assert found["noncontextual_accuracy_pairs"] == 2
-    # with seen ones: der (right), Hund (wrong) / the (right), dog (wrong), hound (right)
-    assert found["noncontextual_accuracy_all"] == pytest.approx((1 / 2 + 2 / 3) / 2)
-    assert found["noncontextual_accuracy_all_pairs"] == 3
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {},
+            {
+                # to the pivot Hund (row 1) is nearest to hound, not to dog; from it dog to !
+                # unseen, not identical: Hund-dog, Hund-hound; with seen ones der-the too
+                "contextual": {"": 0.5, "_to_pivot": 0.5, "_from_pivot": 0.5, "_all": 2 / 3},
+                "contextual pairs": {"_pairs": 2, "_all_pairs": 3},
+                # two sentences with one pair each, one wrong, one right, in both directions:
+                # u = (-.5/2, .5/2), variance 2 (.0625 + .0625)
+                "contextual error": {"_stderr": math.sqrt(2 * 2 * 0.0625)},
+                # of first occurrences (Hund of the second sentence is taken out, and with it its
+                # pair): Hund-dog, wrong both ways; with seen ones der-the too
+                "noncontextual": {"": 0, "_to_pivot": 0, "_from_pivot": 0, "_all": 0.5},
+                "noncontextual pairs": {"_pairs": 1, "_all_pairs": 2},
+            },
+        ),
+        (
+            # first of each query's type: to the pivot Hund asks once (for dog: wrong); from it dog
+            # (wrong) and hound (right); with seen ones der and the, both right
+            {"noncontextual": "queries"},
+            {
+                "noncontextual": {"": 0.25, "_to_pivot": 0, "_from_pivot": 0.5},
+                "noncontextual all": {"_all": (1 / 2 + 2 / 3) / 2},
+                "noncontextual pairs": {"_pairs": 2, "_all_pairs": 3},
+            },
+        ),
+        # the first pair of a query is the first that passes the filter: der-the, Hund-hound
+        (
+            {"known": HUND, "noncontextual": "queries"},
+            {"noncontextual": {"_to_pivot": 1, "_pairs": 2}},
+        ),
+        # filters do not decide which occurrence is the first: der-the
+        ({"known": HUND}, {"noncontextual": {"": 1, "_pairs": 1}}),
+        # the first sentence alone: no standard error
+        ({"rows": ROWS[:1]}, {"contextual": {"": 0, "_stderr": None}}),
+    ],
+)
+def test_all_values_by_hand(tmp_path, options, expected):
+    found = values(run(tmp_path, **options))
+    for name, wanted in expected.items():
+        stem = f"{name.split()[0]}_accuracy"
+        assert {end: found.get(f"{stem}{end}") for end in wanted} == pytest.approx(wanted)
 
 
 def test_a_pair_is_out_of_context_where_both_its_words_are_first(tmp_path):
@@ -193,24 +197,6 @@ def test_a_pair_is_out_of_context_where_both_its_words_are_first(tmp_path):
     assert found["noncontextual_accuracy_pairs"] == 3
     linked = run(tmp_path, rows=rows, aligned=planted(table), known=(), candidates="linked")
     assert [counts(linked)[name] for name in names] == [2, 2, 4, 4]
-
-
-def test_standard_errors_take_sentences_as_units(tmp_path):
-    """Two sentences with one pair each, one wrong, one right, in both directions: u = (-.5/2,
-    .5/2), variance 2 (.0625 + .0625).
-    """
-    assert values(run(tmp_path))["contextual_accuracy_stderr"] == pytest.approx(
-        math.sqrt(2 * 2 * 0.0625)
-    )
-
-
-def test_the_first_pair_of_a_query_is_the_first_that_passes_the_filter(tmp_path):
-    found = values(run(tmp_path, known=[("Hund", "dog")], noncontextual="queries"))
-    assert found["noncontextual_accuracy_to_pivot"] == 1.0  # der-the, Hund-hound
-    assert found["noncontextual_accuracy_pairs"] == 2
-    # filters do not decide which occurrence is the first: der-the
-    found = values(run(tmp_path, known=[("Hund", "dog")]))
-    assert (found["noncontextual_accuracy"], found["noncontextual_accuracy_pairs"]) == (1, 1)
 
 
 def test_no_pairs_is_no_metric_and_a_note(tmp_path):

@@ -236,33 +236,23 @@ def test_tokens_of_an_answer_by_squads_rules(lang, text, tokens):
     assert normalized(text, lang, "squad") == tokens
 
 
-def test_f1_and_exact_match_by_squads_rules():
-    assert f1("der große Hund", "ein Hund", "de", "squad") == pytest.approx(
-        2 / 5, abs=1e-12
-    )  # Hund, of three and of two words
-    assert f1("三驾马车公司", "三驾马车设计集团", "zh", "squad") == 0  # a word each, and others
-    assert f1("1494 年", "1494 年。", "zh", "squad") == pytest.approx(1 / 2, abs=1e-12)
-    assert f1("the red house", "a house", "en", "squad") == pytest.approx(2 / 3, abs=1e-12)
-    assert exact_match("2000 年", "2000年", "zh", "squad") == 0
-    assert exact_match("The U.S.", "us", "ru", "squad") == 1
-    assert exact_match("el perro", "perro", "es", "squad") == 0
-    assert best(f1, "2000年", ["2000 年", "2000年，"], "zh", "squad") == 0
-    assert best(exact_match, "«дом»", ["дом", "«дом»"], "ru", "squad") == 1
-
-
-def test_f1_by_hand():
-    assert f1("der große Hund", "ein Hund", "de") == pytest.approx(
-        2 / 3, abs=1e-12
-    )  # (große, Hund) and (Hund)
-    assert f1("el perro el gato", "gato", "es") == pytest.approx(2 / 3, abs=1e-12)
-    assert f1("三驾马车公司", "三驾马车设计集团", "zh") == pytest.approx(
-        2 * 4 / (6 + 8), abs=1e-12
-    )  # four characters are shared
-    assert f1("x x y", "x y y", "en") == pytest.approx(
-        2 * 2 / 6, abs=1e-12
-    )  # bags: one x and one y
-    assert f1("x", "y", "en") == 0
-    assert f1("the", "the", "en") == 0  # no token is left to share
+@pytest.mark.parametrize(
+    ("prediction", "gold", "lang", "rules", "expected"),
+    [
+        ("der große Hund", "ein Hund", "de", "mlqa", 2 / 3),  # (große, Hund) and (Hund)
+        ("der große Hund", "ein Hund", "de", "squad", 2 / 5),  # Hund, of three and of two words
+        ("el perro el gato", "gato", "es", "mlqa", 2 / 3),
+        ("三驾马车公司", "三驾马车设计集团", "zh", "mlqa", 2 * 4 / (6 + 8)),  # characters
+        ("三驾马车公司", "三驾马车设计集团", "zh", "squad", 0),  # a word each, and others
+        ("1494 年", "1494 年。", "zh", "squad", 1 / 2),
+        ("the red house", "a house", "en", "squad", 2 / 3),
+        ("x x y", "x y y", "en", "mlqa", 2 * 2 / 6),  # bags: one x and one y
+        ("x", "y", "en", "mlqa", 0),
+        ("the", "the", "en", "mlqa", 0),  # no token is left to share
+    ],
+)
+def test_f1_by_hand(prediction, gold, lang, rules, expected):
+    assert f1(prediction, gold, lang, rules) == pytest.approx(expected, abs=1e-12)
 
 
 def test_exact_match_is_about_tokens_in_their_order():
@@ -270,6 +260,9 @@ def test_exact_match_is_about_tokens_in_their_order():
     assert exact_match("b a", "a b", "fr") == 0
     assert exact_match("The answer", "answer", "de") == 0
     assert exact_match("2000 年", "2000年。", "zh") == 1
+    assert exact_match("2000 年", "2000年", "zh", "squad") == 0
+    assert exact_match("The U.S.", "us", "ru", "squad") == 1
+    assert exact_match("el perro", "perro", "es", "squad") == 0
 
 
 def test_of_several_gold_answers_each_metric_takes_its_best():
@@ -277,3 +270,5 @@ def test_of_several_gold_answers_each_metric_takes_its_best():
     assert best(f1, "the red house", golds, "en") == 1
     assert best(f1, "red barn door", golds, "en") == pytest.approx(0.8, abs=1e-12)
     assert best(exact_match, "red barn door", golds, "en") == 0
+    assert best(f1, "2000年", ["2000 年", "2000年，"], "zh", "squad") == 0
+    assert best(exact_match, "«дом»", ["дом", "«дом»"], "ru", "squad") == 1

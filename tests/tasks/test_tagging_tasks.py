@@ -15,7 +15,6 @@ import torch
 from raxalign.caveats import thin_support
 from raxalign.config.sources import RemoteData
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
@@ -68,27 +67,6 @@ def test_rows_that_are_left_out_are_counted_beside_the_results(tmp_path, encoder
     assert thin_support("ner", notes) == {"ner en/train": said}
     assert thin_support("ner", outcome.notes) == {"ner de/test": said}
     assert outcome.notes["sentences"]["de/test"] == 19
-
-
-def test_the_encoder_runs_once_over_what_a_frozen_tagger_reads(
-    tmp_path, encoder, files, monkeypatch
-):
-    """Several epochs take as many forwards as one: those of the training set and the development
-    set.
-    """
-    forwards, hidden = [], TransformerEncoder.hidden
-
-    def counted(self, batch, **more):
-        forwards.append(len(batch.ids_BT))
-        return hidden(self, batch, **more)
-
-    monkeypatch.setattr(TransformerEncoder, "hidden", counted)
-    for epochs in (1, 3):
-        forwards.clear()
-        ner = task(files, "bilstm_crf", epochs=epochs, max_train=16)
-        (folder := tmp_path / f"epochs-{epochs}").mkdir()
-        ner.train(AlignedEncoder(encoder), ("en",), TaskInputs("en"), Runtime(), folder)
-        assert sum(forwards) == 16 + 24
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def split_head(model: Any) -> tuple[nn.Module, nn.Module]:
     """Return a copy of a masked-LM head up to its output embedding, and that embedding itself,
     (..., width) to logits (..., V). Raises `RaxalignError` for heads that are not of a known shape.
     """
-    head = getattr(model, "lm_head", None)
+    head: Any = getattr(model, "lm_head", None)
     if hasattr(model, "cls") and hasattr(getattr(model.cls, "predictions", None), "transform"):
         parts, decoder = [model.cls.predictions.transform], model.cls.predictions.decoder
     elif hasattr(head, "dense") and hasattr(head, "layer_norm"):
