@@ -6,6 +6,7 @@ import ast
 import csv
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -100,6 +101,7 @@ def test_the_examples_of_the_docs_run(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("RAXALIGN_TEST_ALL" not in os.environ, reason="the same pages run without Ray")
 @PAGES
 def test_the_examples_of_the_docs_run_on_ray(
     blocks: Callable[[Path], list[str]], tmp_path: Path

@@ -24,7 +24,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.spool import GPU_HOURS, SYSTEM, Spool
 from raxalign.store.storage import Storage
 from raxalign.tracking import recorder as recorder_module
-from raxalign.tracking.client import Target, TrackingError, TrackingHeld
+from raxalign.tracking.client import Target, TrackingError
 from raxalign.tracking.models import Exported, register
 from raxalign.tracking.recorder import Event, Recorder, sync
 from raxalign.tracking.ui import end_dead_runs
@@ -221,26 +221,6 @@ def _start_and_die(plan, where) -> None:
     recorder.open()
     recorder.take([Event(plan.trials[0])])
     os._exit(9)
-
-
-def _sync_at_once(plan, where, barrier) -> None:
-    barrier.wait()
-    with suppress(TrackingHeld):
-        sync(plan, where)
-
-
-def test_several_drivers_on_a_fresh_database_make_one_run_a_trial(tmp_path, plan, where):
-    (tmp_path / "mlflow.db").unlink()
-    fill(tmp_path, plan)
-    given = (plan, where, forks().Barrier(2))
-    processes = [forks().Process(target=_sync_at_once, args=given) for _ in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0]
-    sync(plan, where)
-    assert counts(where.uri) == WHOLE
 
 
 def free_port() -> int:

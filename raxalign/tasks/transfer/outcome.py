@@ -48,19 +48,22 @@ def means(
     languages: Collection[str] | None = None,
     pivot: str | None = None,
     metrics: Collection[str] | None = None,
+    unseen: Collection[str] = (),
 ) -> list[Score]:
-    """Forms the means of scores over languages, by metric and split: `avg` over all, and where a
-    pivot is given, `avg_zero_shot` over the others. `languages` are names of languages, or of pairs
-    or directions of languages, as scores have them (None: all that have a score), `metrics` those
-    that have means (None: all).
+    """Form the means of scores over languages, by metric and split: `avg` over all, and where a
+    pivot is given, `avg_zero_shot` over the others; `avg_unseen` over those that neither counts,
+    which no method has aligned. `languages` are names of languages, or of pairs or directions of
+    languages, as scores have them (None: all that have a score), `metrics` those that have means
+    (None: all).
 
     A split that one of them lacks has no such mean: over fewer languages it would be another
     quantity under the same name. No scores have no mean.
     """
     named = list(dict.fromkeys(score.lang for score in scores) if languages is None else languages)
-    several = {"avg": named}
+    aligned = [lang for lang in named if lang not in unseen]
+    several = {"avg": aligned, "avg_unseen": [lang for lang in named if lang in unseen]}
     if pivot is not None:
-        several["avg_zero_shot"] = [lang for lang in named if lang != pivot]
+        several["avg_zero_shot"] = [lang for lang in aligned if lang != pivot]
     values: dict[tuple[str, str], dict[str, float]] = {}
     for score in scores:
         if metrics is None or score.metric in metrics:
