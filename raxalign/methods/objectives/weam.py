@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,16 +107,10 @@ def split_head(model: Any) -> tuple[nn.Module, nn.Module]:
     return copied, decoder
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """A global batch: its rows, their masked places, the partners of all pieces, and how many
-    masked places have one.
-    """
-
-    rows: Rows
-    masks: Masks
-    partners: Partners
-    linked: int
+_Batch = tuple[Rows, Masks, Partners, int]
+"""The rows of a global batch, their masked places, the partners of all pieces, and how many masked
+places have one.
+"""
 
 
 class WordExchange(Objective):
@@ -147,20 +140,18 @@ class WordExchange(Objective):
         masks = choose_masks(rows, self.rule, chance_of(step, MASKING))
         links = bitexts.links.take(step.rows)
         partners = Partners.of(rows.offsets[links.rows()], links.src, links.tgt, len(rows.ids))
-        self.batch = _Batch(
-            rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum())
-        )
+        self.batch = rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum())
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:  # noqa: ARG002
         """Return the contribution of some rows of the global batch."""
         assert self.batch is not None, "begin comes first"
-        batch, options = self.batch, self.options
-        rows, masks = batch.rows.take(positions), batch.masks.take(positions)
+        (of_batch, masks, partners, n_linked), options = self.batch, self.options
+        rows, masks = of_batch.take(positions), masks.take(positions)
         packed = lay_out_rows(self.encoder, [(rows, masks.applied(rows))])
         states_FH, starts_S = last_states(self.encoder, packed), packed.starts_S
-        pieces = masks.flat(batch.rows.offsets[positions])
-        linked = batch.partners.linked(pieces)
-        places, owners = batch.partners.of_pieces(pieces[linked])
+        pieces = masks.flat(of_batch.offsets[positions])
+        linked = partners.linked(pieces)
+        places, owners = partners.of_pieces(pieces[linked])
         starts = np.repeat(starts_S, np.diff(masks.offsets))[linked]
         masked_M, partners_E, owners_E, targets_M, linked_N = (
             on_device(part, states_FH.device)
@@ -180,5 +171,5 @@ class WordExchange(Objective):
             self.encoder.within(self.decoder, self.head(exchanged_NH)),
             linked_N,
             weight=1 / max(masks.total, 1) if mean else 1.0,
-            cross_weight=options["lambda"] * (1 / max(batch.linked, 1) if mean else 1.0),
+            cross_weight=options["lambda"] * (1 / max(n_linked, 1) if mean else 1.0),
         )

@@ -204,14 +204,6 @@ class SettingParams(TransferParams):
 
 def settings_of(options: Any) -> TrainSettings:
     """Return the settings of a training with these options."""
-    return TrainSettings(
-        options.learning_rate,
-        options.batch_size,
-        options.epochs,
-        warmup=options.warmup,
-        schedule=options.schedule,
-        betas=pair_of(options.betas),
-        eps=options.eps,
-        weight_decay=options.weight_decay,
-        clip=options.clip or None,
-    )
+    same = ("learning_rate", "batch_size", "epochs", "warmup", "schedule", "eps", "weight_decay")
+    given = {name: getattr(options, name) for name in same}
+    return TrainSettings(**given, betas=pair_of(options.betas), clip=options.clip or None)
