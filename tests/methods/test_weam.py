@@ -33,8 +33,7 @@ def plain_losses(trained):
     """-log p of every masked piece, and of every masked piece that is linked by its translation,
     one row and one piece at a time.
     """
-    assert trained.batch is not None
-    rows, masks, model = trained.batch.rows, trained.batch.masks, trained.encoder.model
+    (rows, masks, *_), model = trained.batch, trained.encoder.model
     columns: Any = toy_rows(24)
     own, crossed = [], []
     for r, number in enumerate(ROWS):
