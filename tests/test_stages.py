@@ -35,28 +35,26 @@ def open_at(path):
     return Workshop(expand(load(path)), Storage(str(path.parent / "storage")), Runtime())
 
 
+def opened(folder, **grid):
+    """A workshop of a small grid of one language, or as the options say."""
+    grid = {"languages": "{each: [de]}", "sentences": "100", "size": 200, **grid}
+    return open_at(write_grid(folder, **grid))
+
+
 def small_grid(folder, run):
-    """Three methods on two languages, with a `run` section."""
+    """A workshop of three methods on two languages, with a `run` section."""
     methods = (
         "none: {}",
         "rotation: {center: true}",
         "finetune: {batch_size: 16, learning_rate: 1.0e-3}",
     )
-    return write_grid(
-        folder,
-        languages="{together: [de, fr]}",
-        sentences="100",
-        size=200,
-        methods=methods,
-        run=run,
-    )
+    return opened(folder, languages="{together: [de, fr]}", methods=methods, run=run)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A small grid that was run: (workshop, keys of the stages that were made, in order)."""
-    folder = tmp_path_factory.mktemp("grid")
-    workshop, made = open_at(small_grid(folder, "precision: fp32")), []
+    workshop, made = small_grid(tmp_path_factory.mktemp("grid"), "precision: fp32"), []
     workshop.announce = lambda stage, seconds: made.append(stage.key)
     for trial in workshop.plan.trials:
         run_trial(workshop, trial.key)
@@ -78,26 +76,22 @@ def test_two_processes_that_need_one_stage_make_it_once(tmp_path):
     assert sorted(made) == sorted(plan.closure([pairs]))
 
 
+AT = (
+    *("rotation", "sentence_rotation", "linear", "centering", "znorm", "iterative_normalization"),
+    *("lsar", "lir"),
+)
+
+
 def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
     tmp_path, monkeypatch
 ):
     """All evaluations are run, those too that a plan leaves out; what it lets run of the same
     points differs.
     """
-    at = (
-        "rotation",
-        "sentence_rotation",
-        "linear",
-        "centering",
-        "znorm",
-        "iterative_normalization",
-        "lsar",
-        "lir",
-    )
     freeze = "freeze: lower, steps: 2, batch_size: 16, learning_rate: 1.0e-2"
     methods = (
         "none: {}",
-        *(f"{name}: {{layers: [1, last]}}" for name in at),
+        *(f"{name}: {{layers: [1, last]}}" for name in AT),
         "mean_shift: {alpha: [0, 1]}",
         f"strong_contrastive: {{{freeze}}}",
     )
@@ -109,19 +103,17 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
         "token_translation: {}",
         f"pos: {{tagger: bilstm_crf, layers: last, {sizes}}}",
     )
-    path = write_grid(
-        tmp_path, methods=methods, tasks=tasks, languages="{each: [de]}", sentences="60", size=150
-    )
-    told = {trial.key: set(trial.untouched) for trial in expand(load(path)).trials}
+    grid = {"methods": methods, "tasks": tasks, "sentences": "60", "size": 150}
+    plan = opened(tmp_path, **grid).plan
+    told = {trial.key: set(trial.untouched) for trial in plan.trials}
     monkeypatch.setattr(Meeting, "untouched", lambda *_: {})
-    workshop = open_at(path)
-    plan = workshop.plan
+    workshop = opened(tmp_path, **grid)
     scores = {
         (trial.key, record["task"]): record["scores"]
-        for trial in plan.trials
+        for trial in workshop.plan.trials
         for record in run_trial(workshop, trial.key)
     }
-    (base,) = [trial.key for trial in plan.trials if trial.method == "none"]
+    (base,) = [trial.key for trial in workshop.plan.trials if trial.method == "none"]
     missed = {(key, task) for key, tasks in told.items() for task in tasks}
     assert len(missed) == 8 * 4 + 8 * 2 + 5 + 1 + 1, (
         "readouts below, readouts at the top, a shift of nothing, one at the top, a frozen half"
@@ -132,25 +124,17 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
     assert [key for key in moved if scores[key, "space"] == scores[base, "space"]] == []
 
 
+PHRASES = "data: phrasebook, phrasebook: {train: 60, dev: 12, test: 24}, learning_rate: 1.0e-3"
+
+
 @pytest.mark.parametrize(("kind", "answer"), [("xnli", "neutral"), ("pos", "predicted")])
 def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, kind, answer):
     """The vectors under `refit` are those of the method on the encoder that the task's training
     left, and on words as the task reads them.
     """
-    sizes = (
-        f"kind: {kind}, data: phrasebook, phrasebook: {{train: 60, dev: 12, test: 24}}, epochs: 1,"
-        " learning_rate: 1.0e-3"
-    )
-    tasks = (f"kept: {{readout: keep, {sizes}}}", f"again: {{readout: refit, {sizes}}}")
-    path = write_grid(
-        tmp_path,
-        methods=("rotation: {}",),
-        tasks=tasks,
-        languages="{each: [de]}",
-        sentences="100",
-        size=200,
-    )
-    workshop = open_at(path)
+    ways = {"kept": "keep", "again": "refit"}.items()
+    tasks = [f"{n}: {{readout: {way}, kind: {kind}, epochs: 1, {PHRASES}}}" for n, way in ways]
+    workshop = opened(tmp_path, methods=("rotation: {}",), tasks=tasks)
     plan = workshop.plan
     (trial,) = plan.trials
     kept, again = run_trial(workshop, trial.key)
@@ -175,14 +159,10 @@ def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, kind, answer
     assert kept["aligned"] == trial.aligned
     if kind == "xnli":
         assert [record["notes"]["readout"] for record in (kept, again)] == ["keep", "refit"]
-    first, second = (
-        workshop.ledger.predictions(record["key"]).to_pylist() for record in (kept, again)
-    )
+    tables = [workshop.ledger.predictions(record["key"]).to_pylist() for record in (kept, again)]
     for lang, same in (("en", True), ("de", False)):
-        answers = [
-            [row[answer] for row in rows_ if row["lang"] == lang] for rows_ in (first, second)
-        ]
-        assert (answers[0] == answers[1]) is same
+        one, other = ([row[answer] for row in table if row["lang"] == lang] for table in tables)
+        assert (one == other) is same
 
 
 @pytest.mark.parametrize("kind", ["xnli", "pos"])
@@ -192,71 +172,37 @@ def test_a_training_that_reads_the_pivot_alone_is_the_one_through_the_shifted_en
     """Frozen up to the shift, the encoder without it is trained to the same weights, bit by bit,
     and the shifted one takes them.
     """
-    task = (
-        f"{kind}: {{data: phrasebook, phrasebook: {{train: 60, dev: 12, test: 24}}, epochs: 2,"
-        " learning_rate: 1.0e-3}"
-    )
     methods = ("none: {}", "mean_shift: {layers: 1, alpha: [0.5, 4.0]}")
-    path = write_grid(
-        tmp_path,
-        methods=methods,
-        tasks=(task,),
-        languages="{each: [de]}",
-        sentences="100",
-        size=200,
-    )
-    workshop = open_at(path)
-    plan = workshop.plan
+    workshop = opened(tmp_path, methods=methods, tasks=(f"{kind}: {{epochs: 2, {PHRASES}}}",))
+    plan, task = workshop.plan, catalog("tasks")[kind]
     for trial in plan.trials:
         (record,) = run_trial(workshop, trial.key)
         stage = plan.stages[plan.stages[record["key"]].inputs["trained"]]
-        plugin = catalog("tasks")[kind](
-            catalog("tasks")[kind].Params.model_validate_json(stage.options)
-        )
-        by_hand = tmp_path / trial.key
+        plugin, by_hand = task(task.Params.model_validate_json(stage.options)), tmp_path / trial.key
         by_hand.mkdir()
-        plugin.train(
-            workshop.aligned(trial.aligned), ("en",), TaskInputs("en"), Runtime(seed=0), by_hand
-        )
+        aligned, more = workshop.aligned(trial.aligned), (TaskInputs("en"), Runtime(seed=0))
+        plugin.train(aligned, ("en",), *more, by_hand)
         files = sorted(path.name for path in by_hand.iterdir())
         assert any(name.startswith(kind) for name in files)
         for name in files:
             assert (by_hand / name).read_bytes() == (workshop.ensure(stage.key) / name).read_bytes()
-        outcome = plugin.evaluate(
-            workshop.aligned(trial.aligned),
-            ("en", "de"),
-            TaskInputs("en"),
-            Runtime(seed=0),
-            by_hand,
-        )
+        outcome = plugin.evaluate(aligned, ("en", "de"), *more, by_hand)
         assert record["scores"] == [vars(score) for score in outcome.scores]
-    assert [
-        stage.params.get("frozen") for stage in plan.stages.values() if stage.kind == "tuned"
-    ] == [None, "1"]
+    frozen = [s.params.get("frozen") for s in plan.stages.values() if s.kind == "tuned"]
+    assert frozen == [None, "1"]
 
 
 def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path):
     """A task that reads sentences alone gets the same rows without a word aligner."""
-    path = write_grid(
-        tmp_path,
-        methods=("none: {}",),
-        tasks=("sentence_retrieval: {}", "retrieval: {}"),
-        languages="{each: [de]}",
-        sentences="100",
-    )
-    workshop = open_at(path)
+    tasks = ("sentence_retrieval: {}", "retrieval: {}")
+    workshop = opened(tmp_path, methods=("none: {}",), tasks=tasks)
     plan = workshop.plan
     (trial,) = plan.trials
     found = run_trial(workshop, trial.key)[0]
     pairs = workshop.ensure(plan.stages[trial.evaluations["retrieval"]].inputs["heldout/de"])
+    inputs = TaskInputs("en", bitext={"de": pairs})
     task = SentenceRetrieval(SentenceRetrieval.Params())
-    outcome = task.evaluate(
-        workshop.aligned(trial.aligned),
-        ("de",),
-        TaskInputs("en", bitext={"de": pairs}),
-        Runtime(),
-        None,
-    )
+    outcome = task.evaluate(workshop.aligned(trial.aligned), ("de",), inputs, Runtime(), None)
     assert found["notes"]["links"] == {}
     assert found["scores"] == [vars(score) for score in outcome.scores]
     assert workshop.ledger.predictions(found["key"]).equals(outcome.predictions)
@@ -320,8 +266,7 @@ def test_held_out_lines_that_were_left_out_are_recorded_and_remarked_on(tmp_path
 
 def test_bf16_has_results_of_its_own_that_order_the_methods_as_float32_does(finished, tmp_path):
     exact, _ = finished
-    text = small_grid(tmp_path, "precision: bf16")
-    rounded = open_at(text)
+    rounded = small_grid(tmp_path, "precision: bf16")
     for trial in rounded.plan.trials:
         records = run_trial(rounded, trial.key)
         assert {record["precision"] for record in records} == {"bf16"}
@@ -340,7 +285,7 @@ def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path,
         return kind.forward
 
     monkeypatch.setattr(packing, "_compiled", compiled)
-    workshop = open_at(small_grid(tmp_path, "compile: true"))
+    workshop = small_grid(tmp_path, "compile: true")
     plan = workshop.plan
     made = {stage.maker for stage in plan.stages.values() if stage.compiled}
     assert {"scratch", "finetune", "rotation", "retrieval"} <= made
@@ -366,20 +311,11 @@ def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path):
     have their results.
     """
     methods = ("none: {}", "finetune: {batch_size: 16, learning_rate: 1000}")
-    path = write_grid(
-        tmp_path, methods=methods, languages="{each: [de]}", sentences="100", size=200
-    )
-    workshop = open_at(path)
-    plan = workshop.plan
-    none, finetune = plan.trials
+    workshop = opened(tmp_path, methods=methods)
+    none, finetune = workshop.plan.trials
     run_trial(workshop, none.key)
-    with pytest.raises(
-        TrainingDiverged,
-        match=(
-            r"finetune: training diverged at step 4 of 7: loss \S+ \(\S+ at the start\),"
-            r" learning_rate 1000"
-        ),
-    ):
+    told = r"finetune: training diverged at step 4 of 7: loss \S+ \(\S+ at the start\), learning_ra"
+    with pytest.raises(TrainingDiverged, match=rf"{told}te 1000"):
         run_trial(workshop, finetune.key)
     assert not workshop.store.has("aligned", finetune.aligned)
     assert workshop.ledger.keys() == set(none.evaluations.values())
@@ -388,22 +324,15 @@ def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path):
 def test_predictions_recompute_to_the_scores(finished):
     workshop, _ = finished
     trial = next(trial for trial in workshop.plan.trials if trial.method == "rotation")
-    key = trial.evaluations["retrieval"]
-    table = workshop.ledger.predictions(key).to_pylist()
     found = {
         (row["lang"], row["metric"]): row["value"]
         for row in rows(workshop.plan, workshop.ledger)
         if row["trial"] == trial.key and row["split"] == "test"
     }
-    asked = [
-        row
-        for row in table
-        if row["lang"] == "de-en" and row["split"] == "test" and not row["identical"]
-    ]
-    directions = {
-        name: [row["correct"] for row in asked if row["direction"] == name]
-        for name in {row["direction"] for row in asked}
-    }
+    directions = {}
+    for row in workshop.ledger.predictions(trial.evaluations["retrieval"]).to_pylist():
+        if row["lang"] == "de-en" and row["split"] == "test" and not row["identical"]:
+            directions.setdefault(row["direction"], []).append(row["correct"])
     mean = sum(sum(correct) / len(correct) for correct in directions.values()) / len(directions)
     assert found["de-en", "contextual_accuracy_all"] == pytest.approx(mean)
 

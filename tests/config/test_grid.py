@@ -31,14 +31,10 @@ def test_a_small_grid_has_its_defaults_filled_in(read: Any, tmp_path: Path) -> N
 
 
 def test_a_list_is_an_axis_and_points_are_the_product(read: Any) -> None:
-    none, rotation = read(SMALL).methods
+    none, rotation = read(change("layers: [9, 9-12]", "layers: [9, 0.50]")).methods
     assert len(none.points) == 1
-    assert [(point.center, point.layers) for point in rotation.points] == [
-        (False, "9"),
-        (False, "9-12"),
-        (True, "9"),
-        (True, "9-12"),
-    ]
+    found = [(point.center, point.layers) for point in rotation.points]
+    assert found == [(False, "9"), (False, "0.50"), (True, "9"), (True, "0.50")]
 
 
 def test_norwegian_and_numbers_mean_what_they_say(read: Any) -> None:
@@ -105,26 +101,17 @@ def test_a_point_is_excluded_by_a_mapping_or_by_a_part_of_it(read: Any, faults: 
 def test_paths_are_relative_to_the_grid_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "grids").mkdir()
-    (tmp_path / "grids" / "beside").mkdir()
+    (tmp_path / "grids" / "beside").mkdir(parents=True)
     text = change("data/{lang}", "../data/{lang}")
-    text = change(
-        "bert-base-multilingual-cased",
-        "[beside, ../mini, ~/mine, {kind: transformer, name: ./other}, some/hub-name]",
-        text,
-    )
+    encoders = "[beside, ../mini, ~/mine, {kind: transformer, name: ./other}, some/hub-name]"
+    text = change("bert-base-multilingual-cased", encoders, text)
     text = change("center: [false, true]", 'dictionary: "dict/{lang}-{pivot}.txt"', text)
     (tmp_path / "grids" / "grid.yaml").write_text(text + "run: {storage: ../store}\n")
     monkeypatch.chdir(tmp_path)
     grid = load("grids/grid.yaml")
-    names = [spec.params.name for spec in grid.encoders]  # type: ignore[attr-defined]
-    assert names == [
-        f"{tmp_path}/grids/beside",
-        f"{tmp_path}/mini",
-        str(Path.home() / "mine"),
-        f"{tmp_path}/grids/other",
-        "some/hub-name",
-    ]
+    names = [getattr(spec.params, "name") for spec in grid.encoders]  # noqa: B009
+    folders = [tmp_path / "grids/beside", tmp_path / "mini", Path.home() / "mine"]
+    assert names == [*map(str, folders), f"{tmp_path}/grids/other", "some/hub-name"]
     assert grid.corpora["de"].params.path == f"{tmp_path}/data/{{lang}}-{{pivot}}"  # type: ignore[attr-defined]
     assert grid.methods[1].points[0].dictionary == f"{tmp_path}/grids/dict/{{lang}}-{{pivot}}.txt"  # type: ignore[attr-defined]
     assert grid.run.storage == f"{tmp_path}/store"
@@ -251,19 +238,11 @@ def points(read: Any, lora: str) -> list[Any]:
 
 def test_lists_in_a_mapping_are_axes_like_any_other(read: Any) -> None:
     found = points(read, "[none, {rank: [4, 8], alpha: [8, 16]}, {}]")
-    assert [
+    values = [
         point if point == "none" else (point.rank, point.alpha, point.targets) for point in found
-    ] == [
-        "none",
-        (4, 8.0, "auto"),
-        (4, 16.0, "auto"),
-        (8, 8.0, "auto"),
-        (8, 16.0, "auto"),
-        (8, 16.0, "auto"),
     ]
-
-
-def test_a_mapping_of_single_values_is_one_point(read: Any) -> None:
+    product = [(4, 8.0), (4, 16.0), (8, 8.0), (8, 16.0), (8, 16.0)]
+    assert values == ["none", *((rank, alpha, "auto") for rank, alpha in product)]
     (point,) = points(read, "{rank: 2, targets: 'value, query'}")
     assert (point.rank, point.targets) == (2, "query,value")
 
