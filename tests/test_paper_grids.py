@@ -21,6 +21,7 @@ from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
+from raxalign.report.published.matching import differing
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
@@ -147,29 +148,25 @@ def measuring(plan: Plan, rule: Rule) -> list[Trial]:
 
 
 def is_of(trial: Trial, rule: Rule) -> bool:
-    if rule.method is not None and trial.kind not in rule.method:
-        return False
-    if any(part in trial.encoder for part in rule.not_encoder or ()) or not any(
-        part in trial.encoder for part in rule.encoder or ("",)
-    ):
-        return False
-    if not hold(trial.params, rule.params) or any(
-        hold(trial.params, {option: value}) for option, value in rule.not_params.items()
-    ):
-        return False
-    return rule.sentences in (None, trial.sentences) and should_hold(trial.params, rule.prefers)
+    holds = [
+        rule.method is None or trial.kind in rule.method,
+        not any(part in trial.encoder for part in rule.not_encoder or ()),
+        any(part in trial.encoder for part in rule.encoder or ("",)),
+        hold(trial.params, rule.params),
+        not any(hold(trial.params, {name: value}) for name, value in rule.not_params.items()),
+        rule.sentences in (None, trial.sentences),
+        not differing(trial.params, rule.prefers),
+    ]
+    return all(holds)
 
 
 def is_task(plan: Plan, trial: Trial, task: str, rule: Rule) -> bool:
     stage = plan.stages[trial.evaluations[task]]
     params, there = stage.params["task"], {*stage.params["languages"], plan.pivot}
-    if (
-        stage.maker not in (rule.task or ())
-        or task not in (rule.name or (task,))
-        or not {*(rule.lang or "").split("-")} <= there
-    ):
-        return False
-    return hold(params, rule.task_params) and should_hold(params, rule.expects)
+    named = stage.maker in (rule.task or ()) and task in (rule.name or (task,))
+    spoken = {*(rule.lang or "").split("-")} <= there
+    as_said = hold(params, rule.task_params) and not differing(params, rule.expects)
+    return named and spoken and as_said
 
 
 def hold(params: Any, wanted: Any) -> bool:
@@ -202,15 +199,6 @@ def test_the_words_of_a_paper_s_plane_are_placed_by_its_grid(
     if name == "cao2020":  # the vectors that they align
         finetune = next(spec for spec in grid.methods if spec.kind == "finetune").points[0]
         assert (finetune.layers, finetune.pooling) == (layers, task.params.pooling)
-
-
-def should_hold(params: Any, wanted: Any) -> bool:
-    """All options as wanted that are there."""
-    there = {
-        option: "local files" if option == "data" and isinstance(value, dict) else value
-        for option, value in params.items()
-    }
-    return all(there[option] == value for option, value in wanted.items() if option in there)
 
 
 def test_kulshreshtha_et_al_count_basic_tokens_fit_on_175_pieces_and_have_two_rates() -> None:

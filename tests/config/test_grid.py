@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from raxalign.config.grid import CorpusSettings, Grid, Split, load
-from raxalign.errors import GridError
+from raxalign.config._faults import Faults
+from raxalign.config.grid import CorpusSettings, Grid, Split, load, written
+from raxalign.config.yaml_file import parse
 from tests.config.small import PARTS, SMALL, change
-from tests.strategies import grids, to_yaml
 
 
 def test_a_small_grid_has_its_defaults_filled_in(read: Any, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_point_is_excluded_by_a_mapping_or_by_a_part_of_it(read: Any, faults: 
         SMALL,
     )
     held = {"blocks": "1-2", "embeddings": True}
-    for written, meant in (
+    for given, meant in (
         ("{blocks: 1-2, embeddings: true}", held),
         ("{embeddings: true}", held),
         ("lower", "lower"),
@@ -155,49 +155,35 @@ def test_shared_options_may_be_incomplete_where_each_language_completes_them(
     ]
 
 
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(grids())
-def test_valid_grids_load_and_the_order_of_keys_does_not_matter(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
-    path = tmp_path / "grid.yaml"
-    path.write_text(to_yaml(data), encoding="utf-8")
-    grid = load(path)
-    path.write_text(to_yaml(_sorted(data)), encoding="utf-8")
-    assert _facts(load(path)) == _facts(grid)
-    path.write_text(json.dumps(data), encoding="utf-8")
-    assert _facts(load(path)) == _facts(grid)
+GRIDS = Path(__file__).parents[2] / "grids"
 
 
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(grids(), st.data())
-def test_any_one_unknown_key_is_named_with_its_line(
-    tmp_path: Path, data: dict[str, Any], draw: st.DataObject
-) -> None:
-    data = json.loads(json.dumps(data))  # strategies share objects
-    places = [
-        data,
-        data["corpus"],
-        *data["methods"].values(),
-        *data["tasks"].values(),
-        *[data[name] for name in ("pairs", "run") if name in data],
-    ]
-    place = draw.draw(st.sampled_from(places))
-    unknown = draw.draw(st.from_regex(r"[a-z]{3,8}_x", fullmatch=True))
-    place[unknown] = 1
-    path = tmp_path / "grid.yaml"
-    path.write_text(to_yaml(data), encoding="utf-8")
-    with pytest.raises(GridError) as caught:
-        load(path)
-    (fault,) = caught.value.faults
-    lines = path.read_text().splitlines()
-    assert fault.key.endswith(unknown)
-    assert fault.line is not None
-    assert lines[fault.line - 1].strip() == f"{unknown}: 1"
+@pytest.mark.parametrize("name", ["liu2020-static", "search", "weam2021"])
+def test_the_order_of_keys_does_not_matter_nor_whether_they_are_json(name: str, read: Any) -> None:
+    text = (GRIDS / f"{name}.yaml").read_text(encoding="utf-8")
+    data = parse(name, text, Faults()).plain()
+    facts = _facts(read(written(data)))
+    for other in (written(_sorted(data)), json.dumps(data)):
+        assert _facts(read(other)) == facts
+
+
+def test_any_one_unknown_key_is_named_with_its_line(faults: Any) -> None:
+    text = SMALL + "pairs: {aligner: links}\nrun: {workers: 1}\n"
+    text = change("bert-base-multilingual-cased", "{kind: scratch, layers: 2}", text)
+    sections = ("corpus", "pairs", "run", "encoder", "languages")
+    entries = [(part, name) for part in ("methods", "tasks") for name in parsed(text)[part]]
+    for path in ((), *((section,) for section in sections), *entries):
+        data = parsed(text)
+        place = reduce(getitem, path, data)
+        place["strange_x"] = 1
+        lines = written(data).split("\n")
+        (line,) = [n for n, row in enumerate(lines, 1) if row.strip() == "strange_x: 1"]
+        (told,) = faults("\n".join(lines))
+        assert told.startswith(f"line {line}: {'.'.join([*path, 'strange_x'])}: unknown key")
+
+
+def parsed(text: str) -> dict[str, Any]:
+    return parse("grid.yaml", text, Faults()).plain()  # type: ignore[no-any-return]
 
 
 def _sorted(data: Any) -> Any:
