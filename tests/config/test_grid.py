@@ -92,7 +92,7 @@ def test_a_point_is_excluded_by_a_mapping_or_by_a_part_of_it(read: Any, faults: 
         ("{embeddings: true}", held),
         ("lower", "lower"),
     ):
-        excluded = f"exclude: [{{method: weak_contrastive, freeze: {written}}}]\n"
+        excluded = f"exclude: [{{method: weak_contrastive, freeze: {given}}}]\n"
         assert read(text + excluded).exclude[0]["freeze"] == meant
     (told,) = faults(text + "exclude: [{method: weak_contrastive, freeze: {blocks: 3}}]\n")
     assert "exclude[0].freeze: a mapping is not a value of freeze of this grid" in told
