@@ -292,6 +292,6 @@ def test_a_long_value_is_quoted_in_part(faults: Any) -> None:
 
 
 def test_more_points_than_can_be_planned_are_a_fault(faults: Any) -> None:
-    axes = "{lambda: LIST, seed: LIST, batch_size: LIST}".replace("LIST", str([*range(1, 81)]))
-    (told,) = faults(change("  none: {}", f"  finetune: {axes}"))
-    assert "points (a grid may have 1,000,000; shorten" in told
+    many = list(range(1, 501))
+    (told,) = faults(change("[1_000, 10_000]", f"{many}\nseeds: {many}"))
+    assert "methods: the grid has 2,500,000 points (a grid may have 1,000,000; shorten" in told

@@ -44,7 +44,7 @@ def node_of(text: str) -> Node:
 
 
 def faults_of(text: str) -> list[str]:
-    faults = Faults()
+    faults = Faults(Path("/grids"))
     built = validate(Options, node_of(text), faults)
     assert (built is None) == bool(faults) or all(
         fault.problem == "unknown key" for fault in faults.found
