@@ -104,7 +104,8 @@ def test_a_file_that_is_not_the_one_of_the_plan_or_of_the_pin_is_refused(
     monkeypatch.setenv("RAXALIGN_OPUS_URL", mirror.url + "/")
 
     def found(pin=None, digests=None):
-        return read(Opus(Opus.Params(corpus="Europarl", sha256=pin)), tmp_path, digests=digests)
+        pinned = {"sha256": pin} if pin else {}
+        return read(Opus(Opus.Params(corpus="Europarl", **pinned)), tmp_path, digests=digests)
 
     unresolved = {"Europarl": "unresolved:opus:Europarl/v8/de-en"}
     for wrong in ({"pin": "0" * 64}, {"digests": {"Europarl": "0" * 64}}):

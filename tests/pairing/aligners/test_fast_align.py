@@ -55,7 +55,7 @@ def test_a_planted_dictionary_is_recovered(tmp_path):
 
 
 def test_a_word_without_a_counterpart_is_left_out(tmp_path):
-    src, tgt, gold = planted()
+    src, tgt, gold = planted(300)
     tgt = [[*words, "ja"] if i % 2 else words for i, words in enumerate(tgt)]
     forward, _ = align(src, tgt, tmp_path)
     linked = [any(t == len(gold[i]) for _, t in forward.pair(i)) for i in range(1, len(src), 2)]
