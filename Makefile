@@ -30,13 +30,12 @@ report-demo: $(READY)
 # What needs other machines, or programs in their place: hosts in network namespaces, Slurm's and the cloud's files, S3, `ray up`.
 CLUSTER = tests/hosts tests/cluster tests/test_cluster_yaml.py tests/e2e/test_s3.py tests/e2e/test_ray_up.py
 # The other modules with slow tests: collecting all others too takes ten more seconds in each process.
-SLOW = $(shell grep -rl --include='test_*.py' 'mark\.slow' tests | grep -v -e ^tests/e2e/ $(patsubst %,-e ^%,$(CLUSTER)) | sort)
+SLOW = $(shell grep -rl --include='test_*.py' 'mark\.slow' tests | grep -v $(patsubst %,-e ^%,$(CLUSTER)) | sort)
 
-# Tests on two cores. Tests that start Ray, MLflow or other processes often wait, so three of them run at once, the longest first: whole modules
-# in the order of tests/conftest.py, then the end-to-end tests in the order of tests/e2e/conftest.py.
+# Tests on two cores. Tests that start Ray, MLflow or other processes often wait, so three of them run at once, the longest first, in the order and
+# the groups of tests/conftest.py.
 test: unit
-	OMP_NUM_THREADS=1 $(PYTEST) -m slow -n 3 --dist loadscope --no-loadscope-reorder $(SLOW)
-	$(PYTEST) tests/e2e -n 3 --maxschedchunk 1 $(patsubst %,--ignore=%,$(filter tests/e2e/%,$(CLUSTER)))
+	OMP_NUM_THREADS=1 $(PYTEST) -m slow -n 3 --dist loadgroup --no-loadscope-reorder $(SLOW)
 
 test-cluster: $(READY)
 	$(PYTEST) $(CLUSTER) -m slow -n 3 --maxschedchunk 1

@@ -11,6 +11,7 @@ import numpy as np
 from findings.claims import CLAIMS
 from findings.questions import Claim, Pick, Question
 from raxalign.analysis.cells import MEANS, Cell, Name, cells
+from raxalign.analysis.power import design, runs_for
 from raxalign.analysis.runs import Runs, links_of, over, union
 from raxalign.analysis.significance import LEVEL, ContrastTest, contrast, holm
 from raxalign.config.grid import EncoderSpec
@@ -22,6 +23,9 @@ from raxalign.plan.values.results import rows
 
 OTHER = "measured by another quantity"
 """What is printed in place of a verdict where the paper measured something else."""
+MARGIN = 0.01
+"""The smallest difference that matters: one point."""
+NONE_ABOVE = "no difference above 1"
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,33 @@ class Answer:
 
     @property
     def sign(self) -> str:
-        """Return held, refuted, cannot tell, or not run."""
-        if self.contrast is None:
+        """Return held, refuted, no difference above 1, cannot tell, or not run."""
+        found = self.contrast
+        if found is None:
             return "not run"
         if self.p_adjusted is None or self.p_adjusted >= LEVEL:
-            return "cannot tell"
-        return "held" if self.contrast.value > 0 else "refuted"
+            ends = (found.low, found.high)
+            inside = all(end is not None and abs(end) <= MARGIN for end in ends)
+            return NONE_ABOVE if inside else "cannot tell"
+        return "held" if found.value > 0 else "refuted"
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest difference that four of five such comparisons find; None where the variances
+        are not known.
+        """
+        spread = self.contrast.spread if self.contrast is not None else None
+        return None if spread is None else design(spread).smallest()
+
+    @property
+    def more_runs(self) -> int | None:
+        """How many more runs of each trained value find a difference of `MARGIN`; None where no
+        number does, or where the variances are not known.
+        """
+        spread = self.contrast.spread if self.contrast is not None else None
+        needed = None if spread is None else runs_for(spread, MARGIN)
+        there = max((side.runs for side in spread.trained), default=1) if spread else 0
+        return None if needed is None else max(0, needed - there)
 
 
 @dataclass(frozen=True)
@@ -64,7 +89,7 @@ class Answered:
     def verdict(self) -> str:
         """Return the verdict on the claim, from the answers about the paper's own quantity."""
         verdicts = {self.verdict_of(entry) for entry in self.answers} - {OTHER}
-        for one in ("not run", "refuted", "cannot tell", "held"):
+        for one in ("not run", "refuted", "cannot tell", NONE_ABOVE, "held"):
             if one in verdicts:
                 return one
         return OTHER

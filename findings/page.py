@@ -24,8 +24,14 @@ which do not decide the claim.
 `python -m findings` makes this page from results, and keeps these in `findings/record.json`.
 Nothing in it is written by hand. A claim is *held* if every answer about the paper's quantity is
 above 0 with a p-value below 0.05 after Holm's correction over the whole page. It is *refuted* if
-one of these answers is below 0 in the same sense. Otherwise the verdict is *cannot tell*.
-Differences are in points of 100.
+one of these answers is below 0 in the same sense. It is *no difference above 1* if an answer is
+neither, and its interval lies within one point of 0 on both sides. Otherwise the verdict is *cannot
+tell*. Differences are in points of 100.
+
+Each answer has its own result, whatever it says about the claim. *Could see* is the smallest
+difference that four of five such comparisons would find, and *more seeds* how many more a
+difference of one point takes, where the variances are known: grids that ran before these were kept
+have to run again.
 
 Grids may have run on different days, which are named at the end of the page. Intervals and p-values
 of a grid were computed when it ran, with the correction over all answers that the page had then.
@@ -57,18 +63,25 @@ def _summary(answered: Sequence[Answered]) -> str:
     lines = [
         f"Of {len(answered)} claims: {listed}.",
         "",
-        "| | claim | paper | the paper measured | measured here | verdict | machine time |",
-        "|---|---|---|---|---|---|---|",
+        "| | claim | paper | the paper measured | measured here | results | verdict |"
+        " machine time |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for number, found in enumerate(answered, start=1):
         claim = found.claim
         time = "" if found.seconds is None else duration(found.seconds)
         lines.append(
             f"| {number} | {claim.text} | {claim.paper} | {claim.quantity.text} |"
-            f" {'; '.join(quantity.text for quantity in _measured(found))} | {found.verdict} |"
-            f" {time} |"
+            f" {'; '.join(quantity.text for quantity in _measured(found))} | {_results(found)} |"
+            f" {found.verdict} | {time} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _results(found: Answered) -> str:
+    """Write how many answers have each result."""
+    counts = Counter(entry.sign for entry in found.answers)
+    return ", ".join(f"{n} {sign}" for sign, n in counts.items())
 
 
 def _measured(found: Answered) -> tuple[Quantity, ...]:
@@ -86,25 +99,28 @@ def _section(number: int, found: Answered) -> str:
         f"The paper measured: {claim.quantity.text}.",
         "",
         "| answer | measured here | metric | difference | 95 % interval | p (Holm) | runs |"
-        " verdict |",
-        "|---|---|---|---|---|---|---|---|",
+        " result | could see | more seeds |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    return "\n".join([*lines, *(_row(found, entry) for entry in found.answers)]) + "\n"
+    return "\n".join([*lines, *(_row(entry) for entry in found.answers)]) + "\n"
 
 
-def _row(answered: Answered, entry: Answer) -> str:
+def _row(entry: Answer) -> str:
     question, found = entry.question, entry.contrast
     quantity = question.quantity
     start = f"| {question.text} | {quantity.text} | {quantity.task} `{quantity.metric}` |"
     if found is None:
-        return f"{start} | | | | not run |"
+        return f"{start} | | | | not run | | |"
     around = "" if found.low is None or found.high is None else f"{100 * found.low:+.2f} to"
     around += "" if found.high is None else f" {100 * found.high:+.2f}"
     p = "" if entry.p_adjusted is None else "< .001" if entry.p_adjusted < 0.001 else ""
     p = p or ("" if entry.p_adjusted is None else f"{entry.p_adjusted:.3f}".lstrip("0"))
     runs = " / ".join(map(str, dict.fromkeys(found.runs)))
-    verdict = answered.verdict_of(entry)
-    return f"{start} {100 * found.value:+.2f} | {around} | {p} | {runs} | {verdict} |"
+    seen = "" if entry.detectable is None else f"{100 * entry.detectable:.2f}"
+    more = "" if entry.detectable is None else "no number" if entry.more_runs is None else None
+    more = f"{entry.more_runs}" if more is None else more
+    start += f" {100 * found.value:+.2f} | {around} | {p} | {runs}"
+    return f"{start} | {entry.sign} | {seen} | {more} |"
 
 
 def _grid(name: str, text: str, ran: Ran | None) -> str:

@@ -15,7 +15,7 @@ from findings.answers import Answer, Answered
 from findings.claims import CLAIMS
 from findings.entries import common_entries
 from findings.questions import Question
-from raxalign.analysis.significance import ContrastTest
+from raxalign.analysis.significance import ContrastTest, Spread, TrainedSide
 from raxalign.plan.estimates.cost import seconds_by_key
 from raxalign.plan.load import Opened
 
@@ -94,5 +94,15 @@ def _answer(question: Question, kept: Mapping[str, Any] | None) -> Answer:
     if kept is None:
         return Answer(question, None)
     found = {name: value for name, value in kept.items() if name != "p_adjusted"}
-    contrast = ContrastTest(**{**found, "runs": tuple(found["runs"])})
+    contrast = ContrastTest(
+        **{**found, "runs": tuple(found["runs"]), "spread": _spread(found.get("spread"))}
+    )
     return Answer(question, contrast, kept["p_adjusted"])
+
+
+def _spread(kept: Mapping[str, Any] | None) -> Spread | None:
+    """Return kept variances; answers of earlier versions have none."""
+    if kept is None:
+        return None
+    trained = tuple(TrainedSide(**side) for side in kept["trained"])
+    return Spread(kept["examples"], kept["clusters"], trained)

@@ -20,26 +20,39 @@ from tests.once import once
 settings.register_profile("raxalign", deadline=None)
 settings.load_profile("raxalign")
 
+# Ray looks once per process whether clusters demand a token. All of these do, so that a process
+# can join one after another.
+os.environ["RAY_AUTH_MODE"] = "token"
 
 LONG = (
-    "families/test_methods_and_tasks.py",
     "hosts/test_search.py",
-    "sweep/test_tuner.py",
+    "e2e/test_s3.py",
+    "e2e/test_ray_up.py",
+    "e2e/test_groups.py",
+    "sweep/test_on_ray.py",
+    "e2e/test_grids.py",
+    "families/test_methods_and_tasks.py",
     "test_report_demo.py",
-    "test_api.py",
-    "sweep/search/test_search.py",
+    "e2e/test_faults.py",
     "test_paper_grids.py",
     "test_tracking.py",
     "encoders/test_packing.py",
-    "sweep/test_losses.py",
+    "e2e/test_grid.py",
     "test_stages.py",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the modules that take longest first: one that began last would run alone at the end."""
-    places = {Path(__file__).parent / name: place for place, name in enumerate(LONG)}
+    """Put the modules that take longest first: one that began last would run alone at the end. A
+    process runs whole modules, whose tests share what takes long; end-to-end tests, which often
+    wait, are dealt out one by one.
+    """
+    tests = Path(__file__).parent
+    places = {tests / name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+    for item in items:
+        if item.path.parent != tests / "e2e":
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -123,3 +136,11 @@ def proxy(aws: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     s3fs.S3FileSystem.clear_instance_cache()
     yield found
     found.close()
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A grid and its ledger with made-up results, which tests read and leave as they are."""
+    from tests.ledgers import made_up
+
+    return made_up(tmp_path_factory.mktemp("made"))

@@ -24,6 +24,10 @@ tasks:
 {tasks}
 """
 
+TINY = (
+    "{kind: scratch, layers: 1, hidden_size: 16, heads: 2, intermediate: 32, vocab_size: 300,"
+    " steps: 2, batch_size: 8}"
+)
 ENCODER = (
     "{kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, vocab_size: 400,"
     " steps: 30, batch_size: 16}"

@@ -23,6 +23,7 @@ from raxalign.errors import RaxalignError
 POWER = 0.8
 MOST_RUNS = 1000
 POINTS = 100
+_NEAR = 1e-5  # of the level, which is enough for the share of experiments
 _NODES = (
     12,
     4,
@@ -78,7 +79,7 @@ def design(spread: Spread) -> Design:
     halves, weights = [], []
     for chosen in itertools.product(*choices):
         noise = noise_of(replace(spread, trained=tuple(side for _, side in chosen)))
-        halves.append(0.0 if noise.absent else noise.half())
+        halves.append(0.0 if noise.absent else noise.half(_NEAR))
         weights.append(math.prod(share for share, _ in chosen))
     added = sum(max(side.between - side.within, 0.0) for side in spread.trained)
     return Design(np.array(halves), np.array(weights), math.sqrt(spread.examples + added))

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -81,7 +82,8 @@ class Comparison:
 @dataclass(frozen=True)
 class ContrastTest:
     """A weighted sum of values with its 95 % interval and two-sided p-value against 0; these are
-    None where `untested` says why. `runs` went in per value; `examples` are independent clusters.
+    None where `untested` says why. `runs` went in per value; `examples` are independent clusters,
+    and `spread` has the variances behind the test.
     """
 
     value: float
@@ -91,6 +93,7 @@ class ContrastTest:
     runs: tuple[int, ...]
     examples: int
     untested: str = ""
+    spread: Spread | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -139,8 +142,10 @@ class Noise:
         errors = np.sqrt(np.maximum(self.variances, NOTHING))
         return min(1.0, 2 * float(self.weights @ stdtr(self.freedom, -abs(difference) / errors)))
 
-    def half(self) -> float:
-        """Return the difference whose p-value is the level: half the width of an interval."""
+    def half(self, exact: float = _EXACT) -> float:
+        """Return the difference whose p-value is the level, within `exact` of it: half the width of
+        an interval.
+        """
         from scipy.special import ndtri, stdtrit
 
         errors = np.sqrt(np.maximum(self.variances, NOTHING))
@@ -151,7 +156,7 @@ class Noise:
         # p falls and is convex, so that secants from the left never step over its root
         at, p, last, p_last = 0.0, 1.0, 0.0, 1.0
         after = float(np.max(errors[enough] * -ndtri(LEVEL / 2 / beyond[enough])))
-        while p - LEVEL > _EXACT and after > at:
+        while p - LEVEL > exact and after > at:
             last, p_last, at = at, p, after
             p = self.p(at)
             after = at + (p - LEVEL) * (at - last) / (p_last - p)
@@ -192,7 +197,7 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
     have equal numbers.
     """
     sides = [differences(baseline, system)] if paired else [system, baseline]
-    found, spread = _contrast(list(zip((1.0, -1.0), sides, strict=False)))
+    found = contrast(list(zip((1.0, -1.0), sides, strict=False)))
     low, high = found.low, found.high
     if low is not None and high is not None and system.share and baseline.share:
         low, high = max(low, -1.0), min(high, 1.0)
@@ -200,7 +205,7 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
     return Comparison(
         *(found.value, low, high, found.p, runs, baseline_runs, found.examples, paired),
         untested=found.untested,
-        spread=spread,
+        spread=found.spread,
     )
 
 
@@ -213,11 +218,6 @@ def contrast(weighted: Sequence[tuple[float, Runs]]) -> ContrastTest:
     Args:
         weighted: weights and the values over their runs.
     """
-    return _contrast(weighted)[0]
-
-
-def _contrast(weighted: Sequence[tuple[float, Runs]]) -> tuple[ContrastTest, Spread | None]:
-    """The test, and the variances behind it."""
     weights, sides = [weight for weight, _ in weighted], [runs for _, runs in weighted]
     value = math.fsum(weight * runs.mean() for weight, runs in weighted)
     counts = tuple(len(runs.seeds) for runs in sides)
@@ -225,8 +225,9 @@ def _contrast(weighted: Sequence[tuple[float, Runs]]) -> tuple[ContrastTest, Spr
     if spread is None or not testable:
         clusters = aligned(sides)[0].shape[1] if spread is None else spread.clusters
         why = ONE_EXAMPLE if testable else ONE_RUN
-        return ContrastTest(value, None, None, None, counts, clusters, why), spread
-    return ContrastTest(value, *_tested(value, noise_of(spread)), counts, spread.clusters), spread
+        return ContrastTest(value, None, None, None, counts, clusters, why, spread)
+    tested = _tested(value, noise_of(spread))
+    return ContrastTest(value, *tested, counts, spread.clusters, spread=spread)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -309,6 +310,7 @@ class _Between:
     logs: Floats
 
 
+@lru_cache(maxsize=64)  # a planned comparison asks for each side and each of its quantiles
 def _between(own: float, within: float, runs: int, weight: float) -> _Between:
     """Take the variance of a mean over runs (`own`) at quantiles of its chi-square, from where it
     is all noise of the examples `within` runs, below which it cannot be. The steps between the

@@ -150,7 +150,7 @@ def plan(
         format: table or json.
         detect: Also say which differences the comparisons of the grid can see, and what a
             difference of this size takes in seeds and time.
-        run_sd: With --detect: by how many points runs differ, where no two runs have been measured.
+        run_sd: By how many points runs differ, where no two runs have been measured.
     """
     from raxalign.plan.load import choose, open_grid
 
@@ -164,23 +164,17 @@ def plan(
         print_out(as_json(part, opened.storage, opened.run))
         _tell_doubts(part)
     else:
-        _print_plan(opened, part)
-    if format != "json" and (detect is not None or opened.grid.claims):
-        from raxalign.analysis.power import Assumed
-        from raxalign.plan.values.power import claim_power_lines, planned_comparisons, power_lines
-
-        given = Assumed(run_sd=(run_sd,))
-        lines = list(claim_power_lines(opened, given))
-        if detect is not None:
-            found = planned_comparisons(part, opened.storage, given)
-            lines += power_lines(found, given, detect)
-        print_out("\n".join(lines))
+        _print_plan(opened, part, detect, run_sd)
 
 
-def _print_plan(opened: Opened, plan_: Plan) -> None:
-    from raxalign.report.plans import as_text
+def _print_plan(
+    opened: Opened, plan_: Plan, detect: float | None = None, run_sd: float = 0.5
+) -> None:
+    from raxalign.report.plans import as_text, power_text
 
     print_out(as_text(plan_, opened.storage, opened.run))
+    if power := power_text(opened, plan_, detect, run_sd):
+        print_out(power)
     _tell_doubts(plan_)
 
 
@@ -240,7 +234,8 @@ def report(
             f"no results yet in the storage {opened.storage} (raxalign grid {files[0]}{option}):"
             " every cell of the report is empty"
         )
-    asked = ReportOptions(opened.grid.published, opened.sources, equivalence, judged_in(opened))
+    claims = judged_in(opened, equivalence)
+    asked = ReportOptions(opened.grid.published, opened.sources, equivalence, claims)
     with writing(folder):
         written = write_report(found, opened.plan, folder, ledger=ledger, asked=asked)
     print_out("\n".join(map(str, written)))

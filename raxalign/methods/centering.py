@@ -33,10 +33,12 @@ class Centering(TextMethod):
 
     params: Params
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
         """Return the encoder with a shift for each language and layer. Raises `RaxalignError` for
         text without words.
         """
         from raxalign.encoders.models.aligned import Affine
 
-        return self.each_by_itself(encoder, inputs, lambda moments: map(Affine, moments.means()))
+        return self.each_by_itself(
+            encoder, inputs, runtime, lambda moments: map(Affine, moments.means())
+        )

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
-from raxalign.encoders.models.vectors import parse_layers
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.text import TextMethod
 from raxalign.methods.families.word_map import Direction, moving_readout, no_pairs
-from raxalign.methods.statistics.moments import Moments, linked_vectors, stepped
+from raxalign.methods.statistics.moments import (
+    Moments,
+    WordReading,
+    linked_vectors,
+    stepped,
+    text_moments,
+)
 from raxalign.methods.statistics.procrustes import rotations, support
 from raxalign.pairing.schema import read_pairs
 
@@ -66,17 +71,18 @@ class IterativeNormalization(TextMethod):
         """The direction of no rotation."""
         return super().idle() if self.params.rotate else super().idle() | {"direction"}
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
         """Return the encoder with a chain of steps for each language and layer. Raises
         `RaxalignError` for text without words, or no word pairs.
         """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 
-        layers = parse_layers(self.params.layers, encoder.n_layers)
+        reading = self.word_reading(encoder, runtime)
+        layers = reading.layers
         chains: dict[str, Chains] = {}
         notes: dict[str, dict[str, object]] = {}
         for lang in (*inputs.languages, inputs.pivot):
-            chains[lang], words = self._normalised(encoder, inputs, lang, layers)
+            chains[lang], words = self._normalised(reading, inputs, lang)
             notes[lang] = {"words": words}
         transforms = [
             Transform(lang, layer, steps=steps)
@@ -91,15 +97,15 @@ class IterativeNormalization(TextMethod):
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
 
     def _normalised(
-        self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]
+        self, reading: WordReading, inputs: MethodInputs, lang: str
     ) -> tuple[Chains, int]:
         """The steps of one language for each layer, and the number of its words."""
         from raxalign.encoders.models.aligned import Affine, Unit
 
-        chains: Chains = [(Unit(),)] * len(layers)
+        chains: Chains = [(Unit(),)] * len(reading.layers)
         words = 0
         for _ in range(self.params.rounds):
-            moments = self.moments(encoder, inputs, lang, before=chains)
+            moments = text_moments(reading, inputs, lang, before=chains)
             chains = [
                 (*chain, Affine(mean), Unit())
                 for chain, mean in zip(chains, moments.means(), strict=True)

@@ -48,7 +48,7 @@ class Lir(TextMethod):
 
     params: Params
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
         """Return the encoder with a projection for each language and layer. Raises `RaxalignError`
         for text without words, or too high a rank.
         """
@@ -67,7 +67,7 @@ class Lir(TextMethod):
                 for gram_HH in moments.gram_LHH
             ]
 
-        return self.each_by_itself(encoder, inputs, maps, gram=True)
+        return self.each_by_itself(encoder, inputs, runtime, maps, gram=True)
 
 
 def without_directions(gram_HH: torch.Tensor, rank: int) -> torch.Tensor:

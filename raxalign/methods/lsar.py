@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, final
 
 from pydantic import Field
 
-from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.text import TextMethod, without_span
+from raxalign.methods.statistics.moments import text_moments
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
@@ -47,7 +47,7 @@ class Lsar(TextMethod):
 
     params: Params
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
         """Return the encoder with one projection per layer, for every language. Raises
         `RaxalignError` for text without words, or too high a rank.
         """
@@ -60,10 +60,10 @@ class Lsar(TextMethod):
                 f"lsar: rank {rank} is too much for the means of {most + 1} languages; at most"
                 f" {most} (give more languages together)"
             )
-        layers = parse_layers(self.params.layers, encoder.n_layers)
-        found = [self.moments(encoder, inputs, lang) for lang in languages]
+        reading = self.word_reading(encoder, runtime)
+        found = [text_moments(reading, inputs, lang) for lang in languages]
         transforms = []
-        for place, layer in enumerate(layers):
+        for place, layer in enumerate(reading.layers):
             basis_HR = language_subspace(
                 torch.stack([moments.means()[place] for moments in found], dim=1), rank
             )

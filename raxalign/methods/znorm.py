@@ -36,7 +36,7 @@ class Znorm(TextMethod):
 
     params: Params
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
         """Return the encoder with a shift and a scale for each language and layer. Raises
         `RaxalignError` for text without words.
         """
@@ -48,4 +48,4 @@ class Znorm(TextMethod):
                 for mean, deviation in zip(moments.means(), moments.deviations(), strict=True)
             ]
 
-        return self.each_by_itself(encoder, inputs, maps)
+        return self.each_by_itself(encoder, inputs, runtime, maps)

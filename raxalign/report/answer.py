@@ -14,6 +14,7 @@ from raxalign.analysis.language_sample import FEW_LANGUAGES
 from raxalign.measured import spoken
 from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
 from raxalign.plan.values.comparisons import Compared, baseline_cells, comparisons
+from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.results import rows
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.names import named
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from raxalign.store.ledger import Ledger
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together
-_MOST_EVALUATIONS = 1_000  # whose predictions are read within seconds
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,15 @@ def answer(compared: Sequence[Compared], results: Results) -> str:
     name += f" on {system.encoder}" if len({cell.encoder for cell in cells}) > 1 else ""
     name += f" ({how})" if how else ""
     clauses = _others([tally for tally in others if tally.languages])
+    unseen = _tally(compared, results, system, tables[0], unseen=True)
+    clauses += [_on_unseen(unseen, results.unit(*tables[0][:2]))] if unseen.languages else []
     return "; ".join([_main(name, main, results.unit(*main.table[:2])), *clauses]) + "."
 
 
 def stored_answer(plan: Plan, ledger: Ledger) -> str:
     """Return the answer of a ledger's results; nothing where there are none, or too many."""
     found = rows(plan, ledger)
-    if not found or len({row["evaluation"] for row in found}) > _MOST_EVALUATIONS:
+    if not found or len({row["evaluation"] for row in found}) > MOST_EVALUATIONS:
         return ""
     results = Results.of(found, plan)
     return answer(comparisons(results.cells, plan, ledger), results)
@@ -135,7 +137,12 @@ def leader(results: Results, compared: Sequence[Compared], table: TableKey) -> t
 
 
 def _tally(
-    compared: Sequence[Compared], results: Results, system: Cell, table: TableKey
+    compared: Sequence[Compared],
+    results: Results,
+    system: Cell,
+    table: TableKey,
+    *,
+    unseen: bool = False,
 ) -> LanguageTally:
     of_cell = [
         found
@@ -143,8 +150,9 @@ def _tally(
         if found.cell is system and found.baseline is not None and table_of(found.name) == table
     ]
     single = [found for found in of_cell if found.name[1] not in MEANS]
+    single = [found for found in single if (found.name[1] in system.unseen) == unseen]
     transferred = [found for found in single if found.name[1] != results.plan.pivot] or single
-    mean = mean_name(system, *table)
+    mean = (table[0], "avg_unseen", *table[1:]) if unseen else mean_name(system, *table)
     tests = [found.comparison for found in transferred if found.comparison is not None]
     untested = [] if any(test.p is not None for test in tests) else transferred
     return LanguageTally(
@@ -186,6 +194,18 @@ def _main(name: str, tally: LanguageTally, unit: NumberFormat) -> str:
             f"There is no significant difference between {name} and {base} in {tally.where} {span}"
         )
     return clause + _by(tally, unit)
+
+
+def _on_unseen(tally: LanguageTally, unit: NumberFormat) -> str:
+    """The clause on the languages that no method has aligned, in the main task."""
+    many, named = len(tally.languages), ", ".join(tally.languages)
+    where = f"{many} languages that were" if many > 1 else "a language that was"
+    start = f"in {where} not aligned ({named}) "
+    if tally.untested:
+        return f"{start}nothing is tested ({tally.untested})"
+    counts = (("better", tally.better), ("worse", tally.worse))
+    parts = [f"{verdict} in {count}" for verdict, count in counts if count]
+    return f"{start}it is {' and '.join(parts) or 'not significantly different'}{_by(tally, unit)}"
 
 
 def _by(tally: LanguageTally, unit: NumberFormat) -> str:
@@ -279,7 +299,7 @@ def claim_lines(judged: Sequence[JudgedClaim]) -> Iterator[str]:
     for found in judged:
         tests = "; ".join(_claim_test(test, found) for test in found.tests)
         marked = "" if found.written == BEFORE else f" [{found.written}]"
-        yield f"{found.verdict}: {found.claim.text}{f' ({tests})' if tests else ''}{marked}"
+        yield f"{found.says}: {found.claim.text}{f' ({tests})' if tests else ''}{marked}"
 
 
 def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
@@ -294,7 +314,8 @@ def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
         return f"{several}not tested: {why}"
     ends = f"{unit.show_difference(test.low)} to {unit.show_difference(test.high)}"
     p = "" if test.p is None else f", p {test.p:.4f}" if test.p >= 0.0001 else ", p <0.0001"
-    seen = ""
-    if found.verdict == "cannot tell" and not found.claim.over_languages and entry.detectable:
-        seen = f", could see ≥ {unit.show(entry.detectable)}"
+    seen, sample = "", entry.over_languages
+    smallest = sample.detectable if found.claim.over_languages and sample else entry.detectable
+    if found.verdict == "cannot tell" and smallest:
+        seen = f", could see ≥ {unit.show(smallest)}"
     return f"{several}{unit.show_difference(entry.difference)}, 95 %: {ends}{p}{seen}"

@@ -21,6 +21,8 @@ from raxalign.plan.estimates.forecast import (
     worker_speed,
 )
 from raxalign.plan.expansion.identity import near
+from raxalign.plan.values.planned import assumed_lines
+from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.retention import made_again
 from raxalign.printing import counted
 from raxalign.report import studies
@@ -29,6 +31,7 @@ from raxalign.store.tombstones import Tombstone
 
 if TYPE_CHECKING:
     from raxalign.config.run import RunConfig
+    from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
     from raxalign.plan.trial import Trial
@@ -152,6 +155,31 @@ def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
     lines += [f"missing: {path} (`raxalign grid` needs it)" for path in missing]
     lines += [f"note: {remark}" for remark in plan.remarks()]
     return "\n".join(line for line in lines if line)
+
+
+def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) -> str:
+    """Return what the claims and the comparisons of a plan can see: from assumptions before a first
+    run, then from what is measured; nothing once all has run, but where an `effect` in points asks.
+    """
+    storage = opened.storage
+    evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
+    there = evaluations & storage.ledger.keys()
+    if effect is None and not opened.grid.claims:
+        if not there:
+            return "\n".join(assumed_lines(plan))
+        if there == evaluations:
+            return ""
+        if storage.is_remote or len(there) > MOST_EVALUATIONS:
+            return "what comparisons can see, by the results that are there: --detect POINTS"
+    from raxalign.analysis.power import Assumed
+    from raxalign.plan.values.power import claim_power_lines, planned_comparisons, power_lines
+
+    given = Assumed(run_sd=(run_sd,))
+    lines = list(claim_power_lines(opened, given))
+    if effect is not None or there != evaluations:
+        found = planned_comparisons(plan, storage, given, timed=effect is not None)
+        lines += power_lines(found, given, effect)
+    return "\n".join(lines)
 
 
 def at_once(run: RunConfig) -> int:

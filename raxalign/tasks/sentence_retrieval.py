@@ -5,16 +5,18 @@ neighbour of a sentence is its translation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
 
 from pydantic import Field
 
 from raxalign.arrays import Bools, Ints
+from raxalign.config.params import LATER
+from raxalign.config.sources import Source
 from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layers
 from raxalign.lazy import np, pa
 from raxalign.measured import count, share, standard_error
-from raxalign.sample import Sample
+from raxalign.sample import Sample, column, summed, units_of
 from raxalign.similarity import Measure, nearest_neighbors
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.vectors import frame
@@ -27,9 +29,12 @@ from raxalign.tasks.vectors.directions import (
 )
 from raxalign.tasks.vectors.frame import VectorTask
 from raxalign.tasks.vectors.pairs import SentencePairs
+from raxalign.tasks.vectors.sentence_files import SentenceFiles
 
 if TYPE_CHECKING:
+    from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.tasks.vectors.sentences import SentenceReading
 
 Queries = Literal["both", "pivot", "other"]
 
@@ -60,6 +65,14 @@ _POOLING = (
     " included (`own`); of static vectors the mean of its words."
 )
 _SPECIALS = "Whether special pieces are part of the mean."
+_DATA = (
+    "Where the sentence pairs come from: the held-out sides of the grid's own `corpus`, or files of"
+    " the task's own, which may be of languages that the grid does not align."
+)
+_POOL = (
+    "Which sentences are candidates: those of the other side (`bilingual`), or those of all"
+    " languages of the trial and the pivot, the query's own language included (`mixed`)."
+)
 _QUERIES = (
     "Which sentences are queries: those of `both` sides in turn, of the `pivot` or of the `other`"
     " language."
@@ -68,12 +81,19 @@ _QUERIES = (
 
 @final
 class SentenceRetrieval(VectorTask):
-    """Retrieval of translations among the held-out sentence pairs of the grid's own corpus, dev and
-    test side, both directions.
+    """Retrieval of translations among the held-out sentence pairs of the grid's own corpus or of
+    the task's own files (`data`), dev and test side, both directions.
 
     Candidates are all sentences of the other side. A sentence is found when its nearest neighbour
     is its translation, or a sentence of the same words. A sentence that has no vector, because the
     encoder reads none of its words, counts as not found.
+
+    With `pool: mixed` candidates are the different sentences of all languages of the trial and the
+    pivot, except the query itself. A sentence is then found when its nearest neighbour is a
+    translation of it, in whichever language. Two more metrics say in which languages the ten
+    nearest are. An encoder whose vectors say first of all which language a sentence is in may be
+    good in pools of two languages, and find nothing in a mixed one. Such a grid names its languages
+    `together`.
 
     `profile: xtreme` is how XTREME scores Tatoeba with encoders of 12 blocks: the mean over all
     pieces after block 8, the cosine, and the pivot's sentences as queries. (XTREME calls it layer
@@ -95,10 +115,21 @@ class SentenceRetrieval(VectorTask):
             )
         ),
         count("accuracy_pairs", "Number of sentence pairs."),
+        share(
+            "own_language",
+            "Share of the query's own language among the ten nearest sentences of a mixed pool.",
+            better="lower",
+        ),
+        share(
+            "pivot_language",
+            "Share of the pivot among the ten nearest sentences of a mixed pool, for queries of"
+            " other languages.",
+            better="neither",
+        ),
         standard_error("accuracy_stderr", "Standard error of the accuracy, by sentence pair."),
     )
     main_metric = "accuracy"
-    averaged = ("accuracy",)
+    averaged = ("accuracy", "own_language", "pivot_language")
     columns: ClassVar = {
         "direction": "string",
         **dict.fromkeys(("id", "unit", "found_id"), "int64"),
@@ -115,13 +146,19 @@ class SentenceRetrieval(VectorTask):
         specials: Literal["include", "exclude"] | None = Field(None, description=_SPECIALS)
         measure: Measure | None = Field(None, description=frame.SENTENCE_MEASURE)
         queries: Queries | None = Field(None, description=_QUERIES)
+        data: Annotated[Literal["corpus"] | SentenceFiles, LATER] = Field(
+            "corpus", description=_DATA
+        )
+        pool: Annotated[Literal["bilingual", "mixed"], LATER] = Field(
+            "bilingual", description=_POOL
+        )
         k: int = Field(10, ge=1, description=frame.NEIGHBORS)
 
     params: Params
 
     def needs(self) -> TaskNeeds:
-        """Return the held-out sentences."""
-        return TaskNeeds(bitext=True)
+        """Return the held-out sentences, where the task has none of its own."""
+        return TaskNeeds(bitext=self.params.data == "corpus")
 
     def resolved(self) -> dict[str, Any]:
         """Return the params with the profile's values where none is given, without the profile's
@@ -138,21 +175,87 @@ class SentenceRetrieval(VectorTask):
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Return the sample of an accuracy: one part per direction."""
-        return directed(rows, metric)
+        """Return the sample of an accuracy, or of a share of languages: one part per direction."""
+        if metric not in ("own_language", "pivot_language"):
+            return directed(rows, metric)
+        if metric not in rows.column_names:
+            return None
+        gains, directions = column(rows, metric).astype(float), column(rows, "direction")
+        asked = ~np.isnan(gains)
+        ones = np.ones(int(asked.sum()))
+        return summed(units_of(rows)[asked], directions[asked], gains[asked], ones)
+
+    def _pairs(self, lang: str, inputs: TaskInputs) -> Iterator[tuple[str, SentencePairs]]:
+        """Yield each split with its sentence pairs."""
+        if isinstance(self.params.data, SentenceFiles):
+            yield from self.params.data.read(lang, inputs.pivot, inputs.files)
+            return
+        for split, folder in frame.heldout_splits(inputs.bitext[lang]):
+            yield split, SentencePairs.read(folder)
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """Return the task's own files of a language and the pivot, where it has some."""
+        data = self.params.data
+        return data.sources(lang, pivot) if isinstance(data, SentenceFiles) else {}
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:  # noqa: ARG002
+        """Report files of neither split."""
+        data = self.params.data
+        if isinstance(data, SentenceFiles) and not data.splits():
+            return ["data has neither dev nor test: there is nothing to evaluate"]
+        return []
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Read the task's own files of every language."""
+        if isinstance(self.params.data, SentenceFiles):
+            for lang in languages:
+                yield from self.params.data.inspected(lang, pivot)
+
+    def more_columns(self) -> Mapping[str, str]:
+        """Return what is found in a mixed pool."""
+        of_pool = {"found_lang": "string", "own_language": "double", "pivot_language": "double"}
+        return of_pool if self.params.pool == "mixed" else {}
+
+    def _reading(self) -> SentenceReading:
+        from raxalign.tasks.vectors.sentences import SentenceReading
+
+        params = self.resolved()
+        with_specials = params["specials"] == "include"
+        return SentenceReading(params["layers"], params["pooling"], specials=with_specials)
+
+    def compared(
+        self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs
+    ) -> Iterator[tuple[str, str, frame.SplitResult]]:
+        """Yield what is found for each language, in pools of two or in that of all."""
+        if self.params.pool == "bilingual":
+            yield from super().compared(aligned, languages, inputs)
+            return
+        from raxalign.tasks.vectors.mixed_pool import mixed_pools
+
+        params = self.resolved()
+        sides: dict[str, dict[str, SentencePairs]] = {}
+        for lang in languages:
+            for split, pairs in self._pairs(lang, inputs):
+                sides.setdefault(split, {})[lang] = pairs
+        pools = mixed_pools(aligned, sides, inputs.pivot, self._reading())
+        for split, lang, pairs, pool in pools:
+            tables, notes = [], {"sentences": len(pairs.ids), "pool": pool.sizes}
+            for way in _SEARCHES[params["queries"]]:
+                side, code = (pairs.src, lang) if way == "to_pivot" else (pairs.tgt, inputs.pivot)
+                found = pool.search(code, side, params["measure"], params["k"])
+                own = {"direction": [way] * len(side), "id": pairs.ids, "unit": pairs.units}
+                tables.append({**own, **found})
+            values = _values(tables) if len(pairs.ids) else {}
+            yield lang, split, frame.SplitResult(values, tables, {split: notes})
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Retrieve on the dev and the test side."""
-        from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
+        from raxalign.tasks.vectors.sentences import sentence_vectors
 
-        params = self.resolved()
-        how = SentenceReading(
-            params["layers"], params["pooling"], specials=params["specials"] == "include"
-        )
-        for split, folder in frame.heldout_splits(inputs.bitext[lang]):
-            pairs = SentencePairs.read(folder)
+        params, how = self.resolved(), self._reading()
+        for split, pairs in self._pairs(lang, inputs):
             (src, src_read), (tgt, tgt_read) = (
                 sentence_vectors(aligned, sentences, code, how)
                 for sentences, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot))
@@ -205,4 +308,8 @@ def _values(directions: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     for found in directions:
         values[f"accuracy_{found['direction'][0]}"] = float(found["correct"].mean())
     values["accuracy_pairs"] = float(len(rows))
+    for name in ("own_language", "pivot_language"):
+        of_ways = [found[name] for found in directions if name in found]
+        asked = [shares for shares in of_ways if not np.isnan(shares).any()]
+        values |= {name: float(np.mean([shares.mean() for shares in asked]))} if asked else {}
     return values if error is None else {**values, "accuracy_stderr": error}

@@ -18,18 +18,6 @@ METHODS = (
 )
 
 
-# First the tests that do not need the finished grid, since another process may be making it. In
-# both groups the long tests come first, so that no long test runs alone at the end.
-ORDER = ("s3", "ray_up", "grids", "groups", "faults", "grid")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files of this folder in the order in which they begin; others stay before them."""
-    names = [f"test_{name}.py" for name in ORDER]
-    own = Path(__file__).parent
-    items.sort(key=lambda item: names.index(item.path.name) if item.path.parent == own else -1)
-
-
 @dataclass(frozen=True)
 class Finished(Site):
     """A grid that ran to its end on an empty storage; tests copy it before they break it.
@@ -51,19 +39,18 @@ class Finished(Site):
 
     @cached_property
     def expected(self) -> list[dict[str, object]]:
-        """Its results."""
         return self.results()
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory, no_runs: Path, ray_head: str) -> Finished:
-    """The finished grid that all tests share."""
     folder = once(tmp_path_factory, "finished", partial(_run, address=ray_head))
     return Finished(folder / "grid.yaml", folder / "storage", ray_head, no_runs)
 
 
 def _run(folder: Path, address: str) -> None:
-    grid = write_grid(folder, size=300, sentences="[100]", methods=METHODS)
+    languages = "{each: [de]}"
+    grid = write_grid(folder, languages=languages, size=300, sentences="[100]", methods=METHODS)
     done = Site(grid, folder / "storage", address).run()
     assert done.stdout == ""
     (folder / "stderr").write_text(done.stderr)

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+from unittest.mock import patch
 
 import pytest
 
@@ -22,16 +23,16 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from raxalign.tracking.client import connect
 
 LIMIT = 600.0  # seconds after which a run hangs: on two busy cores some take four minutes
+TOKEN = {"RAY_AUTH_MODE": "token"}
 
 
 @dataclass(frozen=True)
 class Site:
-    """A grid file and its storage. `run` joins the Ray at an address, where one is given; `running`
-    is of grids that are disturbed, and have a Ray of their own.
-    """
+    """A grid file and its storage. `run` joins the Ray at an address, where one is given."""
 
     grid: Path
     storage: Path
@@ -47,7 +48,6 @@ class Site:
 
     @property
     def uri(self) -> str:
-        """Its tracking database."""
         return f"sqlite:///{self.storage}/mlflow.db"
 
     def run(
@@ -56,11 +56,10 @@ class Site:
         """A command, to its end. Its exit code is `code`, unless that is None; an error is
         reported without a traceback.
         """
-        joined = ("--address", self.address) if self.address and command == "grid" else ()
-        token = {"RAY_AUTH_MODE": "token"} if joined else {}
+        joined = self.address and command == "grid"
         done = subprocess.run(
-            self.command(command, *arguments, *joined),
-            env=self.environment({**token, **environment}),
+            self.command(command, *arguments, *(self._joining if joined else ())),
+            env=self.environment({**(TOKEN if joined else {}), **environment}),
             capture_output=True,
             text=True,
             timeout=LIMIT,
@@ -72,14 +71,15 @@ class Site:
 
     @contextmanager
     def running(
-        self, *arguments: str, said: IO[str] | None = None, **environment: str
+        self, *, joins: bool = False, said: IO[str] | None = None, **environment: str
     ) -> Iterator[subprocess.Popen[str]]:
-        """`grid` in a process group of its own; what is left of it in the end is killed. What it
-        says goes into a pipe, or into the file `said`.
+        """`grid` in a process group of its own; what is left of it in the end is killed. It has a
+        Ray of its own, which can be disturbed too, unless it `joins` the one at the address. What
+        it says goes into a pipe, or into the file `said`.
         """
         process = subprocess.Popen(
-            self.command("grid", *arguments),
-            env=self.environment(environment),
+            self.command("grid", *(self._joining if joins else ())),
+            env=self.environment({**(TOKEN if joins else {}), **environment}),
             stdout=said or subprocess.PIPE,
             stderr=said or subprocess.PIPE,
             text=True,
@@ -91,16 +91,20 @@ class Site:
             kill_all(process)
             process.communicate()
 
+    @property
+    def _joining(self) -> tuple[str, ...]:
+        return ("--address", self.address)
+
     def command(self, command: str, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "raxalign", command, str(self.grid), *arguments]
 
     def environment(self, more: dict[str, str]) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+        others = ("MLFLOW_TRACKING_URI", "RAY_AUTH_MODE")
+        kept = {name: value for name, value in os.environ.items() if name not in others}
         return {**kept, "RAXALIGN_STORAGE": str(self.storage), **more}
 
     @property
     def root(self) -> str:
-        """Where its results are."""
         return str(self.storage)
 
     def results(self) -> list[dict[str, Any]]:
@@ -114,7 +118,6 @@ class Site:
         return (self.grid.parent / f"{self.plan.name}-report" / file).read_text(encoding="utf-8")
 
     def keys(self) -> set[str]:
-        """The evaluations of all trials."""
         return {key for trial in self.plan.trials for key in trial.evaluations.values()}
 
     def entries(self) -> dict[str, int]:
@@ -125,7 +128,6 @@ class Site:
         }
 
     def checkpoints(self) -> list[Path]:
-        """The states of the checkpoints that are there."""
         return list(self.storage.glob("checkpoints/*/*/step-*/state.json"))
 
     def copy(self, folder: Path) -> Site:
@@ -142,16 +144,10 @@ class Site:
         path.write_text(self.grid.read_text().replace("run: {", f"run: {{{settings}, "))
         return path
 
-    def forget(self, method: str, lang: str | None = None) -> None:
-        """Remove the results and aligned encoders of a method, or of its trials in one language."""
-        self.forget_trials(
-            trial
-            for trial in self.plan.trials
-            if trial.method == method and lang in {None, *trial.languages}
-        )
+    def forget(self, method: str) -> None:
+        self.forget_trials(trial for trial in self.plan.trials if trial.method == method)
 
     def forget_trials(self, trials: Iterable[Trial]) -> None:
-        """Remove the results and aligned encoders of trials."""
         for trial in trials:
             for key in trial.evaluations.values():
                 shutil.rmtree(self.storage / "ledger" / key)
@@ -163,7 +159,6 @@ class Site:
         return tracked(uri or self.uri, self.plan.name)
 
     def statuses(self) -> set[object]:
-        """The statuses of its runs."""
         return {run["status"] for run in self.tracked()}
 
     def check_tracking(self, uri: str = "") -> None:
@@ -183,6 +178,18 @@ class Site:
             if row["split"] == "test":
                 name = f"{row['task']}/{row['lang']}/{row['metric']}"
                 assert by_trial[row["trial"]]["metrics"][name] == pytest.approx(row["value"])
+
+
+def undisturbed(site: Site) -> Site:
+    """The grid on a local storage, its trials run one after the other as a worker runs them."""
+    from raxalign.sweep.job import Job, write_plan
+    from raxalign.sweep.work import attempt
+
+    plan, storage = site.plan, Storage(site.root)
+    job = Job(storage, write_plan(plan, storage))
+    with patch.dict(os.environ):  # a worker limits its threads
+        assert [attempt(job, trial.key) for trial in plan.trials] == [None] * len(plan.trials)
+    return site
 
 
 def read_until(stream: IO[str], wanted: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.runs import Site
+from tests.e2e.runs import Site, undisturbed
 from tests.families.catalogue import FAMILIES, build
 from tests.grids import write_grid
 from tests.toys.pages import write_page
@@ -18,8 +18,7 @@ from tests.toys.pages import write_page
 pytestmark = pytest.mark.slow
 
 
-def test_additions_of_every_kind_run_under_ray_and_are_tracked(tmp_path, ray_head) -> None:
-    """The grid of docs/how-to/plugins.md."""
+def test_additions_of_every_kind_run_under_ray_and_are_tracked(tmp_path, ray_head):
     site = Site(write_page(tmp_path), tmp_path / "storage", ray_head)
     done = site.run()
     for strength in (0.5, 1.0):
@@ -61,7 +60,7 @@ TASKS = (
 )
 
 
-def test_encoders_of_four_families_run_with_all_that_suits_them(tmp_path, ray_head) -> None:
+def test_encoders_of_four_families_run_with_all_that_suits_them(tmp_path):
     for name, family in ENCODERS.items():
         build(FAMILIES[family], tmp_path / name)
     grid = write_grid(
@@ -73,8 +72,7 @@ def test_encoders_of_four_families_run_with_all_that_suits_them(tmp_path, ray_he
         methods=("none: {}", "rotation: {}", "tlm: {steps: 2, batch_size: 8}"),
         tasks=TASKS,
     )
-    site = Site(grid, tmp_path / "storage", ray_head)
-    site.run()
+    site = undisturbed(Site(grid, tmp_path / "storage"))
     made = {(str(row["encoder"]), str(row["method"]), str(row["task"])) for row in site.results()}
     found = Counter((Path(encoder).name, method) for encoder, method, _ in made)
     wanted = {(name, method): 3 for name in ENCODERS for method in ("none", "rotation", "tlm")}
@@ -112,7 +110,10 @@ corpus:
   split: {test: 30, dev: 30}
 pairs: {aligner: fast_align}
 sentences: 150
-methods: {none: {}, rotation: {}}
+methods:
+  none: {}
+  rotation: {}
+  dictionary: {kind: rotation, supervision: dictionary, dictionary: "text/{lang}.txt"}
 tasks: {retrieval: {}, sentence_retrieval: {}}
 """
 
@@ -127,7 +128,9 @@ def invented(lang: str, concept: int) -> str:
 
 
 def write_text(folder: Path) -> None:
-    """Write 300 sentence pairs per language, word for word."""
+    """Write 300 sentence pairs per language, word for word, and a dictionary, of which the text of
+    one language has nothing.
+    """
     draw = random.Random(0)
     meant = [[draw.randrange(60) for _ in range(draw.randint(4, 8))] for _ in range(300)]
     folder.mkdir()
@@ -137,17 +140,30 @@ def write_text(folder: Path) -> None:
             lines = [space.join(invented(spoken, number) for number in said) for said in meant]
             path = folder / f"{own}-eng_Latn.{code}"
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        words = [f"{invented(lang, n)} {invented('eng_Latn', n)}\n" for n in range(60)]
+        entries = "zzz qqq\n" if lang == "qaa" else "".join(words)
+        (folder / f"{lang}.txt").write_text(entries, encoding="utf-8")
 
 
-def test_a_grid_over_five_scripts_with_codes_of_every_form_runs(tmp_path, ray_head) -> None:
+def test_a_grid_over_five_scripts_runs_and_a_useless_dictionary_fails_its_own_trials_alone(
+    tmp_path, ray_head
+):
     write_text(tmp_path / "text")
     (tmp_path / "grid.yaml").write_text(SCRIPTS, encoding="utf-8")
     site = Site(tmp_path / "grid.yaml", tmp_path / "storage", ray_head)
     unknown = "nothing is known about the language qaa"
     assert unknown in site.run(command="plan").stdout
-    site.run()
-    pairs = {str(row["lang"]) for row in site.results() if row["task"] == "retrieval"}
-    assert {"ha-eng_Latn", "am-eng_Latn", "zh-Hant-eng_Latn"} <= pairs
+    said = site.run(code=1).stderr
+    (failure,) = [line for line in said.splitlines() if line.startswith("failed: ")]
+    assert "no word pairs for qaa-eng_Latn" in failure
+    state = site.run(command="status").stdout
+    assert "1 failed" in state
+    assert "no word pairs for qaa-eng_Latn" in state
+    pairs = {"ha-eng_Latn", "am-eng_Latn", "yo-eng_Latn", "qaa-eng_Latn", "zh-Hant-eng_Latn"}
+    found = [row for row in site.results() if row["task"] == "retrieval"]
+    assert {row["lang"] for row in found if row["method"] == "rotation"} == pairs
+    dictionaries = {row["lang"] for row in found if row["method"] == "dictionary"}
+    assert dictionaries == pairs - {"qaa-eng_Latn"}
     page = site.report("report.md").replace("\\_", "_")
     assert "ha (Hausa), am (Amharic), yo (Yoruba), qaa, zh-Hant (Chinese (Traditional))" in page
     for text in ("pivot eng_Latn (English)", "zh-Hant-eng_Latn", unknown):

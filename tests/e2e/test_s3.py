@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
@@ -19,11 +17,9 @@ from raxalign.store._filesystem import Files
 from raxalign.store.files import files_of
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import Job, write_plan
-from raxalign.sweep.work import attempt
 from raxalign.tracking.database_sync import Copy
 from tests.aws import BUCKET, SETTINGS, Proxy
-from tests.e2e.runs import Site, kill_all, tracked, wait_for
+from tests.e2e.runs import Site, kill_all, tracked, undisturbed, wait_for
 from tests.grids import write_grid
 
 pytestmark = pytest.mark.slow
@@ -53,15 +49,6 @@ def site(aws: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remote:
     return Remote(grid, tmp_path / tmp_path.name)
 
 
-def undisturbed(site: Site) -> Site:
-    """The grid on a local storage, its trials run one after the other as a worker runs them."""
-    root, plan = str(site.storage), site.plan
-    job = Job(Storage(root), write_plan(plan, Storage(root)))
-    with patch.dict(os.environ):  # a worker limits its threads
-        assert [attempt(job, trial.key) for trial in plan.trials] == [None] * len(plan.trials)
-    return site
-
-
 def reported(files: Files, names: Iterable[str]) -> list[int]:
     """The steps of the losses that some files of curves have."""
     return [
@@ -73,8 +60,8 @@ def reported(files: Files, names: Iterable[str]) -> list[int]:
 
 
 def test_a_lost_machine_is_gone_on_from_elsewhere_and_every_command_reads_the_bucket(
-    aws: str, site: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    aws, site, tmp_path, monkeypatch
+):
     expected = undisturbed(Site(site.grid, tmp_path / "local"))
     files = files_of(site.root)
     with site.running() as process:

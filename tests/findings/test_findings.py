@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from findings.page import render
 from findings.questions import Claim, Pick, Quantity, Question, above
 from findings.record import Ran, Record
 from raxalign.analysis.cells import cells
+from raxalign.analysis.power import Assumed, design, runs_for
 from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import ContrastTest
 from raxalign.corpora.base import CorpusInputs
@@ -56,6 +58,22 @@ def test_an_answer_is_held_refuted_or_cannot_be_told():
     assert answered(-0.1, 0.01).sign == "refuted"
     assert answered(0.1, 0.05).sign == answered(0.1, None).sign == "cannot tell"
     assert Answer(answered(0, None).question, None).sign == "not run"
+    near = ContrastTest(0.001, -0.005, 0.01, 0.5, (5, 5), 100)
+    assert Answer(STRONG, near, 0.5).sign == "no difference above 1"
+    assert Answer(STRONG, near, 0.01).sign == "held", "a difference is real before it is small"
+    assert Answer(STRONG, replace(near, low=-0.011), 0.5).sign == "cannot tell"
+
+
+def test_an_answer_says_what_it_could_have_seen_and_what_one_point_takes():
+    spread = Assumed(run_sd=(0.5, 0.5)).spread(5)
+    known = Answer(STRONG, ContrastTest(0.0, None, None, 0.5, (5, 5), 1000, spread=spread))
+    assert known.detectable == pytest.approx(design(spread).smallest())
+    assert known.more_runs is None, "1,000 examples do not show one point"
+    spread = Assumed((10_000,), run_sd=(0.5, 0.5)).spread(2)
+    several = Answer(STRONG, ContrastTest(0.0, None, None, 0.5, (2, 2), 10_000, spread=spread))
+    assert several.more_runs == (runs_for(spread, 0.01) or 0) - 2
+    assert several.more_runs
+    assert answered(0.1, 0.5).detectable is answered(0.1, 0.5).more_runs is None
 
 
 def test_a_claim_is_held_if_all_its_answers_are_and_refuted_if_one_is():
@@ -118,7 +136,7 @@ def test_questions_are_answered_from_the_cells_that_they_name(tmp_path, asked):
     assert found.contrast.runs == (2, 1)
     assert absent.sign == second.verdict == "not run"
     page = render(Record((first, second), {}), {})
-    assert "| 2 | B | B | word retrieval | word retrieval | not run |" in page
+    assert "| 2 | B | B | word retrieval | word retrieval | 1 not run | not run |" in page
     assert f"{100 * difference:+.2f}" in page
 
 

@@ -46,7 +46,7 @@ def trains(hosts: Hosts, number: int) -> bool:
     return any(line.startswith("ray::ImplicitFunc") and ".train" in line for line in lines)
 
 
-def test_a_search_outlives_a_host_and_makes_each_trial_once(tmp_path: Path) -> None:
+def test_a_search_outlives_a_host_and_makes_each_trial_once(tmp_path):
     grid = search_grid(
         tmp_path, "", methods=(FINETUNE,), tasks=("retrieval: {}",), more=SEARCH, size=300
     )

@@ -15,6 +15,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.lir import without_directions
 from raxalign.methods.lsar import language_subspace
 from raxalign.methods.statistics.moments import TextMoments, WordReading, text_moments
+from raxalign.train.runtime import Runtime
 from tests.methods.planted import (
     TableEncoder,
     applied,
@@ -64,6 +65,22 @@ def test_the_first_sentences_count_where_they_are_limited_and_a_seed_draws_them(
         centers.append(found.transforms[0].steps[0].center.tolist())
     assert centers[0] == [5.0, 6.0]
     assert centers[0] != centers[1] == centers[2] != centers[3]
+
+
+def test_each_run_draws_its_own_sentences_where_draws_are_chance(tmp_path):
+    table = torch.arange(80, dtype=torch.float32).reshape(40, 2)
+    options = {"max_sentences": 3, "sample_seed": "run"}
+    drawn = method("centering", **options)
+    assert drawn.has_chance()
+    assert not method("centering", sample_seed=1).has_chance()
+    assert not method("centering", sample_seed="run", max_sentences=None).has_chance()
+    text = planted_inputs(tmp_path, 40)
+    encoder = TableEncoder({"de": table, "en": table})
+    first, again, other = (
+        drawn.align(encoder, text, Runtime(seed=seed)).transforms[0].steps[0].center.tolist()
+        for seed in (1, 1, 2)
+    )
+    assert first == again != other
 
 
 def test_text_without_words_is_an_error_that_names_the_language(tmp_path):

@@ -22,19 +22,19 @@ MADE_BY = {
 
 
 @pytest.mark.parametrize("name", GRIDS)
-def test_keys_are_those_of_stored_results(name: str, tmp_path: Path) -> None:
+def test_keys_are_those_of_stored_results(name, tmp_path):
     assert keys_of(plan_of(name, tmp_path)) == GOLDEN[name]
 
 
 @pytest.mark.parametrize("folder", MADE_BY)
-def test_every_plugin_is_held(folder: str) -> None:
+def test_every_plugin_is_held(folder):
     kind = MADE_BY[folder]
     held = {name.removeprefix(f"{kind} ") for keys in GOLDEN.values() for name in keys}
     assert set(catalog(folder)) - held == set()
 
 
 @pytest.mark.parametrize("name", ["each", "together"])
-def test_every_kind_of_stage_every_method_and_every_task_is_held(name: str) -> None:
+def test_every_kind_of_stage_every_method_and_every_task_is_held(name):
     assert {entry.split()[0] for entry in GOLDEN[name]} >= KINDS | {"trial", "task", "untouched"}
     assert {f"trial {method}" for method in catalog("methods")} <= GOLDEN[name].keys()
     assert {f"evaluation {task}" for task in catalog("tasks")} <= GOLDEN[name].keys()

@@ -63,11 +63,11 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 
 
 @pytest.mark.parametrize("kind", GOLDEN)
-def test_keys_are_those_of_stored_results(plan: Plan, kind: str) -> None:
+def test_keys_are_those_of_stored_results(plan, kind):
     assert found(plan)[kind] == GOLDEN[kind]
 
 
-def test_every_kind_of_key_is_held(plan: Plan) -> None:
+def test_every_kind_of_key_is_held(plan):
     assert found(plan).keys() == GOLDEN.keys()
 
 

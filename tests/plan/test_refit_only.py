@@ -21,7 +21,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import write_plan
 from raxalign.train.runtime import Runtime
-from tests.grids import write_grid
+from tests.grids import TINY, write_grid
 
 REFIT = "xnli: {data: phrasebook, readout: refit}"
 
@@ -30,28 +30,28 @@ def plan_of(
     folder: Path, *tasks: str, run: str = "workers: 2", finetune: str = "finetune: {}"
 ) -> Plan:
     methods = ("none: {}", "rotation: {}", finetune)
-    options = {"languages": "{each: [de]}", "sentences": "50"}
+    options = {"languages": "{each: [de]}", "sentences": "50", "encoder": TINY}
     return expand(load(write_grid(folder, methods=methods, tasks=tasks, run=run, **options)))
 
 
-def test_readouts_that_nothing_reads_before_the_training_are_not_a_stage(tmp_path: Path) -> None:
+def test_readouts_that_nothing_reads_before_the_training_are_not_a_stage(tmp_path):
     plan = plan_of(tmp_path, REFIT)
     there = {trial.method: trial.aligned in plan.stages for trial in plan.trials}
     assert there == {"none": True, "rotation": False, "finetune": True}
 
 
-def test_every_trial_of_a_task_with_a_training_trains(tmp_path: Path) -> None:
+def test_every_trial_of_a_task_with_a_training_trains(tmp_path):
     plan = plan_of(tmp_path, REFIT)
     assert [plan.trains(trial) for trial in plan.trials] == [True, True, True]
 
 
-def test_without_a_task_s_training_a_trial_trains_where_its_method_does(tmp_path: Path) -> None:
+def test_without_a_task_s_training_a_trial_trains_where_its_method_does(tmp_path):
     plan = plan_of(tmp_path, "retrieval: {}")
     trains = {trial.method: plan.trains(trial) for trial in plan.trials}
     assert trains == {"none": False, "rotation": False, "finetune": True}
 
 
-def test_a_training_whose_dropout_draws_for_whole_batches_is_not_divided(tmp_path: Path) -> None:
+def test_a_training_whose_dropout_draws_for_whole_batches_is_not_divided(tmp_path):
     off = "finetune: {dropout: false}"
     for task, finetune, divided in (
         (REFIT, "finetune: {}", []),
@@ -63,9 +63,7 @@ def test_a_training_whose_dropout_draws_for_whole_batches_is_not_divided(tmp_pat
         assert [trial.method for trial in plan.trials if plan.trains(trial)] == divided
 
 
-def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_training(
-    tmp_path: Path,
-) -> None:
+def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_training(tmp_path):
     plan, root = plan_of(tmp_path, REFIT), str(tmp_path / "storage")
     (trial,) = [trial for trial in plan.trials if trial.method == "rotation"]
     write_plan(plan, Storage(root))
@@ -79,7 +77,7 @@ def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_trai
     assert [(t.lang, t.sort) for t in read.transforms] == [("de", "readout")]
 
 
-def test_exporting_a_trial_whose_encoder_no_task_reads_reports_what_to_add(tmp_path: Path) -> None:
+def test_exporting_a_trial_whose_encoder_no_task_reads_reports_what_to_add(tmp_path):
     plan = plan_of(tmp_path, REFIT)
     (trial,) = [trial for trial in plan.trials if trial.method == "rotation"]
     bare = replace(trial, evaluations={})
@@ -88,7 +86,7 @@ def test_exporting_a_trial_whose_encoder_no_task_reads_reports_what_to_add(tmp_p
         export_trial(bare.key, tmp_path / "out", storage=Storage(str(tmp_path / "storage")))
 
 
-def test_an_export_takes_the_plan_that_has_the_encoder(tmp_path: Path) -> None:
+def test_an_export_takes_the_plan_that_has_the_encoder(tmp_path):
     """Though the other one has as many tasks, and comes first."""
     narrow, whole = plan_of(tmp_path, REFIT), plan_of(tmp_path, "retrieval: {}")
     (trial,) = [trial for trial in narrow.trials if trial.method == "rotation"]

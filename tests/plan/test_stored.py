@@ -70,8 +70,8 @@ def forged(plan: Plan, folder: Path) -> tuple[Plan, Path]:
 
 @pytest.mark.parametrize("root", ["folder", "bucket"], indirect=True)
 def test_a_plan_that_was_edited_is_refused_by_workers_and_passed_over_by_commands(
-    plan: Plan, root: str, tmp_path: Path
-) -> None:
+    plan, root, tmp_path
+):
     edited, ran = forged(plan, tmp_path)
     place = f"{root}/{plan_path(plan.to_json())}"
     files_of(root).write(plan_path(plan.to_json()), edited.to_json().encode())
@@ -140,7 +140,7 @@ def test_a_named_file_with_another_content_is_not_that_of_the_plan(
     assert f"shapes.py (SHA-256 {used.digest[:16]}...)" in done.err
 
 
-def test_a_plan_of_another_version_is_passed_over(root: str) -> None:
+def test_a_plan_of_another_version_is_passed_over(root):
     files_of(root).write(plan_path("{}"), b"{}")
     assert list(stored_plans(Storage(root))) == []
     with pytest.raises((RaxalignError, KeyError)):

@@ -24,7 +24,7 @@ def opened(folder: Path, search: str = "trials: 4, confirm: 2", **parts: object)
     return open_search(search_grid(folder, search, **parts))
 
 
-def test_there_is_one_study_per_language_and_size(tmp_path: Path) -> None:
+def test_there_is_one_study_per_language_and_size(tmp_path):
     plan = opened(tmp_path, languages="{each: [de, fr]}", sentences="[100, 200]").plan
     assert [(study.languages, study.sentences) for study in plan.studies] == [
         (("de",), 100),
@@ -36,7 +36,7 @@ def test_there_is_one_study_per_language_and_size(tmp_path: Path) -> None:
     assert plan.trials == ()
 
 
-def test_a_name_is_that_of_the_content_and_not_of_path_or_budget(tmp_path: Path) -> None:
+def test_a_name_is_that_of_the_content_and_not_of_path_or_budget(tmp_path):
     def name(folder: str, search: str, **parts: object) -> str:
         return opened(tmp_path / folder, search, **parts).plan.studies[0].name
 
@@ -48,7 +48,7 @@ def test_a_name_is_that_of_the_content_and_not_of_path_or_budget(tmp_path: Path)
     assert name("six", "trials: 4", size=300) != first
 
 
-def test_a_plan_with_suggestions_is_read_back_from_json(tmp_path: Path) -> None:
+def test_a_plan_with_suggestions_is_read_back_from_json(tmp_path):
     found = opened(tmp_path)
     suggestions = [Suggestion(0, POINT), Suggestion(0, POINT, confirmed=True)]
     plan = reopened(found, lambda study: suggestions).plan
@@ -60,13 +60,13 @@ def test_a_plan_with_suggestions_is_read_back_from_json(tmp_path: Path) -> None:
     ]
 
 
-def test_fresh_seeds_are_the_grid_s_others_and_then_unused_ones() -> None:
+def test_fresh_seeds_are_the_grid_s_others_and_then_unused_ones():
     assert fresh_seeds((0,), 3) == (1, 2, 3)
     assert fresh_seeds((3, 0, 1, 2, 4), 2) == (0, 1)
     assert fresh_seeds((0, 2), 0) == ()
 
 
-def test_only_chooses_trials_and_studies(tmp_path: Path) -> None:
+def test_only_chooses_trials_and_studies(tmp_path):
     plan = opened(tmp_path, languages="{each: [de, fr]}", methods=("none: {}", SEARCHED)).plan
     part, studies = choose(plan, only="language=de")
     assert [trial.languages for trial in part.trials] == [("de",)]
@@ -84,14 +84,14 @@ def test_only_chooses_trials_and_studies(tmp_path: Path) -> None:
         choose(plan, limit=1)
 
 
-def test_the_best_point_is_the_lowest_where_lower_is_better(tmp_path: Path) -> None:
+def test_the_best_point_is_the_lowest_where_lower_is_better(tmp_path):
     (study,) = opened(tmp_path).plan.studies
     study = replace(study, objectives=(replace(study.objectives[0], lower=True),))
     tried = [Tried(n, POINT, "done", (score,)) for n, score in enumerate((0.4, 0.2, 0.3))]
     assert best_of(study, tried) == (1,)
 
 
-def test_a_front_has_equal_points_once(tmp_path: Path) -> None:
+def test_a_front_has_equal_points_once(tmp_path):
     more = f"search: {{metric: [{METRIC}, xnli/en/accuracy], trials: 2}}\n"
     (study,) = opened(tmp_path, "", more=more).plan.studies
     scores = [(0.5, 0.1), (0.5, 0.1), (0.1, 0.9), (0.1, 0.1), (0.3, 0.3)]
@@ -99,7 +99,7 @@ def test_a_front_has_equal_points_once(tmp_path: Path) -> None:
     assert best_of(study, tried) == (0, 2, 4)
 
 
-def test_a_record_confirms_once_it_is_finished() -> None:
+def test_a_record_confirms_once_it_is_finished():
     tried = (Tried(0, POINT, "done", (0.5,)), Tried(1, POINT, "impossible"))
     record = StudyRecord("finetune-de-1", tried, (0,))
     assert list(record.suggestions()) == [Suggestion(0, POINT)]
@@ -108,12 +108,12 @@ def test_a_record_confirms_once_it_is_finished() -> None:
     assert StudyRecord.from_json(finished.to_json()) == finished
 
 
-def test_a_study_is_read_back_from_json(tmp_path: Path) -> None:
+def test_a_study_is_read_back_from_json(tmp_path):
     (study,) = opened(tmp_path).plan.studies
     assert Study.from_json(study.to_json()) == study
 
 
-def test_a_search_next_to_a_baseline_of_one_run_is_remarked(tmp_path: Path) -> None:
+def test_a_search_next_to_a_baseline_of_one_run_is_remarked(tmp_path):
     def about_seeds(seeds: str) -> list[str]:
         parts = {"methods": ("none: {}", SEARCHED), "seeds": seeds}
         remarks = opened(tmp_path / seeds, **parts).plan.remarks()

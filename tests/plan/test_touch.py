@@ -91,7 +91,7 @@ def untouched(plan: Plan) -> list[tuple[str, str]]:
     return sorted({(trial.method, task) for trial in plan.trials for task in trial.untouched})
 
 
-def test_a_task_that_reads_below_every_readout_is_named_and_never_run(known: Plan) -> None:
+def test_a_task_that_reads_below_every_readout_is_named_and_never_run(known):
     missed = [trial for trial in known.trials if trial.untouched]
     assert (len(known.trials), len(missed)) == (440, 150)
     assert {trial.method for trial in missed} == set(READOUTS)
@@ -103,7 +103,7 @@ def test_a_task_that_reads_below_every_readout_is_named_and_never_run(known: Pla
     ]
 
 
-def test_an_untouched_evaluation_has_the_key_of_the_encoder_s_own(known: Plan) -> None:
+def test_an_untouched_evaluation_has_the_key_of_the_encoder_s_own(known):
     plan = known
     (own,) = {
         trial.evaluations["sentence_retrieval"] for trial in plan.trials if trial.method == "none"
@@ -118,19 +118,19 @@ def test_an_untouched_evaluation_has_the_key_of_the_encoder_s_own(known: Plan) -
     assert readers == []
 
 
-def test_without_a_baseline_in_the_grid_nothing_runs_for_it(tmp_path: Path) -> None:
+def test_without_a_baseline_in_the_grid_nothing_runs_for_it(tmp_path):
     plan = plan_of(tmp_path, "rotation: {layers: 1}", tasks=("retrieval: {}",))
     assert (plan.stages, [trial.evaluations for trial in plan.trials]) == ({}, [{}])
     assert plan.remarks()[-1] == "1 of 1 trial has nothing to run"
 
 
-def test_a_plan_in_another_process_knows_what_is_untouched(known: Plan) -> None:
+def test_a_plan_in_another_process_knows_what_is_untouched(known):
     assert Plan.from_json(known.to_json()) == known
 
 
 def test_before_the_depth_is_known_all_is_wanted_and_keys_are_those_that_stay(
-    known: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    known, tmp_path, monkeypatch
+):
     monkeypatch.setattr("raxalign.encoders.transformer.cached_config", lambda name, revision: None)
     unknown = paper(tmp_path, {n: value for n, value in BERT.items() if n.startswith("hub:")})
     assert (unknown.unknown_depths, known.unknown_depths) == (("bert-base-multilingual-cased",), ())
@@ -144,9 +144,7 @@ def test_before_the_depth_is_known_all_is_wanted_and_keys_are_those_that_stay(
         assert one.evaluations.items() <= other.evaluations.items()
 
 
-def test_a_shift_of_nothing_is_the_encoder_but_for_what_a_training_leaves_alone(
-    tmp_path: Path,
-) -> None:
+def test_a_shift_of_nothing_is_the_encoder_but_for_what_a_training_leaves_alone(tmp_path):
     tagger = "pos: {data: phrasebook, tagger: bilstm_crf}"
     tasks = ("retrieval: {}", "token_translation: {}", "xnli: {data: phrasebook}", tagger)
     plan = plan_of(tmp_path, "none: {}", "mean_shift: {layers: 1, alpha: [0, 0.5]}", tasks=tasks)
@@ -158,7 +156,7 @@ def test_a_shift_of_nothing_is_the_encoder_but_for_what_a_training_leaves_alone(
     assert any("mean_shift alpha=0 is without effect" in remark for remark in plan.remarks())
 
 
-def test_a_readout_is_in_the_way_of_a_training_only_where_that_reads_it(tmp_path: Path) -> None:
+def test_a_readout_is_in_the_way_of_a_training_only_where_that_reads_it(tmp_path):
     """A method that moves the pivot has a training of its own for each language, but not where the
     task never reads what it moved.
     """
@@ -172,7 +170,7 @@ def test_a_readout_is_in_the_way_of_a_training_only_where_that_reads_it(tmp_path
     assert sum(stage.kind == "tuned" for stage in plan.stages.values()) == 2
 
 
-def test_static_vectors_have_one_layer_that_all_meet_at(tmp_path: Path) -> None:
+def test_static_vectors_have_one_layer_that_all_meet_at(tmp_path):
     encoder = "{kind: static, dimension: 8, min_count: 1}"
     path = write_grid(
         tmp_path,
@@ -194,7 +192,7 @@ def made(folder: str, kind: str, params: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("kind", READOUTS)
-def test_readouts_act_at_their_layers_alone(kind: str) -> None:
+def test_readouts_act_at_their_layers_alone(kind):
     assert made("methods", kind, {}).acts(12) == Acts(readouts=frozenset({12}))
     assert made("methods", kind, {"layers": "7-9"}).acts(12) == Acts(readouts=frozenset({7, 8, 9}))
 
@@ -212,9 +210,7 @@ def test_readouts_act_at_their_layers_alone(kind: str) -> None:
         *((kind, {}, 0) for kind in ("sentence_margin", "distillation")),
     ],
 )
-def test_shifts_and_trainings_act_from_a_layer_on(
-    kind: str, params: dict[str, Any], lowest: int | None
-) -> None:
+def test_shifts_and_trainings_act_from_a_layer_on(kind, params, lowest):
     assert made("methods", kind, params).acts(12) == Acts(stream_from=lowest)
 
 
@@ -235,9 +231,7 @@ def test_shifts_and_trainings_act_from_a_layer_on(
         ("ner", {"tagger": "bilstm_crf", "layers": "3"}, Reads(frozenset({3}))),
     ],
 )
-def test_a_task_reads_its_layers_or_the_last_that_it_trains(
-    kind: str, params: dict[str, Any], found: Reads
-) -> None:
+def test_a_task_reads_its_layers_or_the_last_that_it_trains(kind, params, found):
     assert made("tasks", kind, params).reads(12) == found
 
 
@@ -256,13 +250,11 @@ def test_a_task_reads_its_layers_or_the_last_that_it_trains(
         (Acts(), Reads(frozenset({12}), 12, tunes=True), False),
     ],
 )
-def test_two_meet_where_a_readout_is_read_or_the_stream_lies_above(
-    acting: Acts, reading: Reads, *, expected: bool
-) -> None:
+def test_two_meet_where_a_readout_is_read_or_the_stream_lies_above(acting, reading, *, expected):
     assert meet(acting, reading) is expected
 
 
-def test_layers_beyond_the_encoder_are_faults_of_the_file_with_their_lines(tmp_path: Path) -> None:
+def test_layers_beyond_the_encoder_are_faults_of_the_file_with_their_lines(tmp_path):
     methods = ("none: {}", "rotation: {layers: [last, '3']}", "finetune: {layers: 1-4}")
     path = write_grid(
         tmp_path,
@@ -285,7 +277,7 @@ def test_layers_beyond_the_encoder_are_faults_of_the_file_with_their_lines(tmp_p
     ]
 
 
-def test_excluded_points_may_name_any_layer(tmp_path: Path) -> None:
+def test_excluded_points_may_name_any_layer(tmp_path):
     path = write_grid(
         tmp_path,
         methods=("none: {}", "rotation: {layers: [last, '3']}"),
@@ -294,14 +286,14 @@ def test_excluded_points_may_name_any_layer(tmp_path: Path) -> None:
     assert {trial.params.get("layers") for trial in expand(load(path)).trials} == {None, "last"}
 
 
-def test_a_frozen_half_that_holds_the_contrasted_layer_is_found_by_the_plan(tmp_path: Path) -> None:
+def test_a_frozen_half_that_holds_the_contrasted_layer_is_found_by_the_plan(tmp_path):
     told = r"layers: layers '1': freeze leaves layer 1 as it is; choose layers from 2 on"
     method = "strong_contrastive: {layers: 1, freeze: lower}"
     with pytest.raises(GridError, match=rf"strong_contrastive\.{told}"):
         plan_of(tmp_path, method, tasks=("retrieval: {}",))
 
 
-def test_a_part_of_a_plan_tells_of_its_own_trials_alone(known: Plan) -> None:
+def test_a_part_of_a_plan_tells_of_its_own_trials_alone(known):
     plan = known
     part = plan.only(trial for trial in plan.trials if trial.method == "znorm")
     assert [remark.split(" ", 1)[0] for remark in part.remarks()] == ["15", "xnli:"]

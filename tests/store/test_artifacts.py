@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store import artifacts
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.manifest import Verified
+from raxalign.store.storage import Storage
 
 KEY = "ab" * 32
 
@@ -46,10 +47,15 @@ def flip(data: bytes) -> bytes:
     return bytes([data[0] ^ 1]) + data[1:]
 
 
-def test_what_was_built_is_there_with_its_notes(root: str) -> None:
+def test_what_was_built_is_there_with_its_notes_also_on_another_machine(
+    root, tmp_path, monkeypatch
+):
     store = ArtifactStore(root)
     assert not store.has("pairs", KEY)
-    folder = store.make("pairs", KEY, build)
+    store.make("pairs", KEY, build)
+    new_process(monkeypatch)
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another"))
+    folder = ArtifactStore(root).open("pairs", KEY)
     assert store.has("pairs", KEY)
     assert (folder / "words.txt").read_text() == "Haus\n" * 100
     assert (folder / "data" / "deep" / "links.bin").read_bytes() == bytes(range(256))
@@ -62,26 +68,15 @@ def test_what_was_built_is_there_with_its_notes(root: str) -> None:
     assert (manifest.kind, manifest.key) == ("pairs", KEY)
     assert manifest.seconds >= 0
     assert store.size("pairs", KEY) == 756
-    assert store.open("pairs", KEY) == folder
 
 
-def test_what_is_there_is_not_built_again(root: str) -> None:
+def test_what_is_there_is_not_built_again(root):
     ArtifactStore(root).make("pairs", KEY, build)
     again = ArtifactStore(root)
     assert again.make("pairs", KEY, never) == again.open("pairs", KEY)
 
 
-def test_another_machine_reads_what_one_has_made(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ArtifactStore(root).make("pairs", KEY, build)
-    new_process(monkeypatch)
-    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another"))
-    folder = ArtifactStore(root).open("pairs", KEY)
-    assert (folder / "data" / "deep" / "links.bin").read_bytes() == bytes(range(256))
-
-
-def test_an_absent_artifact_is_an_error_that_names_it(root: str) -> None:
+def test_an_absent_artifact_is_an_error_that_names_it(root):
     store = ArtifactStore(root)
     with pytest.raises(StorageError, match=KEY) as caught:
         store.open("pairs", KEY)
@@ -89,7 +84,7 @@ def test_an_absent_artifact_is_an_error_that_names_it(root: str) -> None:
     assert store.verify("pairs", KEY) is False
 
 
-def test_keys_lists_what_is_whole(root: str) -> None:
+def test_keys_lists_what_is_whole(root):
     store = ArtifactStore(root)
     assert list(store.keys()) == []
     store.make("pairs", KEY, build)
@@ -97,7 +92,7 @@ def test_keys_lists_what_is_whole(root: str) -> None:
     assert sorted(store.keys()) == [("pairs", KEY), ("text", "cd" * 32)]
 
 
-def test_a_removed_artifact_is_gone_and_can_be_made_again(root: str) -> None:
+def test_a_removed_artifact_is_gone_and_can_be_made_again(root):
     store = ArtifactStore(root)
     store.remove("pairs", KEY)
     store.make("pairs", KEY, build)
@@ -125,14 +120,7 @@ def test_a_removed_artifact_is_gone_and_can_be_made_again(root: str) -> None:
         ("manifest.json", lambda data: b"[]", "manifest.json has no checksum"),
     ],
 )
-def test_damage_is_named_set_aside_and_made_again(
-    root: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    damage: Callable[[bytes], bytes] | None,
-    said: str,
-) -> None:
+def test_damage_is_named_set_aside_and_made_again(root, tmp_path, monkeypatch, name, damage, said):
     store = ArtifactStore(root)
     store.make("pairs", KEY, build)
     files, path = stored(store, name)
@@ -154,9 +142,7 @@ def test_damage_is_named_set_aside_and_made_again(
     assert store.verify("pairs", KEY)
 
 
-def test_make_builds_a_damaged_one_again_and_says_so(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_make_builds_a_damaged_one_again_and_says_so(root, tmp_path, monkeypatch):
     store = ArtifactStore(root)
     for number in (1, 2):
         store.make("pairs", KEY, build)
@@ -172,7 +158,7 @@ def test_make_builds_a_damaged_one_again_and_says_so(
         assert (folder / "words.txt").read_text() == "Haus\n" * 100
 
 
-def test_verify_sees_what_changed_since_the_artifact_was_opened(root: str) -> None:
+def test_verify_sees_what_changed_since_the_artifact_was_opened(root):
     store = ArtifactStore(root)
     store.make("pairs", KEY, build)
     assert store.verify("pairs", KEY)
@@ -183,7 +169,7 @@ def test_verify_sees_what_changed_since_the_artifact_was_opened(root: str) -> No
     assert not store.has("pairs", KEY)
 
 
-def test_a_build_that_raises_leaves_nothing(root: str, tmp_path: Path) -> None:
+def test_a_build_that_raises_leaves_nothing(root, tmp_path):
     def half(folder: Path) -> Mapping[str, Any]:
         (folder / "words.txt").write_text("half")
         raise KeyError("a bug of the maker")
@@ -197,7 +183,7 @@ def test_a_build_that_raises_leaves_nothing(root: str, tmp_path: Path) -> None:
     ] == []
 
 
-def test_an_error_about_an_input_of_the_maker_stays_what_it_is(root: str) -> None:
+def test_an_error_about_an_input_of_the_maker_stays_what_it_is(root):
     def unreadable(folder: Path) -> Mapping[str, Any]:
         (folder.parent.parent.parent / "no such corpus").read_text()
         return {}
@@ -206,7 +192,7 @@ def test_an_error_about_an_input_of_the_maker_stays_what_it_is(root: str) -> Non
         ArtifactStore(root).make("pairs", KEY, unreadable)
 
 
-def test_links_and_a_manifest_of_the_makers_own_are_refused(root: str, tmp_path: Path) -> None:
+def test_links_and_a_manifest_of_the_makers_own_are_refused(root, tmp_path):
     def linked(folder: Path) -> Mapping[str, Any]:
         (folder / "words.txt").symlink_to(tmp_path)
         return {}
@@ -223,41 +209,26 @@ def test_links_and_a_manifest_of_the_makers_own_are_refused(root: str, tmp_path:
     assert list(store.keys()) == []
 
 
-def test_notes_that_are_no_json_are_refused_and_leave_nothing(root: str) -> None:
+def test_notes_that_are_no_json_are_refused_and_leave_nothing(root):
     store = ArtifactStore(root)
     with pytest.raises(TypeError):
         store.make("pairs", KEY, lambda folder: {"path": folder})  # type: ignore[dict-item]
     assert not store.has("pairs", KEY)
 
 
-def test_who_comes_second_uses_what_the_first_has_published(root: str) -> None:
-    def overtaken(folder: Path) -> Mapping[str, Any]:
-        ArtifactStore(root).make("pairs", KEY, build)
-        (folder / "words.txt").write_text("other links")
-        return {"links": 4}
-
-    store = ArtifactStore(root)
-    folder = store.make("pairs", KEY, overtaken)
-    assert (folder / "words.txt").read_text() == "Haus\n" * 100
-    assert store.manifest("pairs", KEY).notes["links"] == 3
-    assert store.verify("pairs", KEY)
-
-
-def test_files_that_a_library_adds_are_no_damage(tmp_path: Path) -> None:
+def test_files_that_a_library_adds_are_no_damage(tmp_path):
     store = ArtifactStore(str(tmp_path / "root"))
     (store.make("pairs", KEY, build) / "data" / "cache-1.arrow").write_bytes(b"added")
     assert store.verify("pairs", KEY)
 
 
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a b"])
-def test_names_that_would_leave_the_folder_are_refused(tmp_path: Path, name: str) -> None:
+def test_names_that_would_leave_the_folder_are_refused(tmp_path, name):
     with pytest.raises(ValueError, match="cannot name"):
         ArtifactStore(str(tmp_path)).folder("pairs", name)
 
 
-def test_a_folder_is_an_absolute_path_in_the_layout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_an_absolute_path_in_the_layout(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert ArtifactStore("here").folder("pairs", KEY) == f"{tmp_path}/here/artifacts/pairs/ab/{KEY}"
     assert (
@@ -270,7 +241,7 @@ def test_a_folder_is_an_absolute_path_in_the_layout(
     )
 
 
-def test_the_manifest_is_json_that_lists_every_file(tmp_path: Path) -> None:
+def test_the_manifest_is_json_that_lists_every_file(tmp_path):
     folder = ArtifactStore(str(tmp_path)).make("pairs", KEY, build)
     record = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert record["files"]["data/deep/links.bin"] == {
@@ -279,9 +250,7 @@ def test_the_manifest_is_json_that_lists_every_file(tmp_path: Path) -> None:
     }
 
 
-def test_a_damaged_local_copy_is_no_fault_of_the_object_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_local_copy_is_no_fault_of_the_object_store(tmp_path, monkeypatch):
     root = f"bucket://{tmp_path}/root"
     folder = ArtifactStore(root).make("pairs", KEY, build)
     (folder / "words.txt").write_bytes(flip((folder / "words.txt").read_bytes()))
@@ -293,15 +262,41 @@ def test_a_damaged_local_copy_is_no_fault_of_the_object_store(
     assert (folder / "words.txt").read_text() == "Haus\n" * 100
 
 
-def test_an_object_store_without_its_library_says_what_to_install() -> None:
+def test_an_object_store_without_its_library_says_what_to_install():
     if find_spec("gcsfs") is not None:
         pytest.skip("gcsfs is installed")
     with pytest.raises(Exception, match=r"raxalign\[gcs\]"):
         ArtifactStore("gs://bucket/raxalign")
 
 
-def test_an_unknown_kind_of_storage_is_an_error() -> None:
+def test_an_unknown_kind_of_storage_is_an_error():
     with pytest.raises(
         StorageError, match=r"nosuch://x: is not a storage \(.*s3://bucket/folder, gs:"
     ):
         ArtifactStore("nosuch://x")
+
+
+def test_a_dropped_artifact_leaves_size_time_and_reason_and_can_be_made_again(root):
+    storage = Storage(root)
+    store, tombstones = storage.artifacts, storage.tombstones
+    assert storage.manifest_of("pairs", KEY) is None
+    for _ in range(2):
+        store.make("pairs", KEY, build)
+        before = storage.manifest_of("pairs", KEY)
+        assert storage.drop("pairs", KEY, "run.keep: none") == 756
+        assert list(store.keys()) == []
+        assert list(tombstones.keys()) == [("pairs", KEY)]
+        left = tombstones.of("pairs", KEY)
+        assert (left.manifest, left.why) == (before, "run.keep: none")
+        assert left.when.startswith("20")
+        assert storage.manifest_of("pairs", KEY) == before
+
+
+def test_a_damaged_record_of_a_dropped_artifact_is_named_and_counts_as_none(tmp_path):
+    storage = Storage(str(tmp_path))
+    storage.artifacts.make("pairs", KEY, build)
+    storage.drop("pairs", KEY, "run.keep: none")
+    path = tmp_path / "dropped" / "pairs" / "ab" / KEY / "dropped.json"
+    path.write_bytes(path.read_bytes().replace(b"none", b"best"))
+    with pytest.warns(UserWarning, match="dropped.json: is left out: it was changed"):
+        assert storage.tombstones.of("pairs", KEY) is None

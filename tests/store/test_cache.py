@@ -32,7 +32,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"bucket://{tmp_path}/root"
 
 
-def test_what_was_used_longest_ago_gives_way(root: str) -> None:
+def test_what_was_used_longest_ago_gives_way(root):
     folders = [ArtifactStore(root).make("pairs", key(number), build) for number in range(2)]
     gc.collect()
     os.utime(folders[0], (2, 2))
@@ -43,7 +43,7 @@ def test_what_was_used_longest_ago_gives_way(root: str) -> None:
     assert (again / "weights").stat().st_size == 10 * KIB, "it is copied again"
 
 
-def test_what_a_living_store_uses_stays(root: str) -> None:
+def test_what_a_living_store_uses_stays(root):
     store = ArtifactStore(root)
     folders = [store.make("pairs", key(number), build) for number in range(4)]
     assert all(folder.exists() for folder in folders)
@@ -53,7 +53,7 @@ def test_what_a_living_store_uses_stays(root: str) -> None:
     assert sum(folder.exists() for folder in folders) == 1
 
 
-def test_the_uses_of_a_dead_process_do_not_count(root: str, tmp_path: Path) -> None:
+def test_the_uses_of_a_dead_process_do_not_count(root, tmp_path):
     from raxalign.store.alive import maker_name
 
     folder = ArtifactStore(root).make("pairs", key(0), build)
@@ -70,7 +70,7 @@ def test_the_uses_of_a_dead_process_do_not_count(root: str, tmp_path: Path) -> N
     assert not users.exists()
 
 
-def test_a_small_copy_that_was_changed_is_not_used(tmp_path: Path) -> None:
+def test_a_small_copy_that_was_changed_is_not_used(tmp_path):
     cache = Cache(tmp_path)
     cache.remember({"ledger/one": "etag"}, {"ledger/one": b"record"})
     assert cache.remembered({"ledger/one": "etag"}) == {"ledger/one": b"record"}
@@ -80,6 +80,6 @@ def test_a_small_copy_that_was_changed_is_not_used(tmp_path: Path) -> None:
     assert cache.remembered({"ledger/one": "etag"}) == {}
 
 
-def test_the_limit_is_fifty_gibibytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_is_fifty_gibibytes(monkeypatch):
     monkeypatch.delenv(LIMIT, raising=False)
     assert limit_bytes() == 50 * 2**30

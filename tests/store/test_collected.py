@@ -15,7 +15,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from tests.aws import BUCKET, Proxy
+from tests.aws import BUCKET
 from tests.fake_bucket import Bucket
 
 N = 10
@@ -47,7 +47,6 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
 
 
 def fill(place: str) -> None:
-    """Ten artifacts and ten results."""
     store = ArtifactStore(place)
     for number in range(N):
         store.make("pairs", key(number), lambda folder: {"number": number})  # noqa: B023 called here
@@ -84,7 +83,6 @@ PAIRS = [("pairs", key) for key in KEYS]
 
 
 def numbers(root: str) -> list[int]:
-    """What the results of a storage are, as one reads many."""
     return [record["number"] for record in Ledger(root).read_many(KEYS).values()]
 
 
@@ -93,13 +91,10 @@ def notes(root: str) -> list[Any]:
 
 
 def collected(root: str) -> int | None:
-    """The bytes of the collection."""
     return files_of(root).names("collected").get("all")
 
 
-def test_a_machine_that_has_read_nothing_reads_a_collection(
-    root: str, elsewhere: Callable[[str], None], requests: Requests
-) -> None:
+def test_a_machine_that_has_read_nothing_reads_a_collection(root, elsewhere, requests):
     Storage(root).collect(PAIRS, KEYS)
     elsewhere("second")
     assert numbers(root) == list(range(N))
@@ -110,18 +105,14 @@ def test_a_machine_that_has_read_nothing_reads_a_collection(
     assert len(requests) == 2, "a listing each"
 
 
-def test_what_came_after_a_collection_is_read_alone(
-    root: str, elsewhere: Callable[[str], None], requests: Requests
-) -> None:
+def test_what_came_after_a_collection_is_read_alone(root, elsewhere, requests):
     Storage(root).collect([], KEYS[:8])
     elsewhere("second")
     assert numbers(root) == list(range(N))
     assert len(requests) == 3 + 2
 
 
-def test_an_entry_is_not_used_when_its_original_has_changed(
-    root: str, elsewhere: Callable[[str], None], requests: Requests
-) -> None:
+def test_an_entry_is_not_used_when_its_original_has_changed(root, elsewhere, requests):
     Storage(root).collect([], KEYS)
     files_of(root).delete(f"ledger/{key(3)}/evaluation.json")
     Ledger(root).write(key(3), {"scores": [], "number": 333}, None)
@@ -131,9 +122,7 @@ def test_an_entry_is_not_used_when_its_original_has_changed(
     assert len(requests) == 3 + 1
 
 
-def test_a_damaged_collection_is_not_used_and_is_replaced(
-    root: str, elsewhere: Callable[[str], None], requests: Requests
-) -> None:
+def test_a_damaged_collection_is_not_used_and_is_replaced(root, elsewhere, requests):
     Storage(root).collect(PAIRS, KEYS)
     files, name = files_of(root), "collected/all"
     whole = files.read(name)
@@ -146,9 +135,7 @@ def test_a_damaged_collection_is_not_used_and_is_replaced(
     assert files.read(name) == whole
 
 
-def test_a_damaged_result_is_set_aside_whether_it_was_collected_or_not(
-    root: str, elsewhere: Callable[[str], None]
-) -> None:
+def test_a_damaged_result_is_set_aside_whether_it_was_collected_or_not(root, elsewhere):
     place = f"ledger/{key(3)}/evaluation.json"
     files_of(root).write(place, b"{}")
     Storage(root).collect([], KEYS)
@@ -158,9 +145,7 @@ def test_a_damaged_result_is_set_aside_whether_it_was_collected_or_not(
     assert not files_of(root).exists(place)
 
 
-def test_the_next_writer_keeps_what_was_collected_before(
-    root: str, elsewhere: Callable[[str], None], requests: Requests
-) -> None:
+def test_the_next_writer_keeps_what_was_collected_before(root, elsewhere, requests):
     Storage(root).collect([], KEYS[:6])
     Storage(root).collect([], KEYS[6:])
     Storage(root).collect(PAIRS, [])
@@ -172,12 +157,8 @@ def test_the_next_writer_keeps_what_was_collected_before(
     ("only", "error"), [({"GET"}, FileNotFoundError), ({"GET", "LIST"}, PermissionError)]
 )
 def test_a_collection_that_goes_while_it_is_read_or_is_refused_does_no_harm(
-    root: str,
-    elsewhere: Callable[[str], None],
-    requests: Requests,
-    only: set[str],
-    error: type[Exception],
-) -> None:
+    root, elsewhere, requests, only, error
+):
     Storage(root).collect([], KEYS)
     elsewhere("second")
 
@@ -189,7 +170,7 @@ def test_a_collection_that_goes_while_it_is_read_or_is_refused_does_no_harm(
     assert numbers(root) == list(range(N))
 
 
-def test_entries_of_what_was_removed_go_with_the_next_collection(root: str) -> None:
+def test_entries_of_what_was_removed_go_with_the_next_collection(root):
     Storage(root).collect(PAIRS, KEYS[:8])
     for pair in PAIRS:
         ArtifactStore(root).remove(*pair)
@@ -200,7 +181,7 @@ def test_entries_of_what_was_removed_go_with_the_next_collection(root: str) -> N
     assert numbers(root) == list(range(N))
 
 
-def test_where_all_is_collected_nothing_is_written(root: str, requests: Requests) -> None:
+def test_where_all_is_collected_nothing_is_written(root, requests):
     Storage(root).collect(PAIRS, KEYS)
     requests.clear()
     Storage(root).collect(PAIRS[:5], KEYS[3:])
@@ -210,9 +191,7 @@ def test_where_all_is_collected_nothing_is_written(root: str, requests: Requests
     assert [method for method, _ in requests] == ["LIST", "GET", "LIST", "LIST"]
 
 
-def test_more_than_what_is_asked_for_is_not_copied(
-    root: str, elsewhere: Callable[[str], None], requests: Requests, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_than_what_is_asked_for_is_not_copied(root, elsewhere, requests, monkeypatch):
     Storage(root).collect(PAIRS, KEYS)
     monkeypatch.setattr("raxalign.store._objects._WORTH", 1)
     elsewhere("second")
@@ -220,13 +199,13 @@ def test_more_than_what_is_asked_for_is_not_copied(
     assert len(requests) == 2 + N
 
 
-def test_a_folder_has_no_collections(tmp_path: Path) -> None:
+def test_a_folder_has_no_collections(tmp_path):
     Ledger(str(tmp_path)).write(key(0), {"scores": []}, None)
     Storage(str(tmp_path)).collect([], KEYS)
     assert not (tmp_path / "collected").exists()
 
 
-def test_a_store_that_shows_no_stamps_has_no_collections(tmp_path: Path) -> None:
+def test_a_store_that_shows_no_stamps_has_no_collections(tmp_path):
     root = f"memory://{tmp_path}/root"
     for number in range(N):
         Ledger(root).write(key(number), {"scores": [], "number": number}, None)
@@ -235,9 +214,7 @@ def test_a_store_that_shows_no_stamps_has_no_collections(tmp_path: Path) -> None
     assert numbers(root) == list(range(N))
 
 
-def test_the_first_look_at_s3_is_three_requests(
-    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_look_at_s3_is_three_requests(proxy, tmp_path, monkeypatch):
     root = f"s3://{BUCKET}/{tmp_path.name}"
     for number in range(N):
         Ledger(root).write(key(number), {"scores": [], "number": number}, None)

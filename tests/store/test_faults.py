@@ -46,9 +46,7 @@ def temporaries(*folders: Path) -> list[Path]:
     return [path for folder in folders for path in folder.rglob(".tmp-*")]
 
 
-def test_a_process_killed_while_it_builds_leaves_nothing_usable(
-    shared: str, tmp_path: Path
-) -> None:
+def test_a_process_killed_while_it_builds_leaves_nothing_usable(shared, tmp_path):
     program = """
     def build(folder):
         (folder / "words.txt").write_text("half")
@@ -58,7 +56,6 @@ def test_a_process_killed_while_it_builds_leaves_nothing_usable(
     """
     store = ArtifactStore(shared)
     with start(program, shared, KEY) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "building\n"
         assert files_of(store.root).sweep() == 0, "a living process keeps its temporaries"
         process.kill()
@@ -71,7 +68,7 @@ def test_a_process_killed_while_it_builds_leaves_nothing_usable(
     assert store.verify("pairs", KEY)
 
 
-def test_a_process_killed_while_it_publishes_leaves_nothing_or_all(tmp_path: Path) -> None:
+def test_a_process_killed_while_it_publishes_leaves_nothing_or_all(tmp_path):
     program = """
     from raxalign.store import _posix
     real = Path.rename
@@ -88,7 +85,6 @@ def test_a_process_killed_while_it_publishes_leaves_nothing_or_all(tmp_path: Pat
     """
     store = ArtifactStore(str(tmp_path))
     with start(program, tmp_path, KEY) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "renaming\n"
         assert not store.has("pairs", KEY)
         process.kill()
@@ -96,7 +92,7 @@ def test_a_process_killed_while_it_publishes_leaves_nothing_or_all(tmp_path: Pat
     assert files_of(store.root).sweep() == 1
 
 
-def test_two_processes_that_make_one_key_use_the_winners(shared: str) -> None:
+def test_two_processes_that_make_one_key_use_the_winners(shared):
     program = """
     def build(folder):
         (folder / "words.txt").write_text(sys.argv[3])
@@ -107,7 +103,6 @@ def test_two_processes_that_make_one_key_use_the_winners(shared: str) -> None:
     """
     with start(program, shared, KEY, "one") as one, start(program, shared, KEY, "two") as two:
         for process in (one, two):
-            assert process.stdout is not None
             assert process.stdout.readline() == "built\n"
         answers = {process.communicate("go\n")[0].strip() for process in (one, two)}
     assert len(answers) == 1
@@ -118,9 +113,7 @@ def test_two_processes_that_make_one_key_use_the_winners(shared: str) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_who_is_overtaken_while_uploading_uses_the_winners(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
+def test_who_is_overtaken_while_uploading_uses_the_winners(tmp_path, monkeypatch, moment):
     root, put = f"bucket://{tmp_path}/root", Bucket.put_file
     others = [ArtifactStore(root)]
 
@@ -141,25 +134,7 @@ def test_who_is_overtaken_while_uploading_uses_the_winners(
     assert (ArtifactStore(root).open("pairs", KEY) / "words.txt").read_text() == "whole"
 
 
-def test_many_processes_at_once_all_get_one_artifact(shared: str) -> None:
-    program = """
-    def build(folder):
-        return {"size": (folder / "words.txt").write_text(sys.argv[3] * 1000)}
-    sys.stdin.readline()
-    folder = ArtifactStore(sys.argv[1]).make("pairs", sys.argv[2], build)
-    print((folder / "words.txt").read_text()[0])
-    """
-    processes = [start(program, shared, KEY, name) for name in "abc"]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    answers = {process.communicate()[0].strip() for process in processes}
-    assert [process.returncode for process in processes] == [0, 0, 0]
-    assert len(answers) == 1
-
-
-def test_a_flipped_byte_is_seen_though_size_and_time_of_change_are_the_same(tmp_path: Path) -> None:
+def test_a_flipped_byte_is_seen_though_size_and_time_of_change_are_the_same(tmp_path):
     folder = ArtifactStore(str(tmp_path)).make("pairs", KEY, build)
     file = folder / "words.txt"
     before = file.stat()
@@ -172,7 +147,7 @@ def test_a_flipped_byte_is_seen_though_size_and_time_of_change_are_the_same(tmp_
     assert (tmp_path / "damaged" / f"pairs-{KEY}-1" / "words.txt").read_bytes() == b"whqle"
 
 
-def test_old_temporaries_of_other_machines_are_swept_and_fresh_ones_kept(tmp_path: Path) -> None:
+def test_old_temporaries_of_other_machines_are_swept_and_fresh_ones_kept(tmp_path):
     store = ArtifactStore(str(tmp_path))
     store.make("pairs", KEY, build)
     parent = Path(store.folder("pairs", KEY)).parent
@@ -199,9 +174,7 @@ def large_tensors(folder: Path) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize("bucket", ["", "bucket://"])
 @pytest.mark.parametrize("fill", [large, large_tensors])
-def test_a_full_disk_while_building_is_told_and_leaves_nothing(
-    small_disk: Path, bucket: str, fill: Any
-) -> None:
+def test_a_full_disk_while_building_is_told_and_leaves_nothing(small_disk, bucket, fill):
     store = ArtifactStore(f"{bucket}{small_disk}/root")
     with pytest.raises(StorageError, match=r"disk is full.*Free some space") as caught:
         store.make("pairs", KEY, fill)
@@ -212,7 +185,7 @@ def test_a_full_disk_while_building_is_told_and_leaves_nothing(
         assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole"
 
 
-def test_a_disk_that_fills_up_under_the_ledger_keeps_it_whole(small_disk: Path) -> None:
+def test_a_disk_that_fills_up_under_the_ledger_keeps_it_whole(small_disk):
     ledger = Ledger(str(small_disk))
     ledger.write("first", {"scores": []}, None)
     table = pa.table({"prediction": list(range(400_000))})
@@ -223,9 +196,7 @@ def test_a_disk_that_fills_up_under_the_ledger_keeps_it_whole(small_disk: Path) 
     assert temporaries(small_disk) == []
 
 
-def test_a_read_only_storage_can_be_read_and_says_that_it_cannot_be_written(
-    small_disk: Path, tmp_path: Path
-) -> None:
+def test_a_read_only_storage_can_be_read_and_says_that_it_cannot_be_written(small_disk, tmp_path):
     store, ledger = ArtifactStore(str(small_disk)), Ledger(str(small_disk))
     store.make("pairs", KEY, build)
     ledger.write("first", {"scores": []}, None)
@@ -248,7 +219,7 @@ def test_a_read_only_storage_can_be_read_and_says_that_it_cannot_be_written(
     assert len(Storage(str(small_disk)).digests.of(data)) == 64
 
 
-def test_a_storage_without_permission_says_so(tmp_path: Path) -> None:
+def test_a_storage_without_permission_says_so(tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root may write everywhere: the read-only disk stands for this")
     (tmp_path / "root").mkdir(mode=0o500)
@@ -256,7 +227,7 @@ def test_a_storage_without_permission_says_so(tmp_path: Path) -> None:
         files_of(str(tmp_path / "root")).check_writable()
 
 
-def test_a_root_that_is_a_file_says_so(tmp_path: Path) -> None:
+def test_a_root_that_is_a_file_says_so(tmp_path):
     root = str(tmp_path / "root")
     Path(root).write_text("not a folder")
     store, ledger = ArtifactStore(root), Ledger(root)
@@ -271,14 +242,12 @@ def test_a_root_that_is_a_file_says_so(tmp_path: Path) -> None:
             write()
 
 
-def test_a_writable_storage_is_made_and_left_empty(root: str, tmp_path: Path) -> None:
+def test_a_writable_storage_is_made_and_left_empty(root, tmp_path):
     files_of(root).check_writable()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_link_that_is_sent_again_finds_its_own_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_that_is_sent_again_finds_its_own_file(tmp_path, monkeypatch):
     """NFS sends a request again whose answer was lost: the link is then there already."""
     link = os.link
 
@@ -294,7 +263,7 @@ def test_a_link_that_is_sent_again_finds_its_own_file(
     assert files.read("one") == b"mine"
 
 
-def test_a_folder_without_a_manifest_gives_way(tmp_path: Path) -> None:
+def test_a_folder_without_a_manifest_gives_way(tmp_path):
     store = ArtifactStore(str(tmp_path))
     folder = Path(store.folder("pairs", KEY))
     folder.mkdir(parents=True)
@@ -303,7 +272,7 @@ def test_a_folder_without_a_manifest_gives_way(tmp_path: Path) -> None:
     assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole"
 
 
-def test_what_another_process_has_repaired_is_not_set_aside(tmp_path: Path) -> None:
+def test_what_another_process_has_repaired_is_not_set_aside(tmp_path):
     store, files = ArtifactStore(str(tmp_path)), files_of(str(tmp_path))
     store.make("pairs", KEY, build)
     path, before = f"artifacts/pairs/ab/{KEY}", b"the damaged manifest of before"
@@ -311,7 +280,7 @@ def test_what_another_process_has_repaired_is_not_set_aside(tmp_path: Path) -> N
     assert store.verify("pairs", KEY)
 
 
-def test_a_root_that_cannot_be_made_is_named_without_the_file_of_the_test() -> None:
+def test_a_root_that_cannot_be_made_is_named_without_the_file_of_the_test():
     remedy = r"give another storage \(--storage or RAXALIGN_STORAGE\)"
     with pytest.raises(StorageError, match=rf"^/proc/raxalign: cannot write: .*{remedy}"):
         files_of("/proc/raxalign").check_writable()

@@ -42,12 +42,12 @@ def planted(root: str, name: str, data: bytes = b"evil") -> ArtifactStore:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_manifest_that_names_a_file_outside_its_folder_is_refused(root: str, name: str) -> None:
+def test_a_manifest_that_names_a_file_outside_its_folder_is_refused(root, name):
     with pytest.raises(DamagedArtifact, match="names a file outside its folder"):
         planted(root, name).open("pairs", KEY)
 
 
-def test_a_manifest_with_a_size_or_digest_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_manifest_with_a_size_or_digest_that_is_none_is_refused(tmp_path):
     store = planted(str(tmp_path), "words.txt")
     path = Path(store.folder("pairs", KEY)) / MANIFEST
     record = unseal(path.read_bytes())
@@ -57,7 +57,7 @@ def test_a_manifest_with_a_size_or_digest_that_is_none_is_refused(tmp_path: Path
         store.open("pairs", KEY)
 
 
-def test_a_link_in_place_of_a_file_is_damage_even_if_the_bytes_are_right(tmp_path: Path) -> None:
+def test_a_link_in_place_of_a_file_is_damage_even_if_the_bytes_are_right(tmp_path):
     store = ArtifactStore(str(tmp_path / "root"))
     folder = store.make("pairs", KEY, lambda place: {"n": (place / "words.txt").write_text("x")})
     (tmp_path / "elsewhere").write_text("x")
@@ -67,7 +67,7 @@ def test_a_link_in_place_of_a_file_is_damage_even_if_the_bytes_are_right(tmp_pat
         assert not store.verify("pairs", KEY)
 
 
-def test_a_damaged_spool_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_damaged_spool_file_is_reported_and_the_others_are_read(tmp_path):
     spool = Spool(Storage(str(tmp_path)), "trial")
     spool.report({"loss": 1.0}, 1)
     spool.flush()
@@ -83,7 +83,7 @@ def test_a_damaged_spool_file_is_reported_and_the_others_are_read(tmp_path: Path
     }
 
 
-def test_a_record_that_is_nested_too_deeply_is_damage(root: str) -> None:
+def test_a_record_that_is_nested_too_deeply_is_damage(root):
     ledger, deep = Ledger(root), b"[" * 200_000 + b"]" * 200_000
     storage = files_of(root)
     storage.write(f"ledger/{KEY}/evaluation.json", b'{"sha256": "", "notes": ' + deep + b"}")
@@ -109,9 +109,7 @@ SCORE = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
         ({"scores": [], "seconds": "long"}, "seconds of another form"),
     ],
 )
-def test_a_whole_record_that_is_not_of_an_evaluation_is_damage(
-    root: str, changes: dict[str, object], told: str
-) -> None:
+def test_a_whole_record_that_is_not_of_an_evaluation_is_damage(root, changes, told):
     record = {"key": KEY, "predictions": None, **changes}
     files_of(root).write(f"ledger/{KEY}/evaluation.json", seal(record))
     with pytest.warns(UserWarning, match=told):
@@ -119,13 +117,13 @@ def test_a_whole_record_that_is_not_of_an_evaluation_is_damage(
     assert not Ledger(root).has(KEY)
 
 
-def test_a_collection_that_grows_beyond_measure_is_not_unpacked() -> None:
+def test_a_collection_that_grows_beyond_measure_is_not_unpacked():
     """Many megabytes of blanks in some kilobytes."""
-    data = zlib.compress(b" " * 2**26)
+    data = zlib.compress(b" " * 2**24)
     tracemalloc.start()
     assert _unpack(hashlib.sha256(data).digest() + data) == {}
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 2**24
+    assert peak < 2**22
     whole = {f"ledger/{n}": (str(n), b'{"scores": []}' * 50) for n in range(20)}
     assert _unpack(_pack(whole)) == whole

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -56,21 +53,15 @@ def retyped(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(VALUES)
-def test_the_order_of_keys_does_not_matter(value: Any) -> None:
-    assert digest(reordered(value)) == digest(value)
+def test_the_order_of_keys_and_the_type_of_whole_numbers_and_lists_do_not_matter(value):
+    assert digest(reordered(value)) == digest(retyped(value)) == digest(value)
 
 
-@settings(max_examples=50)
-@given(VALUES)
-def test_whole_numbers_and_lists_have_one_form(value: Any) -> None:
-    assert digest(retyped(value)) == digest(value)
-
-
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(VALUES, VALUES)
-def test_keys_are_equal_exactly_where_values_are(left: Any, right: Any) -> None:
+def test_keys_are_equal_exactly_where_values_are(left, right):
     assert (digest(left) == digest(right)) == same(left, right)
 
 
@@ -90,30 +81,11 @@ def test_keys_are_equal_exactly_where_values_are(left: Any, right: Any) -> None:
         ("é", "e\u0301"),
     ],
 )
-def test_values_that_look_alike_differ(left: Any, right: Any) -> None:
+def test_values_that_look_alike_differ(left, right):
     assert digest(left) != digest(right)
 
 
-@settings(max_examples=1)
-@given(st.lists(VALUES, min_size=50, max_size=50))
-def test_another_process_with_another_hash_seed_makes_the_same_key(values: list[Any]) -> None:
-    program = (
-        "import json, sys; from raxalign.store.key import digest;"
-        " print(digest(json.load(sys.stdin)))"
-    )
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            input=json.dumps(values),
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout.strip() == digest(values)
-
-
-def test_a_key_never_changes_between_versions() -> None:
+def test_a_key_never_changes_between_versions():
     assert (
         canonical_json({"λ": 1.0, "b": [1.5, None, True], "a": (2, "x")})
         == '{"a":[2,"x"],"b":[1.5,null,true],"λ":1}'
@@ -124,12 +96,12 @@ def test_a_key_never_changes_between_versions() -> None:
 @pytest.mark.parametrize(
     "value", [b"bytes", {1: 2}, {1, 2}, object(), [bytearray(b"x")], {"path": os}]
 )
-def test_what_json_has_no_form_for_is_refused(value: Any) -> None:
+def test_what_json_has_no_form_for_is_refused(value):
     with pytest.raises(TypeError):
         digest(value)
 
 
-def test_file_digest_is_the_sha256_of_the_bytes(tmp_path: Any) -> None:
+def test_file_digest_is_the_sha256_of_the_bytes(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     assert (
         file_digest(tmp_path / "empty")

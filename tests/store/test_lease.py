@@ -1,4 +1,4 @@
-"""Locks in a storage: one holder, whatever dies."""
+"""Locks in a storage: one holder, whatever dies; and signs of life of its drivers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from raxalign.errors import LeaseLost
 from raxalign.store import lease as module
 from raxalign.store._filesystem import Files
 from raxalign.store.alive import maker_name
+from raxalign.store.drivers import remove_sign, signed_on, signs
 from raxalign.store.files import files_of
 from raxalign.store.lease import EXPIRY, Holder, Lease, lease, locks, remove_lock
 from raxalign.store.storage import Storage
@@ -39,7 +40,7 @@ def held_by(root: str, number: int = 1, **changes: object) -> None:
     files_of(root).write(f"locks/training/{number}", json.dumps({**record, **changes}).encode())
 
 
-def test_one_after_the_other_holds_it(root: str) -> None:
+def test_one_after_the_other_holds_it(root):
     inside: list[int] = []
     most: list[int] = []
 
@@ -57,7 +58,7 @@ def test_one_after_the_other_holds_it(root: str) -> None:
     assert most == [1, 1, 1, 1]
 
 
-def test_who_waits_is_told_once_who_holds_it(root: str) -> None:
+def test_who_waits_is_told_once_who_holds_it(root):
     told: list[str] = []
     held_by(root)
     waiter = threading.Thread(target=lambda: wait(root, told))
@@ -76,16 +77,14 @@ def wait(root: str, told: list[str]) -> None:
         pass
 
 
-def test_a_silent_holder_of_another_machine_loses_it(
-    root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_holder_of_another_machine_loses_it(root, monkeypatch):
     monkeypatch.setattr(module, "EXPIRY", 0.05)
     held_by(root)
     with lease(Storage(root), "training"):
         assert holder(root, 2)["done"] is False
 
 
-def test_a_holder_that_is_known_to_be_dead_loses_it_at_once(root: str) -> None:
+def test_a_holder_that_is_known_to_be_dead_loses_it_at_once(root):
     asked: list[Holder] = []
 
     def patience(holder: Holder) -> float:
@@ -97,9 +96,7 @@ def test_a_holder_that_is_known_to_be_dead_loses_it_at_once(root: str) -> None:
         assert asked == [Holder("other", "0badcafe-1-1")]
 
 
-def test_who_waits_asks_again_whether_the_holder_lives(
-    root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_waits_asks_again_whether_the_holder_lives(root, monkeypatch):
     monkeypatch.setattr(module, "ASK", 0.02)
     answers = iter([100.0, 100.0, 0.0])
     held_by(root)
@@ -107,16 +104,14 @@ def test_who_waits_asks_again_whether_the_holder_lives(
         assert list(answers) == []
 
 
-def test_a_process_is_known_on_its_own_machine_alone() -> None:
+def test_a_process_is_known_on_its_own_machine_alone():
     machine, pid, started = maker_name().split("-")
     assert Holder("here", f"{machine}-{pid}-{started}").lives() is True
     assert Holder("here", f"{machine}-{pid}-1").lives() is False
     assert Holder("other", f"0badcafe-{pid}-{started}").lives() is None
 
 
-def test_a_holder_that_gives_signs_of_life_keeps_it(
-    root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_holder_that_gives_signs_of_life_keeps_it(root, monkeypatch):
     looks = iter(range(1, 100))
     monkeypatch.setattr(module, "EXPIRY", 10.0)
     clock = iter(range(0, 1000, 9))  # nine seconds pass with each look at the clock
@@ -132,25 +127,21 @@ def test_a_holder_that_gives_signs_of_life_keeps_it(
         assert next(looks) == 7, "the lock was free when the holder gave it back, not before"
 
 
-def test_a_dead_process_of_this_machine_holds_nothing(
-    root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_process_of_this_machine_holds_nothing(root, monkeypatch):
     machine = maker_name().split("-")[0]
     held_by(root, maker=f"{machine}-999999999-1")
     with lease(Storage(root), "training"):
         pass
 
 
-def test_a_damaged_lock_is_waited_for_until_it_expires(
-    root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_lock_is_waited_for_until_it_expires(root, monkeypatch):
     monkeypatch.setattr(module, "EXPIRY", 0.05)
     files_of(root).write("locks/training/1", b"{")
     with lease(Storage(root), "training"):
         pass
 
 
-def test_what_is_raised_inside_frees_it(root: str) -> None:
+def test_what_is_raised_inside_frees_it(root):
     with pytest.raises(KeyError), lease(Storage(root), "training"):
         raise KeyError
     with lease(Storage(root), "training"):
@@ -160,15 +151,13 @@ def test_what_is_raised_inside_frees_it(root: str) -> None:
     assert files_of(root).names("locks") == {}
 
 
-def test_a_holder_that_lost_it_leaves_the_next_one_alone(root: str, tmp_path: Path) -> None:
+def test_a_holder_that_lost_it_leaves_the_next_one_alone(root, tmp_path):
     with lease(Storage(root), "training"):
         files_of(root).write("locks/training/2", b"another's")
     assert files_of(root).read("locks/training/2") == b"another's"
 
 
-def test_a_lock_is_held_until_it_is_given_back_or_its_sign_is_a_day_old(
-    root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_is_held_until_it_is_given_back_or_its_sign_is_a_day_old(root, monkeypatch):
     with lease(Storage(root), "making/mine"):
         held_by(root)
         assert locks(Storage(root)) == {"making/mine": True, "training": True}
@@ -205,7 +194,7 @@ def take_after(root: str, meanwhile: Callable[[], None]) -> list[str]:
     return waited
 
 
-def test_who_was_stopped_between_its_look_and_its_creation_waits_for_the_holder(root: str) -> None:
+def test_who_was_stopped_between_its_look_and_its_creation_waits_for_the_holder(root):
     """The number that it creates was another one's, which the holder of the next one removed."""
 
     def others() -> None:
@@ -217,9 +206,7 @@ def test_who_was_stopped_between_its_look_and_its_creation_waits_for_the_holder(
     assert sorted(files_of(root).names("locks/training")) == ["4"]
 
 
-def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_holder(
-    root: str,
-) -> None:
+def test_who_was_stopped_while_the_lock_was_removed_does_not_take_it_beside_its_holder(root):
     waited: list[str] = []
 
     def others() -> None:
@@ -258,10 +245,8 @@ with module.lease(Storage(sys.argv[1]), "training") as held:
 """
 
 
-def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(
-    shared: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "EXPIRY", 0.5)
+def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(shared, monkeypatch):
+    monkeypatch.setattr(module, "EXPIRY", 0.25)
     paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, shared],
@@ -269,7 +254,6 @@ def test_a_holder_that_was_stopped_for_too_long_learns_that_it_lost_the_lock(
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         os.kill(process.pid, signal.SIGSTOP)
         with lease(Storage(shared), "training", patience=lambda holder: module.EXPIRY) as held:
@@ -287,3 +271,53 @@ def lose(root: str, held: Lease) -> None:
     Lease(files_of(root), "training").take(lambda holder: None, lambda holder: EXPIRY)
     held.beat()
     held.check()
+
+
+def test_a_driver_is_seen_while_it_works_and_gone_after(tmp_path):
+    root = str(tmp_path)
+    with signed_on(Storage(root), "plans/x.json"):
+        (sign,) = signs(Storage(root))
+        assert (sign.plan, sign.lives, sign.own) == (f"{root}/plans/x.json", True, True)
+    assert signs(Storage(root)) == []
+
+
+def test_a_killed_driver_of_this_machine_is_dead_at_once(tmp_path):
+    code = (
+        "import os; from raxalign.store.drivers import signed_on\n"
+        "from raxalign.store.storage import Storage\n"
+        f"with signed_on(Storage({str(tmp_path)!r}), 'p'): os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    (sign,) = signs(Storage(str(tmp_path)))
+    assert (sign.lives, sign.own) == (False, False)
+    remove_sign(Storage(str(tmp_path)), sign.name)
+    assert signs(Storage(str(tmp_path))) == []
+
+
+def test_one_of_another_machine_lives_for_a_day_after_its_last_sign(tmp_path):
+    for name, age in (("cafecafe-1-1", 3600.0), ("beefbeef-1-1", 90_000.0)):
+        sign_of(tmp_path, name, at=time.time() - age)
+    assert {sign.name: sign.lives for sign in signs(Storage(str(tmp_path)))} == {
+        "cafecafe-1-1": True,
+        "beefbeef-1-1": False,
+    }
+
+
+def test_a_sign_from_the_far_future_is_a_dead_drivers(tmp_path):
+    sign_of(tmp_path, at=time.time() + 1e9)
+    (sign,) = signs(Storage(str(tmp_path)))
+    assert not sign.lives
+
+
+def test_a_plan_is_looked_for_in_the_storage_whatever_place_a_sign_names(tmp_path):
+    sign_of(tmp_path, plan="https://example.org/plans/abc.json")
+    (sign,) = signs(Storage(str(tmp_path)))
+    assert sign.plan == f"{tmp_path}/plans/abc.json"
+
+
+def sign_of(root: Path, name: str = "cafecafe-1-1", **changes: object) -> None:
+    """The sign of a driver on another machine."""
+    record = {"host": "h", "pid": 1, "plan": "p", "at": time.time(), **changes}
+    place = root / "drivers" / name
+    place.mkdir(parents=True)
+    (place / "driver.json").write_text(json.dumps(record))

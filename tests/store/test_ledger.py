@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -34,9 +32,7 @@ def stored(root: str, name: str) -> tuple[Any, str]:
     return files, path
 
 
-def test_records_and_predictions_come_back_as_they_were(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_and_predictions_come_back_as_they_were(root, tmp_path, monkeypatch):
     ledger = Ledger(root)
     assert not ledger.has(KEY)
     assert ledger.keys() == set()
@@ -49,7 +45,7 @@ def test_records_and_predictions_come_back_as_they_were(
     assert again.predictions(KEY).equals(TABLE)
 
 
-def test_the_first_writer_wins(root: str) -> None:
+def test_the_first_writer_wins(root):
     ledger = Ledger(root)
     ledger.write(KEY, RECORD, TABLE)
     ledger.write(KEY, {**RECORD, "seconds": 9.0}, TABLE.slice(1))
@@ -57,21 +53,21 @@ def test_the_first_writer_wins(root: str) -> None:
     assert ledger.predictions(KEY).equals(TABLE)
 
 
-def test_an_evaluation_may_have_no_predictions(root: str) -> None:
+def test_an_evaluation_may_have_no_predictions(root):
     ledger = Ledger(root)
     ledger.write(KEY, RECORD, None)
     assert ledger.read(KEY) == RECORD
     assert ledger.predictions(KEY) is None
 
 
-def test_an_absent_evaluation_is_an_error_that_names_it(root: str) -> None:
+def test_an_absent_evaluation_is_an_error_that_names_it(root):
     with pytest.raises(StorageError, match=KEY):
         Ledger(root).read(KEY)
     with pytest.raises(StorageError, match=KEY):
         Ledger(root).predictions(KEY)
 
 
-def test_values_that_are_not_finite_are_kept(root: str) -> None:
+def test_values_that_are_not_finite_are_kept(root):
     Ledger(root).write(KEY, {"scores": [], "value": math.inf, "other": math.nan}, None)
     record = Ledger(root).read(KEY)
     assert record["value"] == math.inf
@@ -89,16 +85,14 @@ SCORE = {"lang": "x", "metric": "m", "split": "test"}
         ({"notes": {"all": {"dev": [0.5, math.nan]}}}, r"xnli: notes\.all\.dev\[1\] is nan"),
     ],
 )
-def test_a_score_or_a_note_that_is_no_finite_number_is_refused_with_its_place(
-    tmp_path: Path, more: dict[str, Any], told: str
-) -> None:
+def test_a_score_or_a_note_that_is_no_finite_number_is_refused_with_its_place(tmp_path, more, told):
     ledger = Ledger(str(tmp_path))
     with pytest.raises(RaxalignError, match=told):
         ledger.write(KEY, RECORD | more, TABLE)
     assert not ledger.has(KEY)
 
 
-def test_many_records_are_read_at_once_without_those_that_are_absent(root: str) -> None:
+def test_many_records_are_read_at_once_without_those_that_are_absent(root):
     ledger = Ledger(root)
     assert ledger.read_many([]) == {}
     for number in range(5):
@@ -121,9 +115,7 @@ def test_many_records_are_read_at_once_without_those_that_are_absent(root: str) 
         (lambda data: b"{}", "has no checksum"),
     ],
 )
-def test_a_damaged_entry_is_named_set_aside_and_not_there(
-    root: str, damage: Callable[[bytes], bytes], said: str
-) -> None:
+def test_a_damaged_entry_is_named_set_aside_and_not_there(root, damage, said):
     ledger = Ledger(root)
     ledger.write(KEY, RECORD, TABLE)
     ledger.write("whole", RECORD | {"key": "whole"}, None)
@@ -139,7 +131,7 @@ def test_a_damaged_entry_is_named_set_aside_and_not_there(
     assert ledger.predictions(KEY).equals(TABLE)
 
 
-def test_an_entry_under_another_key_is_damaged(tmp_path: Path) -> None:
+def test_an_entry_under_another_key_is_damaged(tmp_path):
     ledger = Ledger(str(tmp_path))
     ledger.write(KEY, RECORD, None)
     (tmp_path / "ledger" / KEY).rename(tmp_path / "ledger" / "other")
@@ -156,13 +148,7 @@ def test_an_entry_under_another_key_is_damaged(tmp_path: Path) -> None:
         (None, "is missing"),
     ],
 )
-def test_damaged_predictions_take_their_entry_with_them(
-    root: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    damage: Callable[[bytes], bytes] | None,
-    said: str,
-) -> None:
+def test_damaged_predictions_take_their_entry_with_them(root, tmp_path, monkeypatch, damage, said):
     Ledger(root).write(KEY, RECORD, TABLE)
     files, path = stored(root, "predictions.arrow")
     if damage is None:
@@ -176,7 +162,7 @@ def test_damaged_predictions_take_their_entry_with_them(
     assert not ledger.has(KEY)
 
 
-def test_a_folder_without_a_record_does_not_count(tmp_path: Path) -> None:
+def test_a_folder_without_a_record_does_not_count(tmp_path):
     (tmp_path / "ledger" / KEY).mkdir(parents=True)
     (tmp_path / "ledger" / KEY / "predictions.arrow").write_bytes(b"half")
     ledger = Ledger(str(tmp_path))
@@ -185,7 +171,7 @@ def test_a_folder_without_a_record_does_not_count(tmp_path: Path) -> None:
     assert ledger.predictions(KEY).equals(TABLE)
 
 
-def test_records_that_could_not_come_back_are_refused(tmp_path: Path) -> None:
+def test_records_that_could_not_come_back_are_refused(tmp_path):
     ledger = Ledger(str(tmp_path))
     for record in ({"key": "another"}, {"predictions": 1}, {"sha256": "x"}):
         with pytest.raises(ValueError, match=r"key|sha256"):
@@ -193,7 +179,7 @@ def test_records_that_could_not_come_back_are_refused(tmp_path: Path) -> None:
     assert ledger.keys() == set()
 
 
-def test_entries_lie_where_programs_outside_look_for_them(tmp_path: Path) -> None:
+def test_entries_lie_where_programs_outside_look_for_them(tmp_path):
     Ledger(str(tmp_path)).write(KEY, RECORD, TABLE)
     record = json.loads((tmp_path / "ledger" / KEY / "evaluation.json").read_text(encoding="utf-8"))
     assert record["scores"] == RECORD["scores"]
@@ -201,7 +187,7 @@ def test_entries_lie_where_programs_outside_look_for_them(tmp_path: Path) -> Non
         assert file.read_all().equals(TABLE)
 
 
-def test_failures_are_kept_replaced_and_forgotten(root: str) -> None:
+def test_failures_are_kept_replaced_and_forgotten(root):
     ledger = Ledger(root)
     assert ledger.failure("trial") is None
     ledger.clear_failure("trial")

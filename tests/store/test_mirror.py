@@ -22,7 +22,7 @@ def files(folder: Path, **texts: str) -> dict[str, Path]:
     return found
 
 
-def test_another_machine_gets_the_folder_of_the_last_push(root: str, tmp_path: Path) -> None:
+def test_another_machine_gets_the_folder_of_the_last_push(root, tmp_path):
     mirror = Mirror(Storage(root), "checkpoints/key")
     assert mirror.version() is None
     assert mirror.pull(tmp_path / "there") is None
@@ -41,7 +41,7 @@ def test_another_machine_gets_the_folder_of_the_last_push(root: str, tmp_path: P
     assert len(files_of(root).names("checkpoints/key/files")) == 2, "old files are removed"
 
 
-def test_a_damaged_copy_leaves_the_local_folder(root: str, tmp_path: Path) -> None:
+def test_a_damaged_copy_leaves_the_local_folder(root, tmp_path):
     mirror = Mirror(Storage(root), "checkpoints/key")
     mirror.push(files(tmp_path / "here", one="1"))
     storage = files_of(root)
@@ -55,7 +55,7 @@ def test_a_damaged_copy_leaves_the_local_folder(root: str, tmp_path: Path) -> No
     assert (tmp_path / "there" / "own").read_text() == "own"
 
 
-def test_an_index_that_names_a_file_elsewhere_is_not_followed(root: str, tmp_path: Path) -> None:
+def test_an_index_that_names_a_file_elsewhere_is_not_followed(root, tmp_path):
     data = seal({"files": {"../outside": "0" * 64}})
     files_of(root).write("checkpoints/key/index.json", data)
     mirror = Mirror(Storage(root), "checkpoints/key")
@@ -63,9 +63,7 @@ def test_an_index_that_names_a_file_elsewhere_is_not_followed(root: str, tmp_pat
     assert mirror.pull(tmp_path / "there") is None
 
 
-def test_a_push_that_fails_leaves_the_copy_of_before(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_push_that_fails_leaves_the_copy_of_before(root, tmp_path, monkeypatch):
     mirror = Mirror(Storage(root), "checkpoints/key")
     version = mirror.push(files(tmp_path / "here", one="1"))
 
@@ -79,7 +77,7 @@ def test_a_push_that_fails_leaves_the_copy_of_before(
     assert mirror.pull(tmp_path / "there") == version
 
 
-def test_a_removed_copy_is_gone(root: str, tmp_path: Path) -> None:
+def test_a_removed_copy_is_gone(root, tmp_path):
     mirror = Mirror(Storage(root), "checkpoints/key")
     mirror.push(files(tmp_path / "here", one="1"))
     mirror.remove()

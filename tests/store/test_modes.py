@@ -14,10 +14,10 @@ from safetensors.torch import save_file
 from raxalign.config.lock import Lock
 from raxalign.single.place import appearing
 from raxalign.store.artifacts import ArtifactStore, as_umask_says
+from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from raxalign.sweep.job import write_plan
 from raxalign.train.checkpoint import Checkpoint, write_checkpoint
 
 
@@ -29,7 +29,6 @@ def umask(request) -> Iterator[int]:
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """Permissions of everything below a folder, and of itself."""
     return {
         str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode)
         for path in (folder, *folder.rglob("*"))
@@ -37,7 +36,6 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 def wanted(folder: Path, umask: int) -> dict[str, int]:
-    """The permissions that new files and folders get."""
     return {name: (0o777 if (folder / name).is_dir() else 0o666) & ~umask for name in modes(folder)}
 
 
@@ -49,7 +47,7 @@ def private(folder: Path) -> dict[str, int]:
     return {}
 
 
-def test_a_storage_has_them_on_every_file(tmp_path, umask) -> None:
+def test_a_storage_has_them_on_every_file(tmp_path, umask):
     root = tmp_path / "root"
     ArtifactStore(str(root)).make("aligned", "ab" * 32, private)
     ledger = Ledger(str(root))
@@ -58,6 +56,7 @@ def test_a_storage_has_them_on_every_file(tmp_path, umask) -> None:
     spool = Spool(Storage(str(root)), "ef" * 32)
     spool.report({"loss": 1.0}, 1)
     spool.flush()
+    files_of(str(root)).write("plans/plan.json", b"{}")
     tensors = {"module/a": torch.zeros(2)}
     record = {"fingerprint": "x"}
     write_checkpoint(root / "checkpoints" / "k", 200, Checkpoint(record, tensors, tensors))
@@ -65,7 +64,7 @@ def test_a_storage_has_them_on_every_file(tmp_path, umask) -> None:
     assert modes(root) == wanted(root, umask)
 
 
-def test_an_export_and_a_lock_file_have_them(tmp_path, umask) -> None:
+def test_an_export_and_a_lock_file_have_them(tmp_path, umask):
     with appearing(tmp_path / "out" / "encoder") as partial:
         private(partial)
     Lock(tmp_path / "out" / "grid.lock", {"a": "b"}).save()
@@ -73,21 +72,7 @@ def test_an_export_and_a_lock_file_have_them(tmp_path, umask) -> None:
     assert not list((tmp_path / "out").glob(".*.????????"))
 
 
-def test_a_plan_has_them(plan_of_nothing, tmp_path, umask) -> None:
-    write_plan(plan_of_nothing, Storage(str(tmp_path / "root")))
-    assert modes(tmp_path / "root") == wanted(tmp_path / "root", umask)
-
-
-@pytest.fixture
-def plan_of_nothing():
-    class Nothing:
-        def to_json(self) -> str:
-            return "{}"
-
-    return Nothing()
-
-
-def test_more_than_the_umask_gives_is_not_taken_away_and_links_are_left_alone(tmp_path) -> None:
+def test_more_than_the_umask_gives_is_not_taken_away_and_links_are_left_alone(tmp_path):
     before = os.umask(0o077)
     try:
         folder = tmp_path / "folder"

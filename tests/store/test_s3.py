@@ -29,7 +29,7 @@ def key(number: int) -> str:
     return f"{number:064x}"
 
 
-def test_an_artifact_and_a_result_are_kept(root: str, monkeypatch, tmp_path: Path) -> None:
+def test_an_artifact_and_a_result_are_kept(root, monkeypatch, tmp_path):
     folder = ArtifactStore(root).make("pairs", key(1), build)
     Ledger(root).write(key(2), {"scores": []}, None)
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another machine"))
@@ -40,7 +40,7 @@ def test_an_artifact_and_a_result_are_kept(root: str, monkeypatch, tmp_path: Pat
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 0])
-def test_a_blip_is_repeated(root: str, proxy: Proxy, status: int) -> None:
+def test_a_blip_is_repeated(root, proxy, status):
     files = files_of(root)
     proxy.fail(3, status)
     files.write("one", b"1")
@@ -51,7 +51,7 @@ def test_a_blip_is_repeated(root: str, proxy: Proxy, status: int) -> None:
     assert proxy.requests[-1][0] == "GET"
 
 
-def test_a_store_that_is_gone_is_one_message(root: str, proxy: Proxy) -> None:
+def test_a_store_that_is_gone_is_one_message(root, proxy):
     files = files_of(root)
     proxy.fail(100, 503)
     with pytest.raises(StorageError, match=r"cannot write: the store does not answer.*AWS_END"):
@@ -59,7 +59,7 @@ def test_a_store_that_is_gone_is_one_message(root: str, proxy: Proxy) -> None:
     assert len(proxy.requests) == 5, "the first request, and one after each wait"
 
 
-def test_who_created_a_file_is_known_although_the_answer_was_lost(root: str, proxy: Proxy) -> None:
+def test_who_created_a_file_is_known_although_the_answer_was_lost(root, proxy):
     files = files_of(root)
     proxy.fail(1, -1, "PUT")
     assert files.create("one", b"mine")
@@ -67,7 +67,7 @@ def test_who_created_a_file_is_known_although_the_answer_was_lost(root: str, pro
     assert files.read("one") == b"mine"
 
 
-def test_what_is_refused_is_not_repeated(root: str, proxy: Proxy) -> None:
+def test_what_is_refused_is_not_repeated(root, proxy):
     files = files_of(root)
     proxy.fail(100, 403)
     with pytest.raises(StorageError, match=r"the store refused it.*[Cc]heck the credentials"):
@@ -75,9 +75,7 @@ def test_what_is_refused_is_not_repeated(root: str, proxy: Proxy) -> None:
     assert len(proxy.requests) == 1
 
 
-def test_without_credentials_the_message_names_them(
-    root: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_credentials_the_message_names_them(root, monkeypatch, tmp_path):
     for name in SETTINGS:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -87,7 +85,7 @@ def test_without_credentials_the_message_names_them(
 
 
 @pytest.mark.parametrize("act", ["check", "make", "write", "list", "read"])
-def test_a_bucket_is_never_made(proxy: Proxy, act: str) -> None:
+def test_a_bucket_is_never_made(proxy, act):
     root = "s3://no-such-bucket/raxalign"
     files = files_of(root)
     acts = {
@@ -104,7 +102,7 @@ def test_a_bucket_is_never_made(proxy: Proxy, act: str) -> None:
         files.check_writable()
 
 
-def test_listings_are_not_remembered(root: str) -> None:
+def test_listings_are_not_remembered(root):
     import fsspec
 
     files = files_of(root)
@@ -115,7 +113,7 @@ def test_listings_are_not_remembered(root: str) -> None:
     assert files.names("folder") == {"one": 1, "two": 2}
 
 
-def test_many_files_are_looked_for_by_one_listing(root: str, proxy: Proxy) -> None:
+def test_many_files_are_looked_for_by_one_listing(root, proxy):
     files = files_of(root)
     for number in range(12):
         files.write(f"artifacts/{number}/marker", b"1")
@@ -125,7 +123,7 @@ def test_many_files_are_looked_for_by_one_listing(root: str, proxy: Proxy) -> No
     assert len(proxy.requests) == 1
 
 
-def test_a_read_is_one_request(root: str, proxy: Proxy) -> None:
+def test_a_read_is_one_request(root, proxy):
     files = files_of(root)
     files.write("one", b"1")
     proxy.requests.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
-from raxalign.sweep.cluster import connect, disconnect
 from raxalign.sweep.events import Event, GroupsWaiting, JobEnded, Said
 from raxalign.sweep.job import Job, write_plan
 from tests.grids import write_grid
@@ -88,13 +86,3 @@ def job(plan: Plan, tmp_path: Path) -> Job:
         max_failures=0,
         scratch=str(tmp_path / "scratch"),
     )
-
-
-@pytest.fixture
-def joined_ray() -> Iterator[None]:
-    """A Ray of this process: whether clusters demand a token is known once per process, so that it
-    cannot join the Ray of the test run where an earlier test has started one of its own.
-    """
-    connect(None, Job(Storage(""), "", threads=1))
-    yield
-    disconnect()

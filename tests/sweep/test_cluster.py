@@ -1,4 +1,6 @@
-"""Starting a cluster on this machine: who may talk to it, and where its own files are."""
+"""Starting a cluster on this machine: who may talk to it, where its own files are, and what its
+machines are asked.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,13 @@ from pathlib import Path
 import pytest
 import ray
 
-from raxalign.errors import ResourceError
+from raxalign.errors import ResourceError, StorageError
 from raxalign.store.alive import maker_name
+from raxalign.store.lease import EXPIRY, Holder
 from raxalign.store.storage import Storage
-from raxalign.sweep import cluster
+from raxalign.sweep import cluster, machines
 from raxalign.sweep.job import Job
+from raxalign.sweep.machines import GONE, check_shared, patience
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +30,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", os.environ.copy())
 
 
-def test_a_local_cluster_has_a_token_that_only_its_user_can_read(tmp_path, monkeypatch) -> None:
+def test_a_local_cluster_has_a_token_that_only_its_user_can_read(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
@@ -40,7 +44,7 @@ def test_a_local_cluster_has_a_token_that_only_its_user_can_read(tmp_path, monke
     assert (file.read_text(), file.stat().st_mode & 0o777) == (token, 0o600)
 
 
-def test_who_turns_the_token_off_is_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_turns_the_token_off_is_obeyed(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     cluster.require_token()
@@ -55,7 +59,7 @@ def test_who_turns_the_token_off_is_obeyed(tmp_path: Path, monkeypatch: pytest.M
         OSError(28, "No space left on device"),
     ],
 )
-def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(error, monkeypatch) -> None:
+def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(error, monkeypatch):
     def init(**_: object) -> None:
         raise error
 
@@ -74,8 +78,8 @@ def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(error, monkeyp
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
 def test_an_address_at_which_nothing_listens_is_refused_before_ray_waits_for_it(
-    scheme: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    scheme, monkeypatch
+):
     with socket.socket() as taken:  # bound, and not listening: nobody else can take the port
         taken.bind(("127.0.0.1", 0))
         address = f"{scheme}127.0.0.1:{taken.getsockname()[1]}"
@@ -87,7 +91,7 @@ def test_an_address_at_which_nothing_listens_is_refused_before_ray_waits_for_it(
 
 
 @pytest.mark.parametrize("address", ["auto", "{host}:{port}", "ray://{host}:{port}"])
-def test_a_cluster_that_listens_is_joined(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_listens_is_joined(address, monkeypatch):
     joined: list[object] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = address.format(host="127.0.0.1", port=server.getsockname()[1])
@@ -127,7 +131,7 @@ def ended_process() -> str:
 
 def test_the_scratch_folder_is_temporary_or_in_the_storage_of_a_cluster_and_names_its_process(
     temporary,
-) -> None:
+):
     place = Path(cluster.scratch_folder("s3://bucket", None))
     assert place.is_dir()
     assert place.parent == temporary
@@ -140,7 +144,7 @@ def test_the_scratch_folder_is_temporary_or_in_the_storage_of_a_cluster_and_name
         assert not place.exists()
 
 
-def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(temporary) -> None:
+def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(temporary):
     left = temporary / f"raxalign-ray-{ended_process()}-abc"
     left.mkdir()
     other = temporary / f"raxalign-ray-{maker_name()}-abc"
@@ -149,3 +153,62 @@ def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(te
     strange.mkdir()
     cluster.scratch_folder("root", None)
     assert (left.exists(), other.exists(), strange.exists()) == (False, True, True)
+
+
+HOLDER = Holder("rax2", "0badcafe-7-1")
+
+
+def node(identity: str, *, host: str = "rax2", alive: bool = True) -> dict[str, object]:
+    return {"NodeID": identity, "NodeManagerHostname": host, "Alive": alive}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "answers", "expected"),
+    [
+        pytest.param([node("a", host="rax1")], [], EXPIRY, id="a host outside of the cluster"),
+        pytest.param([node("a", alive=False)], [], 0.0, id="a host that has left"),
+        pytest.param(
+            [node("a", alive=False), node("b")], [None], 0.0, id="a host that left and came back"
+        ),
+        pytest.param([node("a")], [True], EXPIRY, id="alive"),
+        pytest.param([node("a")], [False], 0.0, id="dead"),
+        pytest.param([node("a")], [None], GONE, id="a process that its host does not know"),
+        pytest.param([node("a"), node("b")], [None, True], EXPIRY, id="one of two containers"),
+        pytest.param([node("a"), node("b")], [None, False], 0.0, id="dead in one of two"),
+        pytest.param([node("a"), node("b")], [None], EXPIRY, id="one does not answer"),
+        pytest.param([node("a")], [ray.exceptions.RayError()], EXPIRY, id="it cannot be asked"),
+    ],
+)
+def test_a_holder_is_waited_for_as_long_as_its_machine_demands(
+    nodes, answers, expected, monkeypatch
+):
+    def ask(remote: object, living: list[str], holder: Holder, seconds: float) -> dict[str, object]:
+        assert living == [n["NodeID"] for n in nodes if n["Alive"] and n != node("a", host="rax1")]
+        return dict(zip(living, answers, strict=False))
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(machines, "ask", ask)
+    assert patience(HOLDER) == expected
+
+
+def test_without_a_cluster_nobody_is_asked():
+    assert patience(HOLDER) == EXPIRY
+
+
+def test_the_message_names_each_machine_with_what_it_found_and_what_to_do(job, monkeypatch):
+    found = {"n1": "does not see it", "n2": "cannot write", "n3": "has left"}
+    listed = [
+        {**node(key, host=name), "NodeManagerAddress": address}
+        for key, name, address in (("n1", "b", "10.0.0.2"), ("n2", "a", "a"), ("n3", "c", "c"))
+    ]
+    living = iter([listed, listed[:2]])
+    monkeypatch.setattr(ray, "nodes", lambda: next(living))
+    monkeypatch.setattr(machines, "ask", lambda remote, nodes, sign: found)
+    with pytest.raises(StorageError) as raised:
+        check_shared(job)
+    assert str(raised.value) == (
+        f"{job.storage}: not every machine of the cluster has this storage: a cannot write; b"
+        " (10.0.0.2) does not see it. Mount one shared file system at that path on all of them, or"
+        " give an object store (--storage s3://...)"
+    )

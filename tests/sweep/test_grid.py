@@ -43,7 +43,7 @@ def test_runs_go_to_the_storage_or_to_the_server_of_the_environment(opened, tmp_
     assert found.grid_text == Path(opened.grid.path).read_text()
 
 
-def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeypatch) -> None:
+def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeypatch):
     brought = []
     monkeypatch.setattr(recorder, "sync", lambda plan, target, pruned: brought.append(target.uri))
     assert finish_tracking(opened, opened.plan) == []
@@ -55,7 +55,7 @@ def test_a_whole_grid_is_brought_once_and_a_part_again(opened, tmp_path, monkeyp
     assert len(brought) == 3
 
 
-def test_a_store_that_is_down_is_a_message_and_is_tried_again(opened, monkeypatch) -> None:
+def test_a_store_that_is_down_is_a_message_and_is_tried_again(opened, monkeypatch):
     def down(plan: object, target: object, pruned: object) -> None:
         raise TrackingError("it is down")
 
@@ -65,7 +65,7 @@ def test_a_store_that_is_down_is_a_message_and_is_tried_again(opened, monkeypatc
         assert finish_tracking(opened, opened.plan) == ["it is down"]
 
 
-def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, monkeypatch) -> None:
+def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, monkeypatch):
     fill(opened)
     monkeypatch.setattr(recorder, "sync", lambda plan, target, pruned: 0)
     dead = maker_name().rpartition("-")[0] + "-1"  # a process with this id began at another time
@@ -77,19 +77,19 @@ def test_what_a_killed_driver_left_goes_also_where_everything_is_done(opened, mo
     assert list(folder.iterdir()) == []
 
 
-def test_a_report_of_a_grid_that_was_never_tracked_makes_no_database(opened, tmp_path) -> None:
+def test_a_report_of_a_grid_that_was_never_tracked_makes_no_database(opened, tmp_path):
     assert keep_report(opened, tmp_path) is None
     assert not (tmp_path / "storage" / "mlflow.db").exists()
 
 
-def test_workers_hear_how_the_grid_saves_memory(tmp_path) -> None:
+def test_workers_hear_how_the_grid_saves_memory(tmp_path):
     path = write_grid(tmp_path, run="activation_checkpointing: always")
     opened = open_grid(path, storage=str(tmp_path / "storage"))
     job = grid._checked(opened, opened.plan)
     assert open_workshop(job, trains=False).runtime.checkpointing == "always"
 
 
-def test_outside_the_main_thread_signals_are_left_alone() -> None:
+def test_outside_the_main_thread_signals_are_left_alone():
     before, seen = signal.getsignal(signal.SIGINT), []
 
     def work() -> None:
@@ -105,7 +105,7 @@ def test_outside_the_main_thread_signals_are_left_alone() -> None:
 @pytest.mark.parametrize("fault", [None, StorageError("refused")])
 def test_all_stages_and_results_of_a_plan_are_collected_and_a_store_that_refuses_stops_nothing(
     opened, monkeypatch, fault
-) -> None:
+):
     found: dict[str, str] = {}
 
     def collect(storage, artifacts, evaluations) -> None:

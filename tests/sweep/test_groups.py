@@ -60,7 +60,7 @@ OVERTAKEN = _loss(WorkerGroupError("failed", {0: RuntimeError("LeaseLost: anothe
 )
 def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
     plan, job, monkeypatch, ends, message, count
-) -> None:
+):
     key, job = plan.trials[0].key, replace(job, max_failures=1)
     told = Groups(job, key, ends)
     monkeypatch.setattr(groups, "is_trained", lambda *given: False)
@@ -77,7 +77,7 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
         assert line.startswith("its group of workers was lost (")
 
 
-def test_a_group_trains_and_leaves_the_evaluation_to_one_worker(plan, job, monkeypatch) -> None:
+def test_a_group_trains_and_leaves_the_evaluation_to_one_worker(plan, job, monkeypatch):
     key, reported, ran = plan.trials[0].key, [], []
     monkeypatch.setattr(groups, "is_trained", lambda *given: bool(ran))
     monkeypatch.setattr(work, "run_trial", lambda workshop, key: ran.append("evaluated"))
@@ -93,7 +93,7 @@ def test_a_group_trains_and_leaves_the_evaluation_to_one_worker(plan, job, monke
     assert [answer.get(TRAINED_ONLY, False) for answer in reported] == [True, True, False]
 
 
-def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left() -> None:
+def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left():
     dead = ActorUnavailableError("The actor died", None)
     check = WorkerHealthCheckFailedError("A worker health check failed", failure=dead)
     left = RuntimeError("PeerLost: another worker of this training is gone")
@@ -103,7 +103,7 @@ def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left() -> None
     assert (alone.died, alone.cause) == (False, str(left))
 
 
-def test_a_trial_that_was_given_up_is_not_run_once_more(plan, job, monkeypatch) -> None:
+def test_a_trial_that_was_given_up_is_not_run_once_more(plan, job, monkeypatch):
     key, reported = plan.trials[0].key, []
     monkeypatch.setattr(work, "attempt", None)
     monkeypatch.setattr(groups, "_run_groups", None)

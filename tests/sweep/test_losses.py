@@ -1,18 +1,19 @@
-"""Losses of workers: those with progress in between do not count."""
+"""How Tune's events reach a sweep, and losses of workers: those with progress in between do not
+count.
+"""
 
 from __future__ import annotations
 
-import os
+import pickle
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ray import cloudpickle, tune
+from ray import cloudpickle
 
 from raxalign.errors import TransientError
-from raxalign.sweep import tuner
-from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.losses import (
     GIVEN_UP,
     Losses,
@@ -21,8 +22,9 @@ from raxalign.sweep.losses import (
     describe_retry,
     progress_of,
 )
-from raxalign.sweep.tuner import _Watch, run_grid
-from raxalign.sweep.work import run_stage
+from raxalign.sweep.room import Room
+from raxalign.sweep.running import Sweep, Whole
+from raxalign.sweep.tuner import _Ask, _Watch
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ from raxalign.sweep.work import run_stage
 )
 def test_losses_without_progress_in_between_are_allowed_as_often_as_said(
     allowed, steps, tried, count
-) -> None:
+):
     marks = iter(steps)
     losses = Losses(allowed, lambda: (0, 0, next(marks)))
     assert [losses.another() for _ in steps] == tried
@@ -59,11 +61,11 @@ def test_progress_is_evaluations_then_trainings_then_steps_that_checkpoints_keep
 class TuneTrial:
     """What Tune passes to its callbacks."""
 
-    def __init__(self, key: str, error: Exception) -> None:
-        self.config, self.max_failures, self._error = {"trial": key}, -1, error
-        self.num_failures = 0
+    def __init__(self, config, error: Exception | None = None, *, result: object = None) -> None:
+        self.config, self.last_result, self._error = config, result, error
+        self.max_failures, self.num_failures = -1, 0
 
-    def get_error(self) -> Exception:
+    def get_error(self) -> Exception | None:
         return self._error
 
 
@@ -84,8 +86,8 @@ def watch_of(plan, job, told=None) -> _Watch:
         (TransientError("busy"), "busy (tried 2 times)"),
     ],
 )
-def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error, message) -> None:
-    trial = TuneTrial(plan.trials[1].key, error)
+def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error, message):
+    trial = TuneTrial({"trial": plan.trials[1].key}, error)
     watch = watch_of(plan, job)
     for number in (1, 2):
         assert GIVEN_UP not in trial.config
@@ -96,9 +98,9 @@ def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error,
     assert trial.max_failures == 2
 
 
-def test_each_new_try_is_reported_and_giving_up_is_not(plan, job) -> None:
+def test_each_new_try_is_reported_and_giving_up_is_not(plan, job):
     told: list[tuple[str, str]] = []
-    trial = TuneTrial(plan.trials[1].key, RuntimeError("killed\nat work"))
+    trial = TuneTrial({"trial": plan.trials[1].key}, RuntimeError("killed\nat work"))
     watch = watch_of(plan, job, told)
     watch.on_trial_recover(1, [], trial)
     watch.on_trial_recover(1, [], trial)
@@ -108,57 +110,67 @@ def test_each_new_try_is_reported_and_giving_up_is_not(plan, job) -> None:
     assert told == [(trial.config["trial"], line)]
 
 
-def test_the_cause_is_known_before_it_is_in_the_storage(plan, job, tmp_path) -> None:
-    trial = TuneTrial(plan.trials[1].key, None)
+def test_the_cause_is_known_before_it_is_in_the_storage(plan, job, tmp_path):
+    trial = TuneTrial({"trial": plan.trials[1].key}, None)
     trial.pickled_error_file = str(tmp_path / "error.pkl")
     assert cause_of(trial) is None
     Path(trial.pickled_error_file).write_bytes(cloudpickle.dumps(RuntimeError("node died\nat 3")))
     assert describe_retry(cause_of(trial)).startswith("its worker was lost (node died); it is")
 
 
-def die(config: dict[str, object], job: Job) -> None:
-    """A job: stages are made, and the worker of a trial is killed each time; that of `rotation`
-    three times, each time after a later checkpoint.
-    """
-    if "stage" in config:
-        return run_stage(config, replace(job, plan=config["plan"]))
-    trial = read_plan(str(config["plan"])).by_key[str(config["trial"])]
-    folder = Path(job.storage.root, "checkpoints", trial.aligned, "train")
-    tries = len(list(folder.glob("step-*")))
-    if trial.method == "rotation" and tries < 3:
-        (folder / f"step-{tries + 1:08d}").mkdir(parents=True)
-        os._exit(1)
-    if trial.method == "none" and GIVEN_UP not in config:
-        with Path(job.storage.root, "tries").open("a") as file:
-            file.write("x")
-        os._exit(1)
-    error = config.get(GIVEN_UP, "")
-    return tune.report({"trial": config["trial"], "error": error, "done": True})
-
-
-@pytest.mark.slow
-def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
-    plan, job, heard, monkeypatch
-) -> None:
-    dies, goes_on = sorted(plan.trials, key=lambda trial: trial.method)
-    monkeypatch.setattr(tuner, "_work", die)
-    failed = run_grid(plan, replace(job, max_failures=1), heard).failed
-    assert failed[dies.key].startswith("its worker was lost 2 times without progress in between (")
-    assert Path(job.storage.root, "tries").read_text() == "xx"
-    assert sorted(heard.trials) == sorted([(dies.key, failed[dies.key]), (goes_on.key, None)])
-
-
-def test_another_trial_has_losses_of_its_own(plan, job) -> None:
-    one, other = (TuneTrial(trial.key, RuntimeError("killed")) for trial in plan.trials)
+def test_another_trial_has_losses_of_its_own(plan, job):
+    one, other = (TuneTrial({"trial": trial.key}, RuntimeError("killed")) for trial in plan.trials)
     watch = watch_of(plan, job)
     watch.on_trial_recover(1, [], one)
     watch.on_trial_recover(1, [], other)
     assert not {GIVEN_UP} & (one.config.keys() | other.config.keys())
 
 
-def test_a_loss_is_described_by_the_last_line_of_a_traceback() -> None:
+def test_a_loss_is_described_by_the_last_line_of_a_traceback():
     error = RuntimeError("Traceback (most recent call last):\n  x\nActorDiedError: gone")
     assert describe_loss(error, 1) == "its worker was lost once (ActorDiedError: gone)"
     assert (
         describe_loss("gone", 1, "group of workers") == "its group of workers was lost once (gone)"
     )
+
+
+@pytest.fixture
+def sweep(plan, job, heard) -> Sweep:
+    """A sweep on two cores whose shared stages are all made, as far as it knows."""
+    found = Sweep(Whole(plan), job, heard, lambda: Room(job, [{"CPU": 2.0}]))
+    found.ask()
+    while (config := found.take()) and "stage" in config:
+        found.ended(config, {})
+    found.first = config
+    return found
+
+
+def test_the_watch_tells_the_ends_of_trials_apart(sweep, job, heard):
+    watch = _Watch(sweep, job)
+    one, other = sweep.first, sweep.take()
+    one[GIVEN_UP] = "busy (tried once)"
+    watch.on_trial_error(1, [], TuneTrial(one, TransientError("busy")))
+    watch.on_trial_complete(1, [], TuneTrial(other, result={"error": "no pairs"}))
+    assert heard.trials == [(one["trial"], "busy (tried once)"), (other["trial"], "no pairs")]
+    assert set(sweep.counts.failed) == {one["trial"], other["trial"]}
+    assert job.storage.ledger.failure(one["trial"])["message"] == "busy (tried once)"
+    assert sweep.over
+
+
+def test_what_tune_pickles_has_no_display(sweep, job, heard):
+    with pytest.raises(TypeError, match="cannot pickle"):
+        pickle.dumps(threading.Lock())
+    sweep.display = threading.Lock()
+    pickle.dumps([_Ask(sweep), _Watch(sweep, job)])
+
+
+def test_what_tune_drops_without_being_told_to_is_taken_again(sweep, job, heard):
+    watch = _Watch(sweep, job)
+    other = sweep.take()
+    assert sweep.take() is None
+    watch.on_trial_error(1, [], TuneTrial(sweep.first, RuntimeError("killed\nat work")))
+    assert (sweep.take(), sweep.over) == (sweep.first, False)
+    for config in (sweep.first, other):
+        watch.on_trial_complete(1, [], TuneTrial(config, result={"error": ""}))
+    assert [error for _, error in heard.trials] == [None, None]
+    assert (sweep.counts.done, sweep.counts.failed, sweep.over) == (2, {}, True)

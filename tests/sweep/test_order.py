@@ -27,7 +27,7 @@ def taken(order: Order) -> list[str]:
     return found
 
 
-def test_a_step_is_ready_when_its_own_inputs_ended_and_not_when_all_stages_did() -> None:
+def test_a_step_is_ready_when_its_own_inputs_ended_and_not_when_all_stages_did():
     order = made(stage("a"), stage("b"), trial("of a", "a"), trial("of both", "a", "b"))
     assert taken(order) == ["a", "b"]
     order.finish("a")
@@ -40,7 +40,7 @@ def test_a_step_is_ready_when_its_own_inputs_ended_and_not_when_all_stages_did()
     assert order.empty
 
 
-def test_the_head_of_the_longest_chain_starts_first() -> None:
+def test_the_head_of_the_longest_chain_starts_first():
     order = made(
         stage("short", cost=3.0),
         stage("head", cost=1.0),
@@ -51,18 +51,17 @@ def test_the_head_of_the_longest_chain_starts_first() -> None:
     assert taken(order) == ["head", "alone", "short"]
 
 
-def test_equal_chains_start_in_the_order_of_the_plan() -> None:
+def test_equal_chains_start_in_the_order_of_the_plan():
     assert taken(made(*(trial(key) for key in "cab"))) == ["c", "a", "b"]
 
 
-def test_what_there_is_no_room_for_does_not_hold_up_what_needs_less() -> None:
+def test_what_there_is_no_room_for_does_not_hold_up_what_needs_less():
     order = made(trial("whole", cost=9.0), stage("cores", needs=Holds.CPUS))
     job = order.take(lambda job: job.needs is Holds.CPUS)
-    assert job is not None
     assert job.key == "cores"
 
 
-def test_nothing_shorter_overtakes_a_group_that_waits_for_room() -> None:
+def test_nothing_shorter_overtakes_a_group_that_waits_for_room():
     order = made(
         trial("group", cost=9.0, needs=Holds.GROUP), trial("small"), stage("long", cost=99)
     )
@@ -76,7 +75,7 @@ def taken_with(order: Order, fits) -> list[str]:
     return found
 
 
-def test_a_failure_takes_exactly_what_depends_on_it() -> None:
+def test_a_failure_takes_exactly_what_depends_on_it():
     order = made(
         stage("a"), stage("b"), stage("c", "a"), trial("x", "c", "b"), trial("y", "b"), trial("z")
     )
@@ -89,7 +88,7 @@ def test_a_failure_takes_exactly_what_depends_on_it() -> None:
     assert order.empty
 
 
-def test_steps_can_be_added_while_others_run() -> None:
+def test_steps_can_be_added_while_others_run():
     order = made(stage("a"), trial("x", "a"))
     assert taken(order) == ["a"]
     order.add([stage("a"), stage("b", "a"), trial("y", "b"), trial("z", "ended before")])
@@ -100,7 +99,7 @@ def test_steps_can_be_added_while_others_run() -> None:
     assert taken(order) == ["y"]
 
 
-def test_what_runs_and_what_waits_is_counted() -> None:
+def test_what_runs_and_what_waits_is_counted():
     order = made(stage("a"), trial("x", "a"), trial("y", needs=Holds.GROUP))
     assert (order.ready, order.waiting) == (2, 1)
     taken(order)
@@ -110,8 +109,8 @@ def test_what_runs_and_what_waits_is_counted() -> None:
     assert (order.ready, order.waiting, list(order.running)) == (0, 1, ["a"])
 
 
-def test_ten_thousand_steps_are_taken_and_ended_without_a_loop_over_all() -> None:
-    order = made(stage("a"), *(trial(str(number), "a") for number in range(10_000)))
+def test_thousands_of_steps_are_taken_and_ended_without_a_loop_over_all():
+    order = made(stage("a"), *(trial(str(number), "a") for number in range(3_000)))
     assert taken(order) == ["a"]
     order.finish("a")
     looked = 0
@@ -123,11 +122,11 @@ def test_ten_thousand_steps_are_taken_and_ended_without_a_loop_over_all() -> Non
 
     while (job := order.take(fits)) is not None:
         order.finish(job.key)
-    assert looked == 10_000
+    assert looked == 3_000
     assert order.empty
 
 
-def test_what_a_group_left_is_ready_when_it_is_resumed_and_goes_first() -> None:
+def test_what_a_group_left_is_ready_when_it_is_resumed_and_goes_first():
     order = made(trial("x", cost=2.0, needs=Holds.GROUP), trial("y", cost=1.0), trial("z"))
     assert order.take(lambda _: True).key == "x"
     order.set_aside("x")
@@ -142,7 +141,7 @@ def test_what_a_group_left_is_ready_when_it_is_resumed_and_goes_first() -> None:
     assert order.held == {Holds.GROUP: 0, Holds.WORKER: 2}
 
 
-def test_no_order_is_empty_while_a_step_runs_or_a_group_has_left_something() -> None:
+def test_no_order_is_empty_while_a_step_runs_or_a_group_has_left_something():
     order = made(trial("x", needs=Holds.GROUP))
     assert order.take(lambda _: True) is not None
     assert not order.empty
@@ -155,7 +154,7 @@ def test_no_order_is_empty_while_a_step_runs_or_a_group_has_left_something() -> 
     assert order.empty
 
 
-def test_a_step_that_is_put_back_is_taken_again_in_its_place_and_ends_once() -> None:
+def test_a_step_that_is_put_back_is_taken_again_in_its_place_and_ends_once():
     order = made(stage("a", cost=5.0), trial("x", "a"), trial("y", cost=2.0), trial("z"))
     assert taken(order) == ["a", "y", "z"]
     for key in ("z", "a"):

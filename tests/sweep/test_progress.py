@@ -39,7 +39,6 @@ def lines(out: io.StringIO) -> list[str]:
 
 
 def rendered(progress: Progress) -> str:
-    """What the live display shows."""
     with progress._console.capture() as shown:
         progress._console.print(progress._render())
     return shown.get()
@@ -49,7 +48,7 @@ def encoder(plan):
     return next(stage for stage in plan.stages.values() if stage.kind == "encoder")
 
 
-def test_a_grid_says_what_is_before_it(progress, out) -> None:
+def test_a_grid_says_what_is_before_it(progress, out):
     assert out.getvalue() == "small: 2 trials to run, 1 cached, 4 shared stages to make\n"
 
 
@@ -99,13 +98,13 @@ LOSSES = [
         ),
     ],
 )
-def test_what_happens_gives_these_lines(progress, out, plan, events, expected) -> None:
+def test_what_happens_gives_these_lines(progress, out, plan, events, expected):
     for event in events(plan.trials[0], encoder(plan)):
         progress.hear(event)
     assert lines(out) == expected
 
 
-def test_trials_are_counted_and_the_end_says_how_many(progress, out, plan) -> None:
+def test_trials_are_counted_and_the_end_says_how_many(progress, out, plan):
     one, other = plan.trials
     progress.hear(JobEnded(one))
     progress.hear(Began(other))
@@ -117,7 +116,7 @@ def test_trials_are_counted_and_the_end_says_how_many(progress, out, plan) -> No
     assert said[2].startswith("1 done, 1 failed, 1 cached in ")
 
 
-def test_a_pruned_trial_is_counted_for_itself(progress, out, plan) -> None:
+def test_a_pruned_trial_is_counted_for_itself(progress, out, plan):
     one, other = plan.trials
     progress.hear(JobEnded(one, pruned="pruned at step 5 of 15"))
     progress.hear(JobEnded(other))
@@ -139,13 +138,13 @@ def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own
     assert "encoder scratch: step 500, loss 2.500, 60 s so far" in shown
 
 
-def test_a_trial_is_described_by_its_axes(plan) -> None:
+def test_a_trial_is_described_by_its_axes(plan):
     rotation = next(trial for trial in plan.trials if trial.method == "rotation")
     assert describe(rotation) == "rotation de sentences 100"
     assert describe(rotation, ("center",)) == "rotation center=False de sentences 100"
 
 
-def test_no_two_shared_stages_have_the_same_line(plan) -> None:
+def test_no_two_shared_stages_have_the_same_line(plan):
     shared = [stage for stage in plan.stages.values() if stage.kind in ("bitext", "pairs")]
     lines = [describe_stage(stage) for stage in shared]
     assert len(set(lines)) == len(lines)
@@ -164,7 +163,7 @@ def test_a_wait_for_room_is_a_line_after_ten_seconds_and_then_every_minute(progr
     assert lines(out) == [f"none de: {text} ({s} s so far)" for s in (12, 72, 12)]
 
 
-def test_a_terminal_shows_waits_as_they_are_and_no_lines(plan, job, out) -> None:
+def test_a_terminal_shows_waits_as_they_are_and_no_lines(plan, job, out):
     console = Console(file=out, force_terminal=True, width=120)
     progress = Progress(job.storage.ledger, console)
     progress.hear(Planned(plan, 2, 0, 4))
@@ -201,7 +200,7 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
     assert said[1] == f"2/2 {describe(other)}: done"  # test values are for the end
 
 
-def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, monkeypatch) -> None:
+def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, monkeypatch):
     clock = [100.0]
     monkeypatch.setattr("raxalign.sweep.progress.time.monotonic", lambda: clock[0])
     one, other = plan.trials

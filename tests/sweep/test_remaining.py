@@ -44,23 +44,22 @@ def replayed(share: float, *, slower: float = 1.0, off: dict[str, float] | None 
         if moment <= now:
             (remaining.started if what == 4 else remaining.ended)(key, moment)
     left = remaining.all(now)
-    assert left is not None
     return (now + left) / whole
 
 
 @pytest.mark.parametrize("share", [0.25, 0.4, 0.6, 0.8, 0.95])
 @pytest.mark.parametrize("slower", [1.0, 2.5, 0.5])
-def test_after_a_quarter_the_end_is_known_within_a_factor_of_one_and_a_half(share, slower) -> None:
+def test_after_a_quarter_the_end_is_known_within_a_factor_of_one_and_a_half(share, slower):
     assert 1 / 1.5 < replayed(share, slower=slower) < 1.5
 
 
-def test_a_wrong_expectation_of_one_group_is_mended_when_its_first_step_has_ended() -> None:
+def test_a_wrong_expectation_of_one_group_is_mended_when_its_first_step_has_ended():
     wrong = {"tuned xnli": 3.0}
     assert replayed(0.2, off=wrong) > replayed(0.45, off=wrong)
     assert 1 / 1.5 < replayed(0.45, off=wrong) < 1.5
 
 
-def test_chains_are_followed_and_workers_share_what_is_left() -> None:
+def test_chains_are_followed_and_workers_share_what_is_left():
     remaining = Remaining(2)
     remaining.add(
         [
@@ -76,7 +75,7 @@ def test_chains_are_followed_and_workers_share_what_is_left() -> None:
     assert remaining.of("0", 45.0) is None
 
 
-def test_a_step_that_is_late_makes_its_family_late_too() -> None:
+def test_a_step_that_is_late_makes_its_family_late_too():
     remaining = Remaining(1)
     remaining.add(
         [Expected("a", "x", 10.0, family="model"), Expected("b", "y", 10.0, family="model")]
@@ -87,7 +86,7 @@ def test_a_step_that_is_late_makes_its_family_late_too() -> None:
     assert remaining.all(20.0) == pytest.approx(2 + 20 + 10)
 
 
-def test_many_steps_cost_no_simulation_and_give_the_same_sum() -> None:
+def test_many_steps_cost_no_simulation_and_give_the_same_sum():
     remaining = Remaining(4)
     remaining.add(Expected(str(number), "trial", 10.0) for number in range(1_000))
     for number in range(4):
@@ -99,7 +98,7 @@ def test_many_steps_cost_no_simulation_and_give_the_same_sum() -> None:
     assert remaining.all(20.0) == pytest.approx(996 * 20 / 4, rel=0.2)
 
 
-def test_a_failed_step_that_never_began_teaches_nothing() -> None:
+def test_a_failed_step_that_never_began_teaches_nothing():
     remaining = Remaining(1)
     remaining.add([Expected("a", "x", 10.0), Expected("b", "x", 10.0)])
     remaining.ended("a", 5.0)

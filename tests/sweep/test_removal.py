@@ -21,12 +21,8 @@ from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.job import Job, open_workshop, write_plan
 from raxalign.sweep.removal import Keeper
-from tests.grids import write_grid
+from tests.grids import TINY, write_grid
 
-ENCODER = (
-    "{kind: scratch, layers: 1, hidden_size: 16, heads: 2, intermediate: 32, vocab_size: 300,"
-    " steps: 2, batch_size: 8}"
-)
 XNLI = (
     "xnli: {setting: zero-shot, data: phrasebook, epochs: 1, readout: keep,"
     " phrasebook: {train: 24, dev: 9, test: 9}}"
@@ -37,7 +33,7 @@ def open_at(folder: Path, *, tasks: tuple[str, ...] = (XNLI,)) -> Opened:
     folder.mkdir(exist_ok=True)
     path = write_grid(
         folder,
-        encoder=ENCODER,
+        encoder=TINY,
         languages="{each: [de]}",
         size=160,
         sentences="[40]",
@@ -49,7 +45,6 @@ def open_at(folder: Path, *, tasks: tuple[str, ...] = (XNLI,)) -> Opened:
 
 
 def run(opened: Opened, keep: str, made: list[str] | None = None) -> Keeper:
-    """What a driver does, in this process."""
     root = opened.root
     keeper = Keeper(opened.plan, Storage(root), keep)  # type: ignore[arg-type]
     workshop = open_workshop(Job(Storage(root), write_plan(opened.plan, Storage(root))))
@@ -73,7 +68,7 @@ def stored(opened: Opened) -> set[str]:
 
 
 @pytest.mark.slow
-def test_values_are_those_of_keep_all_and_a_new_task_makes_weights_again(tmp_path) -> None:
+def test_values_are_those_of_keep_all_and_a_new_task_makes_weights_again(tmp_path):
     expected, left = [], {}
     for keep in ("all", "best", "none"):
         opened = open_at(tmp_path / keep, tasks=())
@@ -107,7 +102,6 @@ def finished(tmp_path) -> Opened:
 
 
 def drop_weights(opened: Opened) -> str | None:
-    """Do what the end of a grid does."""
     return Keeper(opened.plan, opened.storage, opened.run.keep).finish()
 
 
@@ -115,7 +109,7 @@ def with_keep(opened: Opened, keep: str) -> Opened:
     return Opened(opened.grid, opened.run.model_copy(update={"keep": keep}), opened.plan)
 
 
-def test_a_finished_grid_drops_when_it_is_run_again_and_says_how_much(finished) -> None:
+def test_a_finished_grid_drops_when_it_is_run_again_and_says_how_much(finished):
     assert drop_weights(finished) is None
     count = len(stored(finished))
     message = drop_weights(with_keep(finished, "none"))
@@ -124,18 +118,17 @@ def test_a_finished_grid_drops_when_it_is_run_again_and_says_how_much(finished) 
     assert drop_weights(with_keep(finished, "none")) is None
 
 
-def test_without_a_difference_on_dev_the_first_seed_is_kept(finished) -> None:
+def test_without_a_difference_on_dev_the_first_seed_is_kept(finished):
     drop_weights(with_keep(finished, "best"))
     first = {t.aligned for t in finished.plan.trials if t.seed == 0}
     kept = {key for key in stored(finished) if finished.plan.stages[key].kind == "aligned"}
     assert kept <= first
     (gone,) = [t for t in finished.plan.trials if t.method == "finetune" and t.seed == 1]
     tombstone = Storage(finished.root).tombstones.of("aligned", gone.aligned)
-    assert tombstone is not None
     assert tombstone.why.startswith("run.keep: best: the weights of trial ")
 
 
-def test_plan_and_status_tell_dropped_from_never_made(finished) -> None:
+def test_plan_and_status_tell_dropped_from_never_made(finished):
     drop_weights(with_keep(finished, "none"))
     text = as_text(finished.plan, Storage(finished.root), finished.run)
     assert "2 finetune" not in text
@@ -145,7 +138,7 @@ def test_plan_and_status_tell_dropped_from_never_made(finished) -> None:
     assert "the weights of 6 stages were not kept (run.keep)" in told
 
 
-def test_what_another_living_driver_needs_stays(finished, monkeypatch) -> None:
+def test_what_another_living_driver_needs_stays(finished, monkeypatch):
     other = open_at(
         Path(finished.grid.path).parent / "other", tasks=(XNLI, "mlqa: {data: phrasebook}")
     )
@@ -161,7 +154,7 @@ def test_what_another_living_driver_needs_stays(finished, monkeypatch) -> None:
     assert stored(finished) == set()
 
 
-def test_a_storage_that_refuses_keeps_the_weights_and_is_reported(finished, monkeypatch) -> None:
+def test_a_storage_that_refuses_keeps_the_weights_and_is_reported(finished, monkeypatch):
     from raxalign.errors import StorageError
 
     def refuse(*args: object) -> int:
@@ -169,5 +162,4 @@ def test_a_storage_that_refuses_keeps_the_weights_and_is_reported(finished, monk
 
     monkeypatch.setattr("raxalign.store.storage.Storage.drop", refuse)
     message = drop_weights(with_keep(finished, "none"))
-    assert message is not None
     assert "some weights could not be removed: x: cannot remove: no permission" in message

@@ -1,15 +1,20 @@
-"""The nodes of a cluster that grows, what fits on them beside what runs, and what never does."""
+"""The nodes of a cluster that grows: what fits on them beside what runs, what never does, and the
+share of a card that workers get where the grid leaves it to the cluster.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from raxalign.errors import ResourceError
+from raxalign.stages import FITTED, GPU_BYTES
 from raxalign.store.storage import Storage
-from raxalign.sweep import room
+from raxalign.sweep import gpu_shares, room
+from raxalign.sweep.gpu_shares import BESIDES, PER_PARAMETER, settle, share_of_a_card, wanted_bytes
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Holds
 from raxalign.sweep.room import (
@@ -17,8 +22,10 @@ from raxalign.sweep.room import (
     Nodes,
     Room,
     check_fits,
+    demand,
     find_nodes,
     refuse_impossible,
+    slots,
     wait_for_named,
 )
 
@@ -49,7 +56,7 @@ def test_workers_are_what_the_nodes_hold_together_beside_what_runs(options, node
     assert Room(job, nodes).free(Holds.WORKER, held) == free
 
 
-def test_stages_without_training_take_cores_and_no_gpu() -> None:
+def test_stages_without_training_take_cores_and_no_gpu():
     job = Job(Storage(""), "", gpus=1)
     place = Room(job, [{"CPU": 4.0, "GPU": 1.0}])
     assert place.free(Holds.WORKER, {Holds.CPUS: 3}) == 1
@@ -58,14 +65,14 @@ def test_stages_without_training_take_cores_and_no_gpu() -> None:
     assert place.fits(Holds.CPUS, {Holds.WORKER: 1})
 
 
-def test_groups_at_once_are_those_that_hold_all_their_workers() -> None:
+def test_groups_at_once_are_those_that_hold_all_their_workers():
     place = Room(Job(Storage(""), "", workers=3), [{"CPU": 4.0}, {"CPU": 4.0}])
     assert place.fits(Holds.GROUP, {Holds.GROUP: 1})
     assert not place.fits(Holds.GROUP, {Holds.GROUP: 2})
     assert not place.fits(Holds.GROUP, {Holds.GROUP: 1, Holds.WORKER: 3})
 
 
-def test_one_step_is_requested_from_a_cluster_without_nodes() -> None:
+def test_one_step_is_requested_from_a_cluster_without_nodes():
     place = Room(Job(Storage(""), "", workers=2, gpus=1), [])
     assert place.fits(Holds.GROUP, {})
     assert place.fits(Holds.WORKER, {Holds.WORKER: 0})
@@ -80,19 +87,19 @@ def test_one_step_is_requested_from_a_cluster_without_nodes() -> None:
         (Job(Storage(""), "", workers=30), "30 workers .* room for 24"),
     ],
 )
-def test_what_no_node_can_give_is_refused_by_its_name(job: Job, message: str) -> None:
+def test_what_no_node_can_give_is_refused_by_its_name(job, message):
     with pytest.raises(ResourceError, match=message):
         check_fits(job, [HEAD, GPUS], training=True)
 
 
-def test_resources_must_be_on_one_node() -> None:
+def test_resources_must_be_on_one_node():
     with pytest.raises(ResourceError, match="no node has both"):
         check_fits(
             Job(Storage(""), "", threads=8, gpus=1), [HEAD, {"CPU": 2, "GPU": 4}], training=False
         )
 
 
-def test_groups_need_a_node_for_their_drivers_and_inline_trials_do_not() -> None:
+def test_groups_need_a_node_for_their_drivers_and_inline_trials_do_not():
     check_fits(Job(Storage(""), "", workers=2), [GPUS], training=False)
     with pytest.raises(ResourceError, match="trial_driver"):
         check_fits(Job(Storage(""), "", workers=2), [GPUS], training=True)
@@ -113,12 +120,12 @@ def cluster(monkeypatch, tmp_path):
     return found
 
 
-def test_only_living_nodes_are_known_where_nothing_says_what_may_come(cluster) -> None:
+def test_only_living_nodes_are_known_where_nothing_says_what_may_come(cluster):
     assert find_nodes("auto") == Nodes((FIRST,), may_grow=True)
     assert find_nodes(None) == Nodes((FIRST,))
 
 
-def test_nodes_of_the_bootstrap_file_count_before_they_are_there(cluster) -> None:
+def test_nodes_of_the_bootstrap_file_count_before_they_are_there(cluster):
     kinds = {"head": {"resources": HEAD}, "gpu": {"resources": GPUS, "max_workers": 9}}
     config = {"available_node_types": kinds, "head_node_type": "head", "max_workers": 3}
     room.BOOTSTRAP.write_text(json.dumps(config))
@@ -154,7 +161,7 @@ def test_nobody_waits_where_a_trial_fits_or_nobody_else_is_named(cluster, heard,
     assert heard.notices == []
 
 
-def test_machines_that_never_join_are_waited_for_for_a_while(cluster, heard, monkeypatch) -> None:
+def test_machines_that_never_join_are_waited_for_for_a_while(cluster, heard, monkeypatch):
     provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2"]}
     room.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
     monkeypatch.setattr(room, "JOINING", 0.0)
@@ -164,14 +171,14 @@ def test_machines_that_never_join_are_waited_for_for_a_while(cluster, heard, mon
         refuse_impossible(job, found, heard, training=True)
 
 
-def test_a_quarter_more_is_requested_of_a_cluster_that_may_grow_but_no_group(cluster) -> None:
+def test_a_quarter_more_is_requested_of_a_cluster_that_may_grow_but_no_group(cluster):
     found = Nodes((FIRST,), may_grow=True)
     assert len(found.all(Job(Storage(""), ""))) == 1 + 2
     assert found.all(Job(Storage(""), "", gpus=1))[1:] == ({"CPU": 1.0, "GPU": 1},)
     assert found.all(Job(Storage(""), "", workers=2)) == (FIRST,)
 
 
-def test_what_no_node_has_is_waited_for_where_others_may_come_and_refused_elsewhere(heard) -> None:
+def test_what_no_node_has_is_waited_for_where_others_may_come_and_refused_elsewhere(heard):
     job, message = (
         Job(Storage(""), "", gpus=1),
         "a worker asks for 1 GPU, and no node has more than 0: ",
@@ -182,3 +189,55 @@ def test_what_no_node_has_is_waited_for_where_others_may_come_and_refused_elsewh
     with pytest.raises(ResourceError, match=message):
         refuse_impossible(job, Nodes((FIRST,)), heard, training=False)
     assert refuse_impossible(Job(Storage(""), ""), Nodes((FIRST,)), heard, training=False) is None
+
+
+GIB = 2**30
+PLAIN, CARDED = {"CPU": 8.0}, {"CPU": 16.0, "GPU": 2.0}
+
+
+@pytest.fixture(autouse=True)
+def card(monkeypatch):
+    monkeypatch.setattr(gpu_shares, "smallest_card", lambda: 80 * GIB)
+
+
+def test_without_cards_nothing_is_asked_for(job, heard):
+    found, _ = settle(replace(job, auto_gpus=True), Nodes((PLAIN,)), heard)
+    assert (found.gpus, found.auto_gpus) == (0.0, False)
+    assert heard.notices == []
+
+
+def test_what_the_grid_says_is_left_alone(job, heard):
+    nodes = Nodes((CARDED,))
+    assert settle(replace(job, gpus=0.5), nodes, heard) == (replace(job, gpus=0.5), nodes)
+
+
+def test_small_trainings_share_a_card_and_the_user_is_told(job, heard):
+    found, _ = settle(replace(job, auto_gpus=True), Nodes((PLAIN, CARDED)), heard)
+    assert found.gpus == 1 / 8
+    assert heard.notices == ["each worker gets 1/8 of a card (run.gpus_per_worker: auto)"]
+
+
+def test_a_worker_of_a_group_has_a_card_of_its_own(job, heard):
+    found, _ = settle(replace(job, auto_gpus=True, workers=2), Nodes((CARDED,)), heard)
+    assert found.gpus == 1.0
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_as_many_workers_fit_on_a_card_as_its_share_says(job, count):
+    share = share_of_a_card(80 * GIB * 0.95 / count, 80 * GIB)
+    node = {"CPU": 64.0, "GPU": 1.0}
+    assert slots(node, demand(replace(job, gpus=share))) == count
+
+
+def test_before_anything_was_measured_the_parameters_count(plan, job):
+    encoder = next(stage for stage in plan.stages.values() if stage.kind == "encoder")
+    parameters = encoder.plugin().footprint(lambda name: None).parameters
+    assert wanted_bytes(plan, job.storage) == parameters * PER_PARAMETER + BESIDES
+
+
+def test_what_was_measured_takes_the_place_of_the_estimate(plan, job):
+    store = job.storage.artifacts
+    for key, stage in plan.stages.items():
+        if stage.kind in FITTED:
+            store.make(stage.kind, key, lambda folder: {GPU_BYTES: 8 * GIB})
+    assert wanted_bytes(plan, job.storage) == 8 * GIB * 1.25 + GIB

@@ -28,7 +28,6 @@ def sweep_of(source, job, heard, cpus: float = 2.0) -> Sweep:
 
 
 def after_stages(sweep: Sweep) -> dict[str, Any]:
-    """End all stages; return the first trial."""
     while (config := sweep.take()) and "stage" in config:
         sweep.ended(config, {})
     assert config is not None
@@ -36,12 +35,11 @@ def after_stages(sweep: Sweep) -> dict[str, Any]:
 
 
 def write(job, trial) -> None:
-    """Put the results of a trial into the ledger."""
     for key in trial.evaluations.values():
         job.storage.ledger.write(key, {"scores": [], "notes": {}, "seconds": 2.0}, None)
 
 
-def test_nothing_starts_before_its_inputs_and_all_starts_in_the_end(plan, job, heard) -> None:
+def test_nothing_starts_before_its_inputs_and_all_starts_in_the_end(plan, job, heard):
     sweep, ended = sweep_of(Whole(plan), job, heard), set()
     while (config := sweep.take()) is not None:
         key = config.get("stage") or config["trial"]
@@ -60,7 +58,7 @@ def test_nothing_starts_before_its_inputs_and_all_starts_in_the_end(plan, job, h
     assert [error for _, error in heard.stages] == [None] * (len(ended) - 2)
 
 
-def test_a_pruned_trial_ends_without_a_result_or_a_failure(plan, job, heard) -> None:
+def test_a_pruned_trial_ends_without_a_result_or_a_failure(plan, job, heard):
     sweep, where = sweep_of(Whole(plan), job, heard), "pruned at step 5 of 15"
     while (config := sweep.take()) is not None:
         sweep.ended(config, {"pruned": where} if "trial" in config else {})
@@ -70,7 +68,7 @@ def test_a_pruned_trial_ends_without_a_result_or_a_failure(plan, job, heard) -> 
     assert heard.trials == []
 
 
-def test_as_many_jobs_run_as_there_is_room_for(plan, job, heard) -> None:
+def test_as_many_jobs_run_as_there_is_room_for(plan, job, heard):
     one = sweep_of(Whole(plan), job, heard, cpus=1.0)
     first = one.take()
     assert one.take() is None
@@ -78,7 +76,7 @@ def test_as_many_jobs_run_as_there_is_room_for(plan, job, heard) -> None:
     assert one.take() is not None
 
 
-def test_nodes_that_come_later_get_jobs(plan, job, heard, monkeypatch) -> None:
+def test_nodes_that_come_later_get_jobs(plan, job, heard, monkeypatch):
     nodes = [{"CPU": 1.0}]
     sweep = Sweep(Whole(plan), job, heard, lambda: Room(job, tuple(nodes)))
     sweep.ask()
@@ -90,7 +88,7 @@ def test_nodes_that_come_later_get_jobs(plan, job, heard, monkeypatch) -> None:
     assert "trial" in sweep.take()
 
 
-def test_a_limit_of_trials_is_none_of_stages(plan, job, heard) -> None:
+def test_a_limit_of_trials_is_none_of_stages(plan, job, heard):
     sweep = sweep_of(Whole(plan), replace(job, at_once=1), heard, cpus=8.0)
     stages = [sweep.take() for _ in range(2)]
     assert all("stage" in config for config in stages)
@@ -100,7 +98,7 @@ def test_a_limit_of_trials_is_none_of_stages(plan, job, heard) -> None:
     assert sweep.take() is None
 
 
-def test_a_failed_stage_fails_the_trials_that_need_it_with_its_message(plan, job, heard) -> None:
+def test_a_failed_stage_fails_the_trials_that_need_it_with_its_message(plan, job, heard):
     sweep = sweep_of(Whole(plan), job, heard)
     while plan.stages[(config := sweep.take())["stage"]].kind != "encoder":
         sweep.ended(config, {})
@@ -110,7 +108,7 @@ def test_a_failed_stage_fails_the_trials_that_need_it_with_its_message(plan, job
     assert job.storage.ledger.failure(plan.trials[0].key) == {"message": "no text", "trace": "here"}
 
 
-def test_what_the_ledger_has_is_cached_and_not_run(plan, job, heard) -> None:
+def test_what_the_ledger_has_is_cached_and_not_run(plan, job, heard):
     for trial in plan.trials:
         write(job, trial)
     sweep = sweep_of(Whole(plan), job, heard)
@@ -137,14 +135,13 @@ class OneByOne:
         return self._plan.only(iter([second])) if ended else None
 
 
-def test_a_source_adds_trials_after_the_results_of_others(plan, job, heard) -> None:
+def test_a_source_adds_trials_after_the_results_of_others(plan, job, heard):
     source = OneByOne(plan)
     sweep = sweep_of(source, replace(job, plan=""), heard)
     first, second = plan.trials
     places = set()
     while not sweep.over:
         config = sweep.take()
-        assert config is not None
         places.add(config["plan"])
         if config.get("trial") == first.key:
             write(job, first)
@@ -164,7 +161,7 @@ def groups_of(plan, job, heard, monkeypatch, *, cpus: float) -> Sweep:
 
 def test_the_next_group_trains_before_what_the_last_one_left_is_evaluated(
     plan, job, heard, monkeypatch
-) -> None:
+):
     sweep = groups_of(plan, job, heard, monkeypatch, cpus=2.0)
     one = sweep.first
     assert one["needs"] == "GROUP"
@@ -185,7 +182,7 @@ def test_the_next_group_trains_before_what_the_last_one_left_is_evaluated(
     assert sweep.counts.done == 2
 
 
-def test_a_worker_that_no_group_has_room_for_evaluates(plan, job, heard, monkeypatch) -> None:
+def test_a_worker_that_no_group_has_room_for_evaluates(plan, job, heard, monkeypatch):
     sweep = groups_of(plan, job, heard, monkeypatch, cpus=3.0)
     sweep.trained(sweep.first)
     assert sweep.take()["needs"] == "GROUP"
@@ -195,7 +192,7 @@ def test_a_worker_that_no_group_has_room_for_evaluates(plan, job, heard, monkeyp
 
 def test_a_trial_is_reported_to_begin_once_though_it_is_run_in_two_parts(
     plan, job, heard, monkeypatch
-) -> None:
+):
     sweep = groups_of(plan, job, heard, monkeypatch, cpus=4.0)
     sweep.started(sweep.first)
     sweep.trained(sweep.first)
@@ -206,7 +203,7 @@ def test_a_trial_is_reported_to_begin_once_though_it_is_run_in_two_parts(
     assert sorted(begun) == sorted(trial.key for trial in plan.trials)
 
 
-def test_a_group_that_fails_is_not_evaluated(plan, job, heard, monkeypatch) -> None:
+def test_a_group_that_fails_is_not_evaluated(plan, job, heard, monkeypatch):
     sweep = groups_of(plan, job, heard, monkeypatch, cpus=2.0)
     sweep.ended(sweep.first, {"error": "no rows"})
     other = sweep.take()
@@ -219,7 +216,7 @@ def test_a_group_that_fails_is_not_evaluated(plan, job, heard, monkeypatch) -> N
 @pytest.mark.parametrize("error", ["x: cannot write: the disk is full", "it failed"])
 def test_a_storage_that_is_full_or_refuses_to_be_written_starts_nothing_more(
     plan, job, heard, error, tmp_path
-) -> None:
+):
     sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
     config = after_stages(sweep)
     if error == "it failed":
@@ -249,7 +246,7 @@ def test_what_runs_when_a_storage_fails_ends_and_what_it_leaves_is_not_waited_fo
     assert sweep.counts.failed[other["trial"]].startswith("not started")
 
 
-def test_an_error_of_one_trial_starts_the_others(plan, job, heard) -> None:
+def test_an_error_of_one_trial_starts_the_others(plan, job, heard):
     sweep = sweep_of(Whole(plan), job, heard, cpus=1.0)
     config = after_stages(sweep)
     sweep.ended(config, {"error": "its loss diverged"})
@@ -257,7 +254,7 @@ def test_an_error_of_one_trial_starts_the_others(plan, job, heard) -> None:
     assert heard.notices == []
 
 
-def test_what_groups_wait_for_is_passed_on_and_its_end_once(plan, job, heard, monkeypatch) -> None:
+def test_what_groups_wait_for_is_passed_on_and_its_end_once(plan, job, heard, monkeypatch):
     monkeypatch.setattr(running, "EVERY", 0.0)
     monkeypatch.setattr(Plan, "trains", lambda plan, trial: True)
     job = replace(job, workers=2)
@@ -275,7 +272,7 @@ def test_what_groups_wait_for_is_passed_on_and_its_end_once(plan, job, heard, mo
     assert (list(first.seconds), last.seconds) == ([config["trial"]], {})
 
 
-def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job) -> None:
+def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job):
     done, other = plan.trials
     write(job, done)
     took = sampled_seconds(plan, job.storage, job.storage.ledger.keys())
@@ -307,7 +304,7 @@ def evaluations(plan) -> list[str]:
     return [key for trial in plan.trials for key in trial.evaluations.values()]
 
 
-def test_missing_stages_come_after_their_inputs_and_trials_keep_their_own(plan, job, heard) -> None:
+def test_missing_stages_come_after_their_inputs_and_trials_keep_their_own(plan, job, heard):
     missing = missing_stages(plan, evaluations(plan), job.storage.artifacts, heard)
     kinds = {plan.stages[key].kind for key in missing}
     assert {"bitext", "pairs", "encoder"} <= kinds

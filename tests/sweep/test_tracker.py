@@ -67,7 +67,7 @@ def store(monkeypatch) -> Store:
     return made
 
 
-def test_what_came_while_the_store_was_busy_is_brought_in_order_and_at_once(store, plan) -> None:
+def test_what_came_while_the_store_was_busy_is_brought_in_order_and_at_once(store, plan):
     store.gate.clear()
     logger = Tracker(plan, TARGET)
     logger.hear(Began(plan.trials[0]))
@@ -78,7 +78,7 @@ def test_what_came_while_the_store_was_busy_is_brought_in_order_and_at_once(stor
     assert store.asked == ["open", "start start finish", "close"]
 
 
-def test_one_turn_takes_no_more_events_than_others_can_wait_for(store, plan) -> None:
+def test_one_turn_takes_no_more_events_than_others_can_wait_for(store, plan):
     store.gate.clear()
     logger = Tracker(plan, TARGET)
     for _ in range(tracker.MOST + 1):
@@ -88,7 +88,7 @@ def test_one_turn_takes_no_more_events_than_others_can_wait_for(store, plan) -> 
     assert [len(asked.split()) for asked in store.asked] == [1, tracker.MOST, 1, 1]
 
 
-def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan) -> None:
+def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan):
     store.gate.clear()
     logger = Tracker(plan, TARGET)
     logger._recorder, store.left = store, 37  # type: ignore[assignment]
@@ -96,18 +96,16 @@ def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan) -> N
     message = logger.close(wait=0.01)
     store.gate.set()
     logger._thread.join()
-    assert message is not None
     assert "does not answer" not in message
     assert "answers, but is busy: after 0 s 37 trials are still to be copied" in message
     assert "raxalign sync" in message
 
 
-def test_a_store_that_is_down_to_the_end_is_named_with_its_error(store, plan) -> None:
+def test_a_store_that_is_down_to_the_end_is_named_with_its_error(store, plan):
     store.down = True
     logger = Tracker(plan, TARGET)
     logger.hear(JobEnded(plan.trials[0]))
     message = logger.close()
-    assert message is not None
     assert "does not answer (ConnectionError: nobody is there)" in message
 
 
@@ -121,7 +119,7 @@ def test_what_was_missed_is_made_up_at_the_end_and_pruned_trials_are_brought_aga
     assert store.asked[-2:] == ["pruned at step 5 of 15", "close"]
 
 
-def test_an_interruption_ends_the_thread(store, plan) -> None:
+def test_an_interruption_ends_the_thread(store, plan):
     logger = Tracker(plan, TARGET)
     logger.abandon()
     assert not logger._thread.is_alive()

@@ -1,15 +1,21 @@
-"""A trial or a stage on a worker: what it leaves, and which errors are kept or raised."""
+"""What travels to workers, and a trial or a stage on one: what it leaves, and which errors are kept
+or raised.
+"""
 
 from __future__ import annotations
 
+import os
+import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from raxalign.errors import DataError, PeerLost, TransientError
+from raxalign.errors import DataError, PeerLost, StorageError, TransientError
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep import work
+from raxalign.sweep.job import Job, open_workshop, read_plan, thread_limits, write_plan
 from raxalign.sweep.mailbox import Inbox
 from raxalign.sweep.running import missing_stages, trains
 from raxalign.sweep.work import attempt, keep_failure, run_stage
@@ -17,7 +23,6 @@ from raxalign.sweep.work import attempt, keep_failure, run_stage
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Let what runs or trains a trial raise an error."""
 
     def fail(error: Exception) -> None:
         def run_trial(workshop: object, key: str) -> None:
@@ -35,7 +40,7 @@ def failing(monkeypatch):
 )
 def test_an_error_of_a_trial_is_kept_with_its_type_and_not_raised(
     plan, job, failing, error, message
-) -> None:
+):
     key = plan.trials[0].key
     failing(error)
     assert attempt(job, key) == message
@@ -44,7 +49,7 @@ def test_an_error_of_a_trial_is_kept_with_its_type_and_not_raised(
     assert type(error).__name__ in found["trace"]
 
 
-def test_what_a_retry_may_mend_is_raised_and_not_kept(plan, job, failing) -> None:
+def test_what_a_retry_may_mend_is_raised_and_not_kept(plan, job, failing):
     key = plan.trials[0].key
     failing(TransientError("again"))
     with pytest.raises(TransientError):
@@ -52,7 +57,7 @@ def test_what_a_retry_may_mend_is_raised_and_not_kept(plan, job, failing) -> Non
     assert job.storage.ledger.failure(key) is None
 
 
-def test_losing_a_peer_is_never_kept_whatever_the_code_made_of_it(plan, job, failing) -> None:
+def test_losing_a_peer_is_never_kept_whatever_the_code_made_of_it(plan, job, failing):
     key = plan.trials[0].key
     failing(PeerLost("rank 1 is gone"))
     with pytest.raises(PeerLost):
@@ -65,7 +70,7 @@ def test_losing_a_peer_is_never_kept_whatever_the_code_made_of_it(plan, job, fai
     assert job.storage.ledger.failure(key) is None
 
 
-def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing) -> None:
+def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing):
     key = plan.trials[0].key
     for error in (ValueError("first"), TypeError("second")):
         failing(error)
@@ -74,11 +79,11 @@ def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing) -> Non
     assert job.storage.ledger.failure(key)["message"] == "ValueError: first"
 
 
-def test_a_storage_that_takes_nothing_hides_no_failure(plan, job) -> None:
+def test_a_storage_that_takes_nothing_hides_no_failure(plan, job):
     keep_failure(Storage("/dev/null/storage").ledger, plan.trials[0].key, "odd", "")
 
 
-def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, failing) -> None:
+def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, failing):
     key = plan.trials[0].key
     failing(ValueError("odd"))
     for rank in (0, 1):
@@ -89,16 +94,8 @@ def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, fa
     assert all(0 < value < 1 for value in found.values())
 
 
-@pytest.mark.slow
-def test_a_trial_leaves_its_results_in_the_ledger(plan, job) -> None:
-    found = plan.trials[0]
-    assert attempt(job, found.key) is None
-    assert all(job.storage.ledger.has(key) for key in found.evaluations.values())
-
-
 @pytest.fixture
 def reports(monkeypatch) -> list[dict[str, object]]:
-    """What is reported to Tune."""
     found: list[dict[str, object]] = []
     monkeypatch.setattr(work.tune, "report", found.append)
     return found
@@ -106,7 +103,7 @@ def reports(monkeypatch) -> list[dict[str, object]]:
 
 def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(
     plan, job, heard, reports
-) -> None:
+):
     store = job.storage.artifacts
     wanted = [key for trial in plan.trials for key in trial.evaluations.values()]
     missing = missing_stages(plan, wanted, store, heard)
@@ -124,32 +121,79 @@ def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(
     [(DataError("de.txt", "is empty"), "de.txt"), (ValueError("odd"), "ValueError: odd")],
 )
 def test_an_error_that_no_retry_would_mend_is_reported(
-    plan, job, reports, monkeypatch, fault: Exception, error: str
-) -> None:
+    plan, job, reports, monkeypatch, fault, error
+):
     broken(monkeypatch, fault)
     run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
     assert error in str(reports[0]["error"])
     assert ("Traceback" in str(reports[0]["trace"])) == isinstance(fault, ValueError)
 
 
-def test_an_error_that_a_retry_may_mend_is_raised(plan, job, reports, monkeypatch) -> None:
+def test_an_error_that_a_retry_may_mend_is_raised(plan, job, reports, monkeypatch):
     broken(monkeypatch, TransientError("busy"))
     with pytest.raises(TransientError):
         run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
     assert reports == []
 
 
-def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports) -> None:
+def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports):
     nowhere = replace(job, storage=Storage("/dev/null/storage"))
     run_stage({"stage": next(iter(plan.stages)), "trains": False}, nowhere)
     assert reports[0]["error"]
 
 
 def broken(monkeypatch, fault: Exception) -> None:
-    """Let every stage fail."""
 
     class Workshop:
         def ensure(self, key: str) -> None:
             raise fault
 
     monkeypatch.setattr(work, "open_workshop", lambda *given, **named: Workshop())
+
+
+def test_a_plan_comes_back_from_the_storage_as_it_was(plan, tmp_path):
+    place = write_plan(plan, Storage(str(tmp_path)))
+    assert read_plan(place).to_json() == plan.to_json()
+    assert write_plan(plan, Storage(str(tmp_path))) == place
+    assert [path.suffix for path in (tmp_path / "plans").iterdir()] == [".json"]
+
+
+def test_a_storage_that_takes_no_plan_is_an_error_that_says_what_to_do(plan, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"cannot write.*--storage"):
+        write_plan(plan, Storage(str(tmp_path / "file")))
+
+
+def test_the_local_folder_is_the_storage_or_a_cache_for_each_object_store(monkeypatch):
+    monkeypatch.setenv("RAXALIGN_CACHE", "/cache")
+    data, one, other = (Storage(root).local for root in ("/data", "s3://one", "s3://other"))
+    assert (data, one.parent, other.parent) == (Path("/data"), Path("/cache"), Path("/cache"))
+    assert one != other
+
+
+def test_a_worker_is_held_to_its_threads(plan, job, monkeypatch):
+    for name in thread_limits(3):
+        monkeypatch.setenv(name, "")
+    reports = []
+    workshop = open_workshop(
+        Job(job.storage, job.plan, threads=3),
+        report=lambda metrics, step: reports.append((metrics, step)),
+        trains=False,
+        rank=1,
+        world_size=2,
+    )
+    assert os.environ["OMP_NUM_THREADS"] == "3"
+    runtime = workshop.runtime
+    assert (runtime.threads, runtime.rank, runtime.world_size, runtime.device) == (3, 1, 2, "cpu")
+    runtime.report({"loss": 1.0}, 7)
+    assert reports == [({"loss": 1.0}, 7)]
+    assert workshop.plan.to_json() == plan.to_json()
+
+
+def test_a_machine_that_joins_without_the_storage_is_named_and_does_nothing(job, tmp_path):
+    sign = tmp_path / "sign"
+    sign.write_bytes(b"")
+    open_workshop(replace(job, sign=str(sign)), trains=False)
+    sign.unlink()
+    with pytest.raises(StorageError, match=f"{socket.gethostname()} does not see what the driver"):
+        open_workshop(replace(job, sign=str(sign)), trains=False)

@@ -4,21 +4,22 @@ loop over languages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from raxalign.config.params import LATER
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.lazy import torch
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.statistics.moments import Steps, TextMoments, WordReading, text_moments
+from raxalign.methods.statistics.moments import TextMoments, WordReading, text_moments
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import Affine, AlignedEncoder
+    from raxalign.train.runtime import Runtime
 
 
 class TextMethod(Method):
@@ -34,8 +35,8 @@ class TextMethod(Method):
         layers: Layers = Field("last", description=wording.LAYERS_MAPPED)
         pooling: Pooling = Field("last", description=wording.WORD_POOLING)
         max_sentences: int | None = Field(10_000, ge=1, description=wording.MAX_SENTENCES)
-        sample_seed: Annotated[int | None, LATER] = Field(
-            None, ge=0, description=wording.SAMPLE_SEED
+        sample_seed: Annotated[NonNegativeInt | Literal["run"] | None, LATER] = Field(
+            None, description=wording.SAMPLE_SEED
         )
 
     params: Params
@@ -56,26 +57,22 @@ class TextMethod(Method):
         """Readouts of `layers`."""
         return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
 
-    def moments(
-        self,
-        encoder: Encoder,
-        inputs: MethodInputs,
-        lang: str,
-        *,
-        before: Sequence[Steps] | None = None,
-        gram: bool = False,
-    ) -> TextMoments:
-        """Return the moments of one language, as the params say (`text_moments`)."""
-        layers = parse_layers(self.params.layers, encoder.n_layers)
+    def has_chance(self) -> bool:
+        """Return whether each run draws its own sentences."""
+        return self.params.sample_seed == "run" and self.params.max_sentences is not None
+
+    def word_reading(self, encoder: Encoder, runtime: Runtime) -> WordReading:
+        """Return how the text of each language is read, as the params say."""
         params = self.params
-        how = (params.pooling, params.max_sentences, params.sample_seed)
-        reading = WordReading(encoder, layers, *how)
-        return text_moments(reading, inputs, lang, before=before, gram=gram)
+        seed = runtime.seed if params.sample_seed == "run" else params.sample_seed
+        layers = parse_layers(params.layers, encoder.n_layers)
+        return WordReading(encoder, layers, params.pooling, params.max_sentences, seed)
 
     def each_by_itself(
         self,
         encoder: Encoder,
         inputs: MethodInputs,
+        runtime: Runtime,
         maps: Callable[[TextMoments], Iterable[Affine]],
         *,
         gram: bool = False,
@@ -85,13 +82,13 @@ class TextMethod(Method):
         """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 
-        layers = parse_layers(self.params.layers, encoder.n_layers)
+        reading = self.word_reading(encoder, runtime)
         transforms, notes = [], {}
         for lang in (*inputs.languages, inputs.pivot):
-            moments = self.moments(encoder, inputs, lang, gram=gram)
+            moments = text_moments(reading, inputs, lang, gram=gram)
             transforms += [
                 Transform(lang, layer, steps=(step,))
-                for layer, step in zip(layers, maps(moments), strict=True)
+                for layer, step in zip(reading.layers, maps(moments), strict=True)
             ]
             notes[lang] = {"words": moments.count}
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)

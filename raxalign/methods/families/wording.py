@@ -38,7 +38,7 @@ MAX_SENTENCES = (
 SAMPLE_SEED = (
     "Seed of the draw of `max_sentences` sentences from the whole text of each language (none: the"
     " first ones, which are those at the end of the corpus, or at its start with `training_from:"
-    " start`)."
+    " start`; `run`: that of each run, so that draws count as chance)."
 )
 SWAP = (
     "Whether the pivot's word comes first in the dictionary, as MUSE publishes dictionaries from"

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
 
-Verdict = Literal["held", "refuted", "cannot tell", "not run"]
+Verdict = Literal["held", "refuted", "no difference", "cannot tell", "not run"]
+NO_DIFFERENCE: Verdict = "no difference"
 BEFORE, AFTER = "before the first result", "written after there were results"
 UNLOCKED = "not locked: `raxalign grid` does it"
 
@@ -40,12 +41,22 @@ class ClaimTest:
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim with its tests, what follows, and when it was written down."""
+    """A claim with its tests, what follows, and when it was written down; `equivalence` is the
+    smallest difference that matters, in points or in the metric's unit (None: not given).
+    """
 
     claim: Claim
     verdict: Verdict
     tests: tuple[ClaimTest, ...]
     written: str
+    equivalence: float | None = None
+
+    @property
+    def says(self) -> str:
+        """The verdict in words."""
+        return self.verdict + (
+            f" above {self.equivalence:g}" if self.verdict == NO_DIFFERENCE else ""
+        )
 
 
 def judged_claims(
@@ -54,10 +65,13 @@ def judged_claims(
     plan: Plan,
     ledger: Ledger | None,
     lock: Mapping[str, str],
+    equivalence: float | None = None,
 ) -> list[JudgedClaim]:
     """Judge the claims of a grid; Holm's correction is over the tests of all of them.
 
-    A claim is held where each of its tests says so, and refuted where one says the opposite.
+    A claim is held where each of its tests says so, and refuted where one says the opposite. With
+    `equivalence` there is no difference above it where each test holds or has its interval within
+    it.
 
     Args:
         claims: the claims.
@@ -65,6 +79,7 @@ def judged_claims(
         plan: its plan.
         ledger: where the predictions are.
         lock: the entries of the grid's lock.
+        equivalence: the smallest difference that matters, in points or in the metric's unit.
     """
     from raxalign.analysis.significance import holm
 
@@ -76,25 +91,25 @@ def judged_claims(
     found = []
     for claim, several in zip(claims, tests, strict=True):
         own = tuple(next(corrected) for _ in several)
-        verdicts = [_verdict(claim, test) for test in own]
-        order: tuple[Verdict, ...] = ("refuted", "cannot tell", "held")
+        verdicts = [_verdict(claim, test, equivalence) for test in own]
+        order: tuple[Verdict, ...] = ("refuted", "cannot tell", NO_DIFFERENCE, "held")
         verdict: Verdict = next((one for one in order if one in verdicts), "not run")
-        found.append(JudgedClaim(claim, verdict, own, _written(claim, lock)))
+        found.append(JudgedClaim(claim, verdict, own, _written(claim, lock), equivalence))
     return found
 
 
-def judged_in(opened: Opened) -> list[JudgedClaim]:
+def judged_in(opened: Opened, equivalence: float | None = None) -> list[JudgedClaim]:
     """Return what the results of an opened grid say about its claims; of several grids that are
     joined, each about its own.
     """
     if opened.parts:
-        return [found for part in opened.parts for found in judged_in(part)]
+        return [found for part in opened.parts for found in judged_in(part, equivalence)]
     plan, ledger = opened.plan, opened.storage.ledger
     if not opened.grid.claims:
         return []
     found = cells(rows(plan, ledger), plan.pivot, plan.measured)
     lock = Lock.load(opened.grid.path).entries
-    return judged_claims(opened.grid.claims, found, plan, ledger, lock)
+    return judged_claims(opened.grid.claims, found, plan, ledger, lock, equivalence)
 
 
 def lock_claims(opened: Opened) -> None:
@@ -145,18 +160,18 @@ def _tests(
             yield ClaimTest(entry, low, high, p)
 
 
-def _verdict(claim: Claim, test: ClaimTest) -> Verdict:
+def _verdict(claim: Claim, test: ClaimTest, equivalence: float | None) -> Verdict:
     from raxalign.analysis.significance import LEVEL
 
     if test.low is None or test.high is None or test.p is None:
         return "cannot tell"
+    given = equivalence if claim.margin is None else claim.margin
+    margin = 0.0 if given is None else given / test.entry.measured.scale
+    inside = given is not None and -margin <= test.low and test.high <= margin
     if claim.margin is not None:
-        margin = claim.margin / test.entry.measured.scale
-        if -margin <= test.low and test.high <= margin:
-            return "held"
         beyond = test.low > margin or test.high < -margin
-        return "refuted" if beyond and test.p < LEVEL else "cannot tell"
+        return "held" if inside else "refuted" if beyond and test.p < LEVEL else "cannot tell"
     if test.p >= LEVEL:
-        return "cannot tell"
+        return NO_DIFFERENCE if inside else "cannot tell"
     up = (test.entry.difference or 0.0) * test.entry.measured.sign > 0
     return "held" if up else "refuted"

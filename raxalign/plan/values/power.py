@@ -5,26 +5,32 @@ measured, or from assumptions before anything has run.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
-from raxalign.analysis.cells import Cell, cells, mean_name
+from raxalign.analysis.cells import cells, mean_name
 from raxalign.analysis.power import POINTS, Assumed, at, design, runs_for
 from raxalign.analysis.significance import Spread
-from raxalign.catalog import catalog
 from raxalign.plan.estimates.cost import trial_seconds
 from raxalign.plan.names import cell_name
 from raxalign.plan.values.claims import judged_in
 from raxalign.plan.values.comparisons import Compared, comparisons
-from raxalign.plan.values.predictions import Predictions
+from raxalign.plan.values.planned import (
+    MOST_LINES,
+    SEEN,
+    PlannedSides,
+    left_out,
+    planned_sides,
+    seen,
+)
 from raxalign.plan.values.results import rows
 from raxalign.printing import counted
 
 if TYPE_CHECKING:
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
-    from raxalign.plan.trial import Trial
     from raxalign.store.storage import Storage
 
 MEASURED, ONE_RUN, ASSUMED = "measured", "examples measured, runs assumed", "assumed"
@@ -32,53 +38,47 @@ MEASURED, ONE_RUN, ASSUMED = "measured", "examples measured, runs assumed", "ass
 
 @dataclass(frozen=True)
 class PlannedComparison:
-    """The mean over languages of one cell and task against its baseline, as a plan will make it.
+    """What one comparison of a plan can see.
 
     `spread` is at the planned number of runs, `source` says where it comes from, and `seconds` are
-    those of one more run of the cell in all languages (0: not known yet).
+    those of one more run of the cell in all languages (0: not known).
     """
 
-    task: str
-    metric: str
-    cell: str
-    runs: tuple[int, ...]
+    sides: PlannedSides
     spread: Spread
     source: str
     seconds: float
 
     @property
-    def smallest(self) -> float:
-        """The smallest true difference that four of five such comparisons call real."""
-        return design(self.spread).smallest()
+    def smallest(self) -> float | None:
+        """The smallest true difference that four of five such comparisons call real; None where
+        there is one run of what is trained.
+        """
+        return None if self.sides.assumed is None else _smallest(self.spread)
 
     def more_runs_for(self, effect: float) -> int | None:
         """Return how many more runs find an effect; None where no number does."""
         needed = runs_for(self.spread, effect)
-        return None if needed is None else max(0, needed - max(self.runs, default=needed))
+        return None if needed is None else max(0, needed - max(self.sides.runs, default=needed))
 
 
-def planned_comparisons(plan: Plan, storage: Storage, given: Assumed) -> list[PlannedComparison]:
-    """Return the comparisons of a plan, of the main metric of each task where it is a share, with
-    the method that leaves the encoder as it is.
-    """
-    groups: dict[str, list[Trial]] = defaultdict(list)
-    for trial in plan.trials:
-        groups[trial.cell].append(trial)
-    known = catalog("methods")
-    bases = {
-        group[0].encoder: group
-        for group in groups.values()
-        if group[0].kind in known and known[group[0].kind].is_baseline
-    }
+@cache
+def _smallest(spread: Spread) -> float:
+    return design(spread).smallest()
+
+
+def planned_comparisons(
+    plan: Plan, storage: Storage, given: Assumed, *, timed: bool = True
+) -> list[PlannedComparison]:
+    """Return the comparisons of a plan; their seconds are 0 where they are not `timed`."""
     measured = _measured(plan, storage)
-    reader = _Reader(plan, storage, given, measured)
-    return [
-        made
-        for text, group in groups.items()
-        if (base := bases.get(group[0].encoder)) is not None and base is not group
-        for task in group[0].evaluations
-        if task in base[0].evaluations and (made := reader.one(text, group, base, task)) is not None
-    ]
+    found = []
+    for sides in planned_sides(plan):
+        spread, source = _spread(plan, sides, given, measured)
+        planned = at(spread, [max(2, runs) for runs in sides.runs])
+        seconds = _seconds(plan, storage, sides) if timed else 0.0
+        found.append(PlannedComparison(sides, planned, source, seconds))
+    return found
 
 
 def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
@@ -131,98 +131,73 @@ def _measured(plan: Plan, storage: Storage) -> dict[tuple[str, str], Compared]:
     }
 
 
-@dataclass(frozen=True)
-class _Reader:
-    plan: Plan
-    storage: Storage
-    given: Assumed
-    measured: dict[tuple[str, str], Compared]
+def _seconds(plan: Plan, storage: Storage, sides: PlannedSides) -> float:
+    """The work of one more run of a cell: the mean of those that were made."""
+    took: dict[int | None, float] = defaultdict(float)
+    for trial in sides.trials:
+        took[trial.seed] += trial_seconds(plan, trial, storage)
+    done = [seconds for seconds in took.values() if seconds]
+    return sum(done) / len(done) if done else 0.0
 
-    def one(
-        self, text: str, group: Sequence[Trial], base: Sequence[Trial], task: str
-    ) -> PlannedComparison | None:
-        """The comparison of one cell in one task; None where the metric is not a share."""
-        metric = self.plan.main_metric(task)
-        if metric is None or self.plan.measured(task, metric).unit != "share":
-            return None
-        sides = [group] if self._paired(group[0], base, task) else [group, base]
-        chance = [self._has_chance(side[0], task) for side in sides]
-        runs = [len({trial.seed for trial in side}) for side in sides]
-        counts = tuple(n for n, trained in zip(runs, chance, strict=True) if trained)
-        spread, source = self._spread(text, task, group[0].encoder, chance)
-        took: dict[int | None, float] = defaultdict(float)
-        for trial in group:
-            took[trial.seed] += trial_seconds(self.plan, trial, self.storage)
-        done = [seconds for seconds in took.values() if seconds]
-        seconds = sum(done) / len(done) if done else 0.0
-        first = group[0]
-        cell = Cell(first.method, first.params, first.encoder, first.sentences, (first.key,), {})
-        name = cell_name(cell, self.plan)
-        name += f" with {first.sentences:,} pairs" if first.sentences else ""
-        planned = at(spread, counts)
-        return PlannedComparison(task, metric, name, counts, planned, source, seconds)
 
-    def _has_chance(self, trial: Trial, task: str) -> bool:
-        return Predictions(self.plan, None).has_chance(trial.evaluations[task])
-
-    def _paired(self, trial: Trial, base: Sequence[Trial], task: str) -> bool:
-        """Whether both share their task's training, seed by seed."""
-        keys = [trial.evaluations[task]]
-        keys += [other.evaluations[task] for other in base if other.seed == trial.seed]
-        trained = [self.plan.stages[key].inputs.get("trained") for key in keys]
-        return len(trained) > 1 and trained[0] is not None and trained[0] == trained[1]
-
-    def _spread(
-        self, text: str, task: str, encoder: str, chance: Sequence[bool]
-    ) -> tuple[Spread, str]:
-        """The spread of a comparison, and where it comes from: its own results, those of another
-        method on the same encoder, or assumptions.
-        """
-        others = [e for (_, of), e in self.measured.items() if of == task]
-        of_encoder = [e for e in others if e.cell.encoder == encoder]
-        own = self.measured.get((text, task))
-        for entry in (own, *of_encoder):
-            spread = entry.comparison.spread if entry and entry.comparison else None
-            if entry is None or spread is None or len(spread.trained) != sum(chance):
-                continue
-            source = MEASURED if all(s.runs > 1 for s in spread.trained) else ONE_RUN
-            of = "" if entry is own else f" for {cell_name(entry.cell, self.plan)}"
-            return filled(spread, self.given), source + of
-        deviations = [self.given.run_sd[0] if trained else 0.0 for trained in chance]
-        sds = tuple(deviations) if len(deviations) == 2 else (*deviations, 0.0)
-        return replace(self.given, run_sd=sds).spread(2), ASSUMED
+def _spread(
+    plan: Plan, sides: PlannedSides, given: Assumed, measured: Mapping[tuple[str, str], Compared]
+) -> tuple[Spread, str]:
+    """The spread of a comparison, and where it comes from: its own results, those of another method
+    on the same encoder, or assumptions.
+    """
+    first = sides.trials[0]
+    of_task = [entry for (_, task), entry in measured.items() if task == sides.task]
+    of_encoder = [entry for entry in of_task if entry.cell.encoder == first.encoder]
+    own = measured.get((first.cell, sides.task))
+    for entry in (own, *of_encoder):
+        spread = entry.comparison.spread if entry and entry.comparison else None
+        if entry is None or spread is None or len(spread.trained) != len(sides.runs):
+            continue
+        source = MEASURED if all(side.runs > 1 for side in spread.trained) else ONE_RUN
+        of = "" if entry is own else f" for {cell_name(entry.cell, plan)}"
+        return filled(spread, given), source + of
+    deviations = [given.run_sd[0] if trained else 0.0 for trained in sides.chance]
+    sds = tuple(deviations) if len(deviations) == 2 else (*deviations, 0.0)
+    return replace(given, run_sd=sds).spread(2), ASSUMED
 
 
 def power_lines(
     found: Sequence[PlannedComparison], given: Assumed, effect: float | None
 ) -> Iterator[str]:
-    """Yield what each comparison can see, and what an `effect` in points takes."""
-    from raxalign.plan.estimates.cost import roughly
-
+    """Yield what each comparison can see, and what an `effect` in points takes; without one, the
+    first comparisons alone.
+    """
     if not found:
         yield "no comparison with a baseline is planned of a metric that is a share"
         return
-    yield "smallest difference of means that 4 of 5 such grids find, in points:"
-    for one in found:
-        runs = " and ".join(map(str, one.runs))
-        line = f"  {one.task} ({one.metric}), {one.cell}: {POINTS * one.smallest:.2g}"
-        line += f" with {runs} runs" if one.runs else ""
+    yield SEEN
+    for one in found if effect is not None else found[:MOST_LINES]:
+        sides, smallest = one.sides, one.smallest
+        points = None if smallest is None else POINTS * smallest
+        line = f"  {sides.task} ({sides.metric}), {sides.name}: {seen(points)}{sides.with_runs}"
         line += f" ({one.source})"
-        if effect is not None:
-            more = one.more_runs_for(effect / POINTS)
-            time = f", {roughly(more * one.seconds)} of work" if more and one.seconds else ""
-            line += f"; a difference of {effect:g} "
-            line += (
-                "is beyond any number of runs"
-                if more is None
-                else f"takes {counted(more, 'more seed')}{time}"
-                if more
-                else "is found"
-            )
-        yield line
+        yield (
+            line if effect is None else f"{line}; a difference of {effect:g} {_takes(one, effect)}"
+        )
+    if effect is None:
+        yield from left_out(len(found))
     if any(one.source != MEASURED for one in found):
         yield (
             f"assumed where not measured: runs differ by {given.run_sd[0]:g} points (--run-sd), and"
             f" before a first run {given.examples[0]:,} examples, on {given.disagree:g} % of which"
             " one method alone is right"
         )
+
+
+def _takes(one: PlannedComparison, effect: float) -> str:
+    """What a difference in points takes to be found."""
+    from raxalign.plan.estimates.cost import roughly
+
+    more = one.more_runs_for(effect / POINTS)
+    if more is None:
+        return "is beyond any number of runs"
+    if not more:
+        return "is found"
+    time = f", {roughly(more * one.seconds)} of work" if one.seconds else ""
+    return f"takes {counted(more, 'more seed')}{time}"

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from raxalign.sample import Sample
     from raxalign.store.ledger import Ledger
 
+MOST_EVALUATIONS = 1_000
+"""So many are read within seconds."""
+
 
 @dataclass
 class Predictions:

@@ -115,6 +115,7 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
     params, languages = dict(trial.params), list(trial.languages)  # all rows share them
     for task, key in trial.evaluations.items():
         record = records.get(key)
+        unseen = record.get("unseen", ()) if record else ()
         added = record.get("added", {}).get(task, ()) if record else ()
         for score in (*record["scores"], *added) if record else ():
             if hidden and score["split"] != "dev":
@@ -134,6 +135,7 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
                 "split": score["split"],
                 "value": score["value"],
                 "evaluation": key,
+                **({"unseen": True} if score["lang"] in unseen else {}),
                 **mark,
             }
 

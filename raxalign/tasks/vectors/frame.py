@@ -63,6 +63,10 @@ class VectorTask(Task):
         """Return `layers`."""
         return Reads(frozenset(parse_layers(self.resolved()["layers"], n_layers)))
 
+    def more_columns(self) -> Mapping[str, str]:
+        """Return the columns that the predictions have with these params, besides `columns`."""
+        return {}
+
     def resolved(self) -> dict[str, Any]:
         """Return the params by name, those of a profile filled in."""
         return self.params.identity()
@@ -84,6 +88,14 @@ class VectorTask(Task):
     ) -> Iterator[tuple[str, SplitResult]]:
         """Yield what is found for a language on each split that there is."""
 
+    def compared(
+        self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs
+    ) -> Iterator[tuple[str, str, SplitResult]]:
+        """Yield (language, split, what is found) for each language on each split that there is."""
+        for lang in languages:
+            for split, found in self.compare(aligned.toward(lang), lang, inputs):
+                yield lang, split, found
+
     def evaluate(
         self,
         aligned: AlignedEncoder,
@@ -96,21 +108,19 @@ class VectorTask(Task):
         scores: list[Score] = []
         tables: list[pa.Table] = []
         notes: dict[str, dict[str, object]] = {}
-        for lang in languages:
+        for lang, split, found in self.compared(aligned, languages, inputs):
             label = f"{lang}-{inputs.pivot}"
-            for split, found in self.compare(aligned.toward(lang), lang, inputs):
-                scores += [
-                    Score(label, metric, split, value) for metric, value in found.values.items()
-                ]
-                tables += [self._table(label, split, columns) for columns in found.columns]
-                notes.setdefault(label, {}).update(found.notes)
+            scores += [Score(label, metric, split, value) for metric, value in found.values.items()]
+            tables += [self._table(label, split, columns) for columns in found.columns]
+            notes.setdefault(label, {}).update(found.notes)
         if len(languages) > 1:
             labels = [f"{lang}-{inputs.pivot}" for lang in languages]
-            scores += means(scores, labels, metrics=self.averaged)
+            unseen = [f"{lang}-{inputs.pivot}" for lang in inputs.unseen]
+            scores += means(scores, labels, metrics=self.averaged, unseen=unseen)
         return Outcome(scores, pa.concat_tables(tables or [self._schema().empty_table()]), notes)
 
     def _schema(self) -> pa.Schema:
-        types = {**_OF_ALL, **self.columns}
+        types = {**_OF_ALL, **self.columns, **self.more_columns()}
         return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in types.items()])
 
     def _table(self, label: str, split: str, columns: Mapping[str, Any]) -> pa.Table:

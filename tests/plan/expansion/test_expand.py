@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -373,3 +375,194 @@ def test_a_missing_file_with_a_near_name_says_which_there_is(tmp_path):
     said, none = str(told.value), "No such file or directory"
     assert f"{tmp_path}/de.txt: {none} (there is de.txt.bz2: decompress it)" in said
     assert f"{tmp_path}/fr.txt: {none}\n" in f"{said}\n".replace(". P", "\n")
+
+
+def test_a_size_added_later_leaves_the_training_of_others_alone(tmp_path):
+    few, more = (
+        plan_of(tmp_path, sentences="[100]"),
+        plan_of(tmp_path, sentences="[100, 200]", name="more.yaml"),
+    )
+    aligned = {t.aligned for t in more.trials}
+    trained = {
+        stage.key
+        for stage in few.stages.values()
+        if stage.kind == "pairs" and stage.params["part"] == "training"
+    }
+    assert trained <= set(more.stages)
+    assert any("unseen_in" in warning for warning in more.warnings)
+    assert aligned
+
+
+def test_seen_entries_are_read_in_the_order_of_the_method_that_reads_the_dictionary(tmp_path):
+    (tmp_path / "d.txt").write_text("dog hund\n", encoding="utf-8")
+
+    def seen(swap):
+        method = f"rotation: {{supervision: dictionary, dictionary: d.txt, swap: {swap}}}"
+        plan = plan_of(
+            tmp_path,
+            methods=(method,),
+            tasks=("retrieval: {}",),
+            languages="{each: [de]}",
+            sentences="100",
+        )
+        return next(stage for stage in plan.stages.values() if stage.kind == "seen")
+
+    assert [
+        name.partition("/")[0] for swap in ("false", "true") for name in seen(swap).digests
+    ] == ["dictionary", "swapped"]
+    assert seen("false").key != seen("true").key
+
+
+def test_unseen_in_keeps_the_test_whatever_the_sizes(tmp_path):
+    def tests_of(sentences):
+        plan = plan_of(
+            tmp_path,
+            sentences=sentences,
+            tasks=("retrieval: {unseen_in: 300}",),
+            methods=("none: {}",),
+            size=500,
+        )
+        return {s.key for s in plan.stages.values() if s.kind == "seen"}, plan.warnings
+
+    assert tests_of("[100]") == tests_of("[100, 200]")
+    with pytest.raises(RaxalignError, match=r"tasks\.retrieval\.unseen_in: 300 is smaller"):
+        tests_of("[100, 400]")
+
+
+def test_only_and_limit_never_change_what_counts_as_seen(tmp_path):
+    plan = plan_of(tmp_path)
+    part = select(plan, only="method=finetune, sentences=100", limit=1)
+    assert len(part.trials) == 1
+    assert part.trials[0] == next(
+        trial for trial in plan.trials if trial.method == "finetune" and trial.sentences == 100
+    )
+    assert set(part.stages) < set(plan.stages)
+
+
+def test_dictionaries_are_looked_for_once_per_point_and_language_however_many_points(
+    tmp_path, monkeypatch
+):
+    from raxalign.methods.mean_shift import MeanShift
+
+    asked = []
+    monkeypatch.setattr(
+        MeanShift, "dictionaries", lambda self, lang, pivot: asked.append(self.params.alpha) or ()
+    )
+    alphas = [round(0.05 * number, 2) for number in range(1, 21)]
+    plan = plan_of(
+        tmp_path, methods=(f"mean_shift: {{alpha: {alphas}}}",), languages="{each: [de]}"
+    )
+    assert len(plan.trials) == 40  # 20 values x 2 sizes
+    assert asked == alphas
+
+
+METHODS = (
+    "finetune: {selection: [none, dev]}",
+    "distillation: {selection: dev}",
+    "mlm: {selection: dev}",
+)
+
+
+def german(folder: Path, **parts: Any) -> Plan:
+    return expand(load(write_grid(folder, languages="{each: [de]}", **parts)))
+
+
+def dev_inputs(plan: Plan, method: str) -> set[tuple[str, str]]:
+    """(kind of the stage, its part) of every dev input of a method."""
+    return {
+        (plan.stages[key].kind, str(plan.stages[key].params["part"]))
+        for stage in plan.stages.values()
+        if (stage.kind, stage.maker) == ("aligned", method)
+        for name, key in stage.inputs.items()
+        if name.startswith("dev/")
+    }
+
+
+def test_selection_by_dev_loss_reads_the_dev_part_in_the_form_that_the_method_trains_on(tmp_path):
+    plan = german(tmp_path, methods=METHODS)
+    assert dev_inputs(plan, "finetune") == {("pairs", "heldout")}
+    assert dev_inputs(plan, "distillation") == {("bitext", "heldout")}
+    assert dev_inputs(plan, "mlm") == {("bitext", "heldout")}
+
+
+def test_dev_pairs_are_those_of_the_run_over_the_trials_own_sentences(tmp_path):
+    plan = german(tmp_path, methods=("finetune: {selection: dev}",))
+    sizes = set()
+    for trial in plan.trials:
+        pairs = plan.stages[plan.stages[trial.aligned].inputs["dev/de"]]
+        training = plan.stages[pairs.inputs["training"]]
+        assert training.params["sentences"] == trial.sentences
+        sizes.add(trial.sentences)
+    assert sizes == {100, 200}
+
+
+def test_without_selection_no_method_reads_the_dev_part(tmp_path):
+    plan = german(tmp_path, methods=("finetune: {}", "mlm: {}"))
+    assert not dev_inputs(plan, "finetune") | dev_inputs(plan, "mlm")
+
+
+def test_selection_without_a_dev_part_is_refused_with_the_options_to_change(tmp_path):
+    path = write_grid(tmp_path, methods=("finetune: {selection: dev}",))
+    text = path.read_text(encoding="utf-8")
+    assert "dev: 30" in text
+    path.write_text(text.replace("dev: 30", "dev: 0"), encoding="utf-8")
+    with pytest.raises(RaxalignError, match=r"`selection: dev` needs a dev part, and `split\.dev`"):
+        expand(load(path))
+
+
+TASKS = ("retrieval: {}", "xnli: {data: phrasebook}")
+
+
+def planned(folder: Path, run: str, **options: str) -> Plan:
+    return expand(load(write_grid(folder, tasks=TASKS, run=run, **options)))  # type: ignore[arg-type]
+
+
+def keys(plan: Plan) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for key, stage in plan.stages.items():
+        found[stage.kind].add(key)
+    return found
+
+
+def test_float32_is_what_results_without_a_precision_have(tmp_path):
+    assert planned(tmp_path, "precision: fp32").stages == planned(tmp_path, "threads: 2").stages
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+def test_another_precision_has_results_of_its_own_and_the_same_data(tmp_path, precision):
+    plain, other = (planned(tmp_path, f"precision: {name}") for name in ("fp32", precision))
+    before, after = keys(plain), keys(other)
+    assert before.keys() == after.keys()
+    for kind in before:
+        if kind in {"encoder", "aligned", "tuned", "evaluation"}:
+            assert before[kind].isdisjoint(after[kind])
+            assert {other.stages[key].precision for key in after[kind]} == {precision}
+        else:
+            assert before[kind] == after[kind]
+    assert {t.key for t in plain.trials}.isdisjoint(t.key for t in other.trials)
+    assert Plan.from_json(other.to_json()) == other
+
+
+def test_compiled_blocks_have_results_of_their_own_and_the_same_data(tmp_path):
+    plain, other = (planned(tmp_path, f"compile: {name}") for name in ("false", "true"))
+    assert plain.stages == planned(tmp_path, "threads: 2").stages
+    before, after = keys(plain), keys(other)
+    assert before.keys() == after.keys()
+    for kind in before:
+        if kind in {"aligned", "tuned", "evaluation"}:
+            assert before[kind].isdisjoint(after[kind])
+            assert all(other.stages[key].compiled for key in after[kind])
+    assert before["bitext"] == after["bitext"]
+    assert Plan.from_json(other.to_json()) == other
+
+
+def test_static_vectors_have_one_result_in_every_precision(tmp_path):
+    static = {
+        "encoder": "{kind: static, algorithm: word2vec, dimension: 16, epochs: 1}",
+        "methods": ("none: {}", "rotation: {}"),
+    }
+    plain, *others = (
+        planned(tmp_path, run, **static)
+        for run in ("precision: fp32", "precision: bf16", "compile: true")
+    )
+    assert all(other.stages == plain.stages for other in others)

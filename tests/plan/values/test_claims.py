@@ -73,6 +73,21 @@ def test_a_margin_holds_where_the_interval_lies_within_it(opened: Opened) -> Non
     assert narrow.verdict in ("refuted", "cannot tell")
 
 
+def test_where_no_difference_is_told_it_lies_within_the_one_that_matters(opened: Opened) -> None:
+    texts = [
+        f"{one} > none in {task}"
+        for one in ("rotation center=true", "finetune")
+        for task in ("retrieval", "xnli")
+    ]
+    claims = with_claims(opened, *texts)
+    plain, small, large = (judged_in(claims, given) for given in (None, 1e-6, 500.0))
+    assert "cannot tell" in {found.verdict for found in plain}
+    assert [found.says for found in small] == [found.verdict for found in plain]
+    for before, after in zip(plain, large, strict=True):
+        open_ = before.verdict == "cannot tell"
+        assert after.says == ("no difference above 500" if open_ else before.verdict)
+
+
 def test_a_claim_over_few_languages_cannot_be_told_and_says_why(opened: Opened) -> None:
     (found,) = judged(opened, "finetune > none in xnli over languages")
     assert found.verdict == "cannot tell"

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.analysis.power import Assumed
+from raxalign.analysis.power import POINTS, Assumed, design
 from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.values.planned import SEEN, PlannedSides
 from raxalign.plan.values.power import (
     ASSUMED,
     MEASURED,
@@ -16,6 +17,7 @@ from raxalign.plan.values.power import (
     planned_comparisons,
     power_lines,
 )
+from raxalign.report.plans import power_text
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
 from tests.ledgers import made_up
@@ -31,7 +33,7 @@ GIVEN = Assumed(run_sd=(0.5,))
 
 def planned(opened: Opened, given: Assumed = GIVEN) -> dict[tuple[str, str], PlannedComparison]:
     found = planned_comparisons(opened.plan, opened.storage, given)
-    return {(one.cell.split()[0], one.task): one for one in found}
+    return {(one.sides.name.split()[0], one.sides.task): one for one in found}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def test_each_method_and_task_is_compared_with_the_baseline(two_runs: Opened) ->
         (method, task) for method in ("rotation", "finetune") for task in ("retrieval", "xnli")
     }
     assert {one.source for one in found.values()} == {MEASURED}
-    runs = {key: one.runs for key, one in found.items()}
+    runs = {key: one.sides.runs for key, one in found.items()}
     assert runs == {
         ("rotation", "retrieval"): (),
         ("finetune", "retrieval"): (2,),
@@ -59,11 +61,14 @@ def test_more_seeds_see_smaller_differences(two_runs: Opened, tmp_path: Path) ->
     path = write_grid(tmp_path, **GRID, seeds="[0, 1, 2, 3, 4]")
     many = planned(open_grid(path, storage=two_runs.storage.root))
     for key, one in many.items():
-        if one.runs:
-            assert one.runs == (5,) * len(one.runs)
-            assert one.smallest < few[key].smallest
+        before = few[key].smallest
+        assert one.smallest is not None
+        assert before is not None
+        if one.sides.runs:
+            assert one.sides.runs == (5,) * len(one.sides.runs)
+            assert one.smallest < before
         else:
-            assert one.smallest == pytest.approx(few[key].smallest)
+            assert one.smallest == pytest.approx(before)
 
 
 def test_one_run_shows_the_examples_and_none_shows_nothing(tmp_path: Path) -> None:
@@ -72,7 +77,9 @@ def test_one_run_shows_the_examples_and_none_shows_nothing(tmp_path: Path) -> No
     assert one["rotation", "retrieval"].source == MEASURED
     assert one["finetune", "xnli"].source == ONE_RUN
     wide = planned(opened, Assumed(run_sd=(5.0,)))
-    assert wide["finetune", "xnli"].spread.trained[0].between == pytest.approx(0.05**2)
+    assert wide["finetune", "xnli"].spread.trained[0].between == pytest.approx(0.05**2 / 2), (
+        "two runs at least"
+    )
     empty = planned_comparisons(opened.plan, Storage(str(tmp_path / "empty")), GIVEN)
     assert {one.source for one in empty} == {ASSUMED}
     *_, last = power_lines(empty, GIVEN, 1.0)
@@ -85,10 +92,29 @@ def test_a_difference_is_found_takes_more_seeds_or_is_beyond_them(two_runs: Open
     assert large == "a difference of 1e+06 is found"
     (small,) = {line.split("; ")[1] for line in power_lines(found, GIVEN, 0.01) if "; " in line}
     assert small == "a difference of 0.01 is beyond any number of runs"
-    trained = next(one for one in found if one.runs == (2, 2))
-    effect = trained.smallest / 4
-    more = trained.more_runs_for(effect)
-    assert more is None or more > 0
+
+
+@pytest.mark.parametrize("sides", [0, 1, 2])
+def test_what_is_assumed_before_a_first_run_is_what_the_closed_form_gives(sides: int) -> None:
+    given = Assumed(run_sd=((0.0,), (0.5, 0.0), (0.5, 0.5))[sides])
+    for runs in range(2, 14 if sides else 3):
+        planned = PlannedSides("pos", "accuracy", (), (True,) * sides, (runs,) * sides, "finetune")
+        exact = POINTS * design(given.spread(min(runs, 10))).smallest()
+        assert planned.assumed == pytest.approx(exact, abs=0.0051), "beyond 10 runs: that of 10"
+    one = PlannedSides("pos", "accuracy", (), (True,), (1,), "finetune")
+    assert one.assumed is None, "a single run is not tested"
+
+
+def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs: Opened, tmp_path: Path) -> None:
+    assert power_text(two_runs, two_runs.plan, None, 0.5) == ""
+    path = write_grid(tmp_path, **GRID, seeds="[0, 1, 2, 3, 4]")
+    more = open_grid(path, storage=two_runs.storage.root)
+    assert MEASURED in power_text(more, more.plan, None, 0.5)
+    new = open_grid(path, storage=str(tmp_path / "empty"))
+    first, *lines, assumed = power_text(new, new.plan, None, 0.5).splitlines()
+    assert first == SEEN
+    assert "  xnli (accuracy), finetune with 100 pairs: 2.7 with 5 and 5 runs" in lines
+    assert assumed.startswith("assumed: runs differ by 0.5 points")
 
 
 def test_a_method_from_a_file_is_planned_like_any_other(tmp_path: Path) -> None:

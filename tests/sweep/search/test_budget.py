@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from raxalign.plan.tried import read_record
@@ -15,19 +13,19 @@ TWO = (
 )
 
 
-def test_two_methods_have_the_same_number_of_trials_at_any_moment(tmp_path: Path) -> None:
-    opened = open_search(search_grid(tmp_path, "budget: 5 trials, confirm: 0", methods=TWO))
+def test_two_methods_have_the_same_number_of_trials_at_any_moment(tmp_path):
+    opened = open_search(search_grid(tmp_path, "budget: 3 trials, confirm: 0", methods=TWO))
     source = source_of(opened)
     assert len(opened.plan.studies) == 2
-    for most in (2, 4, 100):
+    for most in (2, 3, 100):
         run(source, most=most)
         counts = [len(read_record(opened.storage, study).tried) for study in opened.plan.studies]
         assert max(counts) - min(counts) <= 1
         source = source_of(opened)
-    assert counts == [5, 5]
+    assert counts == [3, 3]
 
 
-def test_a_budget_of_time_counts_the_work_of_the_trials(tmp_path: Path) -> None:
+def test_a_budget_of_time_counts_the_work_of_the_trials(tmp_path):
     opened = open_search(search_grid(tmp_path, "budget: 35 s, confirm: 0"))
     run(source_of(opened))
     (study,) = opened.plan.studies
@@ -36,7 +34,7 @@ def test_a_budget_of_time_counts_the_work_of_the_trials(tmp_path: Path) -> None:
     assert record.finished
 
 
-def test_a_larger_budget_goes_on_with_the_same_study(tmp_path: Path) -> None:
+def test_a_larger_budget_goes_on_with_the_same_study(tmp_path):
     small = open_search(search_grid(tmp_path, "trials: 3, confirm: 0"))
     run(source_of(small))
     large = open_search(search_grid(tmp_path, "trials: 5, confirm: 0", name="large.yaml"))
@@ -45,7 +43,7 @@ def test_a_larger_budget_goes_on_with_the_same_study(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "random", "qmc", "grid", "nsga2"])
-def test_every_sampler_spends_its_budget_on_different_points(tmp_path: Path, sampler: str) -> None:
+def test_every_sampler_spends_its_budget_on_different_points(tmp_path, sampler):
     opened = open_search(
         search_grid(
             tmp_path,
@@ -59,18 +57,17 @@ def test_every_sampler_spends_its_budget_on_different_points(tmp_path: Path, sam
     assert len({str(entry.values) for entry in tried}) == len(tried) == 8
 
 
-def test_a_space_whose_points_were_all_tried_ends_the_study(tmp_path: Path) -> None:
+def test_a_space_whose_points_were_all_tried_ends_the_study(tmp_path):
     spaces = "lambda: 1, layers: {choice: [last, 1]}, epochs: {int: [1, 2]}"
     opened = open_search(search_grid(tmp_path, "trials: 40, confirm: 0", spaces=spaces))
     assert len(run(source_of(opened))) == 4
     assert read_record(opened.storage, opened.plan.studies[0]).finished
 
 
-def test_a_failed_trial_counts_and_is_not_chosen(tmp_path: Path) -> None:
+def test_a_failed_trial_counts_and_is_not_chosen(tmp_path):
     opened = open_search(search_grid(tmp_path, "trials: 2, confirm: 0"))
     source = source_of(opened)
     plan = source.more({}, 1)
-    assert plan is not None
     failed = {plan.trials[0].key: "training diverged"}
     while not source.exhausted:
         plan = source.more(failed, 1)

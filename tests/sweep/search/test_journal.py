@@ -32,7 +32,7 @@ def study(tmp_path: Path) -> Study:
     return open_grid(path, storage=str(tmp_path / "storage")).plan.studies[0]
 
 
-def test_a_point_is_one_line_of_the_journal(tmp_path: Path, study: Study) -> None:
+def test_a_point_is_one_line_of_the_journal(tmp_path, study):
     journal = Journal.open(Storage(str(tmp_path)), tmp_path)
     with journal.turn() as storage:
         log = study_of(storage, study)
@@ -41,7 +41,7 @@ def test_a_point_is_one_line_of_the_journal(tmp_path: Path, study: Study) -> Non
         assert journal.path.read_bytes().count(b"\n") == before + 1
 
 
-def test_optuna_opens_the_journal_by_itself(tmp_path: Path) -> None:
+def test_optuna_opens_the_journal_by_itself(tmp_path):
     opened = open_search(search_grid(tmp_path, "trials: 3, confirm: 0"))
     source = source_of(opened)
     run(source)
@@ -75,7 +75,7 @@ def values(count: int) -> list[float]:
     return [point(number).values["lambda"] for number in range(count)]
 
 
-def test_machines_take_turns_at_the_journal_of_an_object_store(tmp_path, study) -> None:
+def test_machines_take_turns_at_the_journal_of_an_object_store(tmp_path, study):
     one, other = machines(tmp_path, "one", "other")
     for number, journal in enumerate([one, other, other, one, other]):
         add(journal, study, number)
@@ -88,7 +88,7 @@ def stored(tmp_path: Path) -> bytes:
     return data
 
 
-def test_a_turn_that_was_killed_is_taken_up_by_its_own_machine(tmp_path, study) -> None:
+def test_a_turn_that_was_killed_is_taken_up_by_its_own_machine(tmp_path, study):
     killed, heir = machines(tmp_path, "one", "one")
     add(killed, study, 0)
     leave_unsent(killed, study, 1)
@@ -119,7 +119,7 @@ def leave_unsent(journal: Journal, study: Study, number: int) -> None:
         killed()
 
 
-def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(tmp_path, study) -> None:
+def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(tmp_path, study):
     late, other = machines(tmp_path, "one", "other")
     add(late, study, 0)
 
@@ -135,7 +135,7 @@ def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(tmp_path, stud
     assert stored(tmp_path) == other.path.read_bytes()
 
 
-def test_a_driver_without_a_question_asks_an_object_store_seldom(tmp_path, study) -> None:
+def test_a_driver_without_a_question_asks_an_object_store_seldom(tmp_path, study):
     (journal,) = machines(tmp_path, "one")
     assert not journal.rests
     add(journal, study, 0)
@@ -145,7 +145,7 @@ def test_a_driver_without_a_question_asks_an_object_store_seldom(tmp_path, study
     assert not on_disk.rests
 
 
-def test_a_record_is_read_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+def test_a_record_is_read_back_and_a_damaged_one_is_named(tmp_path):
     studies = Storage(str(tmp_path)).studies
     studies.write("finetune-de-1", {"study": "finetune-de-1"})
     assert studies.read_many(["finetune-de-1", "other"]) == {

@@ -1,21 +1,31 @@
-"""Searches whose drivers die, and searches with several drivers."""
+"""Searches whose drivers die, and searches with several drivers, on one machine and on two."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import random
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from raxalign.plan.load import Opened
+from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.tried import Tried, read_record
+from raxalign.store import drivers
+from raxalign.store.drivers import SILENCE, clock_lead, dated_sign, is_alive
+from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
-from tests.searches import open_search, run, run_both, search_grid, source_of
+from raxalign.store.storage import Storage
+from raxalign.sweep.search import journal
+from tests.aws import BUCKET, Proxy
+from tests.searches import measure, open_search, run, run_both, search_grid, source_of
 
 SEARCH = "trials: 6, confirm: 1"
 PRUNED = f"{SEARCH}, pruner: {{name: asha, startup: 1, reduction: 2}}"
@@ -68,7 +78,7 @@ def without_times(tried: tuple[Tried, ...]) -> list[Tried]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("search", [SEARCH, PRUNED], ids=["whole", "pruned"])
-def test_five_kills_end_in_the_same_trials_as_no_kill(tmp_path: Path, search: str) -> None:
+def test_five_kills_end_in_the_same_trials_as_no_kill(tmp_path, search):
     (tmp_path / "whole").mkdir()
     (tmp_path / "killed").mkdir()
     whole = search_grid(tmp_path / "whole", search)
@@ -91,7 +101,7 @@ def test_five_kills_end_in_the_same_trials_as_no_kill(tmp_path: Path, search: st
     )
 
 
-def test_a_half_written_line_of_the_journal_is_left_out(tmp_path: Path) -> None:
+def test_a_half_written_line_of_the_journal_is_left_out(tmp_path):
     path = search_grid(tmp_path, SEARCH)
     source = source_of(open_search(path))
     run(source, most=3)
@@ -101,29 +111,117 @@ def test_a_half_written_line_of_the_journal_is_left_out(tmp_path: Path) -> None:
     assert len(tried_in(open_search(path))) == 6
 
 
-def test_two_drivers_on_one_study_make_each_trial_once(tmp_path: Path) -> None:
+def test_two_drivers_on_one_study_make_each_trial_once(tmp_path):
     opened = open_search(search_grid(tmp_path, SEARCH))
     ran = run_both([source_of(opened), source_of(opened)])
     assert len(ran) == len(set(ran)) == 6 + 1
     assert len({str(entry.values) for entry in tried_in(opened)}) == 6
 
 
-def test_a_point_of_a_dead_driver_is_taken_over_and_no_ghost_stays(tmp_path: Path) -> None:
+def test_a_point_of_a_dead_driver_is_taken_over_and_no_ghost_stays(tmp_path):
     opened = open_search(search_grid(tmp_path, SEARCH))
     dead = source_of(opened)
     left = dead.more({}, 1)
-    assert left is not None
     dead.owner.leave()
     heir = source_of(open_search(tmp_path / "grid.yaml"))
     taken = heir.more({}, 1)
-    assert taken is not None
     assert [trial.key for trial in taken.trials] == [trial.key for trial in left.trials]
     assert [entry.state for entry in tried_in(opened)] == ["running"]
 
 
-def test_a_point_of_a_living_driver_is_left_to_it(tmp_path: Path) -> None:
-    opened = open_search(search_grid(tmp_path, SEARCH))
-    first, second = source_of(opened).more({}, 1), source_of(opened).more({}, 1)
-    assert first is not None
-    assert second is not None
-    assert {t.key for t in first.trials}.isdisjoint({t.key for t in second.trials})
+ELSEWHERE = "0badcafe-1-1"
+
+
+def sign(name: str, lead: float = 0.0) -> str:
+    return json.dumps(dated_sign(name, lead))
+
+
+def test_a_process_that_ended_is_dead_even_before_its_parent_asked_for_it():
+    code = "from raxalign.store.alive import maker_name; print(maker_name(), flush=True); input()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    left = sign(process.stdout.readline().strip())
+    assert is_alive(left, 0.0)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert not is_alive(left, 0.0)
+    process.communicate()
+    assert not is_alive(left, 0.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"name": "0badcafe-1-1", "at": 1e12}', "[" * 9_999, "{}", '{"at": null}', "1"],
+    ids=len,
+)
+def test_a_sign_from_the_far_future_and_one_that_cannot_be_read_are_no_signs_of_life(text):
+    assert not is_alive(text, 0.0)
+
+
+@pytest.mark.parametrize("off", [-3600.0, 0.0, 3600.0])
+@pytest.mark.parametrize("kind", ["", "memory://"])
+def test_a_driver_on_another_machine_lives_while_it_gave_a_sign_lately_also_with_a_wrong_clock(
+    off, kind, tmp_path, monkeypatch
+):
+    storage = Storage(f"{kind}{tmp_path}/root")
+    with monkeypatch.context() as patch:
+        clock = time.time
+        patch.setattr(drivers.time, "time", lambda: clock() + off)
+        left = sign(ELSEWHERE, clock_lead(storage))
+    here = clock_lead(storage)
+    assert is_alive(left, here)
+    assert is_alive(left, here + SILENCE / 2)
+    assert not is_alive(left, here + SILENCE + 5)
+
+
+def test_a_storage_that_cannot_be_written_has_no_clock(tmp_path):
+    (tmp_path / "file").touch()
+    assert clock_lead(Storage(str(tmp_path / "file"))) == 0.0
+
+
+@pytest.fixture
+def opened(tmp_path: Path, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Opened:
+    monkeypatch.setattr(journal, "PAUSE", 0.0)
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
+    path = search_grid(tmp_path, "trials: 3, confirm: 1")
+    return open_grid(path, storage=f"s3://{BUCKET}/{tmp_path.name}")
+
+
+def test_drivers_on_two_machines_make_each_trial_once(opened, tmp_path):
+    ran = run_both([source_of(opened, tmp_path / name) for name in ("one", "other")])
+    assert len(ran) == len(set(ran)) == 3 + 1
+    record = read_record(opened.storage, opened.plan.studies[0])
+    assert [entry.state for entry in record.tried] == ["done"] * 3
+    assert len({str(entry.values) for entry in record.tried}) == 3
+
+
+def test_a_machine_that_is_lost_loses_no_point(opened, tmp_path):
+    lost, heir = (source_of(opened, tmp_path / name) for name in ("one", "other"))
+    lost.owner.name = "0badcafe-1-1"
+    lost.owner.beat()
+    left = lost.more({}, 1)
+    own = heir.more({}, 1)
+    assert own.trials[0].key != left.trials[0].key, "the other machine gives signs of life"
+    measure(opened.storage.ledger, own, own.trials[0])
+    grow_old(opened.root, lost.owner.token)
+    taken = heir.more({own.trials[0].key: None}, 1)
+    assert taken.trials[0].key == left.trials[0].key
+
+
+def grow_old(root: str, token: str) -> None:
+    """Leave the sign of a driver as it is when its machine was silent for too long."""
+    path = f"studies/drivers/{token}.json"
+    sign = json.loads(files_of(root).read(path))
+    old = {**sign, "at": sign["at"] - SILENCE - 1}
+    files_of(root).write(path, json.dumps(old).encode())
+
+
+def test_a_driver_whose_workers_are_busy_asks_the_store_nothing(opened, tmp_path, proxy):
+    driver = source_of(opened, tmp_path / "one")
+    assert driver.more({}, 1) is not None
+    before = len(proxy.requests)
+    assert driver.more({}, 0) is None
+    assert len(proxy.requests) == before
+    assert dataclasses.replace(driver).more({}, 0) is None, "a driver that has just begun looks"
+    assert len(proxy.requests) > before

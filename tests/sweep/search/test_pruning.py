@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +20,9 @@ from raxalign.store.storage import Storage
 from raxalign.store.studies import DevCurve, DevCurves, DevPoint
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.search.run import StudyRun
+from raxalign.sweep.tracked import copy_all, pruned_events, target_of
 from raxalign.sweep.work import attempt
+from raxalign.tracking import recorder
 from tests.searches import METRIC, open_search, planted, run, search_grid, source_of
 
 TRIALS = 10
@@ -59,7 +60,7 @@ def stops_of(devs: Sequence[float]) -> list[int | None]:
     return [stop(dev) for dev in devs]
 
 
-def test_trials_far_behind_are_pruned_at_a_rung(pruned: Opened) -> None:
+def test_trials_far_behind_are_pruned_at_a_rung(pruned):
     record = read_record(Storage(pruned.root), pruned.plan.studies[0])
     devs = [planted_dev(entry.values) for entry in record.tried]
     stopped = [entry.stopped.step if entry.stopped else None for entry in record.tried]
@@ -72,7 +73,7 @@ def test_trials_far_behind_are_pruned_at_a_rung(pruned: Opened) -> None:
     assert best.scores == (max(max(entry.scores) for entry in record.done),)
 
 
-def test_a_pruned_trial_is_no_result_and_is_not_wanted_again(pruned: Opened) -> None:
+def test_a_pruned_trial_is_no_result_and_is_not_wanted_again(pruned):
     there = Ledger(pruned.root).keys()
     plan = pruned.plan
     done = read_record(Storage(pruned.root), plan.studies[0]).done
@@ -81,7 +82,7 @@ def test_a_pruned_trial_is_no_result_and_is_not_wanted_again(pruned: Opened) -> 
     assert run(source_of(pruned)) == []
 
 
-def test_the_study_has_the_state_the_last_value_and_the_curve(pruned: Opened) -> None:
+def test_the_study_has_the_state_the_last_value_and_the_curve(pruned):
     source = source_of(pruned)
     (study,) = pruned.plan.studies
     with source.journal.turn() as storage:
@@ -97,7 +98,7 @@ def test_the_study_has_the_state_the_last_value_and_the_curve(pruned: Opened) ->
             assert list(trial.intermediate_values) == [10 * number for number in range(1, 10)]
 
 
-def test_the_status_says_what_pruning_saved(pruned: Opened) -> None:
+def test_the_status_says_what_pruning_saved(pruned):
     record = read_record(Storage(pruned.root), pruned.plan.studies[0])
     ended = [entry.stopped.step for entry in record.pruned if entry.stopped]
     line = status_lines(pruned.plan, Storage(pruned.root))[1]
@@ -105,14 +106,14 @@ def test_the_status_says_what_pruning_saved(pruned: Opened) -> None:
     assert line.startswith(f"  {len(ended)} of {TRIALS} trials pruned, which {told} (about ")
 
 
-def test_the_same_trials_are_pruned_another_time(pruned: Opened, tmp_path: Path) -> None:
+def test_the_same_trials_are_pruned_another_time(pruned, tmp_path):
     opened = open_search(search_grid(tmp_path, ASHA))
     run(source_of(opened))
     once, again = (read_record(Storage(o.root), o.plan.studies[0]).tried for o in (pruned, opened))
     assert [(e.values, e.state) for e in once] == [(e.values, e.state) for e in again]
 
 
-def test_a_search_with_a_pruner_is_another_study_and_one_without_keeps_its_name(tmp_path) -> None:
+def test_a_search_with_a_pruner_is_another_study_and_one_without_keeps_its_name(tmp_path):
     def name(search: str) -> str:
         return open_search(search_grid(tmp_path, f"trials: 8, {search}")).plan.studies[0].name
 
@@ -121,7 +122,7 @@ def test_a_search_with_a_pruner_is_another_study_and_one_without_keeps_its_name(
     assert len({*names, name("pruner: asha"), name("pruner: median")}) == 3
 
 
-def test_a_pruner_that_cannot_act_makes_no_other_study(tmp_path: Path) -> None:
+def test_a_pruner_that_cannot_act_makes_no_other_study(tmp_path):
     names = set()
     for pruner in ("none", "asha"):
         more = "search: {metric: retrieval/de-en/contextual_accuracy, trials: 2, pruner: %s}\n"
@@ -130,7 +131,7 @@ def test_a_pruner_that_cannot_act_makes_no_other_study(tmp_path: Path) -> None:
     assert len(names) == 1
 
 
-def test_a_plan_with_a_pruner_is_read_back_from_json(pruned: Opened) -> None:
+def test_a_plan_with_a_pruner_is_read_back_from_json(pruned):
     assert Plan.from_json(pruned.plan.to_json()) == pruned.plan
 
 
@@ -171,14 +172,13 @@ def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(tmp_path, tas
     assert plan_lines(opened.plan, opened.storage)[1] == f"  {said}"
 
 
-def test_what_confirms_and_what_a_grid_names_is_run_whole(tmp_path: Path) -> None:
+def test_what_confirms_and_what_a_grid_names_is_run_whole(tmp_path):
     opened = open_search(search_grid(tmp_path, ASHA))
     point = {"lambda": 0.5, "layers": "last"}
     suggestions = [Suggestion(0, point), Suggestion(0, point, confirmed=True)]
     plan = reopened(opened, lambda _: suggestions).plan
     suggested, fresh = plan.trials
     watched = Watched.of(plan, suggested.key)
-    assert watched is not None
     assert (watched.languages, watched.metric) == (("de",), "accuracy")
     assert plan.stages[watched.training].kind == "tuned"
     assert Watched.of(plan, fresh.key) is None
@@ -190,17 +190,16 @@ def test_what_confirms_and_what_a_grid_names_is_run_whole(tmp_path: Path) -> Non
     ("metric", "languages"),
     [("xnli/avg/accuracy", ("en", "de")), ("xnli/{pivot}/accuracy", ("en",))],
 )
-def test_the_languages_of_the_metric_are_measured(tmp_path, metric, languages) -> None:
+def test_the_languages_of_the_metric_are_measured(tmp_path, metric, languages):
     more = f"search: {{metric: '{metric}', trials: 2, pruner: median}}\n"
     opened = open_search(search_grid(tmp_path, "", more=more))
     point = [Suggestion(0, {"lambda": 0.5, "layers": "last"})]
     plan = reopened(opened, lambda _: point).plan
     watched = Watched.of(plan, plan.trials[0].key)
-    assert watched is not None
     assert watched.languages == languages
 
 
-def test_trainings_that_all_trials_share_are_not_pruned(tmp_path: Path) -> None:
+def test_trainings_that_all_trials_share_are_not_pruned(tmp_path):
     methods = ("rotation: {center: {choice: [false, true]}}",)
     opened = open_search(search_grid(tmp_path, "trials: 2, pruner: asha", methods=methods))
     assert plan_lines(opened.plan, opened.storage)[1] == (
@@ -209,7 +208,7 @@ def test_trainings_that_all_trials_share_are_not_pruned(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path: Path) -> None:
+def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path):
     tasks = (
         "slots: {data: phrasebook, phrasebook: {train: 24, dev: 8, test: 8}, tagger: linear,"
         " epochs: 1}",
@@ -227,7 +226,6 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     job = Job(opened.storage, write_plan(plan, opened.storage))
     assert attempt(job, trial.key) is None
     curve = curves.read(trial.key)
-    assert curve is not None
     assert curve.pruned
     assert [point.step for point in curve.points] == [5]
     reported = {(name, step) for name, _, step, _ in Spool(opened.storage, trial.key).read()}
@@ -249,3 +247,38 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
         k: r["scores"] for k, r in expected.items()
     }
     assert len(found) == 2
+
+
+def test_each_pruned_trial_is_an_end_with_its_place(tmp_path, monkeypatch):
+    first = open_search(search_grid(tmp_path, ASHA))
+    assert pruned_events(first) == []
+    ran = run(source_of(first))
+    opened = reopened(first)
+    (study,) = opened.plan.studies
+    pruned = read_record(opened.storage, study).pruned
+    events = pruned_events(opened)
+    assert [event.pruned for event in events] == [
+        entry.stopped.words for entry in pruned if entry.stopped is not None
+    ]
+    assert {event.trial.key for event in events} == set(ran) - set(opened.plan.by_key)
+    assert len(events) == len(pruned) > 0
+    assert all(event.ended and event.trial.searched for event in events)
+
+    brought = []
+    monkeypatch.setattr(recorder, "sync", lambda plan, target, found: brought.append(found))
+    copy_all(opened, target_of(opened))
+    assert brought == [events]
+
+
+def test_a_trial_that_was_made_whole_elsewhere_is_not_among_them(tmp_path):
+    first = open_search(search_grid(tmp_path, ASHA))
+    run(source_of(first))
+    one, *others = pruned_events(reopened(first))
+    for key in one.trial.evaluations.values():
+        first.storage.ledger.write(key, {"scores": [], "notes": {}}, None)
+    assert pruned_events(reopened(first)) == others
+
+
+def test_a_grid_without_searches_has_none(tmp_path):
+    searched = search_grid(tmp_path, "trials: 8, confirm: 0")
+    assert pruned_events(open_search(searched)) == []

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-
-import pytest
 
 from raxalign.plan.load import reopened
 from raxalign.plan.tried import read_record
@@ -17,20 +14,20 @@ from tests import searches
 from tests.searches import METRIC, measure, open_search, planted, run, search_grid, source_of
 
 
-def test_a_search_finds_what_is_best_on_dev_though_test_contradicts_it(tmp_path: Path) -> None:
-    opened = open_search(search_grid(tmp_path, "trials: 24, confirm: 2"))
+def test_a_search_finds_what_is_best_on_dev_though_test_contradicts_it(tmp_path):
+    opened = open_search(search_grid(tmp_path, "trials: 16, confirm: 1"))
     ran = run(source_of(opened))
     (study,) = opened.plan.studies
     record = read_record(opened.storage, study)
     (best,) = record.chosen
-    assert len(ran) == 24 + 2
+    assert len(ran) == 16 + 1
     assert record.finished
     assert 0.3 < best.values["lambda"] < 3
     assert best.values["layers"] == "last"
     assert best.scores[0] == max(entry.scores[0] for entry in record.tried)
 
 
-def test_no_test_value_reaches_the_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_test_value_reaches_the_sampler(tmp_path, monkeypatch):
     records = []
     for name, test in (("one", 0.0), ("other", 1.0)):
         (tmp_path / name).mkdir()
@@ -41,7 +38,7 @@ def test_no_test_value_reaches_the_sampler(tmp_path: Path, monkeypatch: pytest.M
     assert records[0] == records[1]
 
 
-def test_the_scores_of_a_search_are_those_of_development_sets(tmp_path: Path) -> None:
+def test_the_scores_of_a_search_are_those_of_development_sets(tmp_path):
     opened = open_search(search_grid(tmp_path, "trials: 1, confirm: 1"))
     run(source_of(opened))
     plan = reopened(opened).plan
@@ -51,7 +48,7 @@ def test_the_scores_of_a_search_are_those_of_development_sets(tmp_path: Path) ->
         assert planted(trial)[1] not in scores.values()
 
 
-def test_after_its_time_a_search_suggests_nothing_more_and_confirms_nothing(tmp_path) -> None:
+def test_after_its_time_a_search_suggests_nothing_more_and_confirms_nothing(tmp_path):
     opened = open_search(search_grid(tmp_path, "trials: 8, confirm: 2, timeout: 1 h"))
     run(source_of(opened), most=3)
     late = source_of(opened)
@@ -62,7 +59,7 @@ def test_after_its_time_a_search_suggests_nothing_more_and_confirms_nothing(tmp_
     assert not record.finished
 
 
-def test_test_values_are_shown_of_confirmed_trials_alone(tmp_path: Path) -> None:
+def test_test_values_are_shown_of_confirmed_trials_alone(tmp_path):
     opened = open_search(search_grid(tmp_path, "trials: 4, confirm: 2"))
     run(source_of(opened))
     plan = reopened(opened).plan
@@ -74,7 +71,7 @@ def test_test_values_are_shown_of_confirmed_trials_alone(tmp_path: Path) -> None
     assert {row["seed"] for row in found if row["searched"] == "suggested"} == {0}
 
 
-def test_a_grid_that_names_the_values_finds_the_trials_done(tmp_path: Path) -> None:
+def test_a_grid_that_names_the_values_finds_the_trials_done(tmp_path):
     opened = open_search(search_grid(tmp_path, "trials: 3, confirm: 0"))
     run(source_of(opened))
     (study,) = opened.plan.studies
@@ -85,15 +82,15 @@ def test_a_grid_that_names_the_values_finds_the_trials_done(tmp_path: Path) -> N
     assert later.plan.cached(Ledger(later.root).keys()) == len(later.plan.trials) == 1
 
 
-def test_two_metrics_have_a_front_whose_points_are_all_confirmed(tmp_path: Path) -> None:
+def test_two_metrics_have_a_front_whose_points_are_all_confirmed(tmp_path):
     both = "search: {metric: [xnli/avg_zero_shot/accuracy, xnli/en/accuracy], sampler: nsga2,"
-    path = search_grid(tmp_path, "", more=f"{both} trials: 16, confirm: 1}}\n")
+    path = search_grid(tmp_path, "", more=f"{both} trials: 10, confirm: 1}}\n")
     opened = open_search(path)
     ran = run(source_of(opened))
     (study,) = opened.plan.studies
     record = read_record(opened.storage, study)
     front = {entry.number: entry.scores for entry in record.chosen}
-    assert len(front) >= 3
+    assert len(front) >= 2
     for entry in record.tried:
         dominates = [
             number
@@ -108,24 +105,23 @@ def test_two_metrics_have_a_front_whose_points_are_all_confirmed(tmp_path: Path)
             all(a >= b for a, b in zip(scores, entry.scores, strict=True))
             for scores in front.values()
         )
-    assert len(ran) == 16 + len(front)
+    assert len(ran) == 10 + len(front)
     assert set(record.importance) == {"xnli/avg_zero_shot/accuracy", "xnli/en/accuracy"}
 
 
-def test_a_metric_without_a_dev_score_fails_its_trials_and_names_those_there_are(tmp_path) -> None:
+def test_a_metric_without_a_dev_score_fails_its_trials_and_names_those_there_are(tmp_path):
     more = "search: {metric: xnli/avg_zero_shot/f1, trials: 1, confirm: 0}\n"
     tasks = ("xnli: {setting: zero-shot, data: phrasebook, metrics: {f1: {kind: macro_f1}}}",)
     opened = open_search(search_grid(tmp_path, "", tasks=tasks, more=more))
     source = source_of(opened)
     plan = source.more({}, 1)
-    assert plan is not None
     source.more({plan.trials[0].key: None}, 1)
     (entry,) = read_record(opened.storage, opened.plan.studies[0]).tried
     assert entry.state == "failed"
     assert "search.metric: no development score xnli/avg_zero_shot/f1" in entry.reason
 
 
-def test_a_point_that_the_grid_excludes_is_not_run(tmp_path: Path) -> None:
+def test_a_point_that_the_grid_excludes_is_not_run(tmp_path):
     exclude = "exclude: [{method: finetune, layers: 1}]\n"
     more = f"{exclude}search: {{metric: {METRIC}, trials: 8, confirm: 0}}\n"
     opened = open_search(search_grid(tmp_path, "", more=more))
@@ -137,7 +133,7 @@ def test_a_point_that_the_grid_excludes_is_not_run(tmp_path: Path) -> None:
     assert len(ran) == 8 - len(excluded)
 
 
-def test_a_search_on_a_finished_grid_starts_from_its_results(tmp_path: Path) -> None:
+def test_a_search_on_a_finished_grid_starts_from_its_results(tmp_path):
     named = "finetune: {lambda: [0.1, 1, 100], layers: [last, 1], batch_size: 16}"
     grid = open_search(search_grid(tmp_path, "", methods=(named,), more="", name="grid.yaml"))
     write_plan(grid.plan, Storage(grid.root))

@@ -1,0 +1,245 @@
+"""The encoders of a grid: what one without a masked-LM head drops, what is wrong with one before
+anything runs, and what a word aligner that reads one depends on.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from raxalign.config.grid import load
+from raxalign.encoders.models import flash
+from raxalign.encoders.models.folder import folder_has_head, has_head, weight_shapes
+from raxalign.errors import DataError, GridError, RaxalignError
+from raxalign.plan.expansion.encoders import all_encoders
+from raxalign.plan.expansion.expand import expand
+from raxalign.plan.load import open_grid
+from raxalign.plan.plan import Plan
+from raxalign.report.doctor import examine
+from tests.grids import write_grid
+from tests.tiny import tiny_bert
+
+METHODS = (
+    "none: {}",
+    "rotation: {}",
+    "tlm: {}",
+    "mlm: {}",
+    "ppa: {}",
+    "moco: {kind: ppa, tlm: false}",
+    "weam: {}",
+    "code_switching: {dictionary: d.txt}",
+    "finetune: {}",
+)
+TASKS = ("retrieval: {}", "token_translation: {}")
+
+
+def encoder(folder: Path, *weights: str) -> Path:
+    """A folder with the file names of an encoder, and weights that have a header alone."""
+    folder.mkdir()
+    header = json.dumps(
+        {"__metadata__": {"format": "pt"}, **{name: {} for name in weights}}
+    ).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    config = {"model_type": "bert", "num_hidden_layers": 2, "architectures": ["BertForMaskedLM"]}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
+    return folder
+
+
+def plan_of(folder: Path, *weights: str) -> Plan:
+    (folder / "d.txt").write_text("Hund dog\n", encoding="utf-8")
+    path = write_grid(folder, methods=METHODS, tasks=TASKS, sentences="100")
+    text = path.read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if line.startswith("encoder:"))
+    name = encoder(folder / "tiny", *weights)
+    path.write_text(text.replace(line, f"encoder: {name}"), encoding="utf-8")
+    return open_grid(path, storage=str(folder / "storage")).plan
+
+
+def test_what_predicts_words_is_dropped_and_counted(tmp_path):
+    plan = plan_of(tmp_path, "embeddings.word_embeddings.weight")
+    assert {trial.method for trial in plan.trials} == {"none", "rotation", "moco", "finetune"}
+    assert {task for trial in plan.trials for task in trial.evaluations} == {"retrieval"}
+    dropped = [line for line in plan.merged if "masked-LM head" in line]
+    assert dropped == [
+        *(
+            f"{name} requires a masked-LM head, which tiny does not have: 2 points dropped"
+            for name in ("tlm", "mlm", "ppa", "weam", "code_switching")
+        ),
+        "token_translation requires a masked-LM head, which tiny does not have: 8 evaluations"
+        " dropped",
+    ]
+
+
+def test_an_encoder_with_its_head_is_aligned_by_every_method(tmp_path):
+    plan = plan_of(tmp_path, "bert.x", "cls.predictions.transform.dense.weight")
+    assert len({trial.method for trial in plan.trials}) == len(METHODS)
+    assert not [line for line in plan.merged if "masked-LM head" in line]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "weights", "found"),
+    [
+        ("BertForMaskedLM", None, True),
+        ("BertForPreTraining", None, True),
+        ("ElectraForPreTraining", None, False),
+        ("XLMWithLMHeadModel", None, True),
+        ("XLMRobertaModel", None, False),
+        ("MT5ForConditionalGeneration", None, False),
+        (None, None, None),
+        ("XLMRobertaForMaskedLM", {"roberta.x"}, False),
+        ("XLMRobertaModel", {"lm_head.dense.weight"}, True),
+        (None, {"lm_predictions.lm_head.dense.weight"}, True),
+        ("ModernBertForSequenceClassification", {"head.dense.weight", "classifier.bias"}, False),
+        ("ModernBertForMaskedLM", {"head.dense.weight", "decoder.bias"}, True),
+        ("DistilBertForMaskedLM", {"vocab_transform.weight"}, True),
+        ("ElectraForPreTraining", {"discriminator_predictions.dense.weight"}, False),
+    ],
+)
+def test_weights_decide_before_architectures(architecture, weights, found):
+    config = {} if architecture is None else {"architectures": [architecture]}
+    assert has_head(config, weights) is found
+
+
+def test_names_of_weights_are_those_of_safetensors_and_a_damaged_file_is_named(tmp_path):
+    import torch
+    from safetensors.torch import save_file
+
+    path = tmp_path / "model.safetensors"
+    save_file({"a.b": torch.zeros(2), "c": torch.ones(1)}, path, {"format": "pt"})
+    assert set(weight_shapes(path)) == {"a.b", "c"}
+    path.write_bytes(path.read_bytes()[:20])
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(DataError, match=r"model\.safetensors: its weights are damaged"):
+        folder_has_head(tmp_path)
+
+
+FLASH = "{kind: transformer, name: some/encoder, attention: flash_attention_2}"
+
+
+def grid_with(tmp_path: Path, precision: str) -> Path:
+    return write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        sentences="[100]",
+        encoder=FLASH,
+        run=f"precision: {precision}",
+    )
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_flash_attn_in_another_precision_is_a_fault_of_the_grid(tmp_path, precision):
+    with pytest.raises(
+        RaxalignError, match=rf"encoder: .*in bfloat16 alone.* is {precision}\. Set"
+    ):
+        open_grid(grid_with(tmp_path, precision))
+
+
+def test_flash_attn_in_bfloat16_is_planned_on_a_machine_that_does_not_have_it(tmp_path):
+    assert open_grid(grid_with(tmp_path, "bf16")).plan.trials
+
+
+def remarks(path: Path, tmp_path: Path) -> list[str]:
+    lines, _ = examine(path, str(tmp_path / "storage"))
+    return [line for line in lines if line.startswith("note") and "flash" in line]
+
+
+def test_doctor_names_what_this_machine_lacks_for_flash_attn(tmp_path, monkeypatch):
+    path, card = grid_with(tmp_path, "bf16"), tmp_path / "card"
+    monkeypatch.setattr(flash, "_CARD", card)
+    monkeypatch.setattr(flash, "_LIBRARY", "no_such_library")
+    (line,) = remarks(path, tmp_path)
+    assert "does not have an NVIDIA card and the package flash-attn (`pip install" in line
+    card.touch()
+    (line,) = remarks(path, tmp_path)
+    assert "does not have the package flash-attn (`pip install flash-attn`). The machines" in line
+    monkeypatch.setattr(flash, "_LIBRARY", "json")
+    assert remarks(path, tmp_path) == []
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tiny_bert(tmp_path / "small", ["the", "der"], layers=2)
+    return tmp_path
+
+
+def grid_of(folder, options, **parts):
+    text = write_grid(folder, languages="{each: [de]}", sentences="[100]", **parts).read_text()
+    path = folder / "grid.yaml"
+    path.write_text(text.replace("{aligner: fast_align}", f"{{aligner: simalign, {options}}}"))
+    return load(path)
+
+
+def pairs_of(plan):
+    return {stage.params["part"]: stage for stage in plan.stages.values() if stage.kind == "pairs"}
+
+
+def test_its_encoder_is_an_input_of_the_word_pairs(folder):
+    plan = expand(grid_of(folder, "encoder: small, layer: 1"))
+    found = pairs_of(plan)
+    assert found.keys() == {"heldout", "training"}
+    (key,) = {stage.inputs["encoder"] for stage in found.values()}
+    assert plan.stages[key].kind == "encoder"
+    assert plan.stages[key].maker == "transformer"
+    assert plan.stages[key].inline
+    assert "encoder" not in found["heldout"].params["aligner"], "its key stands for its name"
+
+
+def test_its_word_pairs_are_the_same_for_every_encoder_of_the_grid(folder):
+    tiny_bert(folder / "other", ["the", "der"], layers=2, seed=1)
+    grid = grid_of(folder, "encoder: small, layer: 1")
+    text = grid.text_of_file
+    start = text.index("encoder: {kind: scratch")
+    end = text.index("\n", start)
+    (folder / "grid.yaml").write_text(text[:start] + "encoder: [small, other]" + text[end:])
+    plan = expand(load(folder / "grid.yaml"))
+    assert len({trial.encoder for trial in plan.trials}) == 2
+    assert len([stage for stage in plan.stages.values() if stage.kind == "pairs"]) == 2
+
+
+def test_the_content_of_its_encoder_counts_and_not_its_path(folder):
+    tiny_bert(folder / "copy", ["the", "der"], layers=2)
+    tiny_bert(folder / "other", ["the", "der"], layers=2, seed=1)
+    small, copy, other = (
+        pairs_of(expand(grid_of(folder, f"encoder: {name}, layer: 1")))["training"].key
+        for name in ("small", "copy", "other")
+    )
+    assert small == copy != other
+
+
+def test_a_kind_of_encoder_is_made_from_the_grids_text(folder):
+    plan = expand(grid_of(folder, "encoder: scratch, layer: 1"))
+    encoder = plan.stages[pairs_of(plan)["heldout"].inputs["encoder"]]
+    assert (encoder.maker, encoder.inline) == ("scratch", False)
+    assert {name.split("/")[0] for name in encoder.inputs} == {"text"}
+
+
+def test_other_word_aligners_read_no_encoder(tmp_path):
+    grid = load(write_grid(tmp_path))
+    assert len(all_encoders(grid)) == len(grid.encoders) == 1
+    plan = expand(grid)
+    assert all(
+        "encoder" not in stage.inputs for stage in plan.stages.values() if stage.kind == "pairs"
+    )
+
+
+def test_a_layer_that_its_encoder_does_not_have_is_refused(folder):
+    with pytest.raises(
+        RaxalignError,
+        match=r"grid\.yaml: 1 fault\n  line \d+: pairs: layer: .*small: layers '8': this encoder"
+        r" has the layers 0 \(embeddings\) to 2; choose one of them",
+    ):
+        expand(grid_of(folder, "encoder: small"))
+
+
+def test_a_folder_that_is_not_there_is_refused(folder):
+    with pytest.raises(GridError, match=r"line \d+: pairs: .*missing: no such encoder folder"):
+        expand(grid_of(folder, "encoder: ./missing, layer: 1"))
+
+
+def test_a_name_that_no_encoder_can_have_is_refused(folder):
+    with pytest.raises(RaxalignError, match=r"line 10: pairs: a b c is neither a folder nor"):
+        expand(grid_of(folder, "encoder: a b c, layer: 1"))

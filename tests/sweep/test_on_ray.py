@@ -1,0 +1,254 @@
+"""Whole sweeps under Ray Tune, on one small Ray: who gets which worker, which workers die, what is
+asked of machines, and a search.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import ray
+from ray import tune
+from ray._private.state import actors  # what counts processes has no public counterpart
+from ray.cluster_utils import Cluster
+from ray.tune.execution.tune_controller import TuneController
+
+import raxalign as rx
+from raxalign.errors import ResourceError, StorageError
+from raxalign.plan.load import open_grid
+from raxalign.plan.trial import Trial
+from raxalign.plan.tried import read_record
+from raxalign.store.files import files_of
+from raxalign.store.lease import Holder
+from raxalign.store.storage import Storage
+from raxalign.store.studies import DevCurves
+from raxalign.sweep import machines, room, tuner
+from raxalign.sweep.cluster import connect, disconnect, require_token
+from raxalign.sweep.events import Began, JobEnded, Waiting, all_of
+from raxalign.sweep.job import Job, read_plan, write_plan
+from raxalign.sweep.losses import GIVEN_UP
+from raxalign.sweep.machines import check_shared, patience, signed
+from raxalign.sweep.room import DRIVER
+from raxalign.sweep.tuner import run_grid
+from tests.grids import write_grid
+from tests.searches import METRIC, search_grid
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _token() -> None:
+    """The file with the token that all clusters of these tests demand."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAY_AUTH_MODE")
+        require_token()
+
+
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[None]:
+    """A Ray of this process, which no sweep ends."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuner, "disconnect", lambda: None)
+        connect(None, Job(Storage(""), "", threads=1))
+        yield
+        disconnect()
+
+
+def nothing(config: dict[str, object], job: Job) -> None:
+    """A job that is done at once; it fails where its worker has loaded torch, which stages that
+    read text do not need.
+    """
+    error = "torch was loaded" if "torch._C" in sys.modules else ""
+    tune.report({"trial": config.get("trial"), "error": error, "done": True})
+
+
+class AddsNode:
+    """Starts a node when jobs are seen to wait."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self.added = cluster, 0
+
+    def hear(self, event) -> None:
+        if isinstance(event, Waiting) and not self.added:
+            self.added += 1
+            self._cluster.add_node(num_cpus=2)
+
+
+def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
+    plan, job, heard, monkeypatch, tmp_path
+):
+    kinds = {"worker": {"resources": {"CPU": 2}, "max_workers": 1}}
+    (tmp_path / "config").write_text(json.dumps({"available_node_types": kinds, "max_workers": 1}))
+    monkeypatch.setattr(room, "BOOTSTRAP", tmp_path / "config")
+    monkeypatch.setattr(tuner, "_work", nothing)
+    head = {"num_cpus": 0, "resources": {DRIVER: 1000}, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        adds = AddsNode(cluster)
+        ended = run_grid(plan, job, all_of(heard, adds.hear), address=cluster.address)
+    finally:
+        disconnect()
+        cluster.shutdown()
+    assert adds.added == 1
+    assert (ended.done, ended.failed) == (2, {})
+
+
+def test_more_gpus_than_there_are_are_refused_before_anything_starts(plan, job, heard, local_ray):
+    with pytest.raises(ResourceError, match="asks for 64 GPU, and no node has more than 0"):
+        run_grid(plan, replace(job, gpus=64.0), heard)
+    assert not [event for event in heard.events if isinstance(event, Began | JobEnded)]
+
+
+def test_a_worker_that_dies_while_it_is_given_its_next_job_fails_nothing(
+    plan, job, heard, monkeypatch, capfd, local_ray
+):
+    give, killed = TuneController._schedule_trial_reset, []
+
+    def give_to_the_dead(controller, trial, *given):
+        handle = trial.temporary_state.ray_actor
+        if not killed and "trial" in trial.config:
+            killed.append(trial.config["trial"])
+            os.kill(actors(handle._actor_id.hex())["Pid"], signal.SIGKILL)
+        return give(controller, trial, *given)
+
+    monkeypatch.setattr(TuneController, "_schedule_trial_reset", give_to_the_dead)
+    monkeypatch.setattr(tuner, "_work", nothing)
+    ended = run_grid(plan, replace(job, max_failures=1), heard)
+    assert (ended.done, ended.failed, len(killed)) == (2, {}, 1)
+    assert sorted(heard.trials) == sorted((trial.key, None) for trial in plan.trials)
+    assert [what.key for what, _ in heard.delays] == killed
+    assert "did not complete" not in capfd.readouterr().err
+
+
+def die(config: dict[str, object], job: Job) -> None:
+    """A job: stages are done at once, and the worker of a trial is killed each time; that of
+    `rotation` three times, each time after a later checkpoint.
+    """
+    if "stage" in config:
+        return nothing(config, job)
+    trial = read_plan(str(config["plan"])).by_key[str(config["trial"])]
+    folder = Path(job.storage.root, "checkpoints", trial.aligned, "train")
+    tries = len(list(folder.glob("step-*")))
+    if trial.method == "rotation" and tries < 3:
+        (folder / f"step-{tries + 1:08d}").mkdir(parents=True)
+        os._exit(1)
+    if trial.method == "none" and GIVEN_UP not in config:
+        with Path(job.storage.root, "tries").open("a") as file:
+            file.write("x")
+        os._exit(1)
+    error = config.get(GIVEN_UP, "")
+    return tune.report({"trial": config["trial"], "error": error, "done": True})
+
+
+def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
+    plan, job, heard, monkeypatch, local_ray
+):
+    dies, goes_on = sorted(plan.trials, key=lambda trial: trial.method)
+    monkeypatch.setattr(tuner, "_work", die)
+    failed = run_grid(plan, replace(job, max_failures=1), heard).failed
+    assert failed[dies.key].startswith("its worker was lost 2 times without progress in between (")
+    assert Path(job.storage.root, "tries").read_text() == "xx"
+    assert sorted(heard.trials) == sorted([(dies.key, failed[dies.key]), (goes_on.key, None)])
+
+
+class Actors:
+    """Counts the actors of Ray that were ever started: when the first trial began, and when the
+    last one ended.
+    """
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+        self.last = 0
+
+    def hear(self, event) -> None:
+        if isinstance(event, Began | JobEnded) and isinstance(event.what, Trial):
+            self.last = len(actors())
+            self.first = self.first or self.last
+
+
+def test_short_trials_start_no_workers_in_place_of_those_that_are_there(
+    tmp_path, monkeypatch, local_ray
+):
+    alphas = [round(0.02 * number, 2) for number in range(1, 13)]
+    path = write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        size=200,
+        sentences="[100]",
+        methods=(f"mean_shift: {{alpha: {alphas}}}",),
+    )
+    root = str(tmp_path / "storage")
+    plan, counted = open_grid(path, storage=root).plan, Actors()
+    monkeypatch.setattr(tuner, "_work", nothing)
+    ended = run_grid(plan, Job(Storage(root), write_plan(plan, Storage(root))), counted.hear)
+    assert (ended.done, ended.failed) == (12, {})
+    assert counted.last <= counted.first + 1  # the second of two cores may get its worker late
+
+
+def test_a_machine_answers_for_a_process_that_has_ended(tmp_path, local_ray):
+    program = (
+        "import os, sys\nfrom raxalign.store.lease import lease\n"
+        "from raxalign.store.storage import Storage\n"
+        "with lease(Storage(sys.argv[1]), 'x'): os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
+    record = json.loads(files_of(str(tmp_path)).read("locks/x/1"))
+    assert patience(Holder(record["host"], record["maker"])) == 0.0
+
+
+def test_a_machine_without_the_sign_or_that_writes_elsewhere_is_refused(
+    job, local_ray, monkeypatch
+):
+    job, other = signed(job), signed(job)
+    assert job.sign != other.sign
+    assert Path(job.sign).parent == Path(job.scratch)
+    (node,) = (node["NodeID"] for node in ray.nodes() if node["Alive"])
+    assert Path(f"{job.sign}.{node}").exists()
+    Path(job.sign).unlink()
+    with pytest.raises(StorageError, match="does not see what the driver wrote there"):
+        check_shared(job)
+    monkeypatch.setattr(machines, "sees", lambda place: False)
+    with pytest.raises(StorageError, match="writes to another place of that name"):
+        check_shared(other)
+
+
+def test_a_search_prunes_beside_the_grid_s_own_trials_and_is_found_done(tmp_path, capfd, local_ray):
+    finetune = (
+        "finetune: {lambda: {log_uniform: [0.01, 10]},"
+        " learning_rate: {log_uniform: [1.0e-5, 1.0e-3]}, batch_size: 16}"
+    )
+    task = (
+        "xnli: {setting: zero-shot, data: phrasebook, phrasebook: {train: 40, dev: 40, test: 20},"
+        " epochs: 3, batch_size: 8, learning_rate: 1.0e-3}"
+    )
+    more = (
+        f"search: {{metric: {METRIC}, trials: 4, confirm: 1, sampler: random,"
+        f" pruner: {{name: median, startup: 1}}}}\nrun: {{concurrency: 1}}\n"
+    )
+    path = search_grid(tmp_path, "", methods=("none: {}", finetune), tasks=(task,), more=more)
+    opened = rx.plan(path, storage=str(tmp_path / "storage"))
+    finished = rx.run(opened)
+    study = opened.plan.studies[0]
+    record = read_record(opened.storage, study)
+    curves = DevCurves(opened.storage.files, study.name).all()
+    assert finished.failed == {}
+    assert record.finished
+    assert {entry.state for entry in record.tried} <= {"done", "pruned"}
+    assert all(entry.seconds for entry in record.done)
+    assert len(record.pruned) == sum(curve.pruned for curve in curves.values())
+    assert finished.done == 1 + len(record.done) + 1
+    assert len(curves) == 4
+    assert all(curve.scores for curve in curves.values())
+    told = capfd.readouterr().err
+    assert (f"{len(record.pruned)} of 4 trials pruned, which saved" in told) == bool(record.pruned)
+    again = rx.plan(path, storage=str(tmp_path / "storage"))
+    assert again.plan.cached(opened.storage.ledger.keys()) == finished.done
+    assert rx.run(again).done == 0

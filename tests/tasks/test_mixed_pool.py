@@ -1,0 +1,162 @@
+"""Retrieval of sentences among those of all languages, against plain NumPy and by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
+from raxalign.similarity import MEASURES
+from raxalign.tasks.base import Outcome
+from raxalign.tasks.sentence_retrieval import SentenceRetrieval
+from tests.tasks.outcomes import evaluated, values, write_dataset
+
+LANGUAGES = ("de", "fr")
+COUNT, SIZE = 30, 6
+
+
+def task(**params: object) -> SentenceRetrieval:
+    return SentenceRetrieval(SentenceRetrieval.Params.model_validate({"pool": "mixed", **params}))
+
+
+def run(
+    folder: Path, spaces: dict[str, np.ndarray], transforms: tuple[Transform, ...] = (), **params
+) -> Outcome:
+    """Sentence i of a language has one word, `lang` + i, and translates sentence i of the pivot."""
+    names = {lang: [f"{lang}{i}" for i in range(len(table))] for lang, table in spaces.items()}
+    tables = {lang: VectorSpace(names[lang], table) for lang, table in spaces.items()}
+    aligned = AlignedEncoder(StaticEncoder(tables, SIZE, Lookup("keep", "none")), transforms)
+    bitext = {}
+    for lang in LANGUAGES:
+        src, tgt = ([[word] for word in names[code]] for code in (lang, "en"))
+        bitext[lang] = folder / lang
+        write_dataset(folder / lang / "data", id=list(range(len(src))), src=src, tgt=tgt)
+    return evaluated(task(**params), aligned, LANGUAGES, bitext=bitext)
+
+
+def planted(seed: int, apart: float) -> dict[str, np.ndarray]:
+    """What sentences mean, and by how much each language lies apart from the others."""
+    rng = np.random.default_rng(seed)
+    meaning = rng.standard_normal((COUNT, SIZE))
+    return {
+        lang: (
+            meaning + apart * rng.standard_normal(SIZE) + 0.4 * rng.standard_normal(meaning.shape)
+        ).astype(np.float32)
+        for lang in (*LANGUAGES, "en")
+    }
+
+
+def by_numpy(spaces: dict[str, np.ndarray], lang: str, measure: str, k: int) -> dict[str, float]:
+    """The values of one language's queries, all similarities at once."""
+    pool = np.concatenate(list(spaces.values())).astype(np.float64)
+    spoken, meaning = np.repeat(np.arange(3), COUNT), np.tile(np.arange(COUNT), 3)
+    if measure != "dot":
+        pool /= np.linalg.norm(pool, axis=1, keepdims=True)
+    alike = pool @ pool.T
+    np.fill_diagonal(alike, -np.inf)
+    scores = alike
+    if measure == "csls":
+        scores = 2 * alike - np.sort(alike, axis=1)[:, -k:].mean(1)
+    nearest = np.argsort(-scores[spoken == list(spaces).index(lang)], axis=1)[:, :10]
+    own = spoken[nearest] == list(spaces).index(lang)
+    right = meaning[nearest[:, 0]] == np.arange(COUNT)
+    return {
+        "accuracy": right.mean(),
+        "own_language": own.mean(),
+        "pivot_language": (spoken[nearest] == 2).mean(),
+    }
+
+
+@pytest.mark.parametrize("measure", ["cosine", "csls", "dot"])
+@pytest.mark.parametrize("apart", [0.0, 1.0, 8.0])
+def test_a_mixed_pool_is_that_of_plain_numpy(tmp_path: Path, measure: str, apart: float) -> None:
+    spaces = planted(7, apart)
+    outcome = run(tmp_path, spaces, measure=measure, k=5)
+    from_pivot = by_numpy(spaces, "en", measure, 5)
+    for lang in LANGUAGES:
+        found, to_pivot = values(outcome, f"{lang}-en"), by_numpy(spaces, lang, measure, 5)
+        assert found["accuracy_to_pivot"] == pytest.approx(to_pivot["accuracy"])
+        assert found["accuracy_from_pivot"] == pytest.approx(from_pivot["accuracy"])
+        both = (to_pivot["own_language"] + from_pivot["own_language"]) / 2
+        assert found["own_language"] == pytest.approx(both)
+        assert found["pivot_language"] == pytest.approx(to_pivot["pivot_language"])
+        assert outcome.notes[f"{lang}-en"]["test"]["pool"] == {"de": 30, "fr": 30, "en": 30}
+
+
+def test_languages_that_lie_apart_find_nothing_but_themselves(tmp_path: Path) -> None:
+    spaces = planted(1, 0.0)
+    for number, table in enumerate(spaces.values()):
+        table[:, 0] = 1000 * number  # one coordinate says which language it is, the others what
+    mixed = values(run(tmp_path / "mixed", spaces, measure="euclidean"), "avg")
+    assert mixed == {"accuracy": 0.0, "own_language": 1.0, "pivot_language": 0.0}
+    alone = values(run(tmp_path / "two", spaces, measure="euclidean", pool="bilingual"), "avg")
+    assert alone["accuracy"] > 0.5, "in a pool of two languages the same vectors are good"
+
+
+def test_a_translation_into_any_language_is_right_and_a_sentence_is_not_its_own(
+    tmp_path: Path,
+) -> None:
+    spaces = {
+        "de": np.eye(2, SIZE, dtype=np.float32),
+        "fr": np.eye(2, SIZE, dtype=np.float32),
+        "en": np.eye(2, SIZE, dtype=np.float32) - 1,
+    }
+    outcome = run(tmp_path, spaces, queries="other")
+    rows = outcome.predictions.filter(outcome.predictions["lang"].to_numpy() == "de-en").to_pylist()
+    assert [row["found_lang"] for row in rows] == ["fr", "fr"]
+    assert [row["correct"] for row in rows] == [True, True]
+    assert [row["found_id"] for row in rows] == [0, 1]
+
+
+def test_equal_sentences_are_one_candidate_and_answer_for_all_their_translations(
+    tmp_path: Path,
+) -> None:
+    spaces = {lang: np.eye(3, SIZE, dtype=np.float32) for lang in (*LANGUAGES, "en")}
+    folder = tmp_path / "de" / "data"
+    tables = {lang: VectorSpace(["a", "b", "c"], table) for lang, table in spaces.items()}
+    aligned = AlignedEncoder(StaticEncoder(tables, SIZE, Lookup("keep", "none")), ())
+    write_dataset(folder, id=[5, 6], src=[["a"], ["a"]], tgt=[["b"], ["a"]])
+    outcome = evaluated(task(queries="other"), aligned, ("de",), bitext={"de": tmp_path / "de"})
+    assert outcome.notes["de-en"]["test"] == {"sentences": 2, "pool": {"de": 1, "en": 2}}
+    assert outcome.predictions["correct"].to_pylist() == [True, True]
+
+
+def test_the_pivot_is_moved_for_the_language_that_is_asked_about(tmp_path: Path) -> None:
+    spaces = planted(3, 0.0)
+    swap = Affine(weight=torch.eye(SIZE).flip(0))
+    moved = run(tmp_path / "one", spaces, (Transform("en", 0, steps=(swap,), toward="fr"),))
+    plain = run(tmp_path / "two", spaces)
+    assert values(moved, "de-en") == values(plain, "de-en")
+    assert values(moved, "fr-en")["pivot_language"] < values(plain, "fr-en")["pivot_language"]
+
+
+@given(st.sampled_from([*MEASURES]), st.integers(1, 40))
+def test_every_measure_finds_ten_others(measure: str, k: int) -> None:
+    from raxalign.tasks.vectors.mixed_pool import LanguageSentences, Pool
+    from raxalign.tasks.vectors.pairs import SentencePairs
+
+    side = [[f"w{i}"] for i in range(12)]
+    pairs = SentencePairs(np.arange(12), side, side)
+    vectors = torch.randn(12, 4, generator=torch.Generator().manual_seed(k))
+    own = LanguageSentences.of([(side, pairs)])
+    pool = Pool({"de": own}, vectors, np.ones(12, dtype=bool), "en")
+    nearest = pool._nearest(np.arange(12), measure, k)
+    assert nearest.shape == (12, 10)
+    assert all(i not in row and len(set(row)) == 10 for i, row in enumerate(nearest.tolist()))
+
+
+def test_its_shares_are_samples_and_the_old_pool_has_the_old_key(tmp_path: Path) -> None:
+    outcome = run(tmp_path, planted(5, 1.0))
+    for metric in ("accuracy", "own_language", "pivot_language"):
+        name = ("de-en", metric, "test")
+        sample = SentenceRetrieval.samples(outcome.predictions, [name])[name]
+        assert sample is not None
+        assert sample.value == pytest.approx(values(outcome, "de-en")[metric])
+    assert "pool" not in task(pool="bilingual").canonical()
+    assert task().canonical()["pool"] == "mixed"
