@@ -436,5 +436,6 @@ def padded(rows: Sequence[PieceRow], filler: int, segment_types: int) -> Batch:
     langs_BT = np.where(mask_BT, np.where(second_BT, langs_B2[:, 1:], langs_B2[:, :1]), -1)
     segments_BT = second_BT if segment_types > 1 else np.zeros_like(second_BT)
     mask, segments = (part.astype(np.int64) for part in (mask_BT, segments_BT))
-    arrays: Any = (ids_BT, mask, segments, words_BT, lasts_BT, langs_BT)
-    return Batch(*(torch.from_numpy(array) for array in arrays), languages)
+    arrays = (ids_BT, mask, segments, words_BT, lasts_BT, langs_BT)
+    parts: Any = (*map(torch.from_numpy, arrays), languages)
+    return Batch(*parts)

@@ -162,8 +162,9 @@ class Batch:
 
     def on(self, device: torch.device | str) -> Batch:
         """Return the same batch on a device, for which the host does not wait."""
-        parts: dict[str, Any] = {name: part for name, part in vars(self).items() if name[-1] == "T"}
-        return replace(self, **{name: to_device(part, device) for name, part in parts.items()})
+        parts = [(name, part) for name, part in vars(self).items() if name.endswith("T")]
+        moved: dict[str, Any] = {name: to_device(part, device) for name, part in parts}
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True)
