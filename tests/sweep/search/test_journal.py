@@ -27,7 +27,7 @@ POINT = Proposal({"lambda": 0.5, "layers": "last"})
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path) -> Study:
     path = search_grid(tmp_path, "trials: 4, confirm: 0")
     return open_grid(path, storage=str(tmp_path / "storage")).plan.studies[0]
 
