@@ -83,6 +83,9 @@ def smaller(path: Path) -> None:
         task |= {"phrasebook": FEW, "epochs": 1} if "phrasebook" in task else {}
     few = {"languages": ["de"], "layers": "last", "max_sentences": 10}
     grid["tasks"]["token_translation"] |= few
+    grid["tasks"]["representation"]["projection"] = "pca"
+    for name in ("conll", "facebook"):
+        grid["tasks"][name] |= {"hidden": 8, "batch_size": 32}
     yaml.dump(grid, path)
 
 

@@ -93,7 +93,6 @@ LETTERS = {
     "eng_Latn": "abdegimnorst",
     "ha": "ɓɗƙabcdefghi",
     "am": "ሀለሐመሠረሰቀበተነአ",
-    "yo": "ẹọṣàèìòùbdfg",
     "qaa": "ⴰⴱⴲⴳⴴⴵⴶⴷⴸⴹⴺⴻ",
     "zh-Hant": "龍鳳龜馬魚鳥門車東風雲電",
 }
@@ -102,7 +101,7 @@ name: scripts
 pivot: eng_Latn
 encoder: {kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, vocab_size: 400,
   steps: 20, batch_size: 16}
-languages: {each: [ha, am, yo, qaa, zh-Hant]}
+languages: {each: [ha, am, qaa, zh-Hant]}
 corpus:
   source: moses
   path: text/{lang}-{pivot}
@@ -145,7 +144,7 @@ def write_text(folder: Path) -> None:
         (folder / f"{lang}.txt").write_text(entries, encoding="utf-8")
 
 
-def test_a_grid_over_five_scripts_runs_and_a_useless_dictionary_fails_its_own_trials_alone(
+def test_a_grid_over_four_scripts_runs_and_a_useless_dictionary_fails_its_own_trials_alone(
     tmp_path, ray_head
 ):
     write_text(tmp_path / "text")
@@ -159,12 +158,12 @@ def test_a_grid_over_five_scripts_runs_and_a_useless_dictionary_fails_its_own_tr
     state = site.run(command="status").stdout
     assert "1 failed" in state
     assert "no word pairs for qaa-eng_Latn" in state
-    pairs = {"ha-eng_Latn", "am-eng_Latn", "yo-eng_Latn", "qaa-eng_Latn", "zh-Hant-eng_Latn"}
+    pairs = {"ha-eng_Latn", "am-eng_Latn", "qaa-eng_Latn", "zh-Hant-eng_Latn"}
     found = [row for row in site.results() if row["task"] == "retrieval"]
     assert {row["lang"] for row in found if row["method"] == "rotation"} == pairs
     dictionaries = {row["lang"] for row in found if row["method"] == "dictionary"}
     assert dictionaries == pairs - {"qaa-eng_Latn"}
     page = site.report("report.md").replace("\\_", "_")
-    assert "ha (Hausa), am (Amharic), yo (Yoruba), qaa, zh-Hant (Chinese (Traditional))" in page
+    assert "ha (Hausa), am (Amharic), qaa, zh-Hant (Chinese (Traditional))" in page
     for text in ("pivot eng_Latn (English)", "zh-Hant-eng_Latn", unknown):
         assert text in page
