@@ -203,5 +203,5 @@ def test_a_worker_that_is_killed_and_a_tracking_server_that_goes_away_stop_nothi
     assert "raxalign sync" in said
     assert "Traceback" not in said
     with server(tmp_path, port):
-        site.run(MLFLOW_TRACKING_URI=address, command="sync")
+        site.look("sync", MLFLOW_TRACKING_URI=address)
         check(site, finished, address)

@@ -79,7 +79,7 @@ def test_encoders_of_four_families_run_with_all_that_suits_them(tmp_path):
     del wanted["headless", "tlm"]
     assert found == wanted
     reason = "tlm requires a masked-LM head, which headless does not have"
-    assert f"{reason}: 1 point" in site.run(command="plan").stdout
+    assert f"{reason}: 1 point" in site.look("plan")
     page = site.report("report.md")
     for name in ENCODERS:
         assert f"none ({name}, 1 seed)" in page
@@ -151,11 +151,11 @@ def test_a_grid_over_four_scripts_runs_and_a_useless_dictionary_fails_its_own_tr
     (tmp_path / "grid.yaml").write_text(SCRIPTS, encoding="utf-8")
     site = Site(tmp_path / "grid.yaml", tmp_path / "storage", ray_head)
     unknown = "nothing is known about the language qaa"
-    assert unknown in site.run(command="plan").stdout
+    assert unknown in site.look("plan")
     said = site.run(code=1).stderr
     (failure,) = [line for line in said.splitlines() if line.startswith("failed: ")]
     assert "no word pairs for qaa-eng_Latn" in failure
-    state = site.run(command="status").stdout
+    state = site.look("status")
     assert "1 failed" in state
     assert "no word pairs for qaa-eng_Latn" in state
     pairs = {"ha-eng_Latn", "am-eng_Latn", "qaa-eng_Latn", "zh-Hant-eng_Latn"}
