@@ -78,10 +78,12 @@ class Site:
             patch.object(sys, "argv", self.command(command, *arguments)[2:]),
             redirect_stdout(io.StringIO()) as out,
         ):
+            code: object = None
             try:
                 cli.main()
             except SystemExit as ended:
-                assert not ended.code, out.getvalue()
+                code = ended.code
+        assert not code, out.getvalue()
         return out.getvalue()
 
     @contextmanager
